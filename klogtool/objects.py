@@ -120,7 +120,7 @@ class Partition(partition.Partition, frozen=True):
         read from the log dir's own files. Raises Corrupt or Refused, with Kafka's class of exception, if a broker would
         not start.
         """
-        return _plan("verify --recover", self.path, now_ms, given)
+        return _plan("recover", self.path, now_ms, given)
 
     def plan_rebuild_index(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """Plan to rebuild its side files from its logs; given as in `plan_recover`. Raises Refused for a damaged
@@ -211,7 +211,7 @@ class LogDir(logdir.LogDir, frozen=True):
 
     def plan_recover(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """Plan what a broker's start would make of all its partitions; see `Partition.plan_recover`."""
-        return _plan("verify --recover", self.path, now_ms, given)
+        return _plan("recover", self.path, now_ms, given)
 
     def plan_compact(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """Plan to clean its compacted logs, the dirtiest first; see `Partition.plan_compact`."""

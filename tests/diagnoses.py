@@ -94,7 +94,7 @@ def _cut(prospect: Prospect, chance: random.Random, of: Text) -> Ahead:
 def _walk_options(before: int, path: str) -> Iterator[Option]:
     salvage = f"klogtool salvage {path} --output DIR"
     yield Option("salvage: keep all sound batches", path, salvage, Strategy.DAMAGED_ONLY, 1, number=before + 1)
-    recover = f"klogtool verify --recover {path} --apply"
+    recover = f"klogtool recover {path} --apply"
     yield Option("as the broker", path, recover, Strategy.AS_THE_BROKER, 24_334, 5 * HOUR_MS, number=before + 2)
     replica = f"klogtool salvage {path} --replica COPY --output DIR"
     yield Option("fill it from a replica", path, replica, Strategy.NOTHING_LOST, None, None, number=before + 3)

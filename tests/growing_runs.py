@@ -50,9 +50,9 @@ SHAPES: dict[str, tuple[Callable[[pathlib.Path, int], pathlib.Path], int]] = {
 COMMANDS = {
     "verify": "verify {log_dir}",
     "verify --deep": "verify --deep {log} --format json",
-    "verify --recover": "verify --recover {log} --last-stop unclean --recovery-point 0",
-    "verify --recover --apply": "verify --recover {log} --last-stop unclean --recovery-point 0 --apply",
-    "verify --recover --output": "verify --recover {log} --last-stop unclean --output {out} --format json",
+    "recover": "recover {log} --last-stop unclean --recovery-point 0",
+    "recover --apply": "recover {log} --last-stop unclean --recovery-point 0 --apply",
+    "recover --output": "recover {log} --last-stop unclean --output {out} --format json",
     "salvage": "salvage {log} --output {out}",
     "transplant": "transplant {log} --output {out} --topic-id AAAAAAAAAAAAAAAAAAAAAw --topic t --partition 0",
     "salvage --replica": "salvage {log} --output {out} --replica {log}",
@@ -78,13 +78,13 @@ COMMANDS = {
     "compact into small segments": "compact {log} --config cleanup.policy=compact --config segment.bytes=300 --force",
     "append": "append {log} --records {records} --apply",
 }
-MAIN = ("verify", "verify --recover", "salvage", "rebuild-index")  # of every shape
+MAIN = ("verify", "recover", "salvage", "rebuild-index")  # of every shape
 OF_A_LOG_DIR = {
     "verify": "verify {log_dir}",
     "verify --deep": "verify --deep {log_dir} --format json",
-    "verify --recover": "verify --recover {log_dir} --last-stop unclean",
-    "verify --recover --apply": "verify --recover {log_dir} --last-stop unclean --apply",
-    "verify --recover --output": "verify --recover {log_dir} --last-stop unclean --output {out} --format json",
+    "recover": "recover {log_dir} --last-stop unclean",
+    "recover --apply": "recover {log_dir} --last-stop unclean --apply",
+    "recover --output": "recover {log_dir} --last-stop unclean --output {out} --format json",
     "txns": "txns {log_dir}",
     "hash": "hash {log_dir}",
     "diff": "diff {log_dir} {log_dir}",

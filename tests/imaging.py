@@ -20,7 +20,7 @@ Path = pathlib.Path
 NOW = ("--now", "1790000000000")
 QUESTIONS = (
     ("verify", "--notes", *NOW),
-    ("verify", "--recover", *NOW),
+    ("recover", *NOW),
     ("txns", *NOW),
     ("retain", *NOW),
     ("doctor", *NOW),

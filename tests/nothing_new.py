@@ -31,7 +31,7 @@ from klogtool.plans.saved_plan import RENAME_FOLDER, SavedPlan
 EXCUSED = {
     "salvage": {"segment-gap"},
     "rebuild-index": {"segment-gap"},
-    "txns --drop-producer": {"snapshot-content"},
+    "drop-producer": {"snapshot-content"},
     "transplant": {"snapshot-content"},  # with --forget-open-transactions: the snapshot does not have them
 }
 # Of a partition by itself: its epochs begin at the log start, whose line is in a log dir that it does not lie in.

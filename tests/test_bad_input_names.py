@@ -25,8 +25,8 @@ ON_LOG_DIRS = (
     "doctor",
     "doctor --quick",
     "verify",
-    "verify --recover",
-    "verify --recover --mark-clean",
+    "recover",
+    "recover --mark-clean",
     "dump-log",
     "dump-log --format json",
     "offsets",
@@ -45,7 +45,7 @@ ON_LOG_DIRS = (
 )
 ON_PARTITIONS = (
     "verify --deep",
-    "verify --recover",
+    "recover",
     "read --offset 0",
     "read --offset 0 --records",
     "lookup --offset 0 --timestamp earliest --timestamp max --timestamp 5 --leader-epoch 0 --explain",
@@ -65,7 +65,7 @@ ON_PARTITIONS = (
     "rebuild-index --segment 0",
     "dump-log --format json",
     "image --output IMAGE",
-    "txns --drop-producer 5",
+    "drop-producer --producer-id 5",
 )
 NAMES = (
     "-0000000000000000001.log",

@@ -20,7 +20,7 @@ ON_LOG_DIR = (
     "doctor",
     "verify",
     "verify --deep",
-    "verify --recover",
+    "recover",
     "dump-log",
     "dump-log --format json",
     "dump-log --deep-iteration --print-data-log",

@@ -22,7 +22,7 @@ SOUND = "fixtures/every-codec/logdir/append-4"
 RECORD = {"type": "record", "key": None, "value": {"utf8": "v"}, "headers": [], "timestamp": 1}
 # A command line for each row of the table of answers; {records} is a file, {output} a new folder.
 QUESTIONS = {
-    "verify --recover": f"verify --recover {DAMAGED}",
+    "recover": f"recover {DAMAGED}",
     "rebuild-index": f"rebuild-index {SOUND}",
     "salvage": f"salvage {DAMAGED}",
     "transplant": f"transplant {SOUND} --check",
@@ -43,7 +43,7 @@ QUESTIONS = {
     "hash": f"hash {SOUND}",
     "fleet metadata": "fleet metadata {klog}",
     "txns --audit": "txns --audit fixtures/killed-mid-append/logdir",
-    "txns --drop-producer": f"txns --drop-producer 0 {SOUND}",
+    "drop-producer": f"drop-producer {SOUND} --producer-id 0",
     "build": "build docs/orders.yaml --output {output}",
     "image": f"image {SOUND} --output {{output}}",
 }

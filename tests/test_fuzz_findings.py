@@ -72,7 +72,7 @@ def test_a_topic_whose_name_is_no_text_is_not_marked_clean(tmp_path: Path) -> No
     log_dir = Path(shutil.copytree(FIXTURES / "magic-1/logdir", tmp_path / "logdir"))
     rename(log_dir / "create-0", f"{NOT_TEXT}-0")
     with pytest.raises(Unsupported, match="no text"):
-        list(decided("verify --recover", str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))
+        list(decided("recover", str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))
 
 
 def test_an_offset_that_follows_the_largest_of_a_segment_is_judged_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`verify`, `verify --recover`, `txns`, `retain` and `doctor` answer the same about an image as about the original."""
+"""`verify`, `recover`, `txns`, `retain` and `doctor` answer the same about an image as about the original."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ def test_each_page_has_its_place_in_the_site() -> None:
 
 def test_the_reference_has_each_command_and_option() -> None:
     pages = tool("site/reference").pages()
-    assert {"index.md", "verify.md", "fleet-plan.md", "spark-compact.md"} <= set(pages)
-    assert "--recover" in pages["verify.md"]
-    for name in ("verify", "fleet plan", "spark compact"):
+    assert {"index.md", "recover.md", "fleet-plan.md", "spark-compact.md"} <= set(pages)
+    assert "--mark-clean" in pages["recover.md"]
+    for name in ("recover", "fleet plan", "spark compact"):
         told = run_here([*name.split(), "--help"], ROOT).out.decode()
         page = pages[name.replace(" ", "-") + ".md"]
         assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told)) <= set(

@@ -51,7 +51,7 @@ WORK = [
     "verify saved",
     "read logs/remove-indexes-0 --offset 0 --raw raw",
     "read logs/remove-indexes-0 --offset 0 --raw -",
-    "verify --recover logs/flip-bit-0 --apply",
+    "recover logs/flip-bit-0 --apply",
     "rebuild-index logs/remove-indexes-0 --output rebuilt",
     "verify logs",
     "undo logs",

@@ -24,14 +24,14 @@ say "A broker 4.3.1 was killed while it appended; then one bit of a segment was 
 run "klogtool verify killed-mid-append/logdir/flip-bit-0"
 
 say "What would a broker do about it at its start?"
-run "klogtool verify --recover killed-mid-append/logdir/flip-bit-0"
+run "klogtool recover killed-mid-append/logdir/flip-bit-0"
 
 say "Better: keep all that is sound on both sides of the damage."
 run "klogtool salvage killed-mid-append/logdir/flip-bit-0 --output saved-0"
 run "klogtool verify saved-0"
 
 say "Or do just what a broker would, now and in the open, with a way back."
-run "klogtool verify --recover --apply --quiet killed-mid-append/logdir/flip-bit-0"
+run "klogtool recover --apply --quiet killed-mid-append/logdir/flip-bit-0"
 run "klogtool verify killed-mid-append/logdir/flip-bit-0"
 run "klogtool undo killed-mid-append/logdir"
 run "diff -r killed-mid-append '$OLDPWD/killed-mid-append' && echo 'every byte is back'"

@@ -16,10 +16,9 @@ from collections.abc import Iterator
 
 import click
 
+from klogtool.cli.commands import Command, Commands
 from klogtool.cli.completion import NAME, SHELLS, VARIABLE
-from klogtool.cli.fleet import FLEET_COMMANDS
-from klogtool.cli.main import COMMANDS, GROUPS, cli
-from klogtool.cli.spark import SPARK_COMMANDS
+from klogtool.cli.main import COMMANDS, cli
 from klogtool.cli.version import VERSION
 
 SHARE = pathlib.Path(__file__).resolve().parent.parent / "share"
@@ -31,8 +30,8 @@ SCRIPTS = {
     "fish": "fish/vendor_completions.d/klogtool.fish",
 }
 ABOUT_KLOGTOOL = "the fsck of Apache Kafka: read, explain and repair log dirs on disk"
-LINES_OF_GROUPS = {(): COMMANDS, ("fleet",): FLEET_COMMANDS, ("spark",): SPARK_COMMANDS}
 BLOCK = "\b\n"  # click: the paragraph after it keeps its lines
+EXAMPLES = BLOCK + "Examples:"
 GAP = re.compile(r"\s{3,}")
 WIDTH = 80  # of lines of the pages' source
 STATUS = "Exit status: "
@@ -87,8 +86,8 @@ def about(ctx: click.Context) -> str:
     """Return the command in one line, as --help lists it."""
     if ctx.parent is None:
         return ABOUT_KLOGTOOL
-    words = ctx.command_path.split()
-    return LINES_OF_GROUPS[tuple(words[1:-1])][words[-1]][1].rstrip(".")
+    assert isinstance(ctx.parent.command, Commands)
+    return ctx.parent.command.modules[ctx.info_name or ""][1].rstrip(".")
 
 
 def usage(ctx: click.Context) -> list[str]:
@@ -121,6 +120,9 @@ def description(paragraphs: list[str]) -> Iterator[str]:
         if not text.startswith(BLOCK):
             yield from sentences(text)
             continue
+        if text.startswith(EXAMPLES):
+            yield from (".nf", *map(text_of, text.removeprefix(BLOCK).split("\n")), ".fi")
+            continue
         for line in text.removeprefix(BLOCK).split("\n"):
             what, *told = GAP.split(line.strip())
             if told:
@@ -135,28 +137,28 @@ def is_list(text: str) -> bool:
 
 def commands(ctx: click.Context) -> Iterator[str]:
     """Yield the commands of a group, each with the line that --help has for it."""
-    if not isinstance(ctx.command, click.Group):
+    if not isinstance(ctx.command, Commands):
         return
-    names = ctx.command.list_commands(ctx)
-    grouped = {name for group in GROUPS.values() for name in group}
-    headings = (
-        {**GROUPS, "More": [name for name in names if name not in grouped]} if ctx.parent is None else {"": names}
-    )
-    lines = LINES_OF_GROUPS[tuple(ctx.command_path.split()[1:])]
     yield ".SH COMMANDS"
-    for heading, group in headings.items():
-        if heading:
+    for heading, names in ctx.command.headings.items():
+        if heading != "Commands":
             yield f".SS {text_of(heading)}"
-        for name in group:
-            yield from (".TP", f"\\fB{text_of(f'{name_of(ctx)}-{name}')}\\fR(1)", *sentences(lines[name][1]))
+        for name in names:
+            line = ctx.command.modules[name][1]
+            yield from (".TP", f"\\fB{text_of(f'{name_of(ctx)}-{name}')}\\fR(1)", *sentences(line))
 
 
 def options(ctx: click.Context) -> Iterator[str]:
-    """Yield the options."""
-    for parameter in ctx.command.get_params(ctx):
-        record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
-        if record is not None:
-            yield from (".TP", marked(record[0]), *sentences(record[1]))
+    """Yield the options, those with a heading of their own below it."""
+    command = ctx.command
+    groups = command.options_by_heading(ctx) if isinstance(command, Command) else {"Options": command.get_params(ctx)}
+    for heading, parameters in groups.items():
+        if heading != "Options" and parameters:
+            yield f".SS {text_of(heading)}"
+        for parameter in parameters:
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                yield from (".TP", marked(record[0]), *sentences(record[1]))
 
 
 def marked(option: str) -> str:

@@ -6,8 +6,9 @@ status                exit statuses, and the status of each error
 hints                 the second line of an error: what to do
 output                stdout, stderr
 output_file           files named by `--output`, `--plan-out`, `--html` and `--write-baseline`
-version               `klogtool --version`
-environment           `klogtool --version --verbose`
+commands              click's commands and groups as klogtool has them; what a word means that is no command
+version               the version in a line
+environment           what `klogtool version -v` says of the machine
 
 options               options that several commands share
 circumstance_options  `--config`, `--now`, `--high-watermark`, ...: what a broker knows beside the partition dir
@@ -26,7 +27,7 @@ verify                klogtool verify: options
 verify_settings       klogtool verify: settings of a file and of the command line
 verifying             klogtool verify: the work
 verify_faces          klogtool verify: text, JSON, counts, and reports for CI systems
-recover               klogtool verify --recover
+recover               klogtool recover
 explain               klogtool explain
 doctor_page           klogtool doctor --html, --from
 dump_log              klogtool dump-log: options
@@ -40,8 +41,9 @@ read                  klogtool read
 offsets               klogtool offsets
 diff                  klogtool diff
 hash                  klogtool hash
-txns                  klogtool txns, also with --drop-producer
+txns                  klogtool txns
 txns_audit            klogtool txns --audit
+drop_producer         klogtool drop-producer
 salvage               klogtool salvage
 transplant            klogtool transplant
 rebuild_index         klogtool rebuild-index
@@ -61,6 +63,7 @@ completion            klogtool completion
 tutorial              klogtool tutorial: the dialogue
 tutorial_steps        klogtool tutorial: what it says
 help                  klogtool help
+version_command       klogtool version
 fleet                 klogtool fleet: the group
 fleet_collect         klogtool fleet collect
 fleet_apply           klogtool fleet apply

@@ -12,7 +12,7 @@ import click
 
 from klogtool.broker.appending.records import BATCH_BYTES
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import writing
@@ -24,7 +24,7 @@ STDIN = "-"
 MOST_STDIN_BYTES = 256 << 20
 
 
-@click.command("append")
+@commands.command("append")
 @click.argument("partition", metavar="PARTITION")
 @click.argument("more_files", nargs=-1, metavar="[FILE]...")
 @click.option(
@@ -90,6 +90,11 @@ def command(partition: str, more_files: tuple[str, ...], circumstances: Circumst
     their offsets, which must start at the log end offset or above it. Segments are rolled and indexed as on a broker.
     A refused call appends nothing, and the other calls go on. Prints the plan and stops. With --apply or --output,
     carries it out.
+
+    \b
+    Examples:
+      klogtool append orders-0 --records records.jsonl
+      klogtool append orders-0 --batches batches.bin --apply
 
     Exit status: 0 done; 1 a call was refused and the others are done, or loading the log lost records; 2 wrong usage,
     no such path; 3 refused, nothing written; 4 could not go on.

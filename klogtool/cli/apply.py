@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.journals import find_entries, only_one
 from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import Show, apply_plans, output_format, status_of_answer, told_if_interrupted, words
+from klogtool.cli.writing import Show, apply_plans, status_of_answer, told_if_interrupted, words
 from klogtool.disk.facts import check_facts
 from klogtool.disk.journal import spools_for
 from klogtool.disk.manifest import Progress
@@ -23,7 +23,7 @@ from klogtool.render.digest import Digest, Rank
 MAX_PLAN_BYTES = 1 << 32
 
 
-@click.command("apply")
+@commands.command("apply")
 @click.argument("given", nargs=-1, metavar="FILE | --resume [ID] [PATH]")
 @click.option("--resume", "resuming", is_flag=True, help="Finish a run that was interrupted.")
 @click.option(
@@ -32,7 +32,7 @@ MAX_PLAN_BYTES = 1 << 32
     metavar="DIR",
     help="Where to keep what undo needs.  [default: a folder beside the log dir]",
 )
-@output_format
+@options.output_format()
 @options.quiet
 @options.debug
 def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more: Any) -> int:
@@ -41,6 +41,11 @@ def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more:
     FILE is refused if any file that its plans relied on has changed, or if klogtool would decide differently now.
     --resume needs no ID if only one run was interrupted. It looks in the journal beside PATH, or beside the current
     folder.
+
+    \b
+    Examples:
+      klogtool apply plan.json
+      klogtool apply --resume
 
     Exit status: 0 done; 1 done, and records are lost or missing, as the plan said; 2 wrong usage, no such file; 3
     refused, nothing changed; 4 could not go on: the changes were taken back, or a message says how to go on.

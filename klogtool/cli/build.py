@@ -10,10 +10,10 @@ import click
 
 from klogtool.building.places import WrongSpec
 from klogtool.building.spec_text import MOST_TEXT_BYTES, read_spec
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.output import Output
 from klogtool.cli.writing import told_if_interrupted
-from klogtool.cli.writing_options import header, output_format
+from klogtool.cli.writing_options import header
 from klogtool.disk.building import write_log_dir
 from klogtool.disk.output import check_place
 from klogtool.errors import AboveLimit, KlogError
@@ -25,7 +25,7 @@ from klogtool.render.build import build_text
 STDIN, STANDARD_INPUT = "-", "standard input"
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("spec", metavar="SPEC")
 @click.option(
     "--output",
@@ -34,7 +34,7 @@ STDIN, STANDARD_INPUT = "-", "standard input"
     metavar="DIR",
     help="Write the log dir to this folder. It must be new or empty.",
 )
-@output_format
+@options.output_format()
 @options.quiet
 @options.debug
 def command(spec: str, form: str, **chosen: Any) -> int:
@@ -43,6 +43,11 @@ def command(spec: str, form: str, **chosen: Any) -> int:
     SPEC is a file, or - for stdin. The same description gives the same bytes every time. Indexes, producer snapshots
     and checkpoints are those that a broker leaves after a clean stop. klogtool dump-log --format spec writes the
     description of an existing log dir.
+
+    \b
+    Examples:
+      klogtool build orders.yaml --output logs
+      klogtool build orders.yaml --output logs --json
 
     Exit status: 0 done; 2 wrong usage, or the description is not valid; 3 refused, nothing written; 4 could not go on.
     """

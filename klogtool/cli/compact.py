@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import Show, decide_and_carry_out
 from klogtool.cli.writing_options import writing
@@ -27,7 +27,7 @@ def _moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     return tuple(at for value in values if (at := options.moment(ctx, param, value)) is not None) or None
 
 
-@click.command("compact")
+@commands.command("compact")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--first-dirty-offset",
@@ -55,7 +55,6 @@ def _moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @options.purge
 @writing
 @options.jobs
-@options.verbose
 @options.quiet
 @circumstance_options.circumstances
 @options.debug
@@ -66,6 +65,11 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any)
     Keeps the last record of each key, tombstones until their time is over, and what a broker needs for transactions
     and producers. A log that is not due stays as it is. Settings come from --config, --config-file, or the log dir's
     __cluster_metadata. Prints the plan and stops. With --apply or --output, carries it out.
+
+    \b
+    Examples:
+      klogtool compact LOGDIR --why
+      klogtool compact orders-0 --config cleanup.policy=compact --apply
 
     Exit status: 0 done, or nothing due; 1 some partitions of a log dir are refused because a broker's cleaner fails on
     them, too (the others are done), or loading a log lost records; 2 wrong usage, no such path; 3 refused, nothing

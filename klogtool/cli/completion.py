@@ -14,7 +14,7 @@ from typing import Any
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.errors import KlogError
 
 VARIABLE = "_KLOGTOOL_COMPLETE"  # the scripts set it when they ask
@@ -60,7 +60,7 @@ class _Bash(BashComplete):
 SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": ZshComplete, "fish": FishComplete}
 
 
-@click.command("completion")
+@commands.command("completion")
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @options.debug
 @click.pass_context
@@ -71,6 +71,11 @@ def command(ctx: click.Context, /, shell: str) -> None:
     bash (4.4 or later), in ~/.bashrc:   eval "$(klogtool completion bash)"
     zsh, in ~/.zshrc:                    eval "$(klogtool completion zsh)"
     fish:   klogtool completion fish > ~/.config/fish/completions/klogtool.fish
+
+    \b
+    Examples:
+      klogtool completion bash
+      klogtool completion fish
 
     Exit status: 0 done; 2 wrong usage.
     """

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options, value_options
+from klogtool.cli import circumstance_options, commands, options, value_options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, error_lines
 from klogtool.cli.status import COULD_NOT, DONE, FOUND, status_of
-from klogtool.cli.writing_options import header, output_format
+from klogtool.cli.writing_options import header
 from klogtool.copies.pairing import Pair, find_pairs
 from klogtool.copies.verdict import Verdict, judge
 from klogtool.errors import KlogError
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
 COMMAND = "diff"
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--deep", is_flag=True, help="Where bytes differ, compare records, whatever their batches are.")
 @value_options.decoders
-@output_format
+@options.output_format()
 @options.jobs
-@options.verbose
 @options.quiet
 @circumstance_options.circumstances
 @options.debug
@@ -46,6 +45,11 @@ def command(a: str, b: str, form: str, circumstances: Circumstances, **chosen: A
     they have the same records in different batches; or one has gaps, as after compaction. klogtool compares bytes.
     Where bytes differ, it compares headers and checksums, or records with --deep. It goes on behind damage, and says
     what it could not compare. With --key-format or --value-format, it shows records that differ. Nothing is written.
+
+    \b
+    Examples:
+      klogtool diff broker-1/orders-0 broker-2/orders-0
+      klogtool diff broker-1 broker-2 -v
 
     Exit status: 0 equal, or the same records; 1 different, or damaged; 2 wrong usage, no such path; 4 a copy could not
     be read.

@@ -9,7 +9,7 @@ import click
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.releases import RELEASES
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.doctor_page import print_page, write_page
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output
@@ -32,7 +32,7 @@ from klogtool.render.progress_bar import Bar, is_drawn
 COMMAND = "doctor"
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("paths", nargs=-1, metavar="LOGDIR...")
 @click.option("--quick", is_flag=True, help="Read names, ids and small files only. No log is loaded.")
 @click.option("--matrix", is_flag=True, help="Say for each release from 3.6 to 4.4 whether it starts.")
@@ -49,7 +49,7 @@ COMMAND = "doctor"
 @click.option("--plan-out", type=click.Path(), metavar="FILE", help="With --fix: save the plan, for klogtool apply.")
 @click.option("--html", type=click.Path(), metavar="FILE", help="Write the answer to a new file, as one HTML page.")
 @click.option("--from", "page", type=click.Path(), metavar="FILE", help="Print the answer in a page of --html again.")
-@options.text_or_json
+@options.output_format()
 @options.jobs
 @options.quiet
 @options.no_progress
@@ -63,6 +63,11 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **c
     loses, and the command to run. Then come the troubles, the worst first, each with options: what each option loses,
     and its command. --fix makes a plan of options; klogtool apply carries the plan out, and klogtool undo takes it
     back.
+
+    \b
+    Examples:
+      klogtool doctor /data/kafka-1 /data/kafka-2
+      klogtool doctor LOGDIR --fix --plan-out plan.json
 
     Exit status: 0 the broker starts and nothing is wrong; 1 something would be lost or refused, or is gone already; 2
     wrong usage, a path that is no log dir, a file that is no page; 3 --fix refused, or the file of --html exists; 4 a

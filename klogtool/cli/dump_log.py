@@ -6,51 +6,39 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options, value_options
+from klogtool.cli import commands, options, value_options
 from klogtool.cli.dumping import dump_files
 from klogtool.cli.kafka_options import CLASSES, DECODERS, KAFKA_NAMES, as_kafka_reads, kafka_options
 from klogtool.cli.output import note
 from klogtool.cli.status import COULD_NOT
 
 FORMATS = ("text", "json", "csv", "arrow", "parquet", "spec", "speedscope")
-DECODED = "Decoded keys and values"
+KAFKAS, SELECTION, DECODED = "Kafka's options", "Selection", "Decoded keys and values"
 
 
-class DumpLogCommand(click.Command):
+class DumpLogCommand(commands.Command):
     """Parses its words as Kafka's own parser would; --help shows Kafka's options apart from klogtool's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Pass the words to click in klogtool's spelling."""
         return super().parse_args(ctx, as_kafka_reads(args))
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the options under three headings."""
-        lines: dict[str, list[tuple[str, str]]] = {
-            "Kafka's options": [],
-            "Selection": [],
-            DECODED: [],
-            "klogtool's options": [],
-        }
-        for parameter in self.get_params(ctx):
-            if isinstance(parameter, click.Option) and (told := parameter.get_help_record(ctx)) is not None:
-                lines[_heading(parameter.opts[0].removeprefix("--"))].append(told)
-        for heading, options_told in lines.items():
-            with formatter.section(heading):
-                formatter.write_dl(options_told)
+    first_headings = (KAFKAS, SELECTION, DECODED, "klogtool's options")
+
+    def heading_of(self, option: click.Option) -> str:
+        """Return the heading of Kafka's options, or of klogtool's."""
+        name = option.opts[0].removeprefix("--")
+        if name in KAFKA_NAMES:
+            return KAFKAS
+        if name in value_options.NAMES:
+            return DECODED
+        return SELECTION if name in options.SELECTION else "klogtool's options"
 
 
-def _heading(name: str) -> str:
-    if name in KAFKA_NAMES:
-        return "Kafka's options"
-    if name in value_options.NAMES:
-        return DECODED
-    return "Selection" if name in options.SELECTION else "klogtool's options"
-
-
-@click.command("dump-log", cls=DumpLogCommand)
+@commands.command("dump-log", cls=DumpLogCommand)
 @click.argument("paths", nargs=-1, metavar="[FILE]...")
 @kafka_options
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
+@options.output_format(FORMATS, "Output format; also --json.")
 @click.option("--output", type=click.Path(), metavar="FILE", help="The file to write, for arrow and parquet.")
 @click.option(
     "--follow",
@@ -82,6 +70,11 @@ def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
     CSV, Arrow and Parquet have a row for each record. spec is the description of a partition dir or a log dir
     from which klogtool build makes the same bytes. speedscope says where the bytes of a log dir or a partition dir are,
     for the viewer at speedscope.app.
+
+    \b
+    Examples:
+      klogtool dump-log --print-data-log orders-0
+      klogtool dump-log --json --offsets 100..199 orders-0
 
     Exit status: 0 done; 1 damage was found; 2 wrong usage, no such path; 3 the output exists already, or would lie in
     a folder that is read; 4 a file could not be read or written.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.output import Output, note
 from klogtool.cli.status import DONE
 from klogtool.cli.writing_options import header
@@ -29,19 +29,24 @@ _ID = re.compile(r"[\w-]+")
 Told = Explanation | Recognised
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("words", nargs=-1, metavar="[ID|MESSAGE|-]...")
 @click.option("--messages", is_flag=True, help="List the messages of brokers that klogtool knows.")
-@options.text_or_json
+@options.output_format()
 @options.quiet
 @options.debug
-def command(words: tuple[str, ...], messages: bool, form: str, quiet: bool) -> int:
+def command(words: tuple[str, ...], messages: bool, form: str, quiet: bool, verbose: bool) -> int:
     """Explain a finding of verify, or a message of a broker's log: what it means, what a broker does, and what to do.
 
     ID is the id of a finding, for example batch-crc. Without arguments, all ids are listed with a short meaning.
 
     MESSAGE is text of a broker's log, in quotes: a line, a part of a line, or several lines with a stack trace. `-`
     reads it from stdin. klogtool looks at no disk: paths are those of the text.
+
+    \b
+    Examples:
+      klogtool explain batch-crc
+      klogtool explain "Found directory /data/kafka-1/x, 'x' is not in the form of topic-partition"
 
     Exit status: 0 done; 2 no finding has this id, or no known message is in the text.
     """

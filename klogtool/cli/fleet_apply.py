@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.output import note
 from klogtool.cli.writing import Show, decide_and_carry_out
-from klogtool.cli.writing_options import output_format
 from klogtool.errors import Refused
 from klogtool.fleet.planning import read_fleet_plan
 from klogtool.fleet.sharing import Done, Todo, find_share
@@ -19,7 +18,7 @@ from klogtool.plans.fleet_share import COMMAND, FleetShareQuestion
 from klogtool.render.fleet_apply import share_line, share_plan_text, share_row
 
 
-@click.command("apply")
+@commands.command("apply")
 @click.argument("plan", type=click.Path(), metavar="PLAN")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @click.option("--apply", is_flag=True, help="Change the files in place. klogtool undo takes it back.")
@@ -30,7 +29,7 @@ from klogtool.render.fleet_apply import share_line, share_plan_text, share_row
     metavar="DIR",
     help="Where --apply keeps what undo needs.  [default: a folder beside the log dir]",
 )
-@output_format
+@options.output_format()
 @options.jobs
 @options.quiet
 @circumstance_options.circumstances
@@ -41,6 +40,11 @@ def command(plan: str, paths: tuple[str, ...], circumstances: Circumstances, **c
     Copies that a broker would not cut right are cut; a copy beside a better one is moved out of the log dir; the best
     copy of this broker gets the plain name. All other copies are left to the brokers. Without --apply nothing is
     changed. Run again, after an error or an interrupt, it does what is left.
+
+    \b
+    Examples:
+      klogtool fleet apply fleet.plan /data/kafka-1
+      klogtool fleet apply fleet.plan /data/kafka-1 --apply
 
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such file; 3 refused, nothing changed: the plan is not
     about this broker, or a copy was changed since it was collected; 4 could not go on.

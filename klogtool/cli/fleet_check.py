@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.output import Output
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing_options import header
@@ -19,16 +19,22 @@ from klogtool.render.fleet_apply import checked_row, checked_text
 COMMAND = "fleet check"
 
 
-@click.command("check")
+@commands.command("check")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.argument("plan", type=click.Path(), metavar="PLAN")
-@options.text_or_json
+@options.output_format()
+@options.quiet
 @options.debug
 def command(files: tuple[str, ...], plan: str, form: str, **_: Any) -> int:
     """Check that the disks are as the plan wants them: from files that were collected again, after fleet apply.
 
     The best copy must have all that it had, without damage. Copies that were to be cut must fit it. Folders that were
     to be set aside or renamed must be so. Brokers may have started meanwhile.
+
+    \b
+    Examples:
+      klogtool fleet check *.klog fleet.plan
+      klogtool fleet check --json *.klog fleet.plan
 
     Exit status: 0 all is as planned; 1 something is not, or a broker's file is missing; 2 wrong usage, no such file; 3
     a file that is not whole, or of another kind; 4 a file could not be read.

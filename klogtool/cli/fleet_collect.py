@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, note
 from klogtool.cli.status import COULD_NOT, DONE
@@ -21,7 +21,7 @@ from klogtool.render.counts import count_text
 from klogtool.render.progress_bar import Bar, is_drawn
 
 
-@click.command("collect")
+@commands.command("collect")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @options.jobs
 @options.quiet
@@ -34,6 +34,11 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any)
     Name all log dirs of the broker, while it is stopped. Every batch is read, and proved by its checksum. Of each
     partition dir the file has ids, offsets, leader epochs, damage and checkpoints; of `__cluster_metadata` it has
     replicas and ISR. No record is in it.
+
+    \b
+    Examples:
+      klogtool fleet collect /data/kafka-1 /data/kafka-2 > broker-1.klog
+      klogtool fleet collect -q LOGDIR | ssh host 'cat > broker-1.klog'
 
     Exit status: 0 done; 2 wrong usage, no such path; 3 log dirs of several brokers; 4 a log dir or partition dir could
     not be read: the file says which.

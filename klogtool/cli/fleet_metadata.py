@@ -12,11 +12,11 @@ import click
 from klogtool.broker.circumstances import Sections
 from klogtool.broker.config import check_topic_names, log_config
 from klogtool.broker.releases import Release
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.circumstance_options import config_file
 from klogtool.cli.output import Output
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing_options import header, output_format
+from klogtool.cli.writing_options import header
 from klogtool.disk.output import write_folder
 from klogtool.errors import KlogError
 from klogtool.fleet.metadata import Rebuilt, Wishes, rebuild
@@ -174,14 +174,15 @@ def _wished(command: Command) -> Command:
     return result
 
 
-@click.command("metadata")
+@commands.command("metadata")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--output", type=click.Path(), metavar="DIR", help="Write the snapshot to this folder. It must be new or empty."
 )
 @_wished
 @click.option("--now", callback=options.moment, metavar="TIME", help="The time of the snapshot.  [default: the clock]")
-@output_format
+@options.output_format()
+@options.quiet
 @options.debug
 def command(files: tuple[str, ...], output: str | None, form: str, now: int | None, **chosen: Any) -> int:
     """Rebuild a lost __cluster_metadata from the brokers' disks: when all controllers are gone.
@@ -192,6 +193,11 @@ def command(files: tuple[str, ...], output: str | None, form: str, now: int | No
 
     No disk knows ACLs, quotas, users and settings of topics; the answer lists what is missing, and what was chosen. No
     record is deleted by time or size until you set the retention of a topic again (--no-hold: Kafka's defaults apply).
+
+    \b
+    Examples:
+      klogtool fleet metadata *.klog
+      klogtool fleet metadata *.klog --output rebuilt
 
     Exit status: 0 done; 1 a partition has no copy on any disk, and begins empty; 2 wrong usage, no such path; 3
     refused, nothing written: files of different clusters, or a choice that is yours; 4 could not go on.

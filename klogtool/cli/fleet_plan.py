@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.output import Output, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.status import DONE, FOUND
@@ -24,7 +24,7 @@ from klogtool.render.fleet_plan import fleet_plan_text
 _FILES = ("plan_out", "elections", "reassignments")
 
 
-@click.command("plan")
+@commands.command("plan")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for fleet apply and fleet check.")
 @click.option(
@@ -36,8 +36,7 @@ _FILES = ("plan_out", "elections", "reassignments")
     metavar="FILE",
     help="Write the JSON for kafka-reassign-partitions.sh to this file.",
 )
-@options.text_or_json
-@options.verbose
+@options.output_format()
 @options.quiet
 @options.debug
 def command(files: tuple[str, ...], form: str, **chosen: Any) -> int:
@@ -45,6 +44,11 @@ def command(files: tuple[str, ...], form: str, **chosen: Any) -> int:
 
     The best copy has the highest last leader epoch; of several, the highest end. The plan says what this loses, what
     each broker has to do, in which order brokers start, and which elections are needed. Nothing is changed.
+
+    \b
+    Examples:
+      klogtool fleet plan *.klog
+      klogtool fleet plan *.klog --plan-out fleet.plan
 
     Exit status: 0 nothing is lost; 1 records are lost with every choice, or a broker is missing; 2 wrong usage, no such
     file; 3 files that do not belong together, or are not whole; a file to write exists; 4 a file could not be read.

@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import decide_and_carry_out
-from klogtool.cli.writing_options import output_format
 from klogtool.disk.belonging import SUFFIX
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
@@ -51,12 +50,12 @@ def _no_output(ctx: click.Context, _: click.Parameter, value: str | None) -> Non
         ctx.fail("free has no --output: a copy elsewhere frees nothing here. Give --apply --to DIR, or --no-undo.")
 
 
-@click.command("free")
+@commands.command("free")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @click.option("--bytes", "asked", callback=_size, metavar="SIZE", help="How much to free, for example 50GiB.")
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="Take only this kind. Repeatable.")
 @click.option("--except", "without", multiple=True, type=click.Choice(NAMES), help="Leave this kind alone. Repeatable.")
-@output_format
+@options.output_format()
 @click.option("--apply", is_flag=True, help="Do it. Needs --to or --no-undo.")
 @click.option(
     "--to",
@@ -70,7 +69,6 @@ def _no_output(ctx: click.Context, _: click.Parameter, value: str | None) -> Non
 @click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply.")
 @click.option("--output", callback=_no_output, metavar="DIR", hidden=True, expose_value=False)
 @options.jobs
-@options.verbose
 @options.quiet
 @circumstance_options.circumstances
 @options.debug
@@ -87,6 +85,11 @@ def command(
     Works on a disk without a free byte: every change is a deletion. Log dirs on one disk count together; on several
     disks, --bytes is for each. Without --bytes, all that can be given up is listed. There is no --output, because a
     copy frees nothing.
+
+    \b
+    Examples:
+      klogtool free LOGDIR
+      klogtool free LOGDIR --bytes 20GiB --to /mnt/usb --apply
 
     Exit status: 0 done, or the bytes can be reached; 1 they cannot be reached, and the plan says how much is possible;
     2 wrong usage, no such path; 3 refused, nothing changed; 4 could not go on.

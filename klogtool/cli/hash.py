@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, error_lines
 from klogtool.cli.status import DONE, FOUND, status_of
-from klogtool.cli.writing_options import header, output_format
+from klogtool.cli.writing_options import header
 from klogtool.copies.record_hash import RecordHash, find_common_ranges, hash_partitions
 from klogtool.errors import Unsupported
 from klogtool.format.names import PartitionDirState
@@ -29,7 +29,7 @@ from klogtool.render.hash import common_range_lines, hash_row, hash_text
 COMMAND = "hash"
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--from",
@@ -41,7 +41,7 @@ COMMAND = "hash"
 @click.option(
     "--to", "end", callback=options.long, metavar="OFFSET", help="Only records below this offset.  [default: all]"
 )
-@output_format
+@options.output_format()
 @options.jobs
 @options.quiet
 @circumstance_options.circumstances
@@ -54,6 +54,11 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **c
     of a damaged partition. Nothing is written.
 
     To compare brokers whose copies have different ends, give each of them the same --from and --to.
+
+    \b
+    Examples:
+      klogtool hash broker-1/orders-0 broker-2/orders-0
+      klogtool hash LOGDIR --json
 
     Exit status: 0 done; 1 a partition is damaged; 2 wrong usage, no such path; 4 a partition could not be read.
     """

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import click
 
-from klogtool.cli import options
+from klogtool.cli import commands, options
 
 
-@click.command("help")
+@commands.command("help")
 @click.argument("words", nargs=-1, metavar="[COMMAND]")
 @options.debug
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     """Show the help of a command: `klogtool help salvage` is the same as `klogtool salvage --help`.
+
+    \b
+    Examples:
+      klogtool help salvage
+      klogtool help fleet plan
 
     Exit status: 0 done; 2 there is no such command.
     """

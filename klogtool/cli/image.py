@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output
 from klogtool.cli.status import COULD_NOT, DONE
-from klogtool.cli.writing_options import header, output_format
+from klogtool.cli.writing_options import header
 from klogtool.disk.image import Places, check_places, find_names, write_image
 from klogtool.json_rows import row_line
 from klogtool.log.opened import open_path
@@ -22,7 +22,7 @@ from klogtool.render.progress_bar import Bar, is_drawn
 COMMAND = "image"
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("path", metavar="LOGDIR")
 @click.option(
     "--output",
@@ -39,18 +39,23 @@ COMMAND = "image"
     help="The map of names. If the file exists, its names are used again.  [default: DIR.names.json]",
 )
 @click.option("--pack", type=click.Path(), metavar="FILE", help="Also pack the image, into this .tar.gz file.")
-@output_format
+@options.output_format()
 @options.quiet
 @options.no_progress
 @options.debug
 def command(path: str, form: str, **chosen: Any) -> int:
     """Copy a log dir or a partition dir without keys and values, for a bug report or for a colleague.
 
-    Headers of batches and files beside the logs stay, so verify, verify --recover, txns, retain and doctor give the
+    Headers of batches and files beside the logs stay, so verify, recover, txns, retain and doctor give the
     same answers for the image. Keys and values become zeros; blocks of zeros take no space on disk. Topics get other
     names; a private file, DIR.names.json, says which is which.
 
     The source is only read. LOGDIR may be in use, but files that change meanwhile can look damaged in the image.
+
+    \b
+    Examples:
+      klogtool image LOGDIR --output shared
+      klogtool image LOGDIR --output shared --pack shared.tar.gz
 
     Exit status: 0 done; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on (there is no image),
     or a file could not be read (the image is complete apart from it).

@@ -10,12 +10,12 @@ import click
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.lookup import WORDS
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import is_refusal
-from klogtool.cli.writing_options import header, output_format
+from klogtool.cli.writing_options import header
 from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.java_numbers import INT_BITS
@@ -37,7 +37,7 @@ _ORDER = "klogtool.lookup.order"  # key in click's context: the questions in the
 Answer = tuple[dict[str, Any], str]  # as a JSON row, and as text
 
 
-class LookupCommand(click.Command):
+class LookupCommand(commands.Command):
     """Records the order in which options of several kinds were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -69,7 +69,7 @@ def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return epochs
 
 
-@click.command(COMMAND, cls=LookupCommand)
+@commands.command(COMMAND, cls=LookupCommand)
 @click.argument("partition", metavar="PARTITION")
 @click.option(
     "--offset", multiple=True, callback=options.longs, metavar="N", help="Find the batch that contains this offset."
@@ -86,7 +86,7 @@ def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     "--leader-epoch", multiple=True, callback=_epochs, metavar="E", help="Find the end offset of this leader epoch."
 )
 @click.option("--explain", is_flag=True, help="Also show how it was found: files, entries, bytes scanned.")
-@output_format
+@options.output_format()
 @options.jobs
 @options.quiet
 @circumstance_options.circumstances
@@ -99,6 +99,11 @@ def command(
 
     There is one answer for each question, in their order. klogtool loads the partition as a broker would load it, and
     writes nothing.
+
+    \b
+    Examples:
+      klogtool lookup orders-0 --offset 4711
+      klogtool lookup orders-0 --timestamp 2026-11-21T18:10:00Z --explain
 
     Exit status: 0 all questions were answered; 1 a question was refused (an offset out of range, for example), or a
     search met damage; 2 wrong usage, no such path; 4 a file could not be read.

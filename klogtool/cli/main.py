@@ -5,29 +5,24 @@ A command is imported when it is used, so that an extra that one command needs i
 
 from __future__ import annotations
 
-import importlib
+import inspect
 import os
 import sys
-from typing import TYPE_CHECKING
+import textwrap
+from collections.abc import Iterator
 
 import click
 
+from klogtool.cli.commands import Commands, meant_by
 from klogtool.cli.guard import guarded, note_slow_reader
 from klogtool.cli.output import note
 from klogtool.cli.status import INTERRUPTED, USAGE, remember_arguments
 from klogtool.cli.version import version_text
-from klogtool.format.text import near_names
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 # name: (module, its line in --help)
 COMMANDS = {
     "doctor": ("klogtool.cli.doctor", "Say what a broker's start will do to its log dirs, and what to do first."),
-    "verify": (
-        "klogtool.cli.verify",
-        "Find all damage under a path. --recover: recover it as a broker does at startup.",
-    ),
+    "verify": ("klogtool.cli.verify", "Find all damage under a path."),
     "explain": ("klogtool.cli.explain", "Explain a finding of verify, or a line of a broker's log, and what to do."),
     "dump-log": (
         "klogtool.cli.dump_log",
@@ -39,12 +34,14 @@ COMMANDS = {
     "offsets": ("klogtool.cli.offsets", "Show committed offsets of groups, now or at a past time, and their lag."),
     "diff": ("klogtool.cli.diff", "Compare two copies of a partition or a log dir: equal, a prefix, or diverging."),
     "hash": ("klogtool.cli.hash", "Print a digest of records, to compare copies of a partition by eye."),
+    "recover": ("klogtool.cli.recover", "Recover logs as a broker does at startup, or say what that would lose."),
     "salvage": ("klogtool.cli.salvage", "Copy every good batch of a damaged partition."),
     "transplant": ("klogtool.cli.transplant", "Make a copied partition ready for another cluster, or a new topic."),
     "rebuild-index": (
         "klogtool.cli.rebuild_index",
         "Rebuild indexes, producer snapshots and leader epochs from the logs.",
     ),
+    "drop-producer": ("klogtool.cli.drop_producer", "Remove one producer from the producer snapshots of a partition."),
     "fleet": ("klogtool.cli.fleet", "After a disaster: find the best copy of each partition over all brokers."),
     "append": ("klogtool.cli.append", "Append batches or records, with a broker's validation."),
     "truncate": ("klogtool.cli.truncate", "Truncate a partition to an offset, or empty it and start at a new offset."),
@@ -67,6 +64,12 @@ COMMANDS = {
     "completion": ("klogtool.cli.completion", "Print a script that completes commands, options and files in a shell."),
     "tutorial": ("klogtool.cli.tutorial", "Learn klogtool in ten steps, on a damaged log dir that it makes for you."),
     "help": ("klogtool.cli.help", "Show the help of a command."),
+    "version": ("klogtool.cli.version_command", "Show the version; with -v, what a bug report needs."),
+}
+# Commands that were an option of another one: the option, the command, and the option that has its value now.
+WERE_OPTIONS = {
+    "verify": ("--recover", "recover", None),
+    "txns": ("--drop-producer", "drop-producer", "--producer-id"),
 }
 COMPLETE = "_KLOGTOOL_COMPLETE"  # set by what `klogtool completion` prints
 VERBOSE = "klogtool.verbose"
@@ -83,50 +86,40 @@ GROUPS = {
         "diff",
         "hash",
     ),
-    "Mend": ("rebuild-index", "salvage", "transplant", "fleet"),
+    "Mend": ("recover", "salvage", "rebuild-index", "transplant", "drop-producer", "fleet"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact", "free"),
     "Plans": ("apply", "undo"),
     "Workshop": ("build", "image", "completion", "tutorial"),
+    "More": ("spark", "help", "version"),
 }
 
 
-class Commands(click.Group):
-    """The commands, each in its own module, which is imported only when the command is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of --help."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, or None."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Complete a command without importing the others."""
-        from click.shell_completion import CompletionItem
-
-        found = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+class Klogtool(Commands):
+    """The commands of klogtool itself. They keep the names that they had before."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve as click does; for an unknown command suggest a similar one."""
-        name = args[0]
+        """Resolve as click does; for an unknown command suggest others."""
+        name, *words = args
         if name not in COMMANDS and not name.startswith("-"):
-            meant = [f"klogtool dump-log {name}"] if os.path.exists(name) else near_names(name, COMMANDS, most=1)
-            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{meant[0]}'?" if meant else ""))
-        return super().resolve_command(ctx, args)
+            meant = [f"klogtool dump-log {name}"] if os.path.exists(name) else meant_by(name, COMMANDS)
+            suggestion = " or ".join(f"'{one}'" for one in meant)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean {suggestion}?" if suggestion else ""))
+        return super().resolve_command(ctx, _by_new_name(name, words))
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the commands, group by group, without importing them."""
-        others = tuple(name for name in COMMANDS if not any(name in names for names in GROUPS.values()))
-        for heading, names in {**GROUPS, "More": others}.items():
-            with formatter.section(heading):
-                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
+
+def _by_new_name(name: str, words: list[str]) -> list[str]:
+    """Return the arguments, with the present name of a command that was an option of another one."""
+    if name not in WERE_OPTIONS:
+        return [name, *words]
+    option, command, instead = WERE_OPTIONS[name]
+    end = words.index("--") if "--" in words else len(words)
+    at = next((n for n, word in enumerate(words[:end]) if word.partition("=")[0] == option), None)
+    if at is None:
+        return [name, *words]
+    _, equals, value = words[at].partition("=")
+    return [command, *words[:at], *([instead + equals + value] if instead else []), *words[at + 1 :]]
 
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -149,7 +142,12 @@ def _verbose(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     ctx.meta[VERBOSE] = asked
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Klogtool,
+    modules=COMMANDS,
+    headings=GROUPS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -170,11 +168,11 @@ def cli() -> None:
 
     \b
     If you are not sure that a disk is sound, run these before you start a broker on it:
-      klogtool doctor LOGDIR...           shows what a broker would do at startup, and what to do first
-      klogtool verify LOGDIR              shows what is damaged, and how to repair it
-      klogtool verify --recover LOGDIR    shows what a broker would cut and delete at startup
-      klogtool explain batch-crc          explains a finding
-      klogtool salvage PARTITION          shows what can be saved of a damaged partition
+      klogtool doctor LOGDIR...    shows what a broker would do at startup, and what to do first
+      klogtool verify LOGDIR       shows what is damaged, and how to repair it
+      klogtool recover LOGDIR      shows what a broker would cut and delete at startup
+      klogtool explain batch-crc   explains a finding
+      klogtool salvage PARTITION   shows what can be saved of a damaged partition
 
     Nothing is written without --apply or --output. `klogtool undo` takes back what --apply did.
 
@@ -216,12 +214,24 @@ def _by_click(args: list[str]) -> object:
 def _show_wrong_usage(wrong: click.ClickException, args: list[str]) -> None:
     """Show the error in one line, and where to look in a second one."""
     if not args:
-        wrong.show()  # click raises the help as an error
+        note(*_overview())
         return
     note(f"klogtool: {_unabbreviated(wrong) or wrong.format_message()}")
     context = getattr(wrong, "ctx", None)  # not every error has a context
     named = " ".join(["klogtool", *[name for name in args[:1] if name in COMMANDS]])
     note(f"Try '{named if context is None else context.command_path} --help'.")
+
+
+def _overview() -> Iterator[str]:
+    """Yield what klogtool says if it is called without anything: one screen."""
+    yield "Usage: klogtool COMMAND PATH... [OPTIONS]"
+    yield from inspect.cleandoc(cli.help or "").replace("\b\n", "").partition("\n\nExit status")[0].splitlines()
+    for heading, names in GROUPS.items():
+        yield ""
+        yield f"{heading}:"
+        yield from textwrap.wrap("  ".join(names), 78, initial_indent="  ", subsequent_indent="  ")
+    yield ""
+    yield "klogtool --help says what each of them does, and klogtool help COMMAND what its options are."
 
 
 def _unabbreviated(wrong: click.ClickException) -> str | None:

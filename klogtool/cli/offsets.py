@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, LogRanges, load_offsets
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output
 from klogtool.cli.status import DONE, FOUND
@@ -34,19 +34,14 @@ from klogtool.render.offsets import (
 COMMAND = "offsets"
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option(
     "--at", callback=options.moment, metavar="TIME", help="As they stood at this time (epoch ms or ISO 8601)."
 )
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "csv"]),
-    default="text",
-    show_default=True,
-    help="Output format: text, JSON Lines, or CSV for kafka-consumer-groups --from-file.",
+@options.output_format(
+    ("text", "json", "csv"), "Output format: text, JSON Lines (--json), or CSV for kafka-consumer-groups --from-file."
 )
 @options.jobs
 @options.quiet
@@ -56,6 +51,11 @@ def command(paths: tuple[str, ...], at: int | None, groups: tuple[str, ...], for
 
     klogtool reads __consumer_offsets in the given log dirs as a broker's group coordinator does. It writes nothing.
     Several log dirs are those of one broker. A PATH may also be a partition dir of __consumer_offsets.
+
+    \b
+    Examples:
+      klogtool offsets LOGDIR --group billing
+      klogtool offsets LOGDIR --at 2026-11-21T18:10:00Z --format csv
 
     Exit status: 0 done; 1 damage was met, and commits may be missing; 2 wrong usage, no such path; 4 a file could not
     be read.

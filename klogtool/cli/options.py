@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -65,12 +65,9 @@ def no_progress(command: Command) -> Command:
 
 
 def quiet(command: Command) -> Command:
-    """-q/--quiet: write only errors to stderr."""
-    return click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr, no notes.")(command)
-
-
-def verbose(command: Command) -> Command:
-    """-v/--verbose: show all partitions and files, even those without anything to report."""
+    """-q/--quiet: write only errors to stderr. -v/--verbose: show all partitions and files, even those without anything
+    to report."""
+    command = click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr, no notes.")(command)
     return click.option("-v", "--verbose", is_flag=True, help="Name every partition, file and finding.")(command)
 
 
@@ -122,16 +119,23 @@ def selected(chosen: dict[str, Any]) -> Selection | None:
     return None if selection == Selection() else selection
 
 
-def text_or_json(command: Command) -> Command:
-    """Add --format text|json, as the argument `form`."""
+class FormatOption(click.Option):
+    """-o/--format, which also takes --json for --format json."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add what click would, and --json."""
+        super().add_to_parser(parser, ctx)
+        parser.add_option(self, ["--json"], dest=self.name, action="store_const", const="json")
+
+
+def output_format(
+    forms: Sequence[str] = ("text", "json"), about: str = "Output format: text, or JSON Lines (--json)."
+) -> Callable[[Command], Command]:
+    """-o/--format and --json: the parameter form."""
+    choice = click.Choice(forms)
     return click.option(
-        "--format",
-        "form",
-        type=click.Choice(("text", "json")),
-        default="text",
-        show_default=True,
-        help="Output format: text, or JSON Lines.",
-    )(command)
+        "-o", "--format", "form", cls=FormatOption, type=choice, default="text", show_default=True, help=about
+    )
 
 
 def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

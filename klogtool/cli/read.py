@@ -16,13 +16,13 @@ from klogtool.broker.content import content_size
 from klogtool.broker.releases import Release
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
 from klogtool.broker.unified_log.reading import Isolation
-from klogtool.cli import circumstance_options, options, value_options
+from klogtool.cli import circumstance_options, commands, options, value_options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines, note
 from klogtool.cli.output_file import output_sink
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.writing import is_refusal
-from klogtool.cli.writing_options import header, output_format
+from klogtool.cli.writing_options import header
 from klogtool.disk.moving import send
 from klogtool.errors import KlogError
 from klogtool.escape import joined
@@ -52,7 +52,7 @@ def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     return number
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("partitions", nargs=-1, required=True, metavar="PARTITION...")
 @click.option(
     "--offset",
@@ -94,7 +94,7 @@ def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     help="With --records and --isolation read_committed: leave out aborted transactions and control records.",
 )
 @value_options.decoders
-@output_format
+@options.output_format()
 @options.jobs
 @options.quiet
 @circumstance_options.circumstances
@@ -105,6 +105,11 @@ def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen:
     Shows the position and the size of the bytes and their SHA-256, and with read_committed the aborted transactions
     among them. --raw writes the bytes themselves, --records the records. klogtool loads the partition as a broker
     would load it, and writes nothing to it.
+
+    \b
+    Examples:
+      klogtool read orders-0 --offset 4711 --records
+      klogtool read orders-0 --offset 4711 --isolation read_committed --raw batches.bin
 
     Exit status: 0 done; 1 refused (an offset out of range, for example), or damage was met; 2 wrong usage, no such
     path; 3 the file exists already; 4 a file could not be read or written.

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import writing
 from klogtool.plans.rebuild_index import COMMAND, KINDS, RebuildIndexQuestion, SideFile, answer_rows
@@ -27,7 +27,7 @@ def _bases(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     return tuple(base for value in values if (base := options.long(ctx, param, value)) is not None)
 
 
-@click.command("rebuild-index")
+@commands.command("rebuild-index")
 @click.argument("partition", metavar="PARTITION")
 @click.option(
     "--segment",
@@ -52,6 +52,11 @@ def command(
     Prints the plan and stops. With --apply or --output, carries it out. A damaged .log is refused, unless --segment
     names it. Then the .log is cut at the damage, and the producer snapshots above the segment are deleted, as after a
     broker's recovery.
+
+    \b
+    Examples:
+      klogtool rebuild-index orders-0
+      klogtool rebuild-index orders-0 --only timeindex --apply
 
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such path or segment; 3 refused, nothing written: a .log
     is damaged, or a broker refuses it; 4 could not go on.

@@ -1,13 +1,17 @@
-"""klogtool verify --recover."""
+"""klogtool recover."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.writing import Refusal, Show, decide_and_carry_out
+from klogtool.cli.writing_options import writing
 from klogtool.errors import KlogError
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -21,8 +25,31 @@ if TYPE_CHECKING:
     from klogtool.plans.recover_start import StartProblem
 
 
-def recover(paths: Sequence[str], form: str, circumstances: Circumstances, chosen: Mapping[str, Any]) -> int:
-    """Show what a broker's start would make of the paths; carry it out if requested. Returns the exit status."""
+@commands.command(COMMAND)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--mark-clean", is_flag=True, help="Leave the log dir as after a clean shutdown, if all of it is sound.")
+@writing
+@options.jobs
+@options.quiet
+@options.no_progress
+@circumstance_options.circumstances
+@options.debug
+def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+    """Do what a broker does to the logs of a partition dir or a log dir at startup, after an unclean shutdown.
+
+    klogtool cuts each log at its first damage, rebuilds indexes, and finishes interrupted operations. It prints the
+    plan, with the offsets that would be lost, and stops. With --apply or --output, it carries the plan out. With
+    --mark-clean, it also writes the checkpoints and the clean shutdown marker, if every batch of every partition is
+    sound. Several log dirs are log dirs of one broker.
+
+    \b
+    Examples:
+      klogtool recover /var/kafka-logs
+      klogtool recover /var/kafka-logs --mark-clean --apply
+
+    Exit status: 0 nothing is lost; 1 records are lost or missing; 2 wrong usage, no such path; 3 refused, nothing
+    written: a broker does not start on this log dir, or takes it offline; 4 could not go on.
+    """
     if chosen["mark_clean"]:
         for path in paths:
             check_mark_clean(path)
@@ -31,7 +58,7 @@ def recover(paths: Sequence[str], form: str, circumstances: Circumstances, chose
         COMMAND,
         paths,
         question,
-        {**chosen, "form": form},
+        chosen,
         text_of=recover_text,
         brief_of=recover_brief,
         totals=RecoverTotals(),

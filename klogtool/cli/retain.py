@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import writing
 from klogtool.log.opened import open_path
@@ -16,12 +16,11 @@ from klogtool.plans.retain import COMMAND, RetainQuestion
 from klogtool.render.retain import retain_brief, retain_text, unchanged_text
 
 
-@click.command("retain")
+@commands.command("retain")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @options.purge
 @writing
 @options.jobs
-@options.verbose
 @options.quiet
 @circumstance_options.circumstances
 @options.debug
@@ -31,6 +30,11 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any)
     Segments are deleted by log start offset, retention.bytes and retention.ms, as on a broker, and never above the
     high watermark. Settings come from --config, --config-file, or the log dir's __cluster_metadata. Prints the plan
     and stops. With --apply or --output, carries it out.
+
+    \b
+    Examples:
+      klogtool retain LOGDIR
+      klogtool retain orders-0 --config retention.ms=86400000 --apply
 
     Exit status: 0 done, or nothing to delete; 1 loading the log lost records, or records are missing at the end of the
     log; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.

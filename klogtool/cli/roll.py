@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import writing
 from klogtool.plans.roll import COMMAND, RollQuestion
 from klogtool.render.roll import roll_text
 
 
-@click.command("roll")
+@commands.command("roll")
 @click.argument("partition", metavar="PARTITION")
 @click.option("--incoming-bytes", callback=options.long, metavar="N", help="Size of the next append.  [default: 0]")
 @click.option(
@@ -41,6 +41,11 @@ def command(partition: str, circumstances: Circumstances, **chosen: Any) -> int:
 
     A broker decides this when it appends, by the timestamp of the new records. Without --incoming-timestamp, klogtool
     uses --now. Prints the plan and stops. With --apply or --output, carries it out.
+
+    \b
+    Examples:
+      klogtool roll orders-0
+      klogtool roll orders-0 --force --apply
 
     Exit status: 0 done, or not due; 1 loading the log lost records, or records are missing at the end of the log; 2
     wrong usage, no such path; 3 refused, nothing written; 4 could not go on.

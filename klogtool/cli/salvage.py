@@ -10,9 +10,9 @@ import click
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import Content
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import decide_and_carry_out, output_format
+from klogtool.cli.writing import decide_and_carry_out
 from klogtool.disk.facts import looks_like_log_dir
 from klogtool.disk.output import check_place
 from klogtool.errors import Refused
@@ -27,7 +27,7 @@ def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> Non
         raise click.UsageError("salvage does not work in place. Use --output DIR to write the result elsewhere.", ctx)
 
 
-@click.command("salvage")
+@commands.command("salvage")
 @click.argument("partition", metavar="PARTITION")
 @click.option(
     "--output", type=click.Path(), metavar="DIR", help="Write the result to this folder. It must be new or empty."
@@ -54,7 +54,7 @@ def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> Non
 )
 @click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply.")
 @click.option("--apply", is_flag=True, hidden=True, expose_value=False, callback=_refuse_in_place)
-@output_format
+@options.output_format()
 @circumstance_options.circumstances
 @options.jobs
 @options.quiet
@@ -66,6 +66,11 @@ def command(partition: str, circumstances: Circumstances, replicas: tuple[str, .
     side files are rebuilt. A wrong field that no checksum protects is corrected if its value is certain. Rejected
     bytes go to --rejected. That folder must not be in a log dir, because a broker does not start with a foreign folder
     there.
+
+    \b
+    Examples:
+      klogtool salvage orders-0 --output rescued/orders-0
+      klogtool salvage orders-0 --replica broker-2/orders-0 --output rescued/orders-0
 
     Exit status: 0 nothing is lost; 1 records are lost (the result is written all the same); 2 wrong usage, no such
     path; 3 refused, nothing written; 4 could not go on.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from klogtool.cli.commands import Commands
 
 SPARK_COMMANDS = {
     "verify": ("klogtool.cli.spark_verify", "Find all damage, as a table of findings."),
@@ -17,29 +17,14 @@ SPARK_COMMANDS = {
 }
 
 
-class SparkCommands(click.Group):
-    """The commands, each in its own module, which is imported only when the command is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of --help."""
-        return list(SPARK_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, or None."""
-        if cmd_name not in SPARK_COMMANDS:
-            return None
-        found: click.Command = importlib.import_module(SPARK_COMMANDS[cmd_name][0]).command
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the list of commands, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in SPARK_COMMANDS.items()])
-
-
-@click.group("spark", cls=SparkCommands)
+@click.group("spark", cls=Commands, modules=SPARK_COMMANDS, headings={"Commands": list(SPARK_COMMANDS)})
 def command() -> None:
     """Work on many disks at once with Spark: on all cores of this machine, or on a cluster (--master).
 
     Needs `pip install klogtool[spark]`, and Java 17 or later (klogtool[java] installs one).
+
+    \b
+    Examples:
+      klogtool spark inventory /data/kafka-1
+      klogtool spark verify /data/kafka-1 --master spark://host:7077
     """

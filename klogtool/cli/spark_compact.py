@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.compact import status_of_plan
 from klogtool.cli.output import Output
 from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
@@ -26,7 +26,7 @@ from klogtool.spark.findings import size_of
 COMMAND = "spark compact"
 
 
-@click.command("compact")
+@commands.command("compact")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @click.option(
     "--output",
@@ -43,7 +43,7 @@ COMMAND = "spark compact"
     "--keep-magic", is_flag=True, help="Keep messages of magic 0 and 1 in their format, as brokers before 4.0 do."
 )
 @click.option("--purge", is_flag=True, help="Leave no .deleted files.")
-@options.text_or_json
+@options.output_format()
 @on_spark
 @circumstance_options.circumstances
 def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, output: str, **chosen: Any) -> int:
@@ -51,6 +51,11 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, out
 
     The result is that of `klogtool compact LOGDIR --output DIR`. With several LOGDIRs, each has a folder of its name
     in DIR. One task cleans a partition; a large partition has many tasks. DIR appears at the end, complete.
+
+    \b
+    Examples:
+      klogtool spark compact LOGDIR --output compacted
+      klogtool spark compact --json LOGDIR --output compacted
 
     Exit status: 0 done, or nothing due; 1 some partitions are refused because a broker's cleaner fails on them, too
     (they are copied, the others are done), or loading a log lost records; 2 wrong usage, no such path; 3 refused,

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from klogtool.cli import options, value_options
+from klogtool.cli import commands, options, value_options
 from klogtool.cli.output import Output, note
 from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, pairs, running
 from klogtool.cli.status import DONE
@@ -36,7 +36,7 @@ from klogtool.spark.starting import DEFAULT_MASTER, SparkNotStarted
 COMMAND = "spark export"
 
 
-@click.command("export")
+@commands.command("export")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @click.option(
     "--output",
@@ -83,13 +83,18 @@ COMMAND = "spark export"
     metavar="KEY=VALUE",
     help='Any option of format("klog"), such as startingOffsets=... Repeatable.',
 )
-@options.text_or_json
+@options.output_format()
 @on_spark
 def command(paths: tuple[str, ...], form: str, output: str, **chosen: Any) -> int:
     """Write the records under LOGDIR to Parquet files, in one folder for each topic. Replicas are not written twice.
 
     LOGDIR may be a URI such as s3://bucket/path. All files appear in DIR at the end. Each record is there once, even
     if tasks failed and ran again. An interrupted export can be resumed.
+
+    \b
+    Examples:
+      klogtool spark export LOGDIR --output parquet
+      klogtool spark export LOGDIR --output parquet --topic orders --by-day
 
     Exit status: 0 done; 1 damage was found (see --mode); 2 wrong usage, no such path; 3 refused: DIR is not empty; 4
     could not go on, or Spark or Java is missing.

@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.output import Output, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
@@ -25,11 +25,11 @@ from klogtool.spark.inventory import COLUMNS, find_fleet, take_inventory, write_
 COMMAND = "spark inventory"
 
 
-@click.command("inventory")
+@commands.command("inventory")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @click.option("--parquet", type=click.Path(), metavar="FILE", help="Also write the table to this file, as Parquet.")
 @click.option("--html", type=click.Path(), metavar="FILE", help="Also write a page with plots to this file.")
-@options.text_or_json
+@options.output_format()
 @on_spark
 @circumstance_options.circumstances
 def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
@@ -39,6 +39,11 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **c
     Shows sizes, record formats, codecs, batch sizes, use of transactions, topic ids, copies, and how much retention
     and compaction could delete now. Settings come from --config, --config-file, or the log dir's __cluster_metadata.
     Only batch headers are read. Every log is treated as cleanly closed, unless --last-stop says otherwise.
+
+    \b
+    Examples:
+      klogtool spark inventory /data/kafka-1 /data/kafka-2
+      klogtool spark inventory --json LOGDIR
 
     Exit status: 0 done; 2 wrong usage, no such path; 3 refused: a file exists already; 4 could not go on, or Spark or
     Java is missing.

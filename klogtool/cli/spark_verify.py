@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.output import Output
 from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, running
 from klogtool.cli.status import DONE, FOUND
@@ -27,7 +27,7 @@ from klogtool.verify.verification import Summary
 COMMAND = "spark verify"
 
 
-@click.command("verify")
+@commands.command("verify")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @click.option(
     "--output",
@@ -43,7 +43,7 @@ COMMAND = "spark verify"
     show_default=True,
     help="Lowest severity that makes the exit status 1.",
 )
-@options.text_or_json
+@options.output_format()
 @on_spark
 @circumstance_options.circumstances
 def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
@@ -52,6 +52,11 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **c
 
     The findings are those of `klogtool verify`. --output and JSON Lines have all of them; text shows how many there
     are of each kind, and where.
+
+    \b
+    Examples:
+      klogtool spark verify /data/kafka-1 /data/kafka-2
+      klogtool spark verify --master spark://host:7077 hdfs://cluster/kafka
 
     Exit status: 0 nothing is wrong; 1 an error was found (with --fail-on warning: an error or a warning); 2 wrong
     usage, no such path; 3 refused; 4 could not go on, or Spark or Java is missing.

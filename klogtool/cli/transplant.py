@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.writing import decide_and_carry_out, writing
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_INT
@@ -29,7 +29,7 @@ def _topic_id(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("partition_dir", metavar="PARTITION")
 @click.option("--topic-id", callback=_topic_id, metavar="ID", help="The id of the topic that adopts it.")
 @click.option("--topic", metavar="NAME", help="The name of that topic.  [default: that of the copy]")
@@ -70,6 +70,11 @@ def command(partition_dir: str, circumstances: Circumstances, **more: Any) -> in
     copy that already lies in the log dir of the adopting broker, and the lines of checkpoints there. Records, offsets
     and timestamps stay. Leader epochs begin anew, and producers are forgotten. A damaged copy is refused: salvage it
     first.
+
+    \b
+    Examples:
+      klogtool transplant orders-0 --check
+      klogtool transplant orders-0 --log-dir /var/kafka-logs --output new/orders-0
 
     Exit status: 0 done; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
     """

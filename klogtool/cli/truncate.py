@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import writing
 from klogtool.plans.truncate import COMMAND, TruncateQuestion
 from klogtool.render.truncate import truncate_text
 
 
-@click.command("truncate")
+@commands.command("truncate")
 @click.argument("partition", metavar="PARTITION")
 @click.option(
     "--to", callback=options.long, metavar="N", help="Truncate to this offset: records from N on are deleted."
@@ -42,6 +42,11 @@ def command(partition: str, circumstances: Circumstances, **chosen: Any) -> int:
 
     The batch that contains the offset is deleted as a whole. Prints the plan and stops. With --apply or --output,
     carries it out.
+
+    \b
+    Examples:
+      klogtool truncate orders-0 --to 4711
+      klogtool truncate orders-0 --start-at 9000 --apply
 
     Exit status: 0 done, or nothing to truncate; 1 loading the log lost records, or records are missing at the end of
     the log; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.

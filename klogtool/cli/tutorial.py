@@ -15,7 +15,7 @@ import click
 
 from klogtool import interrupts
 from klogtool.building.spec_text import read_spec
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.main import run
 from klogtool.cli.output import Output
 from klogtool.cli.status import COULD_NOT, DONE, INTERRUPTED, READER_GONE
@@ -31,7 +31,7 @@ MOST_LINE_BYTES, MOST_SHOWN = 1 << 16, 40
 HOW = "Type this command, or press Enter to run it. q quits."
 
 
-@click.command("tutorial")
+@commands.command("tutorial")
 @click.option("-y", "--yes", is_flag=True, help="Run all commands without asking.")
 @click.option("--keep", is_flag=True, help="Do not delete the temporary folder at the end.")
 @click.option(
@@ -46,6 +46,11 @@ def command(yes: bool, keep: bool, output: str | None) -> int:
 
     There are ten steps. Each explains one command in a few lines. You type the command, or press Enter, and it runs.
     q, or the end of the input, quits. The log dir is in a new temporary folder, which is deleted at the end.
+
+    \b
+    Examples:
+      klogtool tutorial
+      klogtool tutorial --yes --output try-klogtool
 
     Exit status: 0 done, or quit; 2 wrong usage; 3 the output folder is not empty; 4 could not go on.
     """

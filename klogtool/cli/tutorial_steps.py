@@ -101,10 +101,10 @@ STEPS = (
         "See what the broker would do",
         (
             "After a kill, a broker recovers its logs. It cuts a log at the first damage.",
-            "verify --recover does the same in memory, and says what would be lost.",
+            "recover does the same in memory, and says what would be lost.",
             "Nothing is written without --apply or --output.",
         ),
-        "verify --recover logs/orders-0",
+        "recover logs/orders-0",
         FOUND,
         "The broker would also cut offsets 30 to 39, although these batches are sound.",
     ),

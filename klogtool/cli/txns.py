@@ -15,21 +15,18 @@ from klogtool.broker.coordinator.coordinators import Coordinators, clusters_of, 
 from klogtool.broker.coordinator.open_transactions import OpenTransaction, find_open
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_transactions import Status, Transaction, TransactionState
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines, note
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.txns_audit import run_audit
-from klogtool.cli.writing import decide_and_carry_out, is_refusal
-from klogtool.cli.writing_options import header, writing
+from klogtool.cli.writing import is_refusal
+from klogtool.cli.writing_options import header
 from klogtool.errors import KlogError
 from klogtool.json_rows import row_line
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
-from klogtool.plans.drop_producer import COMMAND as DROP_PRODUCER
-from klogtool.plans.drop_producer import DropProducerQuestion
 from klogtool.render.counts import count_text
-from klogtool.render.drop_producer import drop_producer_text
 from klogtool.render.lookup import refusal_row
 from klogtool.render.txns import (
     closing_text,
@@ -43,11 +40,9 @@ from klogtool.render.txns import (
 )
 
 COMMAND = "txns"
-_ONLY_TO_LOOK = ("transaction_state", "verbose", "audit")
-_ONLY_TO_DROP = ("apply", "output", "plan_out", "journal")
 
 
-@click.command(COMMAND)
+@commands.command(COMMAND)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--transaction-state",
@@ -55,23 +50,13 @@ _ONLY_TO_DROP = ("apply", "output", "plan_out", "journal")
     metavar="PATH",
     help="Also read __transaction_state in this log dir, or this partition dir of it. Repeatable.",
 )
-@click.option(
-    "--drop-producer",
-    callback=options.long,
-    metavar="ID",
-    help="Remove one producer from the producer snapshots of partition dirs, and say what that exposes.",
-)
 @click.option("--audit", is_flag=True, help="Find transactions that were torn, lost or wrongly ended.")
-@writing
+@options.output_format()
 @options.jobs
-@options.verbose
 @options.quiet
 @circumstance_options.circumstances
 @options.debug
-@click.pass_context
-def command(
-    ctx: click.Context, /, paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any
-) -> int:
+def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
     """List the transactions of partition dirs or of whole log dirs, and the state of producers as a broker has it.
 
     klogtool loads each partition as a broker would load it, then reads all of it. It writes nothing. It joins open
@@ -80,20 +65,19 @@ def command(
     With --audit, klogtool compares all partitions of the PATHs and what the coordinators decided. Several log dirs of
     one cluster may be given.
 
-    With --drop-producer, PATH is a partition dir. klogtool prints the plan and stops. With --apply or --output, it
-    carries the plan out.
+    \b
+    Examples:
+      klogtool txns LOGDIR
+      klogtool txns --audit LOGDIR LOGDIR
 
     Exit status: 0 done; 1 damage was met, a broker refuses to load a partition, or --audit found something; 2 wrong
-    usage, no such path; 3 with --drop-producer: refused, nothing written; 4 a file could not be read.
+    usage, no such path; 4 a file could not be read.
     """
-    _check_options(ctx, chosen)
     clusters = clusters_of([*paths, *chosen["transaction_state"]])
     if len(clusters) > 1:
         raise click.UsageError(f"The paths are of several clusters: {', '.join(clusters)}. Give those of one cluster.")
     if chosen["audit"]:
         return run_audit(paths, form, circumstances, chosen)
-    if chosen["drop_producer"] is not None:
-        return _drop_producer(paths, form, circumstances, chosen)
     found = [(path, open_path(path)) for path in paths]
     coordinators = _AtHand([*paths, *chosen["transaction_state"]], circumstances, chosen)
     is_one = len(paths) == 1 and not isinstance(found[0][1], LogDir)
@@ -107,22 +91,6 @@ def command(
             show.partition(path, chosen, None)
     show.close()
     return FOUND if show.is_damaged else DONE
-
-
-def _check_options(ctx: click.Context, chosen: Mapping[str, Any]) -> None:
-    """Raises UsageError for options that do not fit --drop-producer, and those that fit only with it."""
-    is_dropping = chosen["drop_producer"] is not None
-    wrong, how = (_ONLY_TO_LOOK, "does not go") if is_dropping else (_ONLY_TO_DROP, "goes")
-    for name in wrong:
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} {how} with --drop-producer.", ctx)
-
-
-def _drop_producer(paths: Sequence[str], form: str, circumstances: Circumstances, chosen: Mapping[str, Any]) -> int:
-    question = DropProducerQuestion(
-        circumstances=circumstances, jobs=chosen["jobs"], producer_id=chosen["drop_producer"]
-    )
-    return decide_and_carry_out(DROP_PRODUCER, paths, question, {**chosen, "form": form}, text_of=drop_producer_text)
 
 
 class _AtHand:

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.cli import commands, options
 from klogtool.cli.journals import ID, find_entries, only_one, when_ms
 from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import Show, output_format, told_if_interrupted, words
+from klogtool.cli.writing import Show, told_if_interrupted, words
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import check_undo, discard, undo
@@ -23,13 +23,13 @@ from klogtool.render.plans import table_text
 FINISHED = (Progress.DONE, Progress.UNDONE)
 
 
-@click.command("undo")
+@commands.command("undo")
 @click.argument("given", nargs=-1, metavar="[ID] [PATH]")
 @click.option("--list", "listing", is_flag=True, help="List the runs that can be undone.")
 @click.option("--discard", "discarding", is_flag=True, help="Give up undo for a run, and free the space that it holds.")
 @click.option("--all", "all_of_them", is_flag=True, help="With --discard: all finished runs.")
 @click.option("--journal", type=click.Path(), metavar="DIR", help="The journal, if it is not beside PATH.")
-@output_format
+@options.output_format()
 @options.quiet
 @options.debug
 def command(
@@ -43,6 +43,11 @@ def command(
     changed files since then.
 
     --discard frees the space that a run holds. Without an ID, it lists the finished runs and discards none.
+
+    \b
+    Examples:
+      klogtool undo --list
+      klogtool undo 5f2c81d07b9e
 
     Exit status: 0 done; 2 wrong usage, no such run; 3 refused, nothing changed; 4 could not go on: run it again.
     """

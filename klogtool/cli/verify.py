@@ -10,18 +10,12 @@ import click
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.verify_settings import exclusions, merged, settings_of, severity_rules
 from klogtool.cli.verifying import run_verify
-from klogtool.cli.writing_options import writing_or_reporting
-from klogtool.verify.settings import VerifySettings
 
-ONLY_WITHOUT_RECOVER = (
-    *("deep", "notes", "fail_on", "baseline", "write_baseline", "max_duration", "subset", "recursive"),
-    *("statistics", "exclude", "severity", "settings", "isolated", "changed_files"),
-)
-IN_BOTH = ("text", "json")
-ONLY_WITH_RECOVER = ("mark_clean", "apply", "output", "plan_out", "journal")
+FORMS = ("text", "json", "junit", "sarif", "github", "gitlab")
+WITH_STATISTICS = ("text", "json")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
 
@@ -46,7 +40,7 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     return int(found[1]), int(found[2])
 
 
-@click.command("verify")
+@commands.command("verify")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--recursive", is_flag=True, help="Verify every log dir and partition dir below PATH, each by itself.")
 @click.option(
@@ -99,13 +93,8 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 @click.option(
     "--subset", callback=_subset, metavar="N/T", help="Split the partitions into T parts, and read only part N."
 )
-@click.option(
-    "--recover", is_flag=True, help="Show what a broker would change at startup. With --apply or --output, do it."
-)
-@click.option("--mark-clean", is_flag=True, help="With --recover: leave the log dir as after a clean shutdown.")
-@writing_or_reporting
+@options.output_format(FORMS, "Output format: text, JSON Lines (--json), or a report for a CI system.")
 @options.jobs
-@options.verbose
 @options.quiet
 @options.no_progress
 @circumstance_options.circumstances
@@ -120,19 +109,18 @@ def command(
     verify reads on after damage, and never changes a log. `klogtool explain ID` says what a finding means, what a
     broker does about it, and what to do.
 
-    With --recover, klogtool does what a broker does to the logs at startup: it cuts each log at its first damage,
-    rebuilds indexes, and finishes interrupted operations. It prints the plan and stops. With --apply or --output, it
-    carries the plan out. With --mark-clean, it also writes the checkpoints and the clean shutdown marker, if every
-    batch of every partition is sound.
+    \b
+    Examples:
+      klogtool verify /var/kafka-logs
+      klogtool verify --deep --notes /var/kafka-logs/orders-0
 
-    Exit status: 0 nothing is wrong; 1 an error was found (with --fail-on warning: an error or a warning), or with
-    --recover records are lost or missing; 2 wrong usage, no such path; 3 refused, nothing written: a broker does not
-    start on this log dir, or takes it offline; 4 a PATH could not be read, or is not Kafka's, or the time
-    (--max-duration) was up before damage was found.
+    Exit status: 0 nothing is wrong; 1 an error was found (with --fail-on warning: an error or a warning); 2 wrong
+    usage, no such path; 4 a PATH could not be read, or is not Kafka's, or the time (--max-duration) was up before
+    damage was found.
     """
     _check_options(ctx, form, chosen)
-    settings = VerifySettings() if chosen["recover"] else settings_of(chosen)
-    paths = paths if paths or chosen["recover"] or chosen["changed_files"] else settings.paths
+    settings = settings_of(chosen)
+    paths = paths if paths or chosen["changed_files"] else settings.paths
     if not paths and not chosen["changed_files"]:
         raise click.UsageError("Missing argument 'PATH...'.", ctx)
     if settings.kafka is not None and ctx.get_parameter_source("kafka") is click.core.ParameterSource.DEFAULT:
@@ -142,13 +130,8 @@ def command(
 
 def _check_options(ctx: click.Context, form: str, chosen: Mapping[str, Any]) -> None:
     """Raises UsageError for options that do not go together."""
-    wrong, how = (ONLY_WITHOUT_RECOVER, "does not go") if chosen["recover"] else (ONLY_WITH_RECOVER, "goes")
-    given = (name for name in wrong if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
-    for name in given:
-        raise click.UsageError(f"--{name.replace('_', '-')} {how} with --recover.", ctx)
-    if form not in IN_BOTH and (chosen["recover"] or chosen["statistics"]):
-        other = "--recover" if chosen["recover"] else "--statistics"
-        raise click.UsageError(f"--format {form} does not go with {other}.", ctx)
+    if form not in WITH_STATISTICS and chosen["statistics"]:
+        raise click.UsageError(f"--format {form} does not go with --statistics.", ctx)
     is_partial = chosen["subset"] != (1, 1) or chosen["max_duration"] is not None
     if chosen["write_baseline"] is not None and (is_partial or chosen["baseline"] is not None):
         other = "--baseline" if chosen["baseline"] is not None else "--subset and --max-duration"

@@ -41,12 +41,8 @@ def run_verify(
     settings: VerifySettings,
     chosen: Mapping[str, Any],
 ) -> int:
-    """Verify the paths, or show what recovery makes of them; returns the exit status. chosen: the command's options,
+    """Verify the paths; returns the exit status. chosen: the command's options,
     with those of the settings file."""
-    if chosen["recover"]:
-        from klogtool.cli.recover import recover  # in effect another command
-
-        return recover(paths, form, circumstances, chosen)
     if chosen["write_baseline"] is not None:
         _check_baseline_place(chosen["write_baseline"])
         chosen = {**chosen, "baseline": None}

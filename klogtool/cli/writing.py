@@ -24,7 +24,6 @@ from klogtool.cli.output_file import output_file
 from klogtool.cli.room import check_makes_room
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing_options import header as header
-from klogtool.cli.writing_options import output_format as output_format
 from klogtool.cli.writing_options import writing as writing
 from klogtool.disk.discarding import discard_all
 from klogtool.disk.facts import check_facts, check_saving_place, with_digests

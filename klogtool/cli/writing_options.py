@@ -7,32 +7,15 @@ from typing import Any, TypeVar
 
 import click
 
+from klogtool.cli import options
 from klogtool.cli.version import VERSION
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SCHEMA = 1
-FORMS = ("text", "json", "junit", "sarif", "github", "gitlab")
 
 
 def writing(command: Command) -> Command:
     """--format, --apply, --output, --plan-out, --journal: the parameters form, apply, output, plan_out, journal."""
-    return output_format(_writing(command))
-
-
-def writing_or_reporting(command: Command) -> Command:
-    """The same with the formats of CI systems too."""
-    reporting = click.option(
-        "--format",
-        "form",
-        type=click.Choice(FORMS),
-        default="text",
-        show_default=True,
-        help="Output format: text, JSON Lines, or a report for a CI system.",
-    )
-    return reporting(_writing(command))
-
-
-def _writing(command: Command) -> Command:
     for option in (
         click.option(
             "--journal",
@@ -50,15 +33,7 @@ def _writing(command: Command) -> Command:
         click.option("--apply", is_flag=True, help="Change the files in place. klogtool undo takes it back."),
     ):
         command = option(command)
-    return command
-
-
-def output_format(command: Command) -> Command:
-    """--format text|json: the parameter form."""
-    choice = click.Choice(["text", "json"])
-    return click.option(
-        "--format", "form", type=choice, default="text", show_default=True, help="Output format: text, or JSON Lines."
-    )(command)
+    return options.output_format()(command)
 
 
 def header(command: str) -> dict[str, Any]:

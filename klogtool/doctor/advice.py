@@ -159,7 +159,7 @@ def _is_in_partition(path: str, patient: Patient) -> bool:
 def _is_decided(option: Option) -> bool:
     """Return whether nothing is to be planned, or the decision was made when the option was."""
     commands = {remedy.command for remedy in option.remedies}
-    return not commands or bool(commands & {"salvage", "verify --recover"})
+    return not commands or bool(commands & {"salvage", "recover"})
 
 
 def _others_away(partition: Partition) -> Iterator[Option]:

@@ -45,7 +45,7 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
     question = RecoverQuestion(circumstances=patient.circumstances)
-    plan = _decided("verify --recover", point.path, question)
+    plan = _decided("recover", point.path, question)
     if plan is not None:
         option = Option(
             _BROKERS_WAY,
@@ -53,7 +53,7 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             recover(point.path),
             Strategy.AS_THE_BROKER,
             lost_ms=point.lost_ms if point.lost_records else None,
-            remedies=(Remedy("verify --recover", point.path, question),),
+            remedies=(Remedy("recover", point.path, question),),
         )
         yield _priced(option, price_of(plan, patient))
 
@@ -171,7 +171,7 @@ def _giving_up(path: str, patient: Patient) -> Iterator[Option]:
     records are missing, and a broker lowers them when it next writes these files."""
     log_dir, key = patient.log_dir_of(path), Partition(path).topic_partition
     question = RecoverQuestion(circumstances=patient.circumstances)
-    plan = _decided("verify --recover", path, question)
+    plan = _decided("recover", path, question)
     if key is None or plan is None or plan.answer["loses_records"] or (plan.answer["behind_end"] or {}).get("damage"):
         return  # what is beyond the end may be in the files
     end, lines = plan.answer["log_end_offset"], patient.checkpoints_of(path)
@@ -225,7 +225,7 @@ def _is_of_log(step: Step) -> bool:
 
 def _recovering(point: Ahead, patient: Patient, last_stop: Stop, *, must_change_logs: bool = False) -> Iterator[Option]:
     question = RecoverQuestion(circumstances=replace(patient.circumstances, last_stop=last_stop))
-    plan = _decided("verify --recover", point.path, question)
+    plan = _decided("recover", point.path, question)
     if plan is None or (must_change_logs and not any(map(_is_of_log, plan.steps))):
         return
     option = Option(
@@ -233,7 +233,7 @@ def _recovering(point: Ahead, patient: Patient, last_stop: Stop, *, must_change_
         point.path,
         recover(point.path, last_stop),
         Strategy.AS_THE_BROKER if plan.answer["loses_records"] else Strategy.NOTHING_LOST,
-        remedies=(Remedy("verify --recover", point.path, question),),
+        remedies=(Remedy("recover", point.path, question),),
     )
     yield _priced(option, price_of(plan, patient))
 

@@ -55,7 +55,7 @@ class Judgement(Struct, frozen=True):
 
 
 def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgement:
-    """Return the claim about a partition dir whose start was rehearsed. answer: of `verify --recover`."""
+    """Return the claim about a partition dir whose start was rehearsed. answer: of `recover`."""
     try:
         measured = _measure(log, answer)
     except KlogError:  # the offsets are still told

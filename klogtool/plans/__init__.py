@@ -26,10 +26,10 @@
     roll                     roll
     truncate                 truncate
     rebuild_index            rebuild-index
-    drop_producer            txns --drop-producer
+    drop_producer            drop-producer
 
-    recover                  verify --recover: the result of a broker's start and a clean stop, for a partition dir
-    recover_log_dir          verify --recover of a log dir
+    recover                  recover: the result of a broker's start and a clean stop, for a partition dir
+    recover_log_dir          recover of a log dir
     recover_start            what prevents the start of a broker
     recover_stray            whether a broker treats a partition as stray
     recover_answer           the answer of a recovery, and its reasons
@@ -37,7 +37,7 @@
     recover_gaps             offsets that are missing between segments
     recover_reach            how far a log reached in the past
     offsets_before_recovery  which offsets a recovery removes from a log
-    clean_stop               verify --recover --mark-clean: whether a log may be marked as cleanly stopped
+    clean_stop               recover --mark-clean: whether a log may be marked as cleanly stopped
 
     free                     free: what to give up, the safest first
     free_kinds               free: the kinds of files that can be given up, and what is said about each

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Each module has QUESTION, a type, and decide(path, question) -> plans: one for each partition dir, and one for a log
 # dir's own files.
 DECISIONS = {
-    "verify --recover": "klogtool.plans.recover",
+    "recover": "klogtool.plans.recover",
     "rebuild-index": "klogtool.plans.rebuild_index",
     "salvage": "klogtool.plans.salvage",
     "append": "klogtool.plans.append",
@@ -28,7 +28,7 @@ DECISIONS = {
     "compact": "klogtool.plans.compact",
     "transplant": "klogtool.plans.transplant",
     "free": "klogtool.plans.free",
-    "txns --drop-producer": "klogtool.plans.drop_producer",
+    "drop-producer": "klogtool.plans.drop_producer",
     "doctor --fix": "klogtool.plans.mend",
     "fleet apply": "klogtool.plans.fleet_share",
 }

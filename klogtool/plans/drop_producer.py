@@ -1,4 +1,4 @@
-"""txns --drop-producer: removes one producer from the producer snapshots of a partition, and says what that exposes.
+"""drop-producer: removes one producer from the producer snapshots of a partition, and says what that exposes.
 
 The usual way out of a broken producer state is to delete all snapshots, which forgets every producer. Here one producer
 goes and the others stay. The next start of a broker is played before and after: if it would find the producer again in
@@ -27,7 +27,7 @@ from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
 from klogtool.verify.cures import recover
 
-COMMAND = "txns --drop-producer"
+COMMAND = "drop-producer"
 
 
 class DropProducerQuestion(Question, frozen=True):

@@ -135,7 +135,7 @@ def may_discard(path: str, log_dir: str) -> bool:
 
 def tells_of_loss(answer: Mapping[str, Any]) -> bool:
     """Return whether a plan's answer reports records that are lost without a request, or are gone already: by loading a
-    damaged log (`verify --recover`, and every command that loads one), or in the rejected bytes of `salvage`; or that a
+    damaged log (`recover`, and every command that loads one), or in the rejected bytes of `salvage`; or that a
     broker hides a partition."""
     lost = answer.get("lost")
     if isinstance(lost, list):

@@ -42,7 +42,7 @@ KINDS: Mapping[SideFile, FileKind] = {
     "snapshot": FileKind.PRODUCER_SNAPSHOT,
     "leader-epoch-checkpoint": FileKind.LEADER_EPOCH_CHECKPOINT,
 }
-INSTEAD = "'klogtool verify --recover' cuts the log there as a broker does; 'klogtool salvage' keeps all good batches"
+INSTEAD = "'klogtool recover' cuts the log there as a broker does; 'klogtool salvage' keeps all good batches"
 
 
 class RebuildIndexQuestion(Question, frozen=True):
@@ -151,7 +151,7 @@ def _rebuild_all(
     for name in draft.names():
         if name.endswith((CLEANED, SWAP)):
             raise Refused(
-                "it is a leftover of an interrupted operation: first finish that with 'klogtool verify --recover'",
+                "it is a leftover of an interrupted operation: first finish that with 'klogtool recover'",
                 path=os.path.join(draft.path, name),
                 cure=recover(draft.path, CLEAN),
             )
@@ -186,7 +186,7 @@ def _check_is_whole(log: LoadedLog) -> None:
             stopped_by = log.report.stopped_by.get(segment.base_offset)
             raise _damaged(segment.base_offset, stopped_by.reason if stopped_by else "it ends inside a batch", segment)
     if log.report.was_split:
-        raise Refused("the offsets of a segment do not fit into its indexes: 'klogtool verify --recover' splits it")
+        raise Refused("the offsets of a segment do not fit into its indexes: 'klogtool recover' splits it")
     if log.report.deleted_segments:
         raise Refused(
             f"the log ends below its start offset {log.terms.log_start_offset}: a broker would delete all of it"

@@ -1,4 +1,4 @@
-"""verify --recover: what a broker's start, and a clean stop after it, would make of a partition dir or a log dir.
+"""recover: what a broker's start, and a clean stop after it, would make of a partition dir or a log dir.
 
 In a log dir, each partition dir that a broker would load gets its own plan, by the checkpoints and the clean marker
 there. With `mark_clean` there is one more plan, for the checkpoints and the marker, but only if every batch of every
@@ -24,7 +24,7 @@ from klogtool.plans.recover_answer import recovery_answer, recovery_notes, recov
 from klogtool.plans.recover_log_dir import RecoverQuestion, plan_log_dir, walk_lowered
 from klogtool.plans.recover_stray import why_stray
 
-COMMAND = "verify --recover"
+COMMAND = "recover"
 
 
 QUESTION = RecoverQuestion

@@ -1,4 +1,4 @@
-"""verify --recover of a whole log dir: which partition dirs, and the changes of the log dir's own files.
+"""recover of a whole log dir: which partition dirs, and the changes of the log dir's own files.
 
 This follows LogManager: every folder except those of metadata and remote storage has to be a partition dir, each
 partition exists once, and checkpoints are by topic and partition, whatever else is in the folder's name.
@@ -35,7 +35,7 @@ from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import Question
 from klogtool.plans.recover_start import find_start_problems
 
-COMMAND = "verify --recover"
+COMMAND = "recover"
 METADATA_TOPIC = "__cluster_metadata"
 UNKNOWN_BROKER_EPOCH = -1
 _MARKER = FileKind.CLEAN_SHUTDOWN.value

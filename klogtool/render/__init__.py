@@ -48,8 +48,8 @@ Plans, as each command shows them:
     append             append
     compact            compact
     why_not_compacted  compact --why
-    recover            verify --recover of a partition
-    recover_totals     verify --recover of many partitions: the sums
+    recover            recover of a partition
+    recover_totals     recover of many partitions: the sums
     retain             retain and delete-records
     free               free
     roll               roll
@@ -70,7 +70,7 @@ Other answers:
     offsets            offsets
     diff               diff
     hash               hash
-    drop_producer      txns --drop-producer
+    drop_producer      drop-producer
     txns_audit         txns --audit
     build              the answer of build
     image              image

@@ -1,4 +1,4 @@
-"""The plan of txns --drop-producer, for people: what the producer held back, and what becomes visible without it."""
+"""The plan of drop-producer, for people: what the producer held back, and what becomes visible without it."""
 
 from __future__ import annotations
 

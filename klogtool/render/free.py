@@ -29,7 +29,7 @@ _UNTOUCHED = {
     Why.LINKED: "the same file has another name elsewhere: it frees its space when that one goes, too",
     Why.UNREADABLE: "these folders cannot be listed: look into them by hand",
     Why.RUN: "a run of klogtool that was cut short needs them: klogtool undo --list says how to finish it",
-    Why.INTERRUPTED: "of an interrupted cleaning: the next start decides by them, or klogtool verify --recover",
+    Why.INTERRUPTED: "of an interrupted cleaning: the next start decides by them, or klogtool recover",
     Why.NOT_ASKED: "free could give them up, but --only or --except leave them out",
     Why.IN_USE: "a broker goes on with these segments: a shorter retention.ms or retention.bytes gives up the oldest",
 }

@@ -215,7 +215,7 @@ def _cures(plan: Plan, answer: Mapping[str, Any]) -> Iterator[str]:
     if answer.get("lost") is not None or (behind is not None and behind["sound_batches"]):
         yield f"  →  klogtool salvage {path} --output DIR  # keeps the sound batches after the damage"
     if behind is not None and behind["clean_marker_false"]:
-        yield f"  →  klogtool verify --recover {path} --last-stop unclean  # shows what a recovery keeps"
+        yield f"  →  klogtool recover {path} --last-stop unclean  # shows what a recovery keeps"
     if answer.get("stray"):
         yield f"  →  klogtool verify {path}  # says how to write partition.metadata again"
     if answer.get("missing") or (behind is not None and behind["offsets"] and not _goes_with(answer, behind)):

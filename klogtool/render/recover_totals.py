@@ -1,4 +1,4 @@
-"""verify --recover of many partitions: which of them are summed up in one line, and the totals."""
+"""recover of many partitions: which of them are summed up in one line, and the totals."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def salvage(folder: str) -> str:
 def recover(folder: str, last_stop: str | None = None) -> str:
     """Do what a broker's start does to a partition. last_stop: whether to treat the last stop as clean or unclean."""
     believed = "" if last_stop is None else f" --last-stop {last_stop}"
-    return f"klogtool verify --recover {quoted(folder)}{believed} --apply"
+    return f"klogtool recover {quoted(folder)}{believed} --apply"
 
 
 def move_out(path: str, folder: str) -> str:

@@ -490,7 +490,7 @@ _BEYOND = {
 
 def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Finding]:
     marker = os.path.join(stated.path, FileKind.CLEAN_SHUTDOWN.value)
-    seen = f"klogtool verify --recover {quoted(stated.path)} --last-stop unclean"
+    seen = f"klogtool recover {quoted(stated.path)} --last-stop unclean"
     cure = remove(
         marker, f"repair damaged logs first: a broker then recovers all logs, and {seen} shows what that costs"
     )

@@ -47,9 +47,7 @@ def test_a_log_dir_that_was_built_has_no_finding_and_nothing_to_recover(tmp_path
     assert (done.status, done.err) == (0, "")
     assert not found(tmp_path / "logs")
     now = "2024-05-01T12:00:06Z"
-    recovered = run_here(
-        ["verify", "--recover", "logs", "--last-stop", "unclean", "--recovery-point", "0", "--now", now], tmp_path
-    )
+    recovered = run_here(["recover", "logs", "--last-stop", "unclean", "--recovery-point", "0", "--now", now], tmp_path)
     assert b"0 changes of files" in recovered.out or b"no change" in recovered.out, recovered.out.decode()
 
 

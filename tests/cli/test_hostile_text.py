@@ -65,7 +65,8 @@ def records(folder: pathlib.Path) -> pathlib.Path:
 # What a command needs beside a path to get anywhere.
 MORE: dict[tuple[str, ...], list[list[str]]] = {
     ("dump-log",): [["--deep-iteration"], ["--resync"]],
-    ("verify",): [["--deep", "--notes"], ["--recover"], ["--recover", "--mark-clean"]],
+    ("verify",): [["--deep", "--notes"]],
+    ("recover",): [[], ["--mark-clean"]],
     ("lookup",): [["--offset", "3", "--timestamp", "latest", "--leader-epoch", "0", "--explain"]],
     ("read",): [["--offset", "0", "--records"]],
     ("append",): [
@@ -78,7 +79,8 @@ MORE: dict[tuple[str, ...], list[list[str]]] = {
     ("roll",): [["--force"]],
     ("delete-records",): [["--before", "3"]],
     ("compact",): [[], ["--why"], ["--force"]],
-    ("txns",): [[], ["--drop-producer", "0"], ["--audit"]],
+    ("txns",): [[], ["--audit"]],
+    ("drop-producer",): [["--producer-id", "0"]],
     ("retain",): [[], ["--config", "retention.ms=1"]],
 }
 

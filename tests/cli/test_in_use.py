@@ -46,7 +46,7 @@ def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
     return root
 
 
-COMMANDS = [["verify"], ["verify", "--recover"], ["retain", "--config", "retention.ms=1"], ["compact"]]
+COMMANDS = [["verify"], ["recover"], ["retain", "--config", "retention.ms=1"], ["compact"]]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -43,7 +43,7 @@ def lines(done: Done) -> list[str]:
 
 
 def test_recover_begins_with_what_is_lost(klogtool: KlogTool, log_dir: pathlib.Path) -> None:
-    told = lines(klogtool("verify", "--recover", log_dir, folder=log_dir))
+    told = lines(klogtool("recover", log_dir, folder=log_dir))
     assert re.match(rf"{BAD}: LOSES offsets [\d,]+ to [\d,]+;", told[0])
     assert f"{COUNT} others: nothing is lost" in told
     assert re.match(rf"In all: 1 of {COUNT + 1} partitions LOSES [\d,]+ offsets;", told[-2])
@@ -55,23 +55,23 @@ def test_recover_counts_what_all_lose(klogtool: KlogTool, log_dir: pathlib.Path,
     root = tmp_path / "more"
     shutil.copytree(log_dir, root)
     shutil.copytree(root / BAD, root / "a-wounded-0")
-    plans = [json.loads(line) for line in lines(klogtool("verify", "--recover", root, "--format", "json", folder=root))]
+    plans = [json.loads(line) for line in lines(klogtool("recover", root, "--format", "json", folder=root))]
     losses = [lost for plan in plans if (lost := plan.get("answer", {}).get("lost"))]
     offsets = sum(lost["last_offset"] - lost["first_offset"] + 1 for lost in losses)
-    told = lines(klogtool("verify", "--recover", root, folder=root))
+    told = lines(klogtool("recover", root, folder=root))
     assert f"In all: 2 of {COUNT + 2} partitions LOSE {offsets:,} offsets;" in told[-2]
     assert [line.partition(":")[0] for line in told if "LOSES" in line] == ["a-wounded-0", BAD]
 
 
 def test_verbose_names_all_and_the_files(klogtool: KlogTool, log_dir: pathlib.Path) -> None:
-    told = lines(klogtool("verify", "--recover", log_dir, "-v", folder=log_dir))
+    told = lines(klogtool("recover", log_dir, "-v", folder=log_dir))
     assert told[0].startswith(BAD)
     assert sum(line.startswith("t-") for line in told) == COUNT
     assert any(re.match(rf"  (truncate|replace) +{LOG}", line) for line in told)
 
 
 def test_json_stays_in_the_order_of_paths(klogtool: KlogTool, log_dir: pathlib.Path) -> None:
-    for words in (["verify", "--recover"], ["verify"]):
+    for words in (["recover"], ["verify"]):
         rows = [json.loads(line) for line in lines(klogtool(*words, log_dir, "--format", "json", folder=log_dir))]
         paths = [row["path"] for row in rows if ("path" in row and BAD in row["path"]) or row.get("type") == "plan"]
         assert paths == sorted(paths)
@@ -79,7 +79,7 @@ def test_json_stays_in_the_order_of_paths(klogtool: KlogTool, log_dir: pathlib.P
 
 
 def test_few_partitions_are_all_named(klogtool: KlogTool) -> None:
-    told = lines(klogtool("verify", "--recover", "two-disks/logdir", folder=FIXTURES))
+    told = lines(klogtool("recover", "two-disks/logdir", folder=FIXTURES))
     assert not any("others" in line for line in told)
 
 
@@ -188,7 +188,7 @@ def test_progress_counts_partitions(log_dir: pathlib.Path, tmp_path: pathlib.Pat
     shutil.copytree(log_dir, root)
     for n in range(100):
         shutil.copytree(log_dir / "t-000", root / f"u-{n}")
-    for words in (["verify"], ["verify", "--recover"]):
+    for words in (["verify"], ["recover"]):
         master, slave = pty.openpty()
         with open(os.devnull, "wb") as sink:
             done = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Whether a broker gets as far as its logs: what `verify --recover` says first, over one log dir and over several.
+"""Whether a broker gets as far as its logs: what `recover` says first, over one log dir and over several.
 
 The rows are those of a real broker's starts: it ends (REFUSES), or gives the log dir up (OFFLINE), or serves nothing.
 """
@@ -151,7 +151,7 @@ HARMLESS: Mapping[str, Wound] = {
 
 
 def run(disks: pathlib.Path, *words: str) -> Done:
-    return run_here(["verify", "--recover", *words, "--now", str(NOW_MS)], disks)
+    return run_here(["recover", *words, "--now", str(NOW_MS)], disks)
 
 
 def rows_of(done: Done) -> list[dict[str, Any]]:
@@ -196,7 +196,7 @@ def test_python_raises_it(disks: pathlib.Path, row: str) -> None:
     wound, _, kafka_class = ROWS[row]
     wound(disks / "d2")
     with pytest.raises(KlogError) as refused:
-        list(decided("verify --recover", str(disks / "d2"), Circumstances(NOW_MS).as_arguments()))
+        list(decided("recover", str(disks / "d2"), Circumstances(NOW_MS).as_arguments()))
     assert refused.value.kafka_class == kafka_class
 
 

@@ -1,4 +1,4 @@
-"""What `verify --recover` says of a log is held against all that tells of it: nothing is called whole that is not."""
+"""What `recover` says of a log is held against all that tells of it: nothing is called whole that is not."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def answer_of(done: Done, name: str = "t-0") -> dict[str, Any]:
 
 def recover(log_dir: pathlib.Path, *more: str) -> tuple[int, list[str], dict[str, Any]]:
     """The exit status, the lines that people see of t-0, and the answer of its plan."""
-    shown, asked = (
-        run(log_dir, "verify", "--recover", "logs/t-0", *more, *form) for form in ((), ("--format", "json"))
-    )
+    shown, asked = (run(log_dir, "recover", "logs/t-0", *more, *form) for form in ((), ("--format", "json")))
     assert shown.status == asked.status
     return shown.status, shown.out.decode().splitlines(), answer_of(asked)
 
@@ -170,7 +168,7 @@ def test_a_recovery_point_that_was_given_does_not_hide_the_one_on_the_disk(log_d
 
 
 def test_an_undamaged_log_dir_is_whole(log_dir: pathlib.Path) -> None:
-    done = run(log_dir, "verify", "--recover", "logs")
+    done = run(log_dir, "recover", "logs")
     assert done.status == 0
     lines = [line for line in done.out.decode().splitlines() if not line.startswith("  ")]
     *verdicts, in_all, not_read = lines
@@ -182,15 +180,15 @@ def test_an_undamaged_log_dir_is_whole(log_dir: pathlib.Path) -> None:
 
 def test_what_a_broker_trusts_at_its_start_is_not_called_read(log_dir: pathlib.Path) -> None:
     sizes = [path.stat().st_size for path in (log_dir / "t-0").glob("*.log")]
-    clean = run(log_dir, "verify", "--recover", "logs/t-0")
+    clean = run(log_dir, "recover", "logs/t-0")
     assert f"  not read   {sum(map(bool, sizes))} segments, {sum(sizes):,} bytes" in clean.out.decode()
-    unclean = run(log_dir, "verify", "--recover", "logs/t-0", "--last-stop", "unclean", "--recovery-point", "0")
+    unclean = run(log_dir, "recover", "logs/t-0", "--last-stop", "unclean", "--recovery-point", "0")
     assert "not read" not in unclean.out.decode()
 
 
 def test_marking_clean_says_what_the_checkpoints_promised(log_dir: pathlib.Path) -> None:
     empty(log_dir / "t-0")
-    done = run(log_dir, "verify", "--recover", "logs", "--mark-clean", "--last-stop", "unclean")
+    done = run(log_dir, "recover", "logs", "--mark-clean", "--last-stop", "unclean")
     lines = done.out.decode().splitlines()
     assert done.status == 1
     assert "t-0: MISSING offsets 38 to 61 at its end; ends at offset 38" in lines
@@ -311,13 +309,13 @@ def test_without_its_topic_id_a_partition_comes_up_empty(log_dir: pathlib.Path) 
     assert status == 1
     assert lines[0].startswith("t-0: HIDDEN as a stray: it has no partition.metadata")
     assert answer["stray"]
-    whole = run(log_dir, "verify", "--recover", "logs")
+    whole = run(log_dir, "recover", "logs")
     assert whole.out.decode().startswith(lines[0])
 
 
 def test_where_brokers_knew_no_topic_ids_none_is_missed() -> None:
     for fixture in ("magic-0", "magic-1", "three-magics"):
-        assert run_here(["verify", "--recover", f"{fixture}/logdir"], FIXTURES).status == 0
+        assert run_here(["recover", f"{fixture}/logdir"], FIXTURES).status == 0
 
 
 # ---------------------------------------------------------------- other commands over such a log
@@ -360,7 +358,7 @@ def test_commands_that_write_say_so_first(log_dir: pathlib.Path, work: str) -> N
 def test_what_loses_records_exits_as_its_plan(log_dir: pathlib.Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     forget(log_dir, MARKER)
     tear(log_dir / "t-0")
-    words = ["verify", "--recover", "logs/t-0"]
+    words = ["recover", "logs/t-0"]
     assert run(log_dir, *words).status == 1
     if how == "--apply":
         assert run(log_dir, *words, "--apply").status == 1

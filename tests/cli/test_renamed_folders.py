@@ -23,7 +23,7 @@ COMMANDS: dict[str, list[str]] = {
     "read": ["--offset", "0", "--max-bytes", "100000"],
     "lookup": ["--offset", "3", "--timestamp", "earliest", "--timestamp", "latest"],
     "txns": [],
-    "verify --recover": [],
+    "recover": [],
     "salvage": [],
     "transplant --check": [*NAMED, "--forget-open-transactions"],
     "roll": ["--force"],
@@ -96,7 +96,7 @@ def test_checkpoints_are_those_of_the_folder_that_took_its_place(tmp_path: pathl
     log_dir = log_dir_with(tmp_path / "a", renamed, is_clean=True)
     (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 500\n")
     (log_dir / PLAIN).mkdir()
-    _, (answer, *_), told = answers(log_dir, renamed, "verify --recover")
+    _, (answer, *_), told = answers(log_dir, renamed, "recover")
     assert (answer["log_start_offset"], answer["log_end_offset"]) == (0, 78), told
 
 

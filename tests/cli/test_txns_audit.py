@@ -286,7 +286,7 @@ def test_damage_is_told_and_what_is_open_before_it_is_not_accused(log_dir: Path)
 
 
 def test_it_does_not_go_with_drop_producer(log_dir: Path) -> None:
-    assert run_here(["txns", str(log_dir), "--audit", "--drop-producer", "1"], log_dir).status == 2
+    assert run_here(["txns", str(log_dir), "--audit", "--producer-id", "1"], log_dir).status == 2
     assert run_here(["txns", str(log_dir), "--audit", "--apply"], log_dir).status == 2
 
 

@@ -41,6 +41,10 @@ def ask(log_dir: Path, *options: str, now_ms: int = NOW_MS + 5000, status: int =
     return done
 
 
+def drop(log_dir: Path, *words: str) -> Done:
+    return run_here(["drop-producer", "--producer-id", "1", *words, "--now", str(NOW_MS + 5000)], log_dir)
+
+
 def rows(log_dir: Path, *options: str, **more: Any) -> dict[int, dict[str, Any]]:
     """The rows of open transactions, by producer."""
     found = [json.loads(line) for line in ask(log_dir, *options, "--format", "json", **more).out.splitlines()]
@@ -161,11 +165,11 @@ def test_a_producer_is_dropped_and_put_back(log_dir: Path) -> None:
     """Of four producers only the dropped one goes; undo brings the bytes back."""
     snapshots = {path: path.read_bytes() for path in sorted((log_dir / "t-0").glob("*.snapshot"))}
     (log_dir / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 5\n")
-    plain = ask(log_dir, "t-0", "--drop-producer", "1")
+    plain = drop(log_dir, "t-0")
     assert plain.out.decode().startswith("t-0: producer 1 goes from 1 producer snapshot; all others stay\n")
     assert "EXPOSES its data at offsets 0 to 0" in plain.out.decode()
     assert {path: path.read_bytes() for path in snapshots} == snapshots
-    done = ask(log_dir, "t-0", "--drop-producer", "1", "--apply")
+    done = drop(log_dir, "t-0", "--apply")
     assert {path: path.read_bytes() for path in snapshots} != snapshots
     assert {n: row["verdict"] for n, row in rows(log_dir, "t-0").items()} == {
         1: "forgotten",
@@ -177,12 +181,19 @@ def test_a_producer_is_dropped_and_put_back(log_dir: Path) -> None:
     assert {path: path.read_bytes() for path in snapshots} == snapshots
 
 
-def test_options_that_do_not_go_together(log_dir: Path) -> None:
-    for words in (["--apply"], ["--drop-producer", "1", "-v"], ["--drop-producer", "1", "--transaction-state", "."]):
-        done = run_here(["txns", "t-0", *words], log_dir)
-        assert (done.status, "--drop-producer" in done.err) == (2, True)
-    assert run_here(["txns", ".", "--drop-producer", "1"], log_dir).status == 2
-    assert run_here(["txns", "t-0", "--drop-producer", "1", "--last-stop", "unclean"], log_dir).status == 3
+def test_what_cannot_be_dropped(log_dir: Path) -> None:
+    assert drop(log_dir, ".").status == 2
+    assert drop(log_dir, "t-0", "--last-stop", "unclean").status == 3
+    assert run_here(["drop-producer", "t-0"], log_dir).status == 2
+
+
+@pytest.mark.parametrize("words", ["--drop-producer 1 t-0", "t-0 --drop-producer=1", "--drop-producer 1 t-0 --json"])
+def test_the_older_name_of_drop_producer(log_dir: Path, words: str) -> None:
+    as_json = ["--json"] if "--json" in words else []
+    now = ["--now", str(NOW_MS)]
+    named = run_here(["drop-producer", "t-0", "--producer-id", "1", *as_json, *now], log_dir)
+    assert named.status == 0
+    assert run_here(["txns", *words.split(), *now], log_dir) == named
 
 
 def test_paths_of_two_clusters_are_refused(log_dir: Path, tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_a_reader_that_goes_away(form: str) -> None:
     assert done.stdout.strip() in (b"141", b"1")  # all of it may fit into the pipe
 
 
-@pytest.mark.parametrize("words", [["--recover"], ["--statistics"]], ids=str)
+@pytest.mark.parametrize("words", [["--statistics"]], ids=str)
 def test_what_has_no_report(words: list[str]) -> None:
     done = verify("sarif", DAMAGED, *words)
     assert (done.status, done.out) == (2, b"")

@@ -181,7 +181,6 @@ def test_settings_by_name_and_no_settings(project: Path) -> None:
     assert verify(project).status == 1
     assert verify(project, "--isolated").status == 2
     assert verify(project, "--isolated", "--settings", "klogtool.toml").status == 2
-    assert verify(project, "--recover", "damaged/flip-bit-0").told == ""
 
 
 def test_the_command_line_wins(project: Path) -> None:
@@ -393,7 +392,7 @@ def test_a_baseline_that_cannot_be_written(project: Path) -> None:
     assert list(closed.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [["--subset", "1/2"], ["--max-duration", "1h"], ["--baseline", "x"], ["--recover"]])
+@pytest.mark.parametrize("words", [["--subset", "1/2"], ["--max-duration", "1h"], ["--baseline", "x"]])
 def test_what_does_not_go_with_a_new_baseline(project: Path, words: list[str]) -> None:
     assert verify(project, "damaged", "--write-baseline", "known.jsonl", *words).status == 2
     assert not (project / "known.jsonl").exists()

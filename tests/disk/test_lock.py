@@ -232,7 +232,7 @@ def test_a_result_is_not_put_into_a_log_dir_that_a_broker_has(
     assert not (log_dir / ".lock").read_bytes()
 
 
-COMMANDS = ["rebuild-index", "roll --force", "retain --config retention.bytes=1", "verify --recover"]
+COMMANDS = ["rebuild-index", "roll --force", "retain --config retention.bytes=1", "recover"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

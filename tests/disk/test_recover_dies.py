@@ -1,4 +1,4 @@
-"""verify --recover --apply, killed after every call: a start, as klogtool foresees it, ends where it should have.
+"""recover --apply, killed after every call: a start, as klogtool foresees it, ends where it should have.
 
 The logs are what real brokers left that were killed themselves; losing what was not synced comes on top.
 """
@@ -26,7 +26,7 @@ ASKED: dict[str, Any] = {"now_ms": 1_700_000_000_000, "last_stop": "unclean", "j
 
 
 def recover(folder: pathlib.Path) -> list[SavedPlan]:
-    return saved_plans("verify --recover", folder, ASKED)
+    return saved_plans("recover", folder, ASKED)
 
 
 def lasting(folder: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
@@ -81,7 +81,7 @@ def test_the_clean_marker_is_there_only_if_all_is_done(box: pathlib.Path, loses:
     """A marker over a damaged tail is the most dangerous state of all: nobody looks there again."""
     log_dir, asked = box / "logdir", {**ASKED, "mark_clean": True}
     shutil.copytree(LOGS, log_dir)
-    plans = saved_plans("verify --recover", log_dir, asked)
+    plans = saved_plans("recover", log_dir, asked)
     calls = carry_out(plans, box)
     wanted, seen = contents(log_dir), set()
     for n in [*range(20, calls - 30, 97), *range(calls - 30, calls)]:
@@ -102,7 +102,7 @@ def test_a_false_marker_goes_first_and_comes_back_last(box: pathlib.Path) -> Non
     shutil.copytree(LOGS, log_dir)
     (marker := log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":3}')
     before = picture(log_dir)
-    plans = saved_plans("verify --recover", log_dir, asked)
+    plans = saved_plans("recover", log_dir, asked)
     calls = carry_out(plans, box)
     wanted, seen = contents(log_dir), set()
     assert marker.exists()
@@ -126,7 +126,7 @@ def test_from_the_command_line(box: pathlib.Path) -> None:
     log_dir = box / "logdir"
     shutil.copytree(LOGS, log_dir)
     before = picture(log_dir)
-    asked = ["verify", "--recover", str(log_dir), "--now", "1700000000000"]
+    asked = ["recover", str(log_dir), "--now", "1700000000000"]
     assert run_here([*asked, "--plan-out", str(box / "plan")], box).status == 1, "records are lost"
     assert picture(log_dir) == before
     assert run_here(["apply", str(box / "plan")], box).status == 1, "and were lost"

@@ -29,7 +29,7 @@ from klogtool.plans.saved_plan import SavedPlan, build_saved_plans
 
 NOW = "--now 1700000400000"
 COMMANDS = {
-    "verify --recover": ("killed-mid-append/logdir/flip-bit-0", NOW),
+    "recover": ("killed-mid-append/logdir/flip-bit-0", NOW),
     "rebuild-index": ("transactions/logdir/t-0", "--only index"),
     "salvage": ("killed-mid-append/logdir/flip-bit-0", NOW),
     "append": ("transactions/logdir/t-0", f"--records records {NOW}"),
@@ -38,7 +38,7 @@ COMMANDS = {
     "retain": ("transactions/logdir/t-0", f"--config retention.bytes=1 --purge {NOW}"),
     "delete-records": ("transactions/logdir/t-0", f"--before 9 {NOW}"),
     "compact": ("transactions/logdir/t-0", f"--config cleanup.policy=compact --force {NOW}"),
-    "txns --drop-producer": ("transactions/logdir/t-0", f"0 {NOW}"),
+    "drop-producer": ("transactions/logdir/t-0", f"--producer-id 0 {NOW}"),
     "free": ("transactions/logdir/t-0", f"--bytes 1 --config retention.bytes=1 {NOW}"),
     "transplant": ("leader-epochs/logdir/t-0", f"--topic-id AAAAAAAAAAAAAAAAAAAAAw {NOW}"),
     "doctor --fix": ("transactions/logdir/t-0", ""),

@@ -150,7 +150,7 @@ def test_paths_are_those_of_the_message() -> None:
     assert found.cures == ("klogtool verify /d0/t-0", "klogtool salvage /d0/t-0 --output DIR")
     (cut,) = recognise("[LogLoader partition=t-0, dir=/d 1] Corruption found in segment 39, truncating to offset 45")
     assert (cut.where.folder, cut.where.base, cut.where.offset) == ("/d 1/t-0", 39, 45)
-    assert cut.cures[0] == "klogtool verify --recover '/d 1/t-0'"
+    assert cut.cures[0] == "klogtool recover '/d 1/t-0'"
 
 
 def test_a_path_in_a_message_cannot_run_in_a_shell() -> None:
@@ -160,7 +160,7 @@ def test_a_path_in_a_message_cannot_run_in_a_shell() -> None:
 
 def test_what_is_unknown_is_a_word_in_capitals() -> None:
     (found,) = recognise("Recovering unflushed segment 39. 0 recovered for t-0.")
-    assert found.cures[0] == "klogtool verify --recover PARTITION"
+    assert found.cures[0] == "klogtool recover PARTITION"
 
 
 def test_a_stack_trace_shows_the_most_specific_first() -> None:

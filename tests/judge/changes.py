@@ -66,7 +66,7 @@ def _compact(rng: random.Random, before: Before) -> Sequence[str | int]:
 
 
 def _recover(rng: random.Random, before: Before) -> Sequence[str | int]:
-    return ["verify", "--recover"]
+    return ["recover"]
 
 
 KINDS: Sequence[Callable[[random.Random, Before], Sequence[str | int]]] = (

@@ -43,7 +43,7 @@ from made import HEAD, picture  # noqa: E402
 from mortal import Died, HastyDisk, MortalDisk, reusable  # noqa: E402
 
 Path: TypeAlias = pathlib.Path
-COMMANDS = ("verify --recover", "rebuild-index")
+COMMANDS = ("recover", "rebuild-index")
 KILLS_A_CASE = 6
 MOST_CASES = 1 << 40
 

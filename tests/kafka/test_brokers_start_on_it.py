@@ -95,7 +95,7 @@ class Wounded:
 
     source: str
     wound: Callable[[Path], int | None]
-    command: tuple[str, ...] = ("verify", "--recover")
+    command: tuple[str, ...] = "recover"
 
 
 REBUILD = ("rebuild-index",)
@@ -242,7 +242,7 @@ def tell(broker: Any, scratch: Path) -> Story:
 
     (log_dir,) = broker.log_dirs
     in_use = [
-        klogtool("verify", "--recover", log_dir, "--apply", "--last-stop", "unclean"),
+        klogtool("recover", log_dir, "--apply", "--last-stop", "unclean"),
         klogtool("rebuild-index", broker.partition_dir("bare", 0), "--apply"),
     ]
     journal_made = Path(f"{log_dir}.klogtool").exists()
@@ -255,7 +255,7 @@ def tell(broker: Any, scratch: Path) -> Story:
         for topic, records in expected.items()
     }
     wounded_dir = picture(log_dir)
-    words = ("verify", "--recover", log_dir, "--apply", "--mark-clean")
+    words = ("recover", log_dir, "--apply", "--mark-clean")
     assert klogtool(*words).status == 1  # records are lost, as it says
     assert run_here(["undo", str(log_dir)], HERE).status == 0
     undone = wounded_dir, picture(log_dir)

@@ -33,7 +33,7 @@ WORK: dict[str, tuple[tuple[str, ...], int]] = {
     "rolled": (("roll", "--force"), START),
     "retained": (("retain", "--now", LATER, "--config", "retention.ms=-1"), START),
     "cut": (("truncate", "--to", str(RECORDS - 2)), START),
-    "recovered": (("verify", "--recover", "--last-stop", "unclean"), START),
+    "recovered": (("recover", "--last-stop", "unclean"), START),
     "moved": (("delete-records", "--before", "12"), 12),
     "anew": (("truncate", "--start-at", "80"), 80),
 }

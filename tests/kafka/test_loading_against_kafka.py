@@ -44,7 +44,7 @@ STATES_OF_A_PLAN = 4
 
 
 def check_recover(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
-    """verify --recover: the answer and every file."""
+    """recover: the answer and every file."""
     answer, after = asked(oracle, "recover", case)
     tally[outcome(answer, "loaded")] += 1
 
@@ -59,9 +59,7 @@ def check_recover(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
             yield f"truncated: {ours}, Kafka {kafkas}"
         yield from differences(result_of(plan), after)
 
-    yield from plan_differences(
-        lambda: list(decided("verify --recover", str(case.dir), case.arguments)), answer, compare
-    )
+    yield from plan_differences(lambda: list(decided("recover", str(case.dir), case.arguments)), answer, compare)
 
 
 def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
@@ -71,7 +69,7 @@ def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     newest may be missing, or an index may keep a useless tail.
     """
     try:
-        (plan,) = decided("verify --recover", str(case.dir), case.arguments)
+        (plan,) = decided("recover", str(case.dir), case.arguments)
     except KlogError:
         return
     before, wanted, again = Draft.of(plan.path).before, lasting(result_of(plan)), None

@@ -34,7 +34,7 @@ TOPICS: dict[str, dict[str, Any]] = {
 COMMANDS = (
     "verify LOGDIR",
     "verify LOGDIR --deep",
-    "verify --recover LOGDIR --last-stop clean",
+    "recover LOGDIR --last-stop clean",
     "doctor LOGDIR",
     "dump-log LOGDIR",
     "dump-log LOGDIR --format json",

@@ -159,7 +159,7 @@ def find_hanging(broker: Any, topic: str) -> list[list[str]]:
 
 
 def drop(partition: Path, producer_id: int, *, exposes: list[int] | None) -> None:
-    done = klogtool("txns", "--drop-producer", str(producer_id), partition, "--apply", "--format", "json")
+    done = klogtool("drop-producer", partition, "--producer-id", str(producer_id), "--apply", "--format", "json")
     assert done.status == 0, done.err
     (plan,) = (row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan")
     assert plan["answer"]["visible"] == exposes

@@ -100,7 +100,6 @@ def test_an_excluded_log_dir_is_left_out(repo: Path, tmp_path: Path) -> None:
 def test_no_file_is_no_mistake(repo: Path, klogtool: Callable[..., Done]) -> None:
     done = klogtool("verify", "--changed-files", folder=repo)
     assert (done.status, done.out) == (0, b"")
-    assert klogtool("verify", "--changed-files", "--recover", folder=repo).status == 2
 
 
 def test_a_deleted_segment_is_found_by_what_is_left(repo: Path, tmp_path: Path) -> None:

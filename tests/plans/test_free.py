@@ -190,7 +190,7 @@ def test_log_dirs_on_one_disk_count_together(log_dir: pathlib.Path, tmp_path: pa
     "fixture", ["retention/logdir", "transactions/logdir", "leader-epochs/logdir", "metadata/logdir"]
 )
 def test_what_is_left_loads_as_before(fixture: str, tmp_path: pathlib.Path) -> None:
-    """verify --recover answers the same, but for the start of logs of which retention removed segments."""
+    """recover answers the same, but for the start of logs of which retention removed segments."""
     log_dir = with_leftovers(fixture, tmp_path / "logs")
     before = recovered(log_dir)
     words = ["free", str(log_dir), *NOW, "--config", "retention.ms=1000", "--bytes", "1TiB", "--except", "stray"]
@@ -305,7 +305,7 @@ def without_start(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def recovered(log_dir: pathlib.Path) -> dict[str, dict[str, Any]]:
-    done = run_here(["verify", "--recover", str(log_dir), "--format", "json"], log_dir)
+    done = run_here(["recover", str(log_dir), "--format", "json"], log_dir)
     rows = [json.loads(line) for line in done.out.splitlines()]
     return {row["path"]: row["answer"] for row in rows if row["type"] == "plan" and row["answer"]}
 

@@ -1,4 +1,4 @@
-"""verify --recover of a log dir by several processes: the same plans, in the same order, and the same errors."""
+"""recover of a log dir by several processes: the same plans, in the same order, and the same errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plans(log_dir: pathlib.Path, jobs: int, **more: Any) -> tuple[list[Plan], st
     found, error = [], ""
     arguments = {**Circumstances(NOW_MS, last_stop="unclean").as_arguments(), **more}
     try:
-        for plan in decided("verify --recover", log_dir, {**arguments, "jobs": jobs}):
+        for plan in decided("recover", log_dir, {**arguments, "jobs": jobs}):
             found.append(replace(plan, question=replace(plan.question, jobs=None)))
     except KlogError as ended_it:
         error = str(ended_it)

@@ -1,4 +1,4 @@
-"""verify --recover of a log dir: which folders, by whose word, and when it may be marked clean."""
+"""recover of a log dir: which folders, by whose word, and when it may be marked clean."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def plans(log_dir: pathlib.Path, *, mark_clean: bool = False, **given: Any) -> list[Plan]:
     circumstances = Circumstances(NOW_MS, settings=CONFIG, **given)
-    return list(
-        decided("verify --recover", str(log_dir), {**circumstances.as_arguments(), "jobs": 1, "mark_clean": mark_clean})
-    )
+    return list(decided("recover", str(log_dir), {**circumstances.as_arguments(), "jobs": 1, "mark_clean": mark_clean}))
 
 
 def by_name(found: list[Plan]) -> dict[str, Plan]:
@@ -159,7 +157,7 @@ AS_THE_BROKER_HAD_IT = {"log.index.size.max.bytes": "4096", "log.index.interval.
 def check_against(before: pathlib.Path, after: pathlib.Path) -> None:
     """The same files, but for the leader epoch of the broker's own new life."""
     given = Circumstances(BROKERS_CLOCK_MS, settings=AS_THE_BROKER_HAD_IT)
-    found = by_name(list(decided("verify --recover", str(before), {**given.as_arguments(), "jobs": 1})))
+    found = by_name(list(decided("recover", str(before), {**given.as_arguments(), "jobs": 1})))
     compared = [name for name in found if (after / name).is_dir()]
     assert compared
     for name in compared:
@@ -193,7 +191,7 @@ def test_no_line_is_left_above_the_end_of_a_log_that_recovery_cuts(log_dir: path
     for name in (*CHECKPOINTS[:1], "replication-offset-checkpoint", "cleaner-offset-checkpoint"):
         (log_dir / name).write_text("0\n2\nt 0 8\nother 3 50\n")
     tear_at(log_dir / "t-0" / name_of(4, "log"), 4 * len(data(0)) - 5)
-    done = run_here(["verify", "--recover", str(log_dir / path), "--apply", "--now", str(NOW_MS)], log_dir.parent)
+    done = run_here(["recover", str(log_dir / path), "--apply", "--now", str(NOW_MS)], log_dir.parent)
     assert done.status == 1, done.err
     for name in (*CHECKPOINTS[:1], "replication-offset-checkpoint", "cleaner-offset-checkpoint"):
         assert (log_dir / name).read_text() == "0\n2\nt 0 7\nother 3 50\n", name

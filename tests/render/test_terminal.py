@@ -51,18 +51,16 @@ def on_terminal(*args: str, columns: int = 100, **environment: str) -> str:
 
 @pytest.mark.slow
 def test_what_is_lost_is_in_colour_and_words_say_the_same() -> None:
-    told = on_terminal("verify", "--recover", str(LOSING))
+    told = on_terminal("recover", str(LOSING))
     assert "\x1b[1;31mLOSES offsets 47 to 70\x1b[0m" in told
-    plain = subprocess.run(
-        [*KLOGTOOL, "verify", "--recover", str(LOSING)], cwd=ROOT, stdout=subprocess.PIPE, check=False
-    )
+    plain = subprocess.run([*KLOGTOOL, "recover", str(LOSING)], cwd=ROOT, stdout=subprocess.PIPE, check=False)
     assert re.sub(r"\x1b\[[0-9;]*m", "", told) == plain.stdout.decode()
     assert b"\x1b" not in plain.stdout
 
 
 @pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"TERM": "unknown"}, {"NO_COLOR": "1"}], ids=str)
 def test_where_there_are_no_colours(environment: dict[str, str]) -> None:
-    assert "\x1b" not in on_terminal("verify", "--recover", str(LOSING), **environment)
+    assert "\x1b" not in on_terminal("recover", str(LOSING), **environment)
     assert "\x1b" not in on_terminal("verify", str(LOSING), **environment)
 
 
@@ -80,7 +78,7 @@ def piped(*args: str, **environment: str) -> str:
 
 @pytest.mark.parametrize("environment", [*FORCED, *NOT_FORCED], ids=str)
 def test_colours_that_are_forced_are_in_text_alone(environment: dict[str, str]) -> None:
-    assert ("\x1b" in piped("verify", "--recover", str(LOSING), **environment)) == (environment in FORCED)
+    assert ("\x1b" in piped("recover", str(LOSING), **environment)) == (environment in FORCED)
     assert "\x1b" not in piped("doctor", str(LOSING.parent), "--format", "json", **environment)
     assert "\x1b" not in piped("verify", str(LOSING), "--format", "github", **environment)
     assert "\x1b" not in piped("dump-log", "--quiet", str(LOSING), **environment)

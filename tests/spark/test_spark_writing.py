@@ -110,7 +110,7 @@ def assert_sound(out: pathlib.Path) -> None:
     assert done.status == 0, done.out.decode()
     for partition in LogDir(str(out)).partitions:
         given = ["--last-stop", "unclean", "--recovery-point", "0", "--config", "cleanup.policy=compact"]
-        recovered = run_here(["verify", "--recover", *given, partition.path], out.parent)
+        recovered = run_here(["recover", *given, partition.path], out.parent)
         assert recovered.status == 0, recovered.out.decode() + recovered.err
         assert " 0 changes of files" in recovered.out.decode()
 

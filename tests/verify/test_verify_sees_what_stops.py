@@ -74,7 +74,7 @@ def refusal(folder: pathlib.Path) -> KlogError | None:
     """Why a broker that recovers all of it refuses; None if it does not."""
     circumstances = Circumstances(NOW_MS, last_stop=UNCLEAN, recovery_point=0)
     try:
-        list(decided("verify --recover", str(folder), {**circumstances.as_arguments(), "jobs": 1}))
+        list(decided("recover", str(folder), {**circumstances.as_arguments(), "jobs": 1}))
     except KlogError as error:
         return error
     return None

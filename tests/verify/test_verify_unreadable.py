@@ -90,7 +90,7 @@ def test_what_may_not_be_read_is_told_once(log_dir_of: Callable[[str], Path], fi
 
 
 ASKING = {
-    "recover": ["verify", "--recover"],
+    "recover": ["recover"],
     "salvage": ["salvage"],
     "rebuild-index": ["rebuild-index"],
     "lookup": ["lookup", "--offset", "30"],

@@ -66,7 +66,7 @@ SETTINGS: tuple[dict[str, str], ...] = (
 OFFSETS = (None, None, None, 0, 1, 7, 30, 31, 38, 60, *EXTREMES)
 
 TEXTS: Mapping[str, Callable[[Plan], str]] = {
-    "verify --recover": recover_text,
+    "recover": recover_text,
     "salvage": salvage_text,
     "append": append_text,
     "truncate": truncate_text,
@@ -254,7 +254,7 @@ def check_loads(plan: Plan, folder: str) -> None:
     if plan.command == "salvage" and arguments["log_start_offset"] > end:
         arguments["log_start_offset"] = 0  # the plan says that it must not stay
     try:
-        again = next(iter(decide("verify --recover", folder, question_of("verify --recover", arguments))))
+        again = next(iter(decide("recover", folder, question_of("recover", arguments))))
     except KlogError as error:
         raise Broken(f"what {plan.command} leaves can be loaded: {error!r}") from error
     cut, deleted = again.answer["truncated"], again.answer["deleted_segments"]

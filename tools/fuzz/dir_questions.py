@@ -121,7 +121,7 @@ def ask_recover(rng: Choices, place: Place, say: Say) -> None:
     arguments = some_arguments(rng)
     if name == HERE and rng.chance(2):
         arguments["mark_clean"] = True
-    ask_for_plans(rng, place, say, "verify --recover", name, arguments)
+    ask_for_plans(rng, place, say, "recover", name, arguments)
 
 
 def ask_rebuild(rng: Choices, place: Place, say: Say) -> None:

@@ -75,8 +75,8 @@ works() {
   expect "$1: salvage" "status [01]" "$(in_logs "$2" salvage logdir/flip-bit-0 --output salvaged)"
   [ "$salvaged" = "$(sums "$2/logs/salvaged")" ] || fail "$1: salvage kept something else than the installed klogtool"
   before=$(sums "$2/logs/logdir")
-  expect "$1: recover" "^Done" "$(in_logs "$2" verify --recover --apply logdir)"
-  [ "$before" != "$(sums "$2/logs/logdir")" ] || fail "$1: verify --recover --apply changed nothing"
+  expect "$1: recover" "^Done" "$(in_logs "$2" recover --apply logdir)"
+  [ "$before" != "$(sums "$2/logs/logdir")" ] || fail "$1: recover --apply changed nothing"
   expect "$1: undo" "status 0" "$(in_logs "$2" undo logdir)"
   [ "$before" = "$(sums "$2/logs/logdir")" ] || fail "$1: undo has not put everything back"
   echo "one file: $1"
@@ -148,7 +148,7 @@ answers_there=$(reading=("--version" "dump-log /logs/logdir --deep-iteration" "e
 wanted=$(reading=("--version" "dump-log /logs/logdir --deep-iteration" "explain batch-crc") answers in_logs "$work/empty")
 [ "$answers_there" = "$wanted" ] || fail "an image without a shell" "$(diff <(echo "$wanted") <(echo "$answers_there"))"
 before=$(sums "$work/image/logs/logdir")
-expect "an image: recover" "^Done" "$(in_image "$work/image" verify --recover --apply /logs/logdir)"
+expect "an image: recover" "^Done" "$(in_image "$work/image" recover --apply /logs/logdir)"
 expect "an image: undo" "status 0" "$(in_image "$work/image" undo /logs/logdir)"
 [ "$before" = "$(sums "$work/image/logs/logdir")" ] || fail "an image: undo has not put everything back"
 modules=$("$work/image/klogtool/python/bin/python3" -I "$here/every_module.py" 2>&1) || fail "a module lacks what is left out" "$modules"

@@ -81,7 +81,7 @@ ALL = (
         "recover",
         "What would a broker cut?",
         "killed-mid-append",
-        (Step("klogtool verify --recover LOGDIR/flip-bit-0", first=11),),
+        (Step("klogtool recover LOGDIR/flip-bit-0", first=11),),
     ),
     Screen(
         "salvage",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from klogtool.doctor.situation import Cause, Outcome, Situation, said
 
 _VERIFY = "klogtool verify {metadata}"
-_RECOVER = "klogtool verify --recover {metadata}"
+_RECOVER = "klogtool recover {metadata}"
 _OTHER = "Another controller of the same cluster has a whole copy of __cluster_metadata-0."
 
 SITUATIONS = (

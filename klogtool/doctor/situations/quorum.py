@@ -251,7 +251,7 @@ SITUATIONS = (
         "A record of __cluster_metadata-0 or of a .checkpoint is not framed as KRaft writes it: something else than "
         "KRaft wrote there, or the bytes changed.",
         "Another controller of the same cluster has a whole copy of __cluster_metadata-0.",
-        (_VERIFY, "klogtool verify --recover {metadata}"),
+        (_VERIFY, "klogtool recover {metadata}"),
         ("kraft-snapshot-corrupt", "metadata-replay", "records-invalid"),
     ),
 )

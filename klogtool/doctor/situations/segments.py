@@ -96,7 +96,7 @@ SITUATIONS = (
         "power failure. The broker trusts the clean shutdown marker and does not recover, so it does not start. In "
         "bootstrap.checkpoint the same bytes stop it, too.",
         "If everything before these bytes is sound, recovery cuts them off and nothing is lost.",
-        (VERIFY, "klogtool verify --recover {folder} --last-stop unclean", RECOVER_NOW),
+        (VERIFY, "klogtool recover {folder} --last-stop unclean", RECOVER_NOW),
         ("zero-tail", "foreign-bytes", "clean-marker-false"),
     ),
     Situation(
@@ -271,7 +271,7 @@ SITUATIONS = (
         Outcome.OK,
         "The broker died while it replaced segments by cleaned ones, and completes that now: it deletes the old "
         "segments and renames the .swap files. If a .swap is torn, or does not belong here, good records go.",
-        "Before the start: does klogtool verify --recover make the log shorter? Then keep a copy of the partition dir.",
+        "Before the start: does klogtool recover make the log shorter? Then keep a copy of the partition dir.",
         (RECOVER, VERIFY, SALVAGE),
         ("leftover-swap",),
     ),

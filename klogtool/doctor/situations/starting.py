@@ -13,7 +13,7 @@ SITUATIONS = (
         "The broker was stopped cleanly, or somebody created .kafka_cleanshutdown. It checks no segment. Damage stays "
         "unnoticed; if the end of a log is damaged, what is appended next is lost.",
         "Did a person create the marker, or was the disk copied while the broker ran? Then check all logs first.",
-        (VERIFY_LOG_DIR, "klogtool verify --recover {dir} --last-stop unclean"),
+        (VERIFY_LOG_DIR, "klogtool recover {dir} --last-stop unclean"),
         ("clean-marker-false",),
     ),
     Situation(

@@ -1,0 +1,130 @@
+"""What klogtool adds to click: commands that are imported when they are used, and help with its options in groups."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from klogtool.format.text import near_names
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+WHAT_A_BROKER_KNOWS = "What a broker would know"
+# Headings of options in --help, after "Options".
+HEADINGS = dict.fromkeys(
+    (
+        *("kafka", "config", "config_file", "now", "loaded_at"),
+        *("recovery_point", "log_start_offset", "high_watermark", "last_stop"),
+    ),
+    WHAT_A_BROKER_KNOWS,
+)
+# What people type who know other tools, and the commands that do it.
+MEANINGS = {
+    **dict.fromkeys(("repair", "fix", "mend", "heal", "restore"), ("doctor", "recover", "salvage")),
+    **dict.fromkeys(("fsck", "check", "scan", "scrub", "validate", "test"), ("verify", "doctor")),
+    **dict.fromkeys(("ls", "list", "info", "stat", "status", "describe"), ("doctor", "verify", "dump-log")),
+    **dict.fromkeys(("diagnose", "health", "start", "plan"), ("doctor",)),
+    **dict.fromkeys(("rescue", "extract"), ("salvage",)),
+    **dict.fromkeys(("cat", "print", "show", "view", "less", "tail"), ("dump-log",)),
+    **dict.fromkeys(("consume", "fetch"), ("read", "dump-log")),
+    **dict.fromkeys(("find", "search", "seek"), ("lookup", "dump-log")),
+    **dict.fromkeys(("groups", "lag", "consumer-groups"), ("offsets",)),
+    **dict.fromkeys(("transactions", "producers"), ("txns",)),
+    **dict.fromkeys(("compare", "cmp"), ("diff", "hash")),
+    **dict.fromkeys(("checksum", "digest", "sum", "md5", "sha256"), ("hash",)),
+    **dict.fromkeys(("reindex", "index"), ("rebuild-index",)),
+    **dict.fromkeys(("delete", "rm", "remove"), ("delete-records", "retain")),
+    **dict.fromkeys(("expire", "retention"), ("retain",)),
+    **dict.fromkeys(("clean", "cleaner"), ("compact", "free")),
+    **dict.fromkeys(("du", "df", "space"), ("free",)),
+    **dict.fromkeys(("cut", "trim"), ("truncate", "delete-records")),
+    **dict.fromkeys(("write", "produce", "insert"), ("append",)),
+    **dict.fromkeys(("copy", "clone", "anonymize"), ("image", "transplant")),
+    **dict.fromkeys(("revert", "rollback"), ("undo",)),
+    **dict.fromkeys(("resume", "run"), ("apply",)),
+    **dict.fromkeys(("create", "generate", "make"), ("build",)),
+    "export": ("spark", "dump-log"),
+    "man": ("help",),
+    "learn": ("tutorial",),
+}
+
+
+class Command(click.Command):
+    """A command whose --help shows groups of its options under headings of their own."""
+
+    first_headings: Sequence[str] = ("Options",)
+
+    def heading_of(self, option: click.Option) -> str:
+        """Return the heading under which --help shows an option."""
+        return HEADINGS.get(option.name or "", "Options")
+
+    def options_by_heading(self, ctx: click.Context) -> Mapping[str, Sequence[click.Option]]:
+        """Return the options by heading, in the order of --help."""
+        found: dict[str, list[click.Option]] = {heading: [] for heading in self.first_headings}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option):
+                found.setdefault(self.heading_of(parameter), []).append(parameter)
+        return found
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the options, heading by heading."""
+        for heading, options in self.options_by_heading(ctx).items():
+            records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+command = functools.partial(click.command, cls=Command)
+
+
+class Commands(click.Group):
+    """Commands, each in its own module, which is imported only when the command is used.
+
+    modules: name: (module, its line in --help). headings: names by heading, in the order of --help.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        modules: Mapping[str, tuple[str, str]],
+        headings: Mapping[str, Sequence[str]],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.modules, self.headings = modules, headings
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of --help."""
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, or None."""
+        if cmd_name not in self.modules:
+            return None
+        found: click.Command = importlib.import_module(self.modules[cmd_name][0]).command
+        return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete a command without importing the others."""
+        from click.shell_completion import CompletionItem
+
+        lines = self.modules.items()
+        found = [CompletionItem(name, help=line) for name, (_, line) in lines if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the commands, heading by heading, without importing them."""
+        for heading, names in self.headings.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.modules[name][1]) for name in names])
+
+
+def meant_by(name: str, known: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the commands that somebody may mean by a word that is no command: by its meaning, else by its letters."""
+    yield from MEANINGS.get(name.lower(), ()) or near_names(name, known, most=1)
