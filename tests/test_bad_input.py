@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -394,6 +395,23 @@ def test_stderr_that_is_closed_or_full_changes_nothing_else(log: pathlib.Path, w
     assert redirected(f"dump-log {shlex.quote(str(log.with_name('no.log')))} {where}") == (2, "")
     tear_at(log, 100)
     assert redirected(f"dump-log {shlex.quote(str(log))} {where} >/dev/null") == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("--version", (0, "")), ("--version >&-", (4, SAID[">&-"])), ("no-such-command 2>&-", (2, ""))],
+)
+def test_a_chroot_without_dev_null(line: str, expected: tuple[int, str]) -> None:
+    """Nor anything else that stands for it: a rescue system, an image without its devices."""
+    without = "import os, runpy; os.devnull = '/nowhere/null'; runpy.run_module('klogtool', run_name='__main__')"
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {line}', "bash", sys.executable, "-c", without],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == expected
 
 
 def test_a_file_that_is_cut_while_it_is_read(long_log: pathlib.Path) -> None:

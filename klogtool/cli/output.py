@@ -134,8 +134,8 @@ def hold_streams() -> None:
     Else the next file that is opened would take their number, and Python would drop what is written to stdout.
     """
     for number, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
-        if (fd := os.open(os.devnull, flags)) != number:  # it is the lowest that is free
-            os.close(fd)
+        if not _is_open(number):
+            _put_nowhere(number, flags)
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     if sys.stderr is None:
@@ -159,6 +159,29 @@ def forget_stdout() -> None:
 
 
 def _forget(stream: TextIO) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    _put_nowhere(stream.fileno(), os.O_WRONLY)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _put_nowhere(number: int, flags: int) -> None:
+    """Let a file descriptor lead nowhere."""
+    fd = os.open(os.devnull, flags) if os.path.exists(os.devnull) else _open_nothing(flags)
+    if fd != number:
+        os.dup2(fd, number)
+        os.close(fd)
+
+
+def _open_nothing(flags: int) -> int:
+    """Return what stands for /dev/null in a chroot that has none."""
+    if flags & os.O_WRONLY:
+        return os.memfd_create("nothing")
+    fd, other = os.pipe()
+    os.close(other)
+    return fd

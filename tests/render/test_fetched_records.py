@@ -82,9 +82,10 @@ def loaded(path: pathlib.Path) -> LoadedPartition:
 
 
 def asked(partition: LoadedPartition, rng: random.Random) -> Iterator[FetchedBytes]:
-    """Fetches from all over a log, of all sizes."""
+    """Fetches from all over what is on this disk, of all sizes. The log of a tiered topic begins elsewhere."""
+    first = max(partition.log_start_offset, partition.log.segments.all[0].base_offset)
     for _ in range(12):
-        offset = rng.randint(partition.log_start_offset, partition.log_end_offset)
+        offset = rng.randint(first, partition.log_end_offset)
         most = rng.choice((1, 200, 900, 5000, 1 << 20))
         yield partition.read(offset, most, min_one_message=rng.random() < 0.5, isolation="read_committed")
 
