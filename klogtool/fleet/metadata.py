@@ -239,7 +239,8 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
 def _check(collected: Sequence[Collected], wishes: Wishes) -> str:
     """Return the cluster id. Raises Refused."""
     for one in collected:
-        _check_one(one)
+        if one.broker.node_id is None or one.broker.node_id < 0 or one.broker.cluster_id is None:
+            raise Refused("the broker's node id or cluster id is not known: meta.properties is missing", path=one.path)
     by_node: dict[int, str] = {}
     for one in collected:
         if _node(one) in by_node:
@@ -272,11 +273,6 @@ def _check_names(wishes: Wishes, topics: Iterable[Topic]) -> None:
     for name in (*wishes.settings, *wishes.topic_ids):
         if name not in names:
             raise Refused(f"something is given for topic {name}, but no disk has a copy of it that can be adopted")
-
-
-def _check_one(one: Collected) -> None:
-    if one.broker.node_id is None or one.broker.node_id < 0 or one.broker.cluster_id is None:
-        raise Refused("the broker's node id or cluster id is not known: meta.properties is missing", path=one.path)
 
 
 def _check_lost(collected: Sequence[Collected]) -> None:

@@ -90,7 +90,11 @@ def walk_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> I
     yield place.before_offset
     timestamp = b"" if record.timestamp == NO_TIMESTAMP else b"%d" % record.timestamp
     yield b"%d,%b,%d," % (record.offset, timestamp, TIMESTAMP_TYPE_IDS[batch.timestamp_type])
-    yield from _walk_headers(record)
+    if record.headers:
+        yield b'"'
+        for piece in walk_json([[java_utf8(h.key), json_bytes_or_long(h.value)] for h in record.headers]):
+            yield piece.replace(b'"', b'""')
+        yield b'"'
     yield place.before_position
     own_offset = batch.last_offset if batch.codec == "none" else None
     base_offset = getattr(batch, "base_offset", own_offset)
@@ -111,14 +115,6 @@ def walk_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> I
 
 def _truth(value: bool) -> str:
     return "true" if value else "false"
-
-
-def _walk_headers(record: Record) -> Iterator[bytes]:
-    if record.headers:
-        yield b'"'
-        for piece in walk_json([[java_utf8(h.key), json_bytes_or_long(h.value)] for h in record.headers]):
-            yield piece.replace(b'"', b'""')
-        yield b'"'
 
 
 def csv_value(data: bytes | None) -> bytes:

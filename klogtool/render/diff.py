@@ -88,12 +88,8 @@ def _side_row(side: Side, history: History, epoch: int | None, follows: Successi
         "leader_epoch": epoch,
         "truncates_to": None if follows is None else follows.truncates_to,
         "loses": None if follows is None else follows.loses,
-        "damages": [_damage_row(damage) for damage in side.damages],
+        "damages": [{name: getattr(damage, name) for name in damage.__struct_fields__} for damage in side.damages],
     }
-
-
-def _damage_row(damage: Damage) -> Row:
-    return {name: getattr(damage, name) for name in damage.__struct_fields__}
 
 
 def _stretch_row(stretch: Stretch) -> Row:
@@ -111,7 +107,7 @@ def diff_text(found: Verdict, name: str, values: Decoding | None = None) -> str:
 
 def _sentence(found: Verdict) -> str:
     at = "" if found.offset is None else f"{found.offset:,}"
-    a, b = (_epoch_text(epoch) for epoch in found.epochs)
+    a, b = ("no leader epoch" if epoch is None or epoch < 0 else f"leader epoch {epoch}" for epoch in found.epochs)
     damaged = " and ".join(name for name, side in _sides(found) if side.damages)
     return {
         Word.EQUAL: "equal",
@@ -126,19 +122,23 @@ def _sentence(found: Verdict) -> str:
     }[found.word]
 
 
-def _epoch_text(epoch: int | None) -> str:
-    return "no leader epoch" if epoch is None or epoch < 0 else f"leader epoch {epoch}"
-
-
 def _sides(found: Verdict) -> tuple[tuple[str, Side], tuple[str, Side]]:
     return ("A", found.compared.a), ("B", found.compared.b)
 
 
 def _lines(found: Verdict, values: Decoding | None) -> Iterator[str]:
     yield _compared_line(found)
-    yield from _start_lines(found)
+    a, b = found.compared.a, found.compared.b
+    if a.start != b.start:
+        earlier, later = ("A", "B") if a.start < b.start else ("B", "A")
+        start = found.compared.start
+        yield f"{later} begins at offset {start:,}; what {earlier} has below it was not compared"
     yield from _end_lines(found)
-    yield from _stretch_lines(found, values)
+    shown = [stretch for stretch in found.compared.stretches if stretch.kind in _SHOWN]
+    for stretch in shown[:MOST_SHOWN]:
+        yield f"{_range_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
+        yield from _record_lines(found, stretch, values)
+    yield from _more_line(len(shown) - MOST_SHOWN + found.compared.left_out, "differences")
     for name, side in _sides(found):
         yield from _limited([_damage_line(name, damage) for damage in side.damages], "damaged places")
     if found.word not in (Word.EQUAL, Word.SAME_RECORDS, Word.GAPS, Word.OTHER_BATCHES):
@@ -155,26 +155,10 @@ def _compared_line(found: Verdict) -> str:
     return f"{what}; where bytes differ, {'records' if compared.deep else 'headers and checksums'}"
 
 
-def _start_lines(found: Verdict) -> Iterator[str]:
-    a, b = found.compared.a, found.compared.b
-    if a.start != b.start:
-        earlier, later = ("A", "B") if a.start < b.start else ("B", "A")
-        start = found.compared.start
-        yield f"{later} begins at offset {start:,}; what {earlier} has below it was not compared"
-
-
 def _end_lines(found: Verdict) -> Iterator[str]:
     a, b = found.compared.a, found.compared.b
     if a.log_end_offset != b.log_end_offset:
         yield f"A ends at offset {a.log_end_offset:,}, B at offset {b.log_end_offset:,}"
-
-
-def _stretch_lines(found: Verdict, values: Decoding | None) -> Iterator[str]:
-    shown = [stretch for stretch in found.compared.stretches if stretch.kind in _SHOWN]
-    for stretch in shown[:MOST_SHOWN]:
-        yield f"{_range_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
-        yield from _record_lines(found, stretch, values)
-    yield from _more_line(len(shown) - MOST_SHOWN + found.compared.left_out, "differences")
 
 
 # Records that differ, decoded.

@@ -67,7 +67,7 @@ def verdict_row(diagnosis: Diagnosis) -> dict[str, Any]:
         "log_dirs": list(diagnosis.log_dirs),
         "starts": diagnosis.starts.value,
         "lost_records": diagnosis.lost_records,
-        "all_lost_are_counted": _is_all_counted(diagnosis),
+        "all_lost_are_counted": all(_is_counted(point) for point in diagnosis.points if point.is_losing),
         "lost_ms": diagnosis.lost_ms,
         "bytes_to_scan": diagnosis.bytes_to_scan,
         "seconds_estimated": diagnosis.seconds_estimated,
@@ -272,10 +272,6 @@ def _numbers_text(losing: Sequence[Ahead]) -> str:
 
 def _is_counted(point: Ahead) -> bool:
     return bool(point.lost_records) and not point.is_uncounted
-
-
-def _is_all_counted(diagnosis: Diagnosis) -> bool:
-    return all(_is_counted(point) for point in diagnosis.points if point.is_losing)
 
 
 def _stays(diagnosis: Diagnosis) -> Iterator[str]:

@@ -35,22 +35,17 @@ def walk_files(path: str, tell: Callable[[KlogError], None], *, any_name: bool =
     """
     try:
         os.lstat(path)
-        _check(path, any_name=any_name)
+        if os.path.isdir(path):
+            open_path(path)
+        elif os.path.isfile(path):
+            with suppress(Unreadable):  # told by the dump, after its first line
+                check_file(path, any_name=any_name)
     except OSError as error:
         tell(unreadable(path, error))
     except KlogError as error:
         tell(error)
     else:
         yield from _walk(path, tell, ())
-
-
-def _check(path: str, *, any_name: bool) -> None:
-    """Raise KlogError for a folder that is neither a log dir nor a partition dir, and for a foreign file."""
-    if os.path.isdir(path):
-        open_path(path)
-    elif os.path.isfile(path):
-        with suppress(Unreadable):  # told by the dump, after its first line
-            check_file(path, any_name=any_name)
 
 
 def _walk(path: str, tell: Callable[[KlogError], None], above: tuple[tuple[int, int], ...]) -> Iterator[str]:

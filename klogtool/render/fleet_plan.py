@@ -33,7 +33,11 @@ def fleet_plan_text(plan: FleetPlan, *, is_verbose: bool = False) -> Iterator[st
         yield ""
         yield from choice_lines(choice)
     yield ""
-    yield from _steps(plan)
+    steps = list(_walk_steps(plan))
+    if not steps:
+        yield "Nothing has to be done before the brokers start."
+    for n, step in enumerate(steps, 1):
+        yield f"{n}. {step}"
     yield from (f"note: {escaped(note)}" for note in plan.fleet.notes)
 
 
@@ -113,15 +117,6 @@ def _salvage_commands(choice: Choice) -> Iterator[str]:
     sources = dict.fromkeys(fill.node_id for fill in choice.fills)
     replicas = "".join(f" --replica COPY-OF-BROKER-{node_id}" for node_id in sources)
     yield f"on broker {choice.best.node_id}: klogtool salvage {quoted(own)}{replicas} --output DIR"
-
-
-def _steps(plan: FleetPlan) -> Iterator[str]:
-    """Yield what to do, in order."""
-    steps = list(_walk_steps(plan))
-    if not steps:
-        yield "Nothing has to be done before the brokers start."
-    for n, step in enumerate(steps, 1):
-        yield f"{n}. {step}"
 
 
 def _walk_steps(plan: FleetPlan) -> Iterator[str]:

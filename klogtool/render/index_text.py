@@ -138,17 +138,15 @@ class TimeIndexCheck:
         elif (last_offset := self.frames.last_offset(found)) != offset:
             self._not_found(offset, last_offset)
         else:
-            self._compare(timestamp, largest_timestamp(self.frames, found))
+            log_timestamp = largest_timestamp(self.frames, found)
+            if log_timestamp != timestamp:
+                self.reports.timestamp_mismatches.setdefault(self.path, []).append((timestamp, log_timestamp))
+            if self.previous >= timestamp:
+                self.reports.timestamps_out_of_order.setdefault(self.path, []).append((timestamp, self.previous))
         self.previous = timestamp
 
     def _not_found(self, offset: int, log_offset: int) -> None:
         self.reports.offsets_not_found.setdefault(self.path, []).append((offset, log_offset))
-
-    def _compare(self, timestamp: int, log_timestamp: int) -> None:
-        if log_timestamp != timestamp:
-            self.reports.timestamp_mismatches.setdefault(self.path, []).append((timestamp, log_timestamp))
-        if self.previous >= timestamp:
-            self.reports.timestamps_out_of_order.setdefault(self.path, []).append((timestamp, self.previous))
 
     def _first_reaching(self, offset: int, position: int) -> Frame | None:
         while isinstance(found := self.frames.find(position, self.log.size), Frame):

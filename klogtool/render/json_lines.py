@@ -149,17 +149,13 @@ def json_timestamp(timestamp: int) -> int | None:
 def batch_row(file: str, batch: RecordBatch | Message) -> Row:
     """Return every header field under its name. Raises Unsupported for an unknown codec."""
     if isinstance(batch, Message):
-        return _message_row(file, batch)
+        return {**_common_start(file, batch, batch.base_offset), **_common_end(batch)}
     return {
         **_common_start(file, batch, batch.base_offset),
         "last_offset_delta": batch.last_offset_delta,
         "base_timestamp": json_timestamp(batch.base_timestamp),
         **_common_end(batch),
     }
-
-
-def _message_row(file: str, batch: Message) -> Row:
-    return {**_common_start(file, batch, batch.base_offset), **_common_end(batch)}
 
 
 def _common_start(file: str, batch: RecordBatch | Message, base_offset: int | None) -> Row:

@@ -169,7 +169,10 @@ class LineMaker(SpanMaker[Lines]):
             if not self._may_go_on(window, frame):
                 raise
             self.made.errors.append(error)
-            self._end_line()
+            # Kafka's text stops within a line where damage cuts it short: end it if the dump continues.
+            last = self.made.pieces[-1] if self.made.pieces else b"\n"
+            if self.form.go_on and isinstance(last, bytes | memoryview) and last[-1:] != b"\n":
+                self.made.add(b"\n")
 
     def _take(self, *, is_unknown: bool) -> None:
         """Take the kernel's gaps and wrong checksums. is_unknown: the offset before the first record is not known."""
@@ -210,12 +213,6 @@ class LineMaker(SpanMaker[Lines]):
         lines = needed // LEAST_LINE_ROOM
         if 2 * lines > len(self._gaps):
             self._gaps = array("q", [0]) * (2 * lines)
-
-    def _end_line(self) -> None:
-        """End a line that damage has cut short, if the dump continues: Kafka's text stops within a line."""
-        last = self.made.pieces[-1] if self.made.pieces else b"\n"
-        if self.form.go_on and isinstance(last, bytes | memoryview) and last[-1:] != b"\n":
-            self.made.add(b"\n")
 
     def _may_go_on(self, window: Window, frame: Frame) -> bool:
         """Whether the dump continues after this error. Text ends where Kafka's tool dies. JSON and CSV continue after a

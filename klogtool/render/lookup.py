@@ -22,7 +22,6 @@ from klogtool.broker.unified_log.lookup import (
 from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.batch import NO_TIMESTAMP
-from klogtool.format.indexes import OffsetIndexEntry
 
 Row = dict[str, Any]
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -42,7 +41,7 @@ def offset_row(found: OffsetFound, *, explain: bool) -> Row:
     if explain:
         row |= {
             "floor_segment": found.floor_segment,
-            "index_entry": _index_entry(found.index_entry),
+            "index_entry": None if found.index_entry is None else list(astuple(found.index_entry)),
             "record": _place(found.record),
             "steps": [_step_row(step) for step in found.steps],
         }
@@ -65,10 +64,6 @@ def epoch_row(found: EpochEnd) -> Row:
 def refusal_row(error: KlogError) -> Row:
     """Return the exception that a broker would throw."""
     return {"error": {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}}
-
-
-def _index_entry(entry: OffsetIndexEntry | None) -> list[int] | None:
-    return None if entry is None else list(astuple(entry))
 
 
 def _place(place: TimestampAndOffset | None) -> Row | None:

@@ -112,7 +112,10 @@ def abort_line(partition: TopicPartition | None, start_offset: int | None) -> st
 
 
 def _told_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[str]:
-    yield from _told_of_data(one)
+    if one.data is Data.GONE:
+        yield "Its data are gone, only the producer state remembers it"
+    elif one.data is Data.PARTLY_GONE:
+        yield f"It began at offset {one.held_from:,}, but the log has its data only from the offset above on"
     known = one.metadata
     if known is not None:
         told = f"{known.state.told}, timeout {duration_text(known.timeout_ms)}, {TOPIC}-{known.coordinator}"
@@ -133,13 +136,6 @@ def _told_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[str]:
             yield "Ask `kafka-transactions.sh find-hanging` before you abort it"
         case Verdict.UNKNOWN:
             yield f"Unknown: {_at_hand(coordinators)}"
-
-
-def _told_of_data(one: OpenTransaction) -> Iterator[str]:
-    if one.data is Data.GONE:
-        yield "Its data are gone, only the producer state remembers it"
-    elif one.data is Data.PARTLY_GONE:
-        yield f"It began at offset {one.held_from:,}, but the log has its data only from the offset above on"
 
 
 def _at_hand(coordinators: Coordinators) -> str:
