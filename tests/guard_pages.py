@@ -360,24 +360,6 @@ def try_compress(data: bytes) -> None:
         assert kernels.native.compress_snappy(IN.holding(data[:size]))
 
 
-def try_record_lines(_: bytes) -> None:
-    """Lines of records that end at the forbidden page, whole and cut; and with another byte in them."""
-    native = kernels.native
-    for line in RECORD_LINES:
-        for size in range(len(line) + 1):
-            for text in (line[:size] + b"\n", line[:size], line[:size] + b"\xff" + line[size + 1 :] + b"\n"):
-                records = native.RecordLines(1 << 10, 3, 0)
-                for _ in range(5):
-                    records.take(IN.holding(text), 0)
-                records.fetch(BODY.holding(records.records()), 0)
-
-
-RECORD_LINES = (
-    b'{"type":"record","offset":5,"timestamp":-1,"key":{"utf8":"a\\u00e9\\ud83d\\ude00\\n"},"value":{"base64":"AAA="}}',
-    b'{"headers":[["h",{"utf8":"x"}],["\xc3\xa9",null]],"decoded":{"a":[1,{"b":true}]},"is_control":false,"key":"k"}',
-)
-
-
 def try_encode(data: bytes) -> None:
     native = kernels.native
     form, stops = BatchForm(300), Guarded(64)
@@ -414,7 +396,6 @@ KERNELS: dict[str, Callable[[bytes], None]] = {
     "in-order": try_in_order,
     "clean": try_clean,
     "compress": try_compress,
-    "record-lines": try_record_lines,
     "encode": try_encode,
 }
 

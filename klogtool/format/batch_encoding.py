@@ -83,6 +83,7 @@ class BatchForm(Struct, frozen=True):
     larger. batch_records: the most records of one. attributes: with the bits of the codec.
 
     append_time_ms: of batches with LogAppendTime. base_sequence: of the first batch; later ones continue it.
+    least_timestamp: below it a record is refused. A Java producer refuses what is below -1, a broker does not.
     """
 
     batch_bytes: int
@@ -93,6 +94,7 @@ class BatchForm(Struct, frozen=True):
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
     base_sequence: int = NO_SEQUENCE
+    least_timestamp: int = NO_TIMESTAMP
 
 
 def encode_batches(
@@ -102,12 +104,12 @@ def encode_batches(
 
     A batch ends where the next record would make it too large, or would be more than 2147483647 offsets from its first.
     Raises ValueError, with the row, for columns that do not fit together, offsets that do not ascend, a timestamp below
-    -1, the null key of a header, and records of more than 2 GiB.
+    the least, the null key of a header, and records of more than 2 GiB.
     """
     if not 0 <= at <= stop <= columns.rows:
         raise ValueError("the rows have to lie in the columns")
     made, sequence = bytearray(), form.base_sequence
-    for records, bodies in _fill(_walk_rows(columns, at, stop), form):
+    for records, bodies in _fill(_walk_rows(columns, at, stop, form.least_timestamp), form):
         body = b"".join(bodies)
         made += _build(records, body if compress is None else compress(body), form, sequence)
         sequence = sequence if sequence == NO_SEQUENCE else increment_sequence(sequence, len(records))
@@ -116,8 +118,9 @@ def encode_batches(
 
 def column_of(values: Sequence[bytes | None]) -> BytesColumn:
     """Return a column with these values."""
-    starts = array("i", accumulate((len(value or b"") for value in values), initial=0))
-    return BytesColumn(starts, b"".join(value or b"" for value in values), bytes(value is not None for value in values))
+    is_valid = bytes(value is not None for value in values) if None in values else None
+    texts = [value or b"" for value in values]
+    return BytesColumn(array("i", accumulate(map(len, texts), initial=0)), b"".join(texts), is_valid)
 
 
 def headers_of(rows: Sequence[Sequence[tuple[bytes, bytes | None]]]) -> HeadersColumn:
@@ -174,7 +177,7 @@ def _build(records: Sequence[Record], body: bytes, form: BatchForm, sequence: in
     )
 
 
-def _walk_rows(columns: RecordColumns, at: int, stop: int) -> Iterator[tuple[int, Record]]:
+def _walk_rows(columns: RecordColumns, at: int, stop: int, least_timestamp: int) -> Iterator[tuple[int, Record]]:
     before = -1
     if len(columns.timestamps) < columns.rows:
         raise ValueError("there are not as many timestamps as offsets")
@@ -182,7 +185,7 @@ def _walk_rows(columns: RecordColumns, at: int, stop: int) -> Iterator[tuple[int
         offset, timestamp = columns.offsets[row], columns.timestamps[row]
         if offset <= before:
             raise ValueError(f"row {row}: offsets have to ascend, from 0 on")
-        if timestamp < NO_TIMESTAMP:
+        if timestamp < least_timestamp:
             raise ValueError(f"row {row}: invalid negative timestamp")
         key, value = bytes_at(columns.keys, row, row), bytes_at(columns.values, row, row)
         yield row, Record(offset, timestamp, key, value, tuple(_headers_at(columns.headers, row)))

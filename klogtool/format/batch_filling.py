@@ -1,22 +1,12 @@
-"""A batch of magic 2 that is filled record by record, until it is as large as a producer makes it.
-
-This is the reference of the batch in kernels/_json_records.pxi: change a rule in both places.
-"""
+"""Records of a batch that is filled one by one, until it is as large as a producer makes it."""
 
 from __future__ import annotations
 
+from array import array
 from typing import TypeAlias
 
-from klogtool.format.batch import (
-    NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    Header,
-    Record,
-    build_raw_batch,
-    build_record,
-)
+from klogtool.format.batch import Header, Record
+from klogtool.format.batch_encoding import RecordColumns, column_of, headers_of
 
 MAX_RECORD_OVERHEAD = 21  # bytes of a record beside key, value and headers, at most (DefaultRecord)
 
@@ -58,30 +48,16 @@ class BatchFilling:
             for n, (timestamp, key, value, headers) in enumerate(self._rows)
         ]
 
-    def records(self) -> bytes:
-        """Return the bytes of the records, not compressed."""
-        base_timestamp = self._rows[0][0]
-        return b"".join(
-            build_record(record, base_offset=0, base_timestamp=base_timestamp) for record in self.to_records()
+    def to_columns(self) -> RecordColumns:
+        """Return the records so far as columns."""
+        timestamps, keys, values, headers = zip(*self._rows, strict=True)
+        return RecordColumns(
+            array("q", range(len(keys))),
+            array("q", timestamps),
+            column_of(keys),
+            column_of(values),
+            headers_of(headers) if any(headers) else None,
         )
-
-    def fetch(self, body: bytes, attributes: int) -> bytes:
-        """Return the batch as a client sends it, with the records in `body`, and begin the next one."""
-        batch = build_raw_batch(
-            body,
-            base_offset=0,
-            last_offset_delta=len(self._rows) - 1,
-            attributes=attributes,
-            base_timestamp=self._rows[0][0],
-            max_timestamp=max(row[0] for row in self._rows),
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=NO_PRODUCER_EPOCH,
-            base_sequence=NO_SEQUENCE,
-            records_count=len(self._rows),
-            partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
-        )
-        self.clear()
-        return batch
 
     def clear(self) -> None:
         """Begin the next batch."""

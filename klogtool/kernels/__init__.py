@@ -40,8 +40,6 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
                                                                                   broker/unified_log/sound_batches
     _append.pxi        batches that are appended                                  broker/appending/analysis
                                                                                   broker/appending/record_survey
-    _json_records.pxi  batches out of JSON lines                                  broker/appending/records
-                                                                                  format/batch_filling
     _encode.pxi        batches out of columns; the partition of a key             format/batch_encoding
                                                                                   format/partitioner
     _clean.pxi         the log cleaner                                            broker/cleaning/offset_map

@@ -64,7 +64,7 @@ cdef class _Encoder:
     cdef _BytesColumn keys, values, header_keys, header_values
     cdef Field key_field, value_field, header_key_field, header_value_field
     cdef bint has_headers
-    cdef int64_t rows, batch_bytes, batch_records, append_time, producer_id
+    cdef int64_t rows, batch_bytes, batch_records, append_time, least_timestamp, producer_id
     cdef bint has_append_time
     cdef int attributes, producer_epoch
     cdef int32_t leader_epoch, base_sequence
@@ -96,7 +96,7 @@ cdef class _Encoder:
         self.has_append_time = form.append_time_ms is not None
         self.append_time = form.append_time_ms if self.has_append_time else -1
         self.producer_id, self.producer_epoch = form.producer_id, form.producer_epoch
-        self.base_sequence = form.base_sequence
+        self.base_sequence, self.least_timestamp = form.base_sequence, form.least_timestamp
         return 0
 
     def __dealloc__(self):
@@ -105,7 +105,8 @@ cdef class _Encoder:
     cdef int64_t fill(self, int64_t at, int64_t stop, int64_t* row) noexcept nogil:
         """A batch of rows from `at` on, without its header; the next row. Or what is wrong, with the row."""
         cdef int64_t why
-        self.start, self.first, self.count, self.max_timestamp = self.out.size, at, 0, -1
+        self.start, self.first, self.count = self.out.size, at, 0
+        self.max_timestamp = self.timestamps[at] if at < stop else -1
         if not takes_more(&self.out, BATCH_SIZE):
             return ENCODE_NO_MEMORY
         self.out.size += BATCH_SIZE
@@ -128,7 +129,7 @@ cdef class _Encoder:
         cdef Bytes value
         if offset <= self.before:
             return ENCODE_DESCENDS
-        if timestamp < -1:
+        if timestamp < self.least_timestamp:
             return ENCODE_NEGATIVE_TIME
         key_size, value_size = bytes_at(&self.key_field, row, &key), bytes_at(&self.value_field, row, &value)
         if key_size < -1 or value_size < -1:

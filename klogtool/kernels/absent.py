@@ -24,7 +24,6 @@ from klogtool.format import (
     succession,
 )
 from klogtool.format.batch_encoding import BatchForm, BytesColumn, Compress, RecordColumns
-from klogtool.format.batch_filling import BatchFilling
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs import snappy
 from klogtool.format.xxh64 import xxh64 as reference_xxh64
@@ -363,18 +362,6 @@ class AppendSurvey:
 def survey_records(body: Buffer, count: int, base_timestamp: int) -> tuple[int, int, bool, bool] | None:
     """None: the reference is to look."""
     return None
-
-
-class RecordLines(BatchFilling):
-    """Lines are the reference's; the batch that they fill is format/batch_filling's."""
-
-    def __init__(self, batch_bytes: int, batch_records: int, now_ms: int) -> None:
-        super().__init__(batch_bytes, batch_records)
-        self.lines = self.control_records = 0
-
-    def take(self, data: bytes, at: int) -> tuple[int, int]:
-        """None of them. CUT_OFF: the line has no end."""
-        return at, (REFERENCE if data.find(b"\n", at) >= 0 else CUT_OFF)
 
 
 def encode_batches(

@@ -1,4 +1,4 @@
-"""Lines of records by the kernel: the batches of the reference, to the byte, and its errors of the same lines."""
+"""Lines of records by msgspec: the batches of the slow way, to the byte, and its errors of the same lines."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from readers import Reader
 from running import FIXTURES, run_here
 
-from klogtool import kernels
 from klogtool.broker.appending import records
 from klogtool.broker.appending.records import Batching
 from klogtool.errors import KlogError
-
-pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 NOW_MS = 1_700_000_000_000
 PATH = "lines"
 
 PLAIN = [
     '{"type":"record","offset":5,"timestamp":17,"key":{"utf8":"k"},"value":{"base64":"AP8="},"is_control":false}',
-    '{"type":"record","is_control":true,"key":{"base64":"AAAAAA=="},"decoded":{"type":"COMMIT","n":[1,{}]}}',
+    '{"type":"record","is_control":true,"key":{"base64":"AAAAAA=="}}',
+    '{"key":"a text with \\": in it, twice: \\":"}',
     '{"type":"batch","base_offset":5,"delete_horizon_ms":null,"crc_valid":true}',
     '{"headers":[["h",{"utf8":"x"}],["\\u00e9\\ud83d\\ude00",null]],"value":""}',
-    ' { "key" : "a\\"\\\\\\/\\b\\f\\n\\r\\t\\u0000" ,\t"value":null , "timestamp" : null } \r',
+    ' { "key": "a\\"\\\\\\/\\b\\f\\n\\r\\t\\u0000" ,\t"value":null , "timestamp":\tnull } \r',
     '{"key":"é€😀","timestamp":-999999999999999999}',
     '{"headers":null,"is_control":null}',
     "{}",
     "",
     " \t\r",
 ]
-FOR_THE_REFERENCE = [
+FOR_THE_SLOW_WAY = [
+    ' { "key" : "a\\"\\\\\\/\\b\\f\\n\\r\\t\\u0000" ,\t"value":null , "timestamp" : null } \r',
+    '{"type":"record","is_control":true,"key":{"base64":"AAAAAA=="},"decoded":{"type":"COMMIT","n":[1,{}]}}',
+    '{"key":":begins"}',
     '{"timestamp":9223372036854775807}',
     '{"timestamp":-9223372036854775808}',
     '{"decoded":1.5e3,"key":"k"}',
@@ -52,6 +52,7 @@ FOR_THE_REFERENCE = [
 UNKNOWN = {
     '{"key":"a","vaule":"b"}': "a record has no field vaule (did you mean value?)",
     '{"Key":"a"}': "a record has no field Key (did you mean key?)",
+    '{"x\\\\":1,"key":":"}': "a record has no field x\\",
     '{"":1}': "a record has no field ",
     '{"payload":"x"}': "a record has no field payload",
     '{"base_offset":1,"key":"a"}': "a record has no field base_offset (did you mean offset?)",
@@ -66,6 +67,8 @@ TWICE = {
     '{"key":"a","key":"b"}': "the field key is there twice",
     '{"offset":1,"key":"a","offset":1}': "the field offset is there twice",
     '{"decoded":1,"decoded":2}': "the field decoded is there twice",
+    '{"key" :"a","key":"b"}': "the field key is there twice",
+    '{"key":"a","k\\u0065y":"b"}': "the field key is there twice",
     '{"key":{"utf8":"a","utf8":"b"}}': "the field utf8 is there twice",
     '{"headers":[["h",{"base64":"","base64":""}]]}': "the field base64 is there twice",
 }
@@ -120,7 +123,8 @@ def pieces_of(text: bytes, size: int) -> Iterator[bytes]:
 
 def assert_same(text: bytes, **given: Any) -> tuple[Any, ...]:
     one, other = batching(**given), batching(**given)
-    with Reader("reference").reading():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "_read", lambda _: None)
         expected = outcome(records.walk_record_calls(iter([text]), PATH, one), one)
     for size in (len(text) + 1, 5):
         other = batching(**given)
@@ -129,15 +133,15 @@ def assert_same(text: bytes, **given: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("line", PLAIN)
-def test_the_kernel_reads_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msgspec_reads_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(line.encode())
-    monkeypatch.setattr(records, "_parse_row", lambda *_: pytest.fail("left to the reference"))
+    monkeypatch.setattr(records, "_parse_row", lambda *_: pytest.fail("left to the slow way"))
     given = batching()
     assert isinstance(outcome(records.walk_record_calls(iter([line.encode()]), PATH, given), given)[1], int)
 
 
-@pytest.mark.parametrize("line", FOR_THE_REFERENCE)
-def test_the_reference_reads_it(line: str) -> None:
+@pytest.mark.parametrize("line", FOR_THE_SLOW_WAY)
+def test_the_slow_way_reads_it(line: str) -> None:
     _, control_records = assert_same(b'{"key":"before"}\n' + line.encode() + b'\n{"key":"behind"}')
     assert isinstance(control_records, int)
 
@@ -166,8 +170,8 @@ def test_all_that_dump_log_prints_of_a_record_is_known() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"batch_records": 1}, {"batch_bytes": 1}, {"batch_bytes": 10**6}])
 @pytest.mark.parametrize("codec", ["none", "lz4", "snappy", "gzip", "zstd"])
-def test_batches_in_any_codec_end_where_the_reference_ends_them(codec: str, given: dict[str, int]) -> None:
-    made, _ = assert_same("\n".join(itertools.chain(PLAIN, FOR_THE_REFERENCE, PLAIN)).encode(), codec=codec, **given)
+def test_batches_in_any_codec_end_where_the_slow_way_ends_them(codec: str, given: dict[str, int]) -> None:
+    made, _ = assert_same("\n".join(itertools.chain(PLAIN, FOR_THE_SLOW_WAY, PLAIN)).encode(), codec=codec, **given)
     assert made
 
 

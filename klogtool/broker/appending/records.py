@@ -1,6 +1,6 @@
 """Records in JSON lines, as dump-log prints them, made into batches as a client sends them.
 
-This is the reference of kernels/_json_records.pxi: change a rule in both places.
+msgspec reads most lines. Those that it refuses or is not sure of are read again, slower, to say what is wrong.
 """
 
 from __future__ import annotations
@@ -8,22 +8,24 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from itertools import chain
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.json import Decoder
+from msgspec.structs import astuple
 
 from klogtool import kernels
 from klogtool.broker.appending.appender import Call
 from klogtool.broker.appending.calls import (
     JsonObject,
     check_fields,
-    check_line_size,
     parse_line,
     split_lines,
     wrong_line,
 )
-from klogtool.format.batch import CODEC_NAMES, NO_TIMESTAMP
+from klogtool.format.batch import CODEC_NAMES, INT_MAX, NO_TIMESTAMP
+from klogtool.format.batch_encoding import BatchForm
 from klogtool.format.batch_filling import BatchFilling, Row
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import build_message_set
@@ -31,29 +33,46 @@ from klogtool.format.message import build_message_set
 BATCH_BYTES = 16_384  # batch.size of a producer
 RECORD = "record"
 PASSED_OVER = ("klogtool", "batch", "index-entry", "answer", "summary")
-# The fields of a line of dump-log. Those not in LOOKED_AT are ignored: a leader sets them (the kernel has the same).
-LOOKED_AT = ("type", "is_control", "key", "value", "headers", "header_keys", "timestamp")
-FIELDS = frozenset(
-    (
-        *LOOKED_AT,
-        "file",
-        "batch_position",
-        "magic",
-        "codec",
-        "offset",
-        "timestamp_type",
-        "producer_id",
-        "producer_epoch",
-        "sequence",
-        "is_transactional",
-        "partition_leader_epoch",
-        "delete_horizon_ms",
-        "crc",
-        "crc_valid",
-        "decoded",
-    )
-)
 BYTES_FIELDS = ("utf8", "base64")
+
+
+class _Carried(Struct, forbid_unknown_fields=True):
+    """Bytes in the contract's form (docs/contract.md)."""
+
+    utf8: str | UnsetType = UNSET
+    base64: bytes | UnsetType = UNSET
+
+
+_Bytes: TypeAlias = _Carried | str | None
+
+
+class _Line(Struct):
+    """A line as msgspec reads it. The `Raw` fields are ignored, since a leader sets them."""
+
+    type: str | UnsetType = UNSET
+    is_control: bool | UnsetType | None = UNSET
+    key: _Bytes | UnsetType = UNSET
+    value: _Bytes | UnsetType = UNSET
+    headers: list[tuple[str, _Bytes]] | UnsetType | None = UNSET
+    timestamp: int | UnsetType | None = UNSET
+    file: Raw | UnsetType = UNSET
+    batch_position: Raw | UnsetType = UNSET
+    magic: Raw | UnsetType = UNSET
+    codec: Raw | UnsetType = UNSET
+    offset: Raw | UnsetType = UNSET
+    timestamp_type: Raw | UnsetType = UNSET
+    producer_id: Raw | UnsetType = UNSET
+    producer_epoch: Raw | UnsetType = UNSET
+    sequence: Raw | UnsetType = UNSET
+    is_transactional: Raw | UnsetType = UNSET
+    partition_leader_epoch: Raw | UnsetType = UNSET
+    delete_horizon_ms: Raw | UnsetType = UNSET
+    crc: Raw | UnsetType = UNSET
+    crc_valid: Raw | UnsetType = UNSET
+
+
+FIELDS = frozenset((*_Line.__struct_fields__, "header_keys", "decoded"))
+_decode = Decoder(_Line).decode
 
 
 class Batching(Struct):
@@ -73,80 +92,101 @@ class Batching(Struct):
 
 def walk_record_calls(pieces: Iterator[bytes], path: str, batching: Batching) -> Iterator[Call]:
     """Yield a leader's call for each batch. pieces: of the text. Raises KlogError for a line that is not a record."""
-    if batching.magic < 2:
-        return _walk_message_sets(split_lines(pieces, path), path, batching)
-    return _RecordLines(path, batching).walk(pieces)
-
-
-def _walk_message_sets(lines: Iterator[tuple[int, bytes]], path: str, batching: Batching) -> Iterator[Call]:
-    """Yield a call for each set of messages of magic 0 or 1."""
-
-    def call() -> Call:
-        data = build_message_set(filling.to_records(), magic=batching.magic, codec=batching.codec)
-        filling.clear()
-        return _call_with(data, batching)
-
     filling = BatchFilling(batching.batch_bytes, batching.batch_records)
-    for number, line in lines:
-        row = _parse_row(line, number, path, batching)
+    for number, line in split_lines(pieces, path):
+        row = _row_of(line, number, path, batching)
         if row is not None and not filling.add(*row):
-            yield call()
+            yield _call_with(filling, batching)
             filling.add(*row)
     if not filling.is_empty():
-        yield call()
+        yield _call_with(filling, batching)
 
 
-class _RecordLines:
-    """Makes record batches, by the kernel; the reference reads the lines that the kernel does not take."""
-
-    def __init__(self, path: str, batching: Batching) -> None:
-        self._path, self._batching = path, batching
-        self._kernel = kernels.native.RecordLines(batching.batch_bytes, batching.batch_records, batching.now_ms)
-
-    def walk(self, pieces: Iterator[bytes]) -> Iterator[Call]:
-        """Yield a call for each batch."""
-        kernel, rest = self._kernel, b""
-        for piece in chain(pieces, (b"\n",)):  # the last line may lack its line end
-            data = rest + piece
-            at, why = kernel.take(data, 0)
-            while why != kernels.native.CUT_OFF:
-                if why == kernels.native.FULL:
-                    yield self._call()
-                else:
-                    end = data.index(b"\n", at)
-                    yield from self._take_by_reference(data[at:end])
-                    at = end + 1
-                at, why = kernel.take(data, at)
-            rest = data[at:]
-            check_line_size(rest, kernel.lines + 1, self._path)
-        self._batching.control_records += kernel.control_records
-        if not kernel.is_empty():
-            yield self._call()
-
-    def _take_by_reference(self, line: bytes) -> Iterator[Call]:
-        """Read a line. If it does not fit into the current batch, yields the call for that batch first."""
-        self._kernel.lines += 1
-        row = _parse_row(line, self._kernel.lines, self._path, self._batching) if line.strip() else None
-        if row is not None and not self._kernel.add(*row):
-            yield self._call()
-            self._kernel.add(*row)
-
-    def _call(self) -> Call:
-        """Return the call for the current batch."""
-        codec = self._batching.codec
-        body = kernels.compress(codec, self._kernel.records(), magic=2)
-        return _call_with(self._kernel.fetch(body, CODEC_NAMES.index(codec)), self._batching)
-
-
-def _call_with(data: bytes, batching: Batching) -> Call:
+def _call_with(filling: BatchFilling, batching: Batching) -> Call:
+    """Return the call for the records so far, and begin the next batch."""
+    build = _build_message_set if batching.magic < 2 else _build_batch
+    data = build(filling, batching)
+    filling.clear()
     return Call((data,), False, batching.leader_epoch, None, to_magic=batching.magic)
+
+
+def _build_message_set(filling: BatchFilling, batching: Batching) -> bytes:
+    return build_message_set(filling.to_records(), magic=batching.magic, codec=batching.codec)
+
+
+def _build_batch(filling: BatchFilling, batching: Batching) -> bytes:
+    columns, codec = filling.to_columns(), batching.codec
+    form = BatchForm(INT_MAX, attributes=CODEC_NAMES.index(codec), least_timestamp=-MAX_LONG - 1)
+    compress = None if codec == "none" else partial(kernels.compress, codec, magic=2)
+    return kernels.native.encode_batches(columns, 0, columns.rows, form, compress)
 
 
 # One line.
 
 
-def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row | None:
+def _row_of(line: bytes, number: int, path: str, batching: Batching) -> Row | None:
     """Return a line's record; None for a line that a client cannot send, such as a control record or a batch."""
+    read = _read(line)
+    if read is None or (read.headers and batching.magic < 2):
+        return _parse_row(line, number, path, batching)
+    if read.type in PASSED_OVER:
+        return None
+    if read.is_control:
+        batching.control_records += 1
+        return None
+    when = batching.now_ms if read.timestamp is UNSET else read.timestamp
+    headers = tuple((key.encode(), _to_bytes(value)) for key, value in read.headers or ())
+    return NO_TIMESTAMP if when is None else when, _to_bytes(read.key), _to_bytes(read.value), headers
+
+
+def _read(line: bytes) -> _Line | None:
+    """Return a line that msgspec reads as `_parse_row` would; None for others, which `_parse_row` reads or refuses."""
+    try:
+        read = _decode(line)
+        if not line.isascii():
+            line.decode()  # msgspec looks at the UTF-8 of none that is `Raw`
+    except (ValueError, RecursionError):
+        return None
+    if read.type is not UNSET and read.type != RECORD:
+        return read if read.type in PASSED_OVER else None
+    if read.timestamp and not -MAX_LONG - 1 <= read.timestamp <= MAX_LONG:
+        return None
+    return read if _members_of(line) == _members_read(read) else None
+
+
+def _members_of(line: bytes) -> int:
+    """Return how many members the objects of a line have, or more, or -1 for a line in which they cannot be counted.
+
+    msgspec takes the last of two members with one name, and says nothing; nor of one that it does not know, here. What
+    they were to say would be lost: a value that is called vaule makes a tombstone. So all are counted. A name ends with
+    a quote and a colon. In a text, that quote has a backslash before it, or begins the text: then it is one too many.
+    """
+    if b" :" in line or b"\t:" in line or b"\r:" in line or b'\\\\":' in line:
+        return -1
+    return line.count(b'":') - (line.count(b'\\":') if b"\\" in line else 0)
+
+
+def _members_read(read: _Line) -> int:
+    """Return how many members msgspec has understood; 0 if bytes have none or two."""
+    members = len(_Line.__struct_fields__) - astuple(read).count(UNSET)
+    for value in (read.key, read.value, *(header[1] for header in read.headers or ())):
+        if isinstance(value, _Carried):
+            if (value.utf8 is UNSET) == (value.base64 is UNSET):
+                return 0
+            members += 1
+    return members
+
+
+def _to_bytes(value: _Bytes | UnsetType) -> bytes | None:
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, _Carried):
+        return None
+    return value.base64 if isinstance(value.base64, bytes) else str(value.utf8).encode()
+
+
+def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row | None:
+    """As `_row_of`, of any line."""
     row = parse_line(line, number, path)
     kind = row.get("type", RECORD)
     if kind != RECORD:
