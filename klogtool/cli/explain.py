@@ -12,8 +12,8 @@ from klogtool.cli import commands, options
 from klogtool.cli.output import Output, note
 from klogtool.cli.status import DONE
 from klogtool.cli.writing_options import header
-from klogtool.doctor.messages import BY_NAME, MOST_CHARACTERS, Recognised, named, recognise, similar
-from klogtool.doctor.situations import SITUATIONS
+from klogtool.doctor.messages import MOST_CHARACTERS, Recognised, named, recognise, similar
+from klogtool.doctor.situation import situations
 from klogtool.errors import KlogError
 from klogtool.escape import escaped
 from klogtool.json_rows import row_line
@@ -57,7 +57,7 @@ def command(words: tuple[str, ...], messages: bool, form: str, quiet: bool, verb
         for row in _rows(told, messages=messages):
             out.line(row_line(row))
     else:
-        out.text("\n\n".join(map(_text, told)) or (messages_text(SITUATIONS) if messages else list_text()))
+        out.text("\n\n".join(map(_text, told)) or (messages_text(situations().values()) if messages else list_text()))
     out.flush()
     return DONE
 
@@ -70,7 +70,7 @@ def _asked(words: Sequence[str], *, quiet: bool) -> list[str]:
 
 
 def _is_known(word: str) -> bool:
-    return word in KINDS or word in BY_NAME or word == STDIN
+    return word in KINDS or word in situations() or word == STDIN
 
 
 def _read_stdin(*, quiet: bool) -> str:
@@ -83,7 +83,7 @@ def _read_stdin(*, quiet: bool) -> str:
 def _explain(asked: str) -> Sequence[Told]:
     if asked in KINDS:
         return [explain(asked)]
-    if asked in BY_NAME:
+    if asked in situations():
         return [named(asked)]
     found = recognise(asked)
     if not found and _ID.fullmatch(asked):
@@ -108,5 +108,5 @@ def _text(told: Told) -> str:
 
 
 def _rows(told: Sequence[Told], *, messages: bool) -> Iterator[Explanation | dict[str, object]]:
-    for one in told or (map(named, BY_NAME) if messages else map(explain, KINDS)):
+    for one in told or (map(named, situations()) if messages else map(explain, KINDS)):
         yield one if isinstance(one, Explanation) else recognised_row(one)

@@ -36,8 +36,7 @@ Nothing here writes, prints or reads the clock.
     kraft_options    options for the metadata log: another copy, or a cut before a record that does not replay
     ordering         the worst trouble first, the cheapest option first; numbers of options
     fixes            chosen options as plans
-    situation        a situation: what a broker says, what it means, what to do about it
-    situations/      the table of situations, by theme
+    situation        a situation: what a broker says, what it means, what to do about it; the table in situations/
     wording          the wording of a message as a pattern, in time proportional to the text
     where            what a message is about: file, partition dir, log dir
     host             what the machine does to a log: limits, memory, mounts, disks, room

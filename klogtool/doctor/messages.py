@@ -13,8 +13,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from klogtool.doctor.situation import Outcome, Situation, Wording
-from klogtool.doctor.situations import SITUATIONS
+from klogtool.doctor.situation import Outcome, Situation, Wording, situations
 from klogtool.doctor.where import Where, where_in
 from klogtool.doctor.wording import FEWEST_WORDS, MARKS, literal_length, literals_of, parts_of, pattern_of, readable
 from klogtool.verify.stops import Stop
@@ -27,7 +26,6 @@ LINES_OF_A_MESSAGE = 3  # with the line of its exception
 _TIME = re.compile(r"\W?\d{4}-\d\d-\d\d")
 _OUTCOMES = list(Outcome)
 _WORD = re.compile(r"[a-z.]{4,40}")
-BY_NAME = {situation.name: situation for situation in SITUATIONS}
 
 
 class Recognised(Struct, frozen=True):
@@ -94,17 +92,17 @@ def similar(text: str) -> list[Situation]:
     least = min(len(words), 2)
     scores = {name: sum(1 / counted[word] for word in both) for name, both in shared.items() if len(both) >= least > 0}
     best = sorted(scores, key=lambda name: -scores[name])[:MOST_SIMILAR]
-    return [BY_NAME[name] for name in best]
+    return [situations()[name] for name in best]
 
 
 def named(name: str) -> Recognised:
     """Return a situation that somebody asks for by its name, without paths. Raises KeyError for an unknown name."""
-    situation = BY_NAME[name]
+    situation = situations()[name]
     return Recognised(situation, situation.wordings[0], "", Where())
 
 
 def _matches(text: str) -> list[_Match]:
-    return [match for situation in SITUATIONS for match in _of_situation(situation, text)]
+    return [match for situation in situations().values() for match in _of_situation(situation, text)]
 
 
 def _of_situation(situation: Situation, text: str) -> Iterator[_Match]:
@@ -173,7 +171,7 @@ def _parts(text: str) -> list[Recognised]:
     """Return the situations of which a part of a message is in the text, or the text is in a part of a message."""
     asked = " ".join(text.split()).strip(MARKS).casefold()
     longest: dict[str, tuple[int, Wording]] = {}
-    for situation in SITUATIONS:
+    for situation in situations().values():
         for wording in situation.wordings:
             length = max((_common(part, asked) for part in parts_of(wording.text)), default=0)
             if length > longest.get(situation.name, (0, wording))[0]:
@@ -183,7 +181,7 @@ def _parts(text: str) -> list[Recognised]:
     if len(found) > MOST_RIVALS:
         return []
     said, where = " ".join(text.split()), where_in(text, {})
-    return [Recognised(BY_NAME[name], longest[name][1], said, where, is_whole=False) for name in found]
+    return [Recognised(situations()[name], longest[name][1], said, where, is_whole=False) for name in found]
 
 
 def _common(part: str, asked: str) -> int:
@@ -194,7 +192,7 @@ def _common(part: str, asked: str) -> int:
 
 @cache
 def _words_by_name() -> dict[str, frozenset[str]]:
-    return {situation.name: frozenset(_words_of(situation.wordings)) for situation in SITUATIONS}
+    return {situation.name: frozenset(_words_of(situation.wordings)) for situation in situations().values()}
 
 
 def _words_of(wordings: Iterable[Wording]) -> Iterator[str]:
