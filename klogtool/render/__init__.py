@@ -62,7 +62,6 @@ Other answers:
     doctor             doctor: the verdict, troubles, options, the matrix
     doctor_page        doctor --html: the page
     doctor_drawing     segments along offset and time, as SVG
-    doctor_style       colours and style of the page
     kept_answer        the answer inside the page, written and read back
     lookup             lookup
     read               read
@@ -80,6 +79,8 @@ Other answers:
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory
     inventory_page     spark inventory as an HTML page
+    html_page          what HTML pages have in common
+    html_style         their colours and style
 
 Words and terminals:
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from itertools import groupby, pairwise
 
 from msgspec import Struct
 
 from klogtool.doctor.answers import Ahead, Prospect, SegmentDrawn, What
-from klogtool.escape import escaped
 from klogtool.format.names import parse_file_name
 from klogtool.render.counts import count_text
+from klogtool.render.html_page import shown
 from klogtool.render.lookup import time_text
 
 PATTERNS = (
@@ -50,11 +49,6 @@ class Lane(Struct, frozen=True):
     low: int
     high: int
     spans: tuple[_Span, ...]
-
-
-def shown(text: str) -> str:
-    """Return text for HTML: control and bidi characters and bytes that are not UTF-8 escaped as in all other output."""
-    return escape(escaped(text))
 
 
 def merged(segments: Sequence[SegmentDrawn], most: int) -> tuple[SegmentDrawn, ...]:

@@ -1,7 +1,6 @@
-"""The doctor's answer as one HTML page for a ticket: it needs no JavaScript, and fetches nothing.
+"""The doctor's answer as one HTML page for a ticket.
 
-The answer is inside once more, for `klogtool doctor --from` (render/kept_answer.py). Everything that comes from a disk
-goes through `shown`.
+The answer is inside once more, for `klogtool doctor --from` (render/kept_answer.py).
 """
 
 from __future__ import annotations
@@ -16,19 +15,17 @@ from klogtool.broker.timestamps import duration_text
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, SegmentDrawn, Starts, Trouble
 from klogtool.render.counts import count_text
 from klogtool.render.doctor import MOST_TROUBLES, diagnosis_text, headline, price_text, verdict_facts, work_text
-from klogtool.render.doctor_drawing import PATTERNS, drawing, merged, shown, torn
-from klogtool.render.doctor_style import style
+from klogtool.render.doctor_drawing import PATTERNS, drawing, merged, torn
+from klogtool.render.html_page import CLOSE_TABLE, MOST_ROWS, html_page, minute_text, open_table, shown, table_row
 from klogtool.render.kept_answer import answer_block
 from klogtool.render.lookup import time_text
 from klogtool.render.retain import size_text
 from klogtool.verify.findings import Severity
 
-MOST_ROWS = 2000  # of the tables of troubles and partitions
 MOST_SEGMENTS = 300  # drawn on a page
 FEWEST_SEGMENTS = 6  # drawn of a partition, if many partitions are in trouble
 MOST_BYTES, ROW_BYTES = 250_000, 180  # of troubles in full, less what each partition's row needs
 FEWEST_BYTES = 70_000  # of troubles in full, if there are many partitions
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _VERDICTS = {
     Starts.YES: ("fine", "✓ Starts"),
     Starts.LOSES_DATA: ("error", "✗ Starts and loses data"),
@@ -46,12 +43,7 @@ def doctor_page(diagnosis: Diagnosis, rows: Sequence[Mapping[str, Any]], status:
     large for a page."""
     text = diagnosis_text(diagnosis)
     full = _full_troubles(diagnosis)
-    parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        '<meta name="viewport" content="width=device-width,initial-scale=1">',
-        '<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">',
-        f"<title>{_title(diagnosis)}</title><style>{style()}</style></head><body>",
+    body = [
         PATTERNS,
         *_header(diagnosis, now_ms),
         "<main>",
@@ -64,13 +56,8 @@ def doctor_page(diagnosis: Diagnosis, rows: Sequence[Mapping[str, Any]], status:
         "<footer><p>This page has the whole answer inside: ",
         "<code>klogtool doctor --from FILE</code> prints it, also with <code>--format json</code>.</p></footer>",
         answer_block(text, rows, status),
-        "</body></html>",
     ]
-    return "".join(f"{part}\n" for part in parts if part)
-
-
-def _title(diagnosis: Diagnosis) -> str:
-    return shown(f"{_VERDICTS[diagnosis.starts][1][2:]}: klogtool doctor")
+    return html_page(shown(f"{_VERDICTS[diagnosis.starts][1][2:]}: klogtool doctor"), body)
 
 
 def _header(diagnosis: Diagnosis, now_ms: int) -> Iterator[str]:
@@ -78,7 +65,7 @@ def _header(diagnosis: Diagnosis, now_ms: int) -> Iterator[str]:
     if diagnosis.starts is Starts.YES and not diagnosis.is_silent:
         kind, word = "warning", "! Starts, with troubles"
     yield f'<header class="{kind}"><p class="{kind}"><b>{word}</b></p><h1>{shown(headline(diagnosis))}</h1>'
-    yield f'<p class="muted">klogtool doctor, Kafka {shown(diagnosis.kafka)}, {_time(now_ms)}</p></header>'
+    yield f'<p class="muted">klogtool doctor, Kafka {shown(diagnosis.kafka)}, {minute_text(now_ms)}</p></header>'
 
 
 def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
@@ -135,7 +122,7 @@ def _troubles(diagnosis: Diagnosis, full: Sequence[str]) -> Iterator[str]:
 
 def _index(diagnosis: Diagnosis, full: int) -> Iterator[str]:
     listed = diagnosis.troubles[:MOST_ROWS]
-    yield _open_table("All troubles", ("trouble", "severity", "what", "records lost", "time lost"), words=2)
+    yield open_table("All troubles", ("trouble", "severity", "what", "records lost", "time lost"), words=2)
     for number, trouble in enumerate(listed, 1):
         name = shown(_name(trouble.path, diagnosis))
         linked = f'<a href="#t{number}">{name}</a>' if number <= full else name
@@ -145,8 +132,8 @@ def _index(diagnosis: Diagnosis, full: int) -> Iterator[str]:
         records = sum(point.lost_records for point in trouble.ahead)
         lost_ms = max(point.lost_ms for point in trouble.ahead)
         time = duration_text(lost_ms) if lost_ms else "0"
-        yield _row(linked, [f"<b class={kind}>{word}</b>", shown(what), f"{records:,}", time], words=2)
-    yield "</tbody></table></div>"
+        yield table_row(linked, [f"<b class={kind}>{word}</b>", shown(what), f"{records:,}", time], words=2)
+    yield CLOSE_TABLE
     if len(diagnosis.troubles) > len(listed):
         yield f"<p>{len(diagnosis.troubles) - len(listed):,} more are only in the answer inside.</p>"
     if len(diagnosis.troubles) > full:
@@ -201,13 +188,13 @@ def _segments(segments: Sequence[SegmentDrawn], trouble: Trouble, prospect: Pros
     count = count_text(sum(segment.segments for segment in segments), "segment")
     name = f"Segments of {os.path.basename(prospect.path)}, as they are now"
     yield f"<details><summary>{count} as a table</summary>"
-    yield _open_table(name, ("base offset", "after the start", "segments", "size", "first timestamp"), words=1)
+    yield open_table(name, ("base offset", "after the start", "segments", "size", "first timestamp"), words=1)
     for segment in segments:
         first = "unknown" if segment.first_timestamp is None else time_text(segment.first_timestamp)
         fate = "damaged end is cut" if segment in torn(segments, trouble.ahead) else _fate(segment, trouble)
         cells = [fate, f"{segment.segments:,}", size_text(segment.bytes), first]
-        yield _row(f"{segment.base_offset:,}", cells, words=1)
-    yield "</tbody></table></div></details>"
+        yield table_row(f"{segment.base_offset:,}", cells, words=1)
+    yield f"{CLOSE_TABLE}</details>"
 
 
 def _fate(segment: SegmentDrawn, trouble: Trouble) -> str:
@@ -239,10 +226,10 @@ def _work(diagnosis: Diagnosis) -> Iterator[str]:
     sizes = Counter[str]()
     for prospect in diagnosis.prospects:
         sizes[work_text(prospect)] += prospect.log_bytes
-    yield _open_table("Partitions by what happens to them", ("what happens", "partitions", "size of logs"))
+    yield open_table("Partitions by what happens to them", ("what happens", "partitions", "size of logs"))
     for work, count in counts.most_common():
-        yield _row(shown(work), [f"{count:,}", size_text(sizes[work])])
-    yield "</tbody></table></div></section>"
+        yield table_row(shown(work), [f"{count:,}", size_text(sizes[work])])
+    yield f"{CLOSE_TABLE}</section>"
 
 
 def _partitions(diagnosis: Diagnosis) -> Iterator[str]:
@@ -269,13 +256,13 @@ _COLUMNS = ("partition", "what happens", "segments", "size", "to scan", "log end
 
 
 def _partition_table(path: str, prospects: Sequence[Prospect]) -> Iterator[str]:
-    yield _open_table(f"In {path}", _COLUMNS, words=1)
+    yield open_table(f"In {path}", _COLUMNS, words=1)
     for prospect in prospects:
         end = "" if prospect.log_end_offset is None else f"{prospect.log_end_offset:,}"
         scan = size_text(prospect.bytes_to_scan) if prospect.bytes_to_scan else "0"
         cells = [shown(work_text(prospect)), f"{prospect.segments:,}", size_text(prospect.log_bytes), scan, end]
-        yield _row(shown(os.path.basename(prospect.path)), cells, words=1)
-    yield "</tbody></table></div>"
+        yield table_row(shown(os.path.basename(prospect.path)), cells, words=1)
+    yield CLOSE_TABLE
 
 
 def _notes(diagnosis: Diagnosis) -> Iterator[str]:
@@ -283,26 +270,3 @@ def _notes(diagnosis: Diagnosis) -> Iterator[str]:
         yield '<section aria-labelledby="notes"><h2 id="notes">Notes</h2><ul>'
         yield from (f"<li>{shown(note)}</li>" for note in diagnosis.notes)
         yield "</ul></section>"
-
-
-def _open_table(name: str, columns: Sequence[str], *, words: int = 0) -> str:
-    """Return the beginning of a table, which scrolls by itself. words: how many columns after the first are no
-    numbers."""
-    heads = "".join(f'<th scope="col"{_class(n, words + 1)}>{column}</th>' for n, column in enumerate(columns))
-    return (
-        f'<div class="wide" role="region" aria-label="{shown(name)}" tabindex="0"><table class="n">'
-        f"<caption>{shown(name)}</caption><thead><tr>{heads}</tr></thead><tbody>"
-    )
-
-
-def _row(head: str, cells: Sequence[str], *, words: int = 0) -> str:
-    """Return a row. A page has thousands: HTML does not need the end tags."""
-    return f"<tr><th scope=row>{head}" + "".join(f"<td{_class(n, words)}>{cell}" for n, cell in enumerate(cells))
-
-
-def _class(column: int, words: int) -> str:
-    return " class=t" if column < words else ""
-
-
-def _time(now_ms: int) -> str:
-    return time_text(now_ms)[:16].replace("T", " ") + " UTC"

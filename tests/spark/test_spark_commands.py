@@ -14,6 +14,7 @@ import pytest
 from deciding import compact_question
 from here import HERE, Context, Rows
 from loading import data
+from page_structure import Structure
 from planned import read
 from running import ROOT, run_here
 
@@ -191,6 +192,7 @@ def test_an_inventory_in_all_its_forms(tmp_path: pathlib.Path) -> None:
     assert len(text) > 20
     page = inventory_page(rows, ["/disks/<1>"], 0)
     assert page.count("<svg") == page.count("</svg>") >= 5
+    assert Structure(page).wrong == []
     assert "/disks/&lt;1&gt;" in page
     assert "http" not in page
     assert "<script" not in page

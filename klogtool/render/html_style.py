@@ -1,4 +1,4 @@
-"""Colours and style of the doctor's page, for light and dark screens, for narrow ones, and for paper.
+"""Colours and style of HTML pages, for light and dark screens, for narrow ones, and for paper.
 
 Every colour is in a palette. `TEXT_ON` and `SHAPES_ON` say which colours meet; a test computes their contrast (WCAG
 1.4.3 and 1.4.11: 4.5 for text, 3 for shapes).
@@ -81,6 +81,7 @@ summary .muted{margin-left:.5rem}
 summary:focus-visible,a:focus-visible,[tabindex]:focus-visible{outline:3px solid var(--link);outline-offset:2px}
 figure{margin:1rem 0}
 svg{display:block;width:100%;overflow:visible;font:12px system-ui,sans-serif;fill:var(--muted)}
+svg.bars{max-width:40rem}
 figcaption ul{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;list-style:none;margin:.5rem 0 0;padding:0}
 figcaption svg{display:inline-block;width:1.6rem;height:.9rem;margin-right:.4rem;vertical-align:-.1rem}
 .kept{fill:var(--kept);stroke:var(--panel)}
