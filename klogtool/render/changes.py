@@ -7,10 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from klogtool.escape import joined
 from klogtool.plans.plan import Plan
-from klogtool.render.counts import count_text
-from klogtool.render.plans import room_text, table_text
-
-_MOST_SEGMENTS = 12
+from klogtool.render.plans import change_count, ends_of, table_text
 
 
 def change_text(plan: Plan, headline: str, evidence: Iterable[str] = ()) -> str:
@@ -29,14 +26,9 @@ def log_dir_text(plan: Plan) -> str | None:
 def _lines(plan: Plan, headline: str, evidence: Iterable[str]) -> Iterator[str]:
     yield f"{os.path.basename(plan.path)}: {headline}"
     yield from (f"  {line}" for line in evidence)
-    rows = [(f"{s.segment:020d}", s.action, s.reason) for s in plan.segments]
-    shown = rows if len(rows) <= _MOST_SEGMENTS else [*rows[: _MOST_SEGMENTS // 2], *rows[-_MOST_SEGMENTS // 2 :]]
-    yield from (f"  {line}" for line in table_text(shown).splitlines())
-    if len(shown) < len(rows):
-        yield f"  and {count_text(len(rows) - len(shown), 'segment')} in between (--format json shows all)"
+    shown, between = ends_of(plan.segments)
+    rows = [(f"{s.segment:020d}", s.action, s.reason) for s in shown]
+    yield from (f"  {line}" for line in table_text(rows).splitlines())
+    yield from between
     yield from (f"  {note}" for note in plan.notes)
-    if plan.steps:
-        changes = count_text(len(plan.steps), "change")
-        yield f"  {changes} of files; {room_text(plan)}"
-    else:
-        yield "  No file changes."
+    yield change_count(plan) if plan.steps else "  No file changes."

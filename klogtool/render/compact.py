@@ -13,10 +13,9 @@ from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.render.changes import log_dir_text
 from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
-from klogtool.render.plans import room_text, wrapped_table
+from klogtool.render.plans import change_count, ends_of, wrapped_table
 from klogtool.render.retain import size_text
 
-_MOST_SEGMENTS = 12
 _GONE = {
     "superseded": "superseded by a later record of the key",
     "tombstones": "expired tombstones",
@@ -62,7 +61,9 @@ def _lines(plan: Plan) -> Iterator[str]:
         if len(answer["passes"]) > 1:
             yield f"  pass {n + 1}"
         yield from (f"  {line}" for line in _pass_lines(row))
-    yield from _table(list(plan.segments))
+    shown, between = ends_of(plan.segments)
+    yield from wrapped_table([("segment", "size", "verdict", ""), *map(_row, shown)])
+    yield from between
     yield f"  producers: {answer['producers']}"
     yield from (f"  {note}" for note in plan.notes)
     deleted = sum(verdict.more["size"] for verdict in plan.segments if verdict.action in ("clean", "merge"))
@@ -72,8 +73,7 @@ def _lines(plan: Plan) -> Iterator[str]:
             "leaves none)"
         )
     if plan.steps:
-        changes = count_text(len(plan.steps), "change")
-        yield f"  {changes} of files; {room_text(plan)}"
+        yield change_count(plan)
 
 
 def _headline(plan: Plan) -> str:
@@ -105,16 +105,6 @@ def _pass_lines(row: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{count:,} {_GONE[reason]}" for reason, count in row["gone"].items())
     if row["deletions"]:
         yield f"{count_text(len(row['deletions']), 'segment')} deleted by retention"
-
-
-def _table(verdicts: list[SegmentVerdict]) -> Iterator[str]:
-    """Show the segments in aligned columns; the last column wraps."""
-    hidden = len(verdicts) - _MOST_SEGMENTS
-    shown = verdicts if hidden <= 0 else [*verdicts[: _MOST_SEGMENTS // 2], *verdicts[-_MOST_SEGMENTS // 2 :]]
-    rows = [("segment", "size", "verdict", ""), *map(_row, shown)]
-    yield from wrapped_table(rows)
-    if hidden > 0:
-        yield f"  and {count_text(hidden, 'segment')} in between (--format json shows all)"
 
 
 def _row(verdict: SegmentVerdict) -> tuple[str, str, str, str]:

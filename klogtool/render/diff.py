@@ -11,7 +11,7 @@ from klogtool.decoding.decoded import json_text
 from klogtool.escape import joined
 from klogtool.format.item_merge import Kind, Stretch
 from klogtool.format.text import java_utf8
-from klogtool.render.counts import count_text
+from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.decoded_records import decoder_of_values
 from klogtool.render.json_lines import json_bytes, json_timestamp
 
@@ -136,7 +136,7 @@ def _lines(found: Verdict, values: Decoding | None) -> Iterator[str]:
     yield from _end_lines(found)
     shown = [stretch for stretch in found.compared.stretches if stretch.kind in _SHOWN]
     for stretch in shown[:MOST_SHOWN]:
-        yield f"{_range_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
+        yield f"{offsets_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
         yield from _record_lines(found, stretch, values)
     yield from _more_line(len(shown) - MOST_SHOWN + found.compared.left_out, "differences")
     for name, side in _sides(found):
@@ -228,17 +228,13 @@ def _more_line(more: int, noun: str) -> Iterator[str]:
         yield f"{more:,} more {noun}"
 
 
-def _range_text(first: int, last: int) -> str:
-    return f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}"
-
-
 def _damage_line(name: str, damage: Damage) -> str:
     where = f"{damage.path}: bytes {damage.start:,} to {damage.end:,}: {damage.reason}"
     if damage.last_offset is None:
         return f"{name} is damaged from offset {damage.first_offset:,} on: {where}"
     if damage.last_offset < damage.first_offset:
         return f"{name} is damaged: {where}"
-    return f"{name} is damaged, {_range_text(damage.first_offset, damage.last_offset)}: {where}"
+    return f"{name} is damaged, {offsets_text(damage.first_offset, damage.last_offset)}: {where}"
 
 
 def _leader_lines(found: Verdict) -> Iterator[str]:

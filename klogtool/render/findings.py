@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from klogtool.escape import escaped, joined
-from klogtool.render.counts import count_text
+from klogtool.render.counts import count_text, offsets_text
 from klogtool.verify.findings import Finding, Kind, Severity
 
 if TYPE_CHECKING:
@@ -77,10 +77,9 @@ def where_texts(finding: Finding) -> Iterator[str]:
     if finding.start is not None:
         yield f"byte {finding.start:,}" if finding.end is None else f"bytes {finding.start:,} to {finding.end:,}"
     first, last = finding.first_offset, finding.last_offset
-    if first is not None and last is not None and first != last:
-        yield f"offsets {first:,} to {last:,}"
-    elif first is not None or last is not None:
-        yield f"offset {first if first is not None else last:,}"
+    first, last = last if first is None else first, first if last is None else last
+    if first is not None and last is not None:
+        yield offsets_text(first, last)
 
 
 def _sentence(text: str) -> str:

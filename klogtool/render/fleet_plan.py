@@ -9,7 +9,7 @@ from klogtool.escape import escaped, quoted
 from klogtool.fleet.choosing import Choice, Placed, Share, hidden_damage, is_healthy
 from klogtool.fleet.histories import last_epoch_of
 from klogtool.fleet.planning import BY_APPLY, FleetPlan, is_damaged, needs_election, waited_for
-from klogtool.render.counts import count_text
+from klogtool.render.counts import count_text, offsets_text
 
 _WIDTH = 10
 _ACTIONS = {
@@ -54,14 +54,14 @@ def choice_lines(choice: Choice) -> Iterator[str]:
     if damage is not None:
         yield _line("salvage", f"damaged at offset {damage:,}: a broker cuts it there, or does not notice")
     for fill in choice.fills:
-        yield _line("salvage", f"{_offsets(fill.first, fill.last)} from broker {fill.node_id}")
+        yield _line("salvage", f"{offsets_text(fill.first, fill.last)} from broker {fill.node_id}")
     yield from (_line("", line) for line in _salvage_commands(choice))
     for hole in choice.lost:
-        yield _line("GONE", f"{_offsets(hole.first, hole.last or hole.first)}: no copy has this")
+        yield _line("GONE", f"{offsets_text(hole.first, hole.last or hole.first)}: no copy has this")
     for loss in choice.only_elsewhere:
-        yield _line("LOSES", f"{_offsets(loss.first, loss.last)} of broker {loss.node_id}: {loss.why}")
+        yield _line("LOSES", f"{offsets_text(loss.first, loss.last)} of broker {loss.node_id}: {loss.why}")
     for old in choice.older:
-        yield _line("older", f"{_offsets(old.first, old.last)} of broker {old.node_id}: {old.why}")
+        yield _line("older", f"{offsets_text(old.first, old.last)} of broker {old.node_id}: {old.why}")
     for node_id in choice.missing:
         is_elected = " and may be elected" if node_id in choice.electable else ""
         yield _line(
@@ -91,10 +91,6 @@ def span_text(placed: Placed) -> str:
         offsets = f"empty at offset {copy.log_end_offset:,}"
     epochs = "" if epoch < 0 else f"epoch {epoch}, "
     return f"{epochs}{offsets}, in {escaped(os.path.join(copy.log_dir, copy.folder))}"
-
-
-def _offsets(first: int, last: int) -> str:
-    return f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}"
 
 
 def _line(what: str, text: str) -> str:

@@ -83,8 +83,7 @@ def _about(kind: Kind, items: Sequence[Mapping[str, Any]], log_dir: str) -> Iter
     yield from wrapped_table(told)
     shown = sorted(items, key=lambda item: -item["bytes"])[:_MOST_ITEMS]
     yield from wrapped_table([(size_text(item["bytes"]), _item(item, kind, log_dir)) for item in shown])
-    if len(items) > len(shown):
-        yield f"  and {len(items) - len(shown):,} more (--format json shows all)"
+    yield from _more(len(items) - len(shown))
 
 
 def _item(item: Mapping[str, Any], kind: Kind, log_dir: str) -> str:
@@ -104,8 +103,7 @@ def _compaction(rows: Sequence[Mapping[str, Any]], config: Mapping[str, str]) ->
         freed, needed = size_text(row["bytes"]), size_text(row["needed_bytes"])
         yield f"  frees {freed}, needs {needed} first:"
         yield f"    klogtool compact {quoted(row['path'])}{given} --purge --no-undo --apply"
-    if len(rows) > len(shown):
-        yield f"  and {len(rows) - len(shown):,} more (--format json shows all)"
+    yield from _more(len(rows) - len(shown))
 
 
 def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -116,8 +114,7 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from wrapped_table([(os.path.basename(row["path"]), row["why"])])
         if "cure" in row:
             yield f"    {row['cure']}"
-    if len(rows) > _MOST_LEFT_OUT:
-        yield f"  and {len(rows) - _MOST_LEFT_OUT:,} more (--format json shows all)"
+    yield from _more(len(rows) - _MOST_LEFT_OUT)
 
 
 def _untouched(rows: Sequence[Mapping[str, Any]], log_dir: str) -> Iterator[str]:
@@ -132,5 +129,9 @@ def _untouched(rows: Sequence[Mapping[str, Any]], log_dir: str) -> Iterator[str]
         most = _MOST_ITEMS if why is Why.IN_USE else _MOST_UNTOUCHED
         shown = [(size_text(row["bytes"]), os.path.relpath(row["path"], log_dir)) for row in found[:most]]
         yield from wrapped_table(shown)
-        if len(found) > most:
-            yield f"  and {len(found) - most:,} more (--format json shows all)"
+        yield from _more(len(found) - most)
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > 0:
+        yield f"  and {count:,} more (--format json shows all)"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from klogtool.escape import escaped, joined
-from klogtool.plans.plan import Delete, Discard, Plan, Rename, RenameFolder, Step, Truncate, Write
+from klogtool.plans.plan import Delete, Discard, Plan, Rename, RenameFolder, SegmentVerdict, Step, Truncate, Write
+from klogtool.render.counts import count_text
 from klogtool.render.terminal import columns
 
+MOST_SEGMENTS = 12  # of a table
 LEAST_WIDTH = 28  # of the last cell of a table
 NOTHING_CHANGED = "Nothing was changed. --apply does it, with undo. --output DIR writes the result elsewhere."
 NOTHING_CHANGED_YET = "Nothing was changed. --apply does it, and it cannot be taken back. Without --no-undo it can."
@@ -69,6 +71,20 @@ def room_text(plan: Plan) -> str:
     if plan.is_for_good:
         return f"{freed}, nothing is held for undo (--apply)"
     return f"{freed}, {plan.bytes_held:,} bytes are held for undo (--apply)"
+
+
+def change_count(plan: Plan) -> str:
+    """Show how many files a plan changes, and the room that it needs."""
+    return f"  {count_text(len(plan.steps), 'change')} of files; {room_text(plan)}"
+
+
+def ends_of(verdicts: Sequence[SegmentVerdict]) -> tuple[Sequence[SegmentVerdict], list[str]]:
+    """Return the first and the last segments, and a line that says how many are in between."""
+    hidden = len(verdicts) - MOST_SEGMENTS
+    if hidden <= 0:
+        return verdicts, []
+    shown = [*verdicts[: MOST_SEGMENTS // 2], *verdicts[-MOST_SEGMENTS // 2 :]]
+    return shown, [f"  and {count_text(hidden, 'segment')} in between (--format json shows all)"]
 
 
 def table_text(rows: Iterable[tuple[str, ...]]) -> str:

@@ -10,7 +10,7 @@ from klogtool.escape import joined, quoted
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.plans.plan import Plan, tells_of_loss
 from klogtool.plans.recover_log_dir import RecoverQuestion
-from klogtool.render.counts import count_text
+from klogtool.render.counts import count_text, offsets_text
 
 if TYPE_CHECKING:
     from klogtool.plans.recover_start import StartProblem
@@ -86,7 +86,7 @@ def outcome_text(answer: Mapping[str, Any]) -> str:
     if answer.get("stray"):
         return f"HIDDEN as a stray: {answer['stray']}"
     if missing:
-        spans = ", ".join(_span(gap["first_offset"], gap["last_offset"]) for gap in missing[:4])
+        spans = ", ".join(offsets_text(gap["first_offset"], gap["last_offset"]) for gap in missing[:4])
         return f"MISSING {spans}{', ...' if len(missing) > 4 else ''}, gone already"
     return "nothing is lost"
 
@@ -95,7 +95,7 @@ def _losses(answer: Mapping[str, Any]) -> str:
     lost, why = answer["lost"], answer["why"]
     if lost is None:
         return f"LOSES what was at its end: {why or 'the bytes there are damaged'}"
-    span = f"LOSES {_span(lost['first_offset'], lost['last_offset'])}"
+    span = f"LOSES {offsets_text(lost['first_offset'], lost['last_offset'])}"
     return f"{span}: {why}" if why and not answer["deleted_segments"] else span
 
 
@@ -103,15 +103,11 @@ def _behind_text(behind: Mapping[str, Any]) -> str:
     """Return the verdict on a log that ends too early, although loading removes nothing from it."""
     is_false, span = behind["clean_marker_false"], None
     if behind["offsets"]:
-        span = _span(behind["first_offset"], behind["last_offset"])
+        span = offsets_text(behind["first_offset"], behind["last_offset"])
     if span is None:
         marker = "the clean marker is FALSE, the log is damaged" if is_false else "DAMAGED"
         return f"{marker} at its end: {behind['damage']}"
     return f"LOSES {span}: the clean marker is FALSE" if is_false else f"MISSING {span} at its end"
-
-
-def _span(first: int, last: int) -> str:
-    return f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}"
 
 
 # The evidence.
@@ -121,7 +117,7 @@ def _missing(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is gone already, what was or is after the log's end, and the evidence for that."""
     replicated, behind = answer.get("below_high_watermark"), answer.get("behind_end")
     if replicated is not None:
-        span = _span(replicated["first_offset"], replicated["last_offset"]).partition(" ")[2]
+        span = offsets_text(replicated["first_offset"], replicated["last_offset"]).partition(" ")[2]
         yield (
             f"replicated {count_text(replicated['offsets'], 'offset')} ({span}) below the high watermark "
             f"{replicated['high_watermark']:,}: all in-sync replicas had them, and producers got an acknowledgement"
@@ -132,7 +128,7 @@ def _missing(answer: Mapping[str, Any]) -> Iterator[str]:
         place = f"{gap['behind']:020d}.log"
         where = f"before {place}" if gap["before"] is None else f"between {gap['before']:020d}.log and {place}"
         told = f"; only {gap['told_by']} is left" if gap["told_by"] else ""
-        yield f"missing    {_span(gap['first_offset'], gap['last_offset'])}, {where}{told}"
+        yield f"missing    {offsets_text(gap['first_offset'], gap['last_offset'])}, {where}{told}"
 
 
 def _goes_with(answer: Mapping[str, Any], behind: Mapping[str, Any]) -> bool:

@@ -14,10 +14,9 @@ from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.render.changes import change_text, log_dir_text
 from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
-from klogtool.render.plans import room_text, wrapped_table
+from klogtool.render.plans import change_count, ends_of, wrapped_table
 
 _HEADS = ("segment", "size", "newest record", "verdict", "")
-_MOST_SEGMENTS = 12
 _YEAR_MS = 31_556_952_000
 _RULES = {"log_start": "below the log start offset", "size": "by retention.bytes", "time": "by retention.ms"}
 
@@ -70,17 +69,12 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from doubt_lines(plan.path, doubts)
     false = {doubt.segment for doubt in doubts}
     kept = {row["segment"]: row for row in plan.answer["kept"]}
-    shown = list(plan.segments)
-    hidden = len(shown) - _MOST_SEGMENTS
-    if hidden > 0:
-        shown = shown[: _MOST_SEGMENTS // 2] + shown[-_MOST_SEGMENTS // 2 :]
+    shown, between = ends_of(plan.segments)
     yield from wrapped_table([_HEADS, *(_row(verdict, kept, false) for verdict in shown)])
-    if hidden > 0:
-        yield f"  and {count_text(hidden, 'segment')} in between (--format json shows all)"
+    yield from between
     yield from (f"  {note}" for note in plan.notes)
     if plan.steps:
-        changes = count_text(len(plan.steps), "change")
-        yield f"  {changes} of files; {room_text(plan)}"
+        yield change_count(plan)
 
 
 def _headline(plan: Plan) -> str:

@@ -18,7 +18,7 @@ from klogtool.format.names import (
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.plans.plan import Plan
 from klogtool.plans.rejected_files import MANIFEST
-from klogtool.render.counts import count_text
+from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.plans import wrapped_table
 from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Kind
@@ -107,13 +107,13 @@ def _lost_in_all(answer: Mapping[str, Any]) -> str:
     return f"{counted}, and the end of the log" if is_open else counted
 
 
-def offsets_text(first: int | None, last: int | None) -> str:
+def _lost_text(first: int | None, last: int | None) -> str:
     """Show a range of offsets. first None: there are none; last None: the range has no known end."""
     if first is None:
         return "no offsets"
     if last is None:
         return f"offsets from {first:,} on"
-    return f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}"
+    return offsets_text(first, last)
 
 
 def _loss_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -125,7 +125,7 @@ def _loss_row(loss: Mapping[str, Any], details: Mapping[tuple[str, int], str]) -
     name = build_file_name(FileKind.LOG, loss["segment"])
     detail = _CAUSES.get(loss["cause"]) or details.get((name, loss["start"]), "")
     place = f"bytes {loss['start']:,} to {loss['end']:,}" if loss["end"] else "-"
-    return offsets_text(loss["first_offset"], loss["last_offset"]), name, place, f"{loss['cause']}: {detail}"
+    return _lost_text(loss["first_offset"], loss["last_offset"]), name, place, f"{loss['cause']}: {detail}"
 
 
 def _mended_row(part: Mapping[str, Any]) -> tuple[str, ...]:
