@@ -15,7 +15,8 @@ from klogtool.errors import Refused
 from klogtool.fleet.planning import read_fleet_plan
 from klogtool.fleet.sharing import Done, Todo, find_share
 from klogtool.plans.fleet_share import COMMAND, FleetShareQuestion
-from klogtool.render.fleet_apply import share_line, share_plan_text, share_row
+from klogtool.render.fleet_apply import share_line, share_row
+from klogtool.render.plans import plan_text
 
 
 @commands.command("apply")
@@ -66,7 +67,7 @@ def command(plan: str, paths: tuple[str, ...], circumstances: Circumstances, **c
         paths,
         question,
         chosen,
-        text_of=share_plan_text,
+        text_of=plan_text,
         begin=lambda show: _begin(show, found, paths),
         nothing_changed="Nothing was changed. --apply does it, with undo.",
     )

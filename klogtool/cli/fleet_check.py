@@ -10,11 +10,11 @@ from klogtool.cli import commands, options
 from klogtool.cli.output import Output
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing_options import header
-from klogtool.fleet.checking import check, counts
+from klogtool.fleet.checking import check
 from klogtool.fleet.planning import read_fleet_plan
 from klogtool.fleet.reading import read_collected
 from klogtool.json_rows import row_line
-from klogtool.render.fleet_apply import checked_row, checked_text
+from klogtool.render.fleet_apply import checked_text
 
 COMMAND = "fleet check"
 
@@ -44,10 +44,11 @@ def command(files: tuple[str, ...], plan: str, form: str, **_: Any) -> int:
     if form == "json":
         out.line(row_line(header(COMMAND)))
         for each in found:
-            out.line(row_line(checked_row(each)))
-        out.line(row_line({"type": "summary", **counts(found)}))
+            out.line(row_line(each))
+        holding = sum(each.holds for each in found)
+        out.line(row_line({"type": "summary", "holds": holding, "fails": len(found) - holding}))
     else:
         for line in checked_text(found):
             out.line(line)
     out.flush()
-    return FOUND if any(each.why is not None for each in found) else DONE
+    return FOUND if not all(each.holds for each in found) else DONE

@@ -5,36 +5,38 @@ The brokers may have started meanwhile. So a copy holds if it fits the best copy
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.fleet.choosing import Choice, Share, hidden_damage
 from klogtool.fleet.collected import Collected, CopyFacts
 from klogtool.fleet.histories import extends, history_of, parting_offset
 from klogtool.fleet.planning import FleetPlan
 
-Place = tuple[int, str, str]  # broker, log dir, folder
 
-
-class Checked(Struct, frozen=True):
-    """One copy of the plan. why: what does not hold; None: it holds."""
+class Checked(Struct, frozen=True, tag="checked"):
+    """One copy of the plan, as a row of JSON. why: what does not hold; None: it holds."""
 
     topic: str
     partition: int
     node_id: int
     folder: str
     action: str
+    holds: bool = True
     why: str | None = None
 
 
 def check(plan: FleetPlan, files: Sequence[Collected]) -> Iterator[Checked]:
     """Yield each copy that leads, follows, or was to be changed."""
     nodes = {file.broker.node_id for file in files}
-    copies = {place: copy for file in files for place, copy in _places(file)}
+    copies = {(file.broker.node_id or 0, copy.log_dir, copy.folder): copy for file in files for copy in file.copies}
+    ids: dict[str | None, str] = {
+        log_dir.directory_id: log_dir.path for file in files for log_dir in file.broker.log_dirs if log_dir.directory_id
+    }
     moved = {
-        log_dir.path: _now(plan, files, log_dir.directory_id, log_dir.path)
+        log_dir.path: ids.get(log_dir.directory_id, log_dir.path)
         for broker in plan.fleet.brokers
         for log_dir in broker.log_dirs
     }
@@ -48,7 +50,7 @@ def check(plan: FleetPlan, files: Sequence[Collected]) -> Iterator[Checked]:
             node_id, folder = share.placed.node_id, share.placed.copy.folder
             known = Checked(choice.topic, choice.partition, node_id, folder, share.action)
             if node_id not in nodes:
-                yield _not(known, f"no file of broker {node_id} was given")
+                yield replace(known, holds=False, why=f"no file of broker {node_id} was given")
                 continue
             log_dir = moved.get(share.placed.copy.log_dir, share.placed.copy.log_dir)
             now = copies.get((node_id, log_dir, folder))
@@ -56,28 +58,11 @@ def check(plan: FleetPlan, files: Sequence[Collected]) -> Iterator[Checked]:
             if _is_best(choice, share):
                 leader = named
             why = _why_not(choice, share, now, named, leader)
-            yield known if why is None else _not(known, why)
+            yield replace(known, holds=why is None, why=why)
 
 
 def _is_best(choice: Choice, share: Share) -> bool:
     return choice.best is not None and share.placed == choice.best
-
-
-def _not(known: Checked, why: str) -> Checked:
-    return Checked(known.topic, known.partition, known.node_id, known.folder, known.action, why)
-
-
-def _places(file: Collected) -> Iterator[tuple[Place, CopyFacts]]:
-    for copy in file.copies:
-        yield (file.broker.node_id or 0, copy.log_dir, copy.folder), copy
-
-
-def _now(plan: FleetPlan, files: Sequence[Collected], directory_id: str | None, path: str) -> str:
-    """Return where a log dir is now, by its id."""
-    ids: Mapping[str | None, str] = {
-        log_dir.directory_id: log_dir.path for file in files for log_dir in file.broker.log_dirs if log_dir.directory_id
-    }
-    return ids.get(directory_id, path)
 
 
 def _why_not(
@@ -122,13 +107,3 @@ def _why_not_fitting(share: Share, now: CopyFacts, leader: CopyFacts | None) -> 
     if share.action == "replace" and not extends(now, leader):
         return f"the best copy was not brought here: it ends at {now.log_end_offset:,}"
     return None
-
-
-def counts(found: Sequence[Checked]) -> dict[str, int]:
-    """Return how many copies hold, and how many do not."""
-    return {"holds": sum(each.why is None for each in found), "fails": sum(each.why is not None for each in found)}
-
-
-def place_text(found: Checked) -> str:
-    """Return `broker 1, t-0`."""
-    return f"broker {found.node_id}, {os.path.basename(found.folder)}"

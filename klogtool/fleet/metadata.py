@@ -131,18 +131,27 @@ class Replica(Struct, frozen=True):
     sound: CopyFacts
 
 
+class Behind(Struct, frozen=True):
+    """A shorter copy, which ends at `end_offset` and fetches up to `leads_to`."""
+
+    broker: int
+    end_offset: int
+    leads_to: int
+
+
 class Partition(Struct, frozen=True):
     """A partition of the snapshot. replicas: brokers, the preferred one first. complete: those of the most complete
-    copies; the first one leads. is_new: no disk has a copy, so it begins empty."""
+    copies; the first one is the `leader`. is_new: no disk has a copy, so it begins empty."""
 
     partition: int
     replicas: tuple[int, ...]
     directories: tuple[str, ...]
+    leader: int
     complete: tuple[int, ...]
-    leader_epoch: int
+    behind: tuple[Behind, ...] = ()
+    leader_epoch: int = EPOCH_MARGIN
     end_offset: int = 0
     is_new: bool = False
-    behind: Mapping[int, int] = field(default_factory=dict)
 
 
 class Setting(Struct, frozen=True):
@@ -153,14 +162,14 @@ class Setting(Struct, frozen=True):
     why: str
 
 
-class Topic(Struct, frozen=True):
+class Topic(Struct, frozen=True, rename={"name": "topic"}):
     """A topic of the snapshot. looks_compacted: its offsets have gaps as a compacted log has."""
 
     name: str
     topic_id: str
+    looks_compacted: bool
     partitions: tuple[Partition, ...]
     settings: tuple[Setting, ...] = ()
-    looks_compacted: bool = False
 
     def has(self, name: str) -> bool:
         """Return whether the topic has this setting."""
@@ -211,15 +220,20 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
     found = _Found(wishes)
     for one in collected:
         found.add(one)
-    topics = tuple(found.topics({name: dict(settings) for name, settings in _known_settings(collected).items()}))
+    topics = tuple(found.topics({topic.topic_id: topic.settings for one in collected for topic in one.topics}))
     _check_ids(topics)
-    _check_names(wishes, topics)
+    for name in (*wishes.settings, *wishes.topic_ids):  # it may be misspelt
+        if all(name != topic.name for topic in topics):
+            raise Refused(f"something is given for topic {name}, but no disk has a copy of it that can be adopted")
     if not topics:
         raise Refused("no file has a partition dir that a broker could adopt", path=collected[0].path)
     return Rebuilt(
         cluster_id=cluster_id,
         brokers={_node(one): _broker_epoch(one) for one in collected},
-        log_dirs={_node(one): _directory_ids(one) for one in collected},
+        log_dirs={
+            _node(one): tuple(found.directory_id for found in one.broker.log_dirs if found.directory_id is not None)
+            for one in collected
+        },
         features=features,
         topics=topics,
         next_producer_id=_next_producer_id(wishes),
@@ -267,14 +281,6 @@ def _check_ids(topics: Iterable[Topic]) -> None:
             )
 
 
-def _check_names(wishes: Wishes, topics: Iterable[Topic]) -> None:
-    """Raises Refused if something is given for a topic that is not there: its name may be misspelt."""
-    names = {topic.name for topic in topics}
-    for name in (*wishes.settings, *wishes.topic_ids):
-        if name not in names:
-            raise Refused(f"something is given for topic {name}, but no disk has a copy of it that can be adopted")
-
-
 def _check_lost(collected: Sequence[Collected]) -> None:
     """Raises Refused if a broker still has metadata that knows one of its topics."""
     for one in collected:
@@ -302,10 +308,6 @@ def _next_producer_id(wishes: Wishes) -> int:
     return wishes.now_ms * _IDS_OF_MS if wishes.next_producer_id is None else wishes.next_producer_id
 
 
-def _directory_ids(one: Collected) -> tuple[str, ...]:
-    return tuple(found.directory_id for found in one.broker.log_dirs if found.directory_id is not None)
-
-
 def _broker_epoch(one: Collected) -> int | None:
     """Return the epoch of a broker that has stopped cleanly (CleanShutdownFileHandler); all its log dirs must agree."""
     epochs = {found.broker_epoch if found.is_clean else None for found in one.broker.log_dirs}
@@ -320,11 +322,6 @@ def _features(wishes: Wishes) -> dict[str, int]:
         raise Refused(f"Kafka {wishes.release} does not know level {level} of {METADATA_VERSION}; it knows {levels}")
     usual = {name: usual for name, (usual, since) in FEATURES.items() if level >= since}
     return {METADATA_VERSION: level, **usual, **wishes.features}
-
-
-def _known_settings(collected: Iterable[Collected]) -> dict[str, Mapping[str, str]]:
-    """Return settings by topic id, of brokers that still have some metadata."""
-    return {topic.topic_id: topic.settings for one in collected for topic in one.topics}
 
 
 # Copies, and what becomes of them.
@@ -366,7 +363,7 @@ class _Found:
             partitions = tuple(self._partitions(chosen, number))
             adopted = [copy for _, _, copy in chosen]
             settings = tuple(_settings(name, adopted, known.get(topic_id, {}), self._wishes))
-            yield Topic(name, topic_id, partitions, settings, any(copy.is_compacted for copy in adopted))
+            yield Topic(name, topic_id, any(copy.is_compacted for copy in adopted), partitions, settings)
 
     def _leave(self, broker: int, copy: CopyFacts, why: str) -> None:
         self.not_adopted.append(NotAdopted(broker, copy.log_dir, copy.folder, why))
@@ -412,7 +409,12 @@ class _Found:
                 f"{name} has a folder that was set aside, and a newer one of another id: {told}",
                 cure=f"Say which one is wanted: --topic-id {name}=ID.",
             )
-        return max(ids, key=lambda found: _newest(copy for copy in copies if copy.topic_id == found))
+
+        def newness(topic_id: str) -> tuple[int, int]:
+            timestamps = [copy.newest_timestamp for copy in copies if copy.topic_id == topic_id]
+            return max(-1 if timestamp is None else timestamp for timestamp in timestamps), len(timestamps)
+
+        return max(ids, key=newness)
 
     def _partitions(
         self, copies: Sequence[tuple[int, LogDirFacts | None, CopyFacts]], first_turn: int
@@ -435,7 +437,8 @@ class _Found:
             if number in by_number:
                 yield self._placed(number, by_number[number], turn)
             else:
-                yield _new(number, _turned(self._brokers, turn)[:number_of_replicas])
+                brokers = _turned(self._brokers, turn)[:number_of_replicas]
+                yield Partition(number, brokers, (UNASSIGNED,) * len(brokers), brokers[0], brokers, is_new=True)
 
     def _placed(self, number: int, replicas: Sequence[Replica], turn: int) -> Partition:
         best = self._one_for_each_broker(replicas)
@@ -444,21 +447,27 @@ class _Found:
         complete = tuple(broker for broker in order if _is_as_complete(best[broker], top))
         self.damaged.extend(_damaged(best.values()))
         self.renamings.extend(_renamings(best.values()))
-        newest = max(_newest_epoch(replica.copy) for replica in replicas)
+        newest, end = max(_newest_epoch(replica.copy) for replica in replicas), top.sound.log_end_offset
         return Partition(
             number,
             tuple(order),
             tuple(best[broker].directory_id for broker in order),
+            complete[0],
             complete,
+            tuple(Behind(b, best[b].sound.log_end_offset, end) for b in order if b not in complete),
             newest + EPOCH_MARGIN,
-            top.sound.log_end_offset,
-            behind={broker: best[broker].sound.log_end_offset for broker in order if broker not in complete},
+            end,
         )
 
     def _one_for_each_broker(self, replicas: Sequence[Replica]) -> dict[int, Replica]:
         """Return the most complete copy of each broker. A broker refuses to start with two."""
+
+        def reach(replica: Replica) -> tuple[bool, int, int]:
+            sound = replica.sound
+            return replica.copy.state == "current", latest_epoch_of(sound), sound.log_end_offset
+
         best: dict[int, Replica] = {}
-        for replica in sorted(replicas, key=lambda found: (found.copy.state == "current", _reach(found))):
+        for replica in sorted(replicas, key=reach):
             if replica.broker in best:
                 beaten = best[replica.broker]
                 self._leave(replica.broker, beaten.copy, f"a better copy is in {replica.copy.log_dir}. {_NO_START}")
@@ -466,21 +475,11 @@ class _Found:
         return best
 
 
-def _newest(copies: Iterable[CopyFacts]) -> tuple[int, int]:
-    """Return a measure of how new a topic is: its newest record, then how much there is."""
-    found = list(copies)
-    return max(-1 if copy.newest_timestamp is None else copy.newest_timestamp for copy in found), len(found)
-
-
 def _sound(copy: CopyFacts) -> CopyFacts:
     """Return what a copy is up to its first damage: a broker that recovers it cuts it there."""
     end = copy.sound_end_offset
     epochs = tuple(epoch for epoch in copy.epochs if epoch.start_offset < end)
     return replace(copy, log_end_offset=end, epochs=epochs, holes=())
-
-
-def _reach(replica: Replica) -> tuple[int, int]:
-    return latest_epoch_of(replica.sound), replica.sound.log_end_offset
 
 
 def _leading(replicas: Sequence[Replica]) -> Replica:
@@ -513,10 +512,6 @@ def _turned(brokers: Sequence[int], turn: int) -> tuple[int, ...]:
     """Return the brokers, begun at another one for each partition, so that leaders spread."""
     at = turn % len(brokers)
     return (*brokers[at:], *brokers[:at])
-
-
-def _new(number: int, brokers: tuple[int, ...]) -> Partition:
-    return Partition(number, brokers, (UNASSIGNED,) * len(brokers), brokers, EPOCH_MARGIN, is_new=True)
 
 
 def _renamings(replicas: Iterable[Replica]) -> Iterator[Renaming]:

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from klogtool.escape import escaped
-from klogtool.fleet.checking import Checked, counts
+from klogtool.fleet.checking import Checked
 from klogtool.fleet.sharing import Done, Todo
-from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
-from klogtool.render.plans import plan_text
 
 _VERBS = {"truncate": "cut", "set-aside": "move out of the log dir", "restore": "rename"}
 
@@ -39,30 +37,11 @@ def share_row(found: Done | Todo) -> dict[str, Any]:
     }
 
 
-def share_plan_text(plan: Plan) -> str:
-    """Return the plan of one folder."""
-    return plan_text(plan)
-
-
-def checked_row(found: Checked) -> dict[str, Any]:
-    """Return the row of JSON."""
-    return {
-        "type": "checked",
-        "topic": found.topic,
-        "partition": found.partition,
-        "node_id": found.node_id,
-        "folder": found.folder,
-        "action": found.action,
-        "holds": found.why is None,
-        "why": found.why,
-    }
-
-
 def checked_text(found: Sequence[Checked]) -> Iterator[str]:
     """Yield a line for each copy that is not as the plan wants it, and how many are."""
     for each in found:
         if each.why is not None:
             where = f"{each.topic}-{each.partition}  broker {each.node_id}"
             yield f"{escaped(where)}: {escaped(each.why)}"
-    told = counts(found)
-    yield f"{count_text(told['holds'], 'copy', 'copies')} as planned, {told['fails']:,} not."
+    holding = sum(each.holds for each in found)
+    yield f"{count_text(holding, 'copy', 'copies')} as planned, {len(found) - holding:,} not."

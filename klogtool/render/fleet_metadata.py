@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import to_builtins
+
 from klogtool.broker.releases import Release
 from klogtool.escape import joined, quoted
 from klogtool.fleet.metadata import (
@@ -15,7 +17,6 @@ from klogtool.fleet.metadata import (
     KNOWN,
     Damaged,
     NotAdopted,
-    Partition,
     Rebuilt,
     Renaming,
     Topic,
@@ -32,7 +33,6 @@ _WHYS = {
     CLEANED: "compacted",
     HOLD: "keeps all",
 }
-DAMAGED = ("broker", "log_dir", "folder", "sound_end_offset", "log_end_offset")
 NOT_WRITTEN = "Nothing was written. --output DIR writes the snapshot into a new folder."
 
 
@@ -50,43 +50,12 @@ def metadata_row(rebuilt: Rebuilt, kafka: Release, output: str | None, size: int
         "features": dict(rebuilt.features),
         "next_producer_id": rebuilt.next_producer_id,
         "voters": [voter.id for voter in rebuilt.voters],
-        "topics": [_topic_row(topic) for topic in rebuilt.topics],
-        "not_adopted": [_row(found, ("broker", "log_dir", "folder", "why")) for found in rebuilt.not_adopted],
-        "damaged": [_row(found, DAMAGED) for found in rebuilt.damaged],
-        "renamings": [_row(found, ("broker", "log_dir", "folder", "to")) for found in rebuilt.renamings],
+        "topics": to_builtins(rebuilt.topics),
+        "not_adopted": to_builtins(rebuilt.not_adopted),
+        "damaged": to_builtins(rebuilt.damaged),
+        "renamings": to_builtins(rebuilt.renamings),
         "guessed": list(rebuilt.guessed),
         "unknown": list(rebuilt.unknown),
-    }
-
-
-def _row(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in names}
-
-
-def _topic_row(topic: Topic) -> dict[str, Any]:
-    return {
-        "topic": topic.name,
-        "topic_id": topic.topic_id,
-        "looks_compacted": topic.looks_compacted,
-        "partitions": [_partition_row(partition) for partition in topic.partitions],
-        "settings": [_row(setting, ("name", "value", "why")) for setting in topic.settings],
-    }
-
-
-def _partition_row(partition: Partition) -> dict[str, Any]:
-    return {
-        "partition": partition.partition,
-        "replicas": list(partition.replicas),
-        "directories": list(partition.directories),
-        "leader": partition.complete[0],
-        "complete": list(partition.complete),
-        "behind": [
-            {"broker": broker, "end_offset": end, "leads_to": partition.end_offset}
-            for broker, end in partition.behind.items()
-        ],
-        "leader_epoch": partition.leader_epoch,
-        "end_offset": partition.end_offset,
-        "is_new": partition.is_new,
     }
 
 
@@ -158,8 +127,8 @@ def _new_cells(topics: Iterable[Topic]) -> Iterator[tuple[str, ...]]:
 def _behind_cells(topics: Iterable[Topic]) -> Iterator[tuple[str, ...]]:
     for topic in topics:
         for partition in topic.partitions:
-            for broker, end in partition.behind.items():
-                where = f"broker {broker} ends at {end:,}, broker {partition.complete[0]} at {partition.end_offset:,}"
+            for one in partition.behind:
+                where = f"broker {one.broker} ends at {one.end_offset:,}, broker {partition.leader} at {one.leads_to:,}"
                 yield f"{topic.name}-{partition.partition}", where
 
 
