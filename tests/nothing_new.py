@@ -20,9 +20,9 @@ from verifying import found
 from klogtool.disk import output, writer
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import Entry
-from klogtool.disk.log_dirs import log_dir_of
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind
+from klogtool.log.log_dirs import log_dir_of
 from klogtool.plans.decisions import DECISIONS
 from klogtool.plans.saved_plan import RENAME_FOLDER, SavedPlan
 

@@ -20,7 +20,8 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
-from klogtool.log.logdir import ROOT_KINDS, LogDir, has_remote_storage, knows_topic_ids
+from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
+from klogtool.log.logdir import LogDir, has_remote_storage, knows_topic_ids
 from klogtool.log.side_file import find_content
 
 Stop: TypeAlias = Literal["clean", "unclean"]
@@ -187,8 +188,12 @@ class Checkpoints:
     @classmethod
     def beside(cls, path: str) -> Checkpoints:
         """Return the checkpoints of the log dir around a partition dir, if there is one."""
-        above = os.path.dirname(os.path.abspath(path))
-        return cls(above if is_log_dir(above) else None)
+        return cls(find_log_dir_around(path))
+
+    @classmethod
+    def of(cls, folder: str, cluster: ClusterConfig | None = None, *, resets_unreadable: bool = False) -> Checkpoints:
+        """Return the checkpoints of a folder of partition dirs; of none, if it is no log dir."""
+        return cls(folder if is_log_dir(folder) else None, cluster, resets_unreadable=resets_unreadable)
 
     @property
     def cluster(self) -> ClusterConfig:
@@ -394,11 +399,6 @@ def find_compaction(
     if beside.find_line(FileKind.CLEANER_CHECKPOINT, topic_partition) is not None:
         return f"{FileKind.CLEANER_CHECKPOINT.value} has a line for it"
     return None
-
-
-def is_log_dir(path: str) -> bool:
-    """Return whether the folder has files of a log dir that a broker needs to know about its partitions."""
-    return any(os.path.lexists(os.path.join(path, kind.value)) for kind in ROOT_KINDS)
 
 
 def _last_stop(beside: Checkpoints, circumstances: Circumstances, clean_by_default: bool) -> tuple[bool, str]:

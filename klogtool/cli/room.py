@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 
 from klogtool.disk.journal import journal_of
-from klogtool.disk.log_dirs import log_dir_of
 from klogtool.errors import Refused
+from klogtool.log.log_dirs import log_dir_of
 from klogtool.plans.free import COMMAND
 from klogtool.plans.saved_plan import SavedPlan
 

@@ -13,9 +13,9 @@ from klogtool.broker.content import Content
 from klogtool.cli import circumstance_options, commands, options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import decide_and_carry_out
-from klogtool.disk.facts import looks_like_log_dir
 from klogtool.disk.output import check_place
 from klogtool.errors import Refused
+from klogtool.log.log_dirs import is_log_dir
 from klogtool.plans.plan import REJECTED, Plan
 from klogtool.plans.rejected_files import rejected_files
 from klogtool.plans.salvage import COMMAND, SalvageQuestion
@@ -123,7 +123,7 @@ def _place_for_rejected(partition: str, output: str | None, rejected: str | None
     place = output.rstrip(os.sep) + REJECTED if rejected is None else rejected
     above = os.path.dirname(os.path.realpath(place))
     while above != os.path.dirname(above):
-        if looks_like_log_dir(above):
+        if is_log_dir(above):
             raise Refused(
                 f"rejected bytes must not be in a log dir ({above}): a broker would not start",
                 path=place,

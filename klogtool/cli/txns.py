@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.coordinator.coordinators import Coordinators, clusters_of, find_coordinators
 from klogtool.broker.coordinator.open_transactions import OpenTransaction, find_open
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
@@ -84,7 +84,7 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **c
     show = _Show(form, coordinators, is_one=is_one, is_verbose=chosen["verbose"], circumstances=circumstances)
     for path, opened in found:
         if isinstance(opened, LogDir):
-            checkpoints = Checkpoints(path if is_log_dir(path) else None)
+            checkpoints = Checkpoints.of(path)
             for partition in opened.partitions:
                 show.partition(partition.path, chosen, checkpoints)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.coordinator.audit import audit
 from klogtool.broker.coordinator.coordinators import Coordinators, find_coordinators
 from klogtool.broker.coordinator.transaction_parts import PartitionParts, read_parts
@@ -89,7 +89,7 @@ def _partitions(paths: Sequence[str]) -> Iterator[tuple[str, Checkpoints | None]
     for path in paths:
         opened = open_path(path)
         if isinstance(opened, LogDir):
-            checkpoints = Checkpoints(path if is_log_dir(path) else None)
+            checkpoints = Checkpoints.of(path)
             current = (one for one in opened.partitions if one.state is PartitionDirState.CURRENT)
             yield from ((one.path, checkpoints) for one in current)
         else:

@@ -14,9 +14,9 @@ from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face
 from klogtool.cli.verify_settings import exclusions_of, rules_of
 from klogtool.errors import KlogError, Refused
-from klogtool.log.around import log_dirs_around
 from klogtool.log.cores import usable_cores
 from klogtool.log.folder import list_folder
+from klogtool.log.log_dirs import log_dirs_of_files
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.search import FoundBelow, search_below
@@ -52,7 +52,7 @@ def run_verify(
         found = _what_to_verify(paths, weighing, is_recursive=chosen["recursive"])
     else:
         chosen = {**chosen, "recursive": True}
-        found = search_below(log_dirs_around(paths), weighing.is_excluded)
+        found = search_below(log_dirs_of_files(paths), weighing.is_excluded)
         if not found.paths and not found.unreadable:
             note("klogtool: nothing to verify: none of these files is in a log dir, or all of those are excluded")
             return DONE

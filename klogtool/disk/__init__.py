@@ -10,7 +10,6 @@ image        writes an image of a log dir, and packs it
 
 disk         the calls that change files (write, rename, delete, sync, ...): all writing goes through them
 lock         takes the log dir's `.lock` as a broker does
-log_dirs     which log dirs a folder belongs to, so which locks are needed
 facts        whether files are unchanged since the plan was made
 space        whether there is enough space, before anything is written
 joining      merges plans that change the same file into one plan

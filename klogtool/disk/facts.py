@@ -13,13 +13,10 @@ from msgspec.structs import replace
 from klogtool.broker.file_facts import Fact, names_sum
 from klogtool.disk.digest import WHOLE_BYTES, digest_of
 from klogtool.errors import Refused, StalePlan
-from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.folder import find_partition_dir_name, own_name
-from klogtool.log.logdir import KINDS_IN_LOG_DIR
+from klogtool.log.log_dirs import is_log_dir, is_partition_dir
 from klogtool.plans.saved_plan import SavedPlan
 
 Inode: TypeAlias = tuple[int, int]  # device and inode
-_TELLING_KINDS = KINDS_IN_LOG_DIR - {FileKind.LOCK}
 
 
 class Facts:
@@ -118,21 +115,6 @@ def _stale(path: str, how: str) -> StalePlan:
     return StalePlan(f"changed since the plan was made: {how}", path=path)
 
 
-def looks_like_log_dir(path: str) -> bool:
-    """Return whether the folder has a file that only a log dir has, such as meta.properties or a checkpoint. `.lock`
-    does not count, because many other programs use that name."""
-    try:
-        return any(parse_file_name(name).kind in _TELLING_KINDS for name in os.listdir(path))
-    except OSError:
-        return False
-
-
-def is_partition_dir(path: str) -> bool:
-    """Return whether this is a folder in a log dir, with the name of a partition."""
-    named_so = find_partition_dir_name(own_name(path)) is not None
-    return named_so and looks_like_log_dir(os.path.dirname(os.path.abspath(path)))
-
-
 def check_saving_place(path: str) -> None:
     """Raises Refused if a file of ours would be in a partition dir or log dir, or if the path exists already."""
     check_saving_folder(path)
@@ -145,5 +127,5 @@ def check_saving_folder(path: str) -> None:
     folder = os.path.dirname(os.path.realpath(path))
     if is_partition_dir(folder):
         raise Refused("this file cannot be saved in a partition dir", path=path)
-    if looks_like_log_dir(folder):
+    if is_log_dir(folder):
         raise Refused("this file cannot be saved in a log dir", path=path)

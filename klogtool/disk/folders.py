@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from klogtool import interrupts
 from klogtool.disk.about import about
 from klogtool.disk.disk import Disk, keep_time
-from klogtool.disk.facts import looks_like_log_dir
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import NO_MOVES, FolderBefore, FolderMove, FolderMoves, Home, Manifest, Progress, Record
 from klogtool.disk.states import StagedStep
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind
+from klogtool.log.log_dirs import is_log_dir
 from klogtool.plans.plan import Rename, may_rename_folder
 from klogtool.plans.saved_plan import RENAME_FOLDER, SavedPlan, SavedStep
 
@@ -94,7 +94,7 @@ def _folders_around(moves: Sequence[FolderMove], log_dir: str) -> dict[str, Fold
         above = os.path.dirname(folder)
         if os.lstat(folder if is_there else above).st_dev != os.lstat(log_dir).st_dev:
             raise Refused("on another file system than the log dir: move the folder by hand", path=folder)
-        if looks_like_log_dir(above):
+        if is_log_dir(above):
             raise Refused(f"nothing can be moved there, because it would be in a log dir: {above}", path=folder)
         around[folder] = folder_before(folder) if is_there else None
     return around

@@ -22,10 +22,10 @@ from klogtool.disk.facts import Facts
 from klogtool.disk.folders import check_no_folders
 from klogtool.disk.journal import OurLinks, journal_of
 from klogtool.disk.lock import locked
-from klogtool.disk.log_dirs import locks_seen_once, log_dir_of, log_dirs_of
 from klogtool.disk.spooling import put_made
 from klogtool.disk.staging import uncut_plan
 from klogtool.errors import KlogError
+from klogtool.log.log_dirs import has_lock, log_dir_of, log_dirs_to_lock
 from klogtool.plans.plan import Delete, Discard, Plan, Rename, Step, Truncate, Write, names_of
 from klogtool.plans.saved_plan import DISCARD, SavedPlan
 
@@ -62,9 +62,7 @@ class ForGood:
                 raise
 
     def _log_dirs(self) -> set[str]:
-        is_locked = locks_seen_once()
-        found = {folder for plan in self._plans for folder in log_dirs_of(plan.path, is_locked)}
-        return set(filter(is_locked, found))
+        return {folder for plan in self._plans for folder in log_dirs_to_lock(plan.path) if has_lock(folder)}
 
     def _do(self, plan: Plan) -> None:
         base = os.path.realpath(plan.path)

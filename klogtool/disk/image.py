@@ -19,10 +19,11 @@ from msgspec.structs import replace
 
 from klogtool.disk.about import About, about
 from klogtool.disk.disk import Disk
-from klogtool.disk.facts import check_saving_place, is_partition_dir, looks_like_log_dir
+from klogtool.disk.facts import check_saving_place
 from klogtool.disk.output import check_in_no_log_dir, check_place, remove_folder
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
+from klogtool.log.log_dirs import is_log_dir, is_partition_dir
 from klogtool.plans.image import ImageFile, ImagePlan, walk_pieces
 from klogtool.plans.image_log import Piece
 from klogtool.plans.image_names import SECRET_BYTES, TopicNames, read_names
@@ -126,7 +127,7 @@ def _check_place_of_names(path: str) -> None:
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.lexists(path):
         check_saving_place(path)
-    elif looks_like_log_dir(folder) or is_partition_dir(folder):
+    elif is_log_dir(folder) or is_partition_dir(folder):
         raise Refused("this file cannot be saved in a log dir", path=path)
 
 

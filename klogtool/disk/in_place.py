@@ -12,10 +12,10 @@ from klogtool.broker.draft import Draft
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.lock import locked
-from klogtool.disk.log_dirs import is_locked_by, log_dirs_around
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind
 from klogtool.log.file import unreadable
+from klogtool.log.log_dirs import has_lock, log_dirs_naming
 
 _PART = ".klogtool-part"
 
@@ -37,7 +37,7 @@ def put_in_place(draft: Draft) -> None:
 
 def _log_dirs(path: str) -> list[str]:
     own = os.path.realpath(path)
-    return sorted({*log_dirs_around(path), *([own] if is_locked_by(own) else [])})
+    return sorted({*log_dirs_naming(path), *([own] if has_lock(own) else [])})
 
 
 def _settle(disk: Disk, draft: Draft) -> None:

@@ -27,14 +27,14 @@ from msgspec.structs import replace
 from klogtool.disk.about import about
 from klogtool.disk.belonging import SUFFIX, Belonging, identity_of
 from klogtool.disk.disk import Disk
-from klogtool.disk.facts import Inode, is_partition_dir, looks_like_log_dir
-from klogtool.disk.log_dirs import log_dir_of
+from klogtool.disk.facts import Inode
 from klogtool.disk.manifest import Home, Manifest, Progress, checked_inside, progress_of
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import SpoolFolder, clear_left, new_name
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.folder import own_name
+from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dir_of
 from klogtool.plans.fields import MOST, Fields, WrongField
 from klogtool.plans.plan import RUN
 from klogtool.plans.saved_plan import SavedPlan, build_saved_plans, parse_head, parse_saved_plans
@@ -222,7 +222,7 @@ def check_journal(journal: str) -> None:
     """Raises Refused if the journal would be a log dir or inside one, because a broker refuses to start with it."""
     folder = os.path.realpath(journal)
     while folder != os.path.dirname(folder):
-        if looks_like_log_dir(folder) or is_partition_dir(folder):
+        if is_log_dir(folder) or is_partition_dir(folder):
             raise Refused(f"a journal cannot be inside a log dir: {folder}", path=journal)
         folder = os.path.dirname(folder)
 

@@ -17,11 +17,11 @@ from klogtool.broker.content import Content
 from klogtool.disk.about import about_new_file
 from klogtool.disk.dataset import not_written
 from klogtool.disk.disk import Disk
-from klogtool.disk.facts import looks_like_log_dir
 from klogtool.disk.output import NewFolder, build_folder, check_place
 from klogtool.disk.putting import put
 from klogtool.disk.spooling import FileSpool, SpoolFolder
 from klogtool.errors import Refused
+from klogtool.log.log_dirs import is_log_dir
 
 TASKS, WHOLE = "tasks", "whole"
 
@@ -66,7 +66,7 @@ class NewLogDir(Struct, frozen=True):
 
 def _check(output: str) -> None:
     check_place(output, None)
-    if looks_like_log_dir(os.path.dirname(os.path.realpath(output))):
+    if is_log_dir(os.path.dirname(os.path.realpath(output))):
         raise Refused("the new log dir would be inside a log dir", path=output)
 
 

@@ -21,10 +21,9 @@ from klogtool.broker.draft import Draft, DraftFile, found_file
 from klogtool.broker.spools import MakeSpool
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
-from klogtool.disk.facts import check_facts, is_partition_dir, looks_like_log_dir
+from klogtool.disk.facts import check_facts
 from klogtool.disk.folders import check_no_folders
 from klogtool.disk.lock import check_free, locked
-from klogtool.disk.log_dirs import locks_seen_once, log_dirs_around
 from klogtool.disk.putting import copy
 from klogtool.disk.space import BLOCK_BYTES, check_space, on_disk
 from klogtool.disk.spooling import SpoolFolder, put_made, spooled_bytes
@@ -32,6 +31,7 @@ from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
 from klogtool.log.file import unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dirs_naming
 from klogtool.plans.plan import Delete, Plan, Rename, Truncate, Write, names_of
 from klogtool.plans.saved_plan import SavedPlan
 
@@ -101,8 +101,7 @@ def carry_out_to(
 def _locked_around(disk: Disk, places: Iterable[str]) -> Iterator[None]:
     """Context in which no broker can lock the log dirs around these places. Raises LogDirInUse if one has them."""
     with ExitStack() as held:
-        is_locked = locks_seen_once()
-        for folder in {folder for place in places for folder in log_dirs_around(place, is_locked)}:
+        for folder in {folder for place in places for folder in log_dirs_naming(place)}:
             held.enter_context(locked(disk, folder))
         yield
 
@@ -123,9 +122,9 @@ def check_place(output: str, source: str | None) -> None:
         raise Refused(f"the output would be inside its source, or contain it: {source}", path=output)
     if any(map(is_partition_dir, _ancestors(place))):
         raise Refused("the output cannot be inside a partition dir", path=output)
-    for log_dir in log_dirs_around(output):
+    for log_dir in log_dirs_naming(output):
         check_free(log_dir)
-    if looks_like_log_dir(parent) and find_partition_dir_name(own_name(place)) is None:
+    if is_log_dir(parent) and find_partition_dir_name(own_name(place)) is None:
         raise Refused(
             "a broker refuses to start if a log dir has a folder that is not named as a partition",
             path=output,
@@ -136,7 +135,7 @@ def check_place(output: str, source: str | None) -> None:
 def check_in_no_log_dir(output: str, what: str) -> None:
     """Raises Refused if the output would be in a log dir or a partition dir. what: what is to be written."""
     for above in [*_ancestors(os.path.realpath(output)), os.sep]:
-        if looks_like_log_dir(above) or is_partition_dir(above):
+        if is_log_dir(above) or is_partition_dir(above):
             raise Refused(f"{what} cannot be in a log dir", path=output)
 
 

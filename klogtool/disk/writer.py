@@ -50,7 +50,6 @@ from klogtool.disk.journal import (
     spools_in,
 )
 from klogtool.disk.lock import check_free, locked
-from klogtool.disk.log_dirs import is_locked_by, locks_seen_once, log_dirs_of
 from klogtool.disk.manifest import FolderMove, Home, Manifest, Progress, Record
 from klogtool.disk.space import MORE_ROOM, check_space
 from klogtool.disk.spooling import Laid, check_made
@@ -58,6 +57,7 @@ from klogtool.disk.staging import room_needed, stage, staged_in_place
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find_state, find_steps_done
 from klogtool.disk.undo import check_room, check_untouched, take_back
 from klogtool.errors import KlogError, Refused
+from klogtool.log.log_dirs import has_lock, log_dirs_to_lock
 from klogtool.plans.plan import KINDS, Delete, Rename, RenameFolder, Truncate
 from klogtool.plans.saved_plan import SavedPlan, decide_saved, paths_of
 
@@ -114,9 +114,8 @@ class InPlace:
 
     def _group(self) -> None:
         groups: dict[tuple[str, str], list[SavedPlan]] = {}
-        is_locked = locks_seen_once()
         for plan in self._plans:
-            log_dir, *others = log_dirs_of(plan.path, is_locked)
+            log_dir, *others = log_dirs_to_lock(plan.path)
             journal = journal_of(log_dir) if self._journal is None else os.path.realpath(self._journal)
             groups.setdefault((log_dir, journal), []).append(plan)
             self._others.setdefault(log_dir, []).extend(others)
@@ -221,7 +220,7 @@ def lock_of(
 ) -> Iterator[bool]:
     """Lock the log dir as `locked` does. A folder that does not look like a log dir has no `.lock` of a broker; then
     lock the journal (created if needed), which keeps other klogtool processes away."""
-    if is_locked_by(log_dir):
+    if has_lock(log_dir):
         with locked(disk, log_dir, ours=ours, without_if_full=without_if_full) as is_ours:
             yield is_ours
         return
@@ -233,8 +232,7 @@ def lock_of(
 def check_not_in_use(paths: Iterable[str]) -> None:
     """Raises LogDirInUse if a broker has the log dir of a path: the path itself, the log dir around it, or the one by
     whose link it was named. For a check before long work begins."""
-    is_locked = locks_seen_once()
-    for log_dir in dict.fromkeys(log_dir for path in paths for log_dir in log_dirs_of(path, is_locked)):
+    for log_dir in dict.fromkeys(log_dir for path in paths for log_dir in log_dirs_to_lock(path)):
         check_free(log_dir)
 
 
@@ -485,7 +483,7 @@ def _held(disk: Disk, entry: Entry, *, is_discarded: bool = False) -> Iterator[N
         place, ours = log_dir or entry.journal, entry.made_lock()
         held.enter_context(lock_of(disk, place, entry.journal, ours=ours, without_if_full=is_discarded))
         for folder in () if log_dir is None or entry.has_moved() else entry.other_log_dirs():
-            if os.path.isdir(folder) and is_locked_by(folder):
+            if os.path.isdir(folder) and has_lock(folder):
                 held.enter_context(locked(disk, folder))
         yield
 

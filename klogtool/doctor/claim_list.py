@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import METADATA_TOPIC
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, What
+from klogtool.doctor.answers import Diagnosis, Option, Starts, What
 from klogtool.doctor.claims import (
     BrokerClaim,
     Claim,
@@ -21,6 +21,7 @@ from klogtool.doctor.claims import (
     WhyUnknown,
 )
 from klogtool.format.names import PartitionDirState
+from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
 
 _OFF = (What.OFFLINE, What.NO_ROOM)
@@ -37,9 +38,10 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     errors = {stop.kafka_class for stop in stops if not stop.is_exit}
     has_leader = False if any(point.what is What.NO_LEADER for point in points) else None
     yield BrokerClaim(None if may_end else starts, _only(errors), leader_elected=has_leader)
-    off = {path for point in points if point.what in _OFF and (path := _log_dir_of(point, diagnosis)) is not None}
-    unserved = {path for point in points if point.what is What.UNSERVED and (path := _log_dir_of(point, diagnosis))}
-    failing = {path for point in points if point.what in _MAY_FAIL and (path := _log_dir_of(point, diagnosis))}
+    off, unserved, failing = (
+        {find_log_dir_among(point.path, diagnosis.log_dirs) for point in points if point.what in whats}
+        for whats in (_OFF, (What.UNSERVED,), _MAY_FAIL)
+    )
     for path in diagnosis.log_dirs:
         is_online = starts and path not in off
         yield LogDirClaim(path, None if is_online and path in failing else is_online)
@@ -61,11 +63,6 @@ def _only(errors: set[str]) -> str | None:
     """Return the one class; None if there are several: log dirs are loaded side by side, so nobody knows which is
     first."""
     return next(iter(errors)) if len(errors) == 1 else None
-
-
-def _log_dir_of(point: Ahead, diagnosis: Diagnosis) -> str | None:
-    inside = (path for path in diagnosis.log_dirs if point.path == path or point.path.startswith(path + os.sep))
-    return next(inside, None)
 
 
 def _in_log_dir(claim: PartitionClaim, *, is_served: bool) -> PartitionClaim:

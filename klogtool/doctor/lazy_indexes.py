@@ -18,6 +18,7 @@ from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition, rebuild_index
 from klogtool.verify.findings import Severity
@@ -80,18 +81,14 @@ def _is_writable(file: str) -> bool:
 
 def with_ends(points: Sequence[Ahead], log_dirs: Sequence[str], cluster: Cluster) -> list[Ahead]:
     """Return the points; those that cost a broker its metadata log dir, or its last log dir, say that it ends."""
-    failing = {_log_dir_of(point, log_dirs) for point in points if point.what in _GIVING_UP}
+    failing = {find_log_dir_among(point.path, log_dirs) for point in points if point.what in _GIVING_UP}
     is_last = failing >= set(log_dirs)
 
     def ends(point: Ahead) -> bool:
-        is_metadata = _log_dir_of(point, log_dirs) == cluster.metadata_dir
+        is_metadata = find_log_dir_among(point.path, log_dirs) == cluster.metadata_dir
         return point.what in _MAY_FAIL and (is_metadata or is_last)
 
     return [
         replace(point, detail=f"{point.detail}, and the broker ends", may_end=True) if ends(point) else point
         for point in points
     ]
-
-
-def _log_dir_of(point: Ahead, log_dirs: Sequence[str]) -> str | None:
-    return next((path for path in log_dirs if point.path == path or point.path.startswith(path + os.sep)), None)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.doctor.cluster import Cluster
+from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 
@@ -33,11 +34,11 @@ class Patient(Struct, frozen=True):
 
     def holds(self, path: str) -> bool:
         """Return whether a path is in one of the log dirs, or is one."""
-        return any(path == folder or path.startswith(folder + os.sep) for folder in self.log_dirs)
+        return find_log_dir_among(path, self.log_dirs) is not None
 
     def log_dir_of(self, path: str) -> str:
-        """Return the log dir that a path is in, or is."""
-        return next(folder for folder in self.log_dirs if path == folder or path.startswith(folder + os.sep))
+        """Return the log dir that a path is in, or is. The path is in one."""
+        return find_log_dir_among(path, self.log_dirs) or path
 
     def checkpoints_of(self, path: str) -> Checkpoints:
         """Return the checkpoints of the log dir that a path is in, as a start uses them."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Release, Rules
 from klogtool.doctor.absent import split_log_dirs
@@ -195,7 +195,7 @@ def _rehearse_log_dir(
 ) -> Iterator[Rehearsed]:
     """Yield the start of each partition dir, by name. held: paths with a start problem; such partitions are not
     loaded. current: the partitions of all log dirs."""
-    checkpoints = Checkpoints(path if is_log_dir(path) else None, cluster.settings(), resets_unreadable=True)
+    checkpoints = Checkpoints.of(path, cluster.settings(), resets_unreadable=True)
     question = RecoverQuestion(circumstances=how.circumstances)
     partitions = LogDir(path).partitions
     loaded = [partition for partition in partitions if _is_loaded(partition) and partition.path not in held]

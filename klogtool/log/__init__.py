@@ -12,7 +12,7 @@ folder            the names in a folder
 under             how many bytes and partitions lie under some paths, for progress bars
 below             log dirs below a folder that is none
 search            every log dir and partition dir below some paths
-around            the log dirs that some files belong to
+log_dirs          which folders are log dirs, which of them a path lies in, and whose lock counts
 holder            who holds the lock of a log dir
 
 file              a file, opened only to be read

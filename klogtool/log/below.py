@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct
 
 from klogtool.log.file import Unreadable
-from klogtool.log.logdir import is_log_dir
+from klogtool.log.log_dirs import has_root_file, holds_partition_dirs
 
 MOST_LEVELS = 6
 MOST_FOLDERS = 5_000
@@ -79,6 +79,7 @@ class _Search:
 
     def _is_log_dir(self, path: str) -> bool:
         try:
-            return is_log_dir(path, self._names_in(path))
+            names = self._names_in(path)
+            return has_root_file(names) or holds_partition_dirs(path, names)
         except Unreadable:
             return False

@@ -6,16 +6,14 @@ Nothing is cached: each property reads the disk again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from klogtool.format.identity import CleanShutdown, MetaProperties
-from klogtool.format.names import FileKind, FileName, TopicPartition, parse_file_name
-from klogtool.log.file import Unreadable
-from klogtool.log.folder import find_partition_dir_name, list_folder, names_in
-from klogtool.log.partition import Partition, has_partition_files
+from klogtool.format.names import FileKind, FileName, TopicPartition
+from klogtool.log.folder import find_partition_dir_name, list_folder
+from klogtool.log.partition import Partition
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import find_content
 
@@ -33,7 +31,6 @@ KINDS_IN_LOG_DIR = frozenset(
         FileKind.BOOTSTRAP_SNAPSHOT,
     }
 )
-ROOT_KINDS = KINDS_IN_LOG_DIR - {FileKind.LOCK, FileKind.BOOTSTRAP_SNAPSHOT}  # other programs use these two names too
 REMOTE_INDEX_CACHE = "remote-log-index-cache"  # RemoteIndexCache.DIR_NAME, with tiered storage
 _REMOTE_LOG_METADATA = "__remote_log_metadata"
 
@@ -110,37 +107,6 @@ class LogDir(Struct, frozen=True):
 
     def _beside(self, name: str) -> str:
         return os.path.join(self.path, name)
-
-
-def has_root_files(names: Iterable[str]) -> bool:
-    """Return whether one of these names belongs only in the root of a log dir: meta.properties or a checkpoint."""
-    return any(parse_file_name(name).kind in ROOT_KINDS for name in names)
-
-
-def is_log_dir(path: str, names: Iterable[str]) -> bool:
-    """Return whether a folder with these names is a log dir: it has a root file, or a partition dir with Kafka's files.
-
-    Raises Unreadable for a partition dir that cannot be listed, if nothing else decides.
-    """
-    names, refusal = list(names), None
-    if has_root_files(names):
-        return True
-    for name in names:
-        try:
-            if _is_partition_dir(path, name):
-                return True
-        except Unreadable as error:
-            refusal = error
-    if refusal is not None:
-        raise refusal
-    return False
-
-
-def _is_partition_dir(path: str, name: str) -> bool:
-    folder = os.path.join(path, name)
-    if find_partition_dir_name(name) is None or not os.path.isdir(folder):
-        return False
-    return has_partition_files(names_in(folder))
 
 
 def knows_topic_ids(log_dir: LogDir) -> bool:

@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.names import FileKind
 from klogtool.log.below import find_log_dirs
-from klogtool.log.file import Unreadable
-from klogtool.log.folder import find_partition_dir_name, names_in, own_name
 from klogtool.log.foreign import check_file, find_foreign
-from klogtool.log.logdir import LogDir, has_root_files, is_log_dir
-from klogtool.log.partition import Partition, has_partition_files
+from klogtool.log.log_dirs import FolderKind, kind_of_folder
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import PARSERS_OF_ENTRIES, PARSERS_OF_PROPERTIES, EntriesFile, PropertiesFile, kind_of
 
@@ -49,30 +48,13 @@ class NoLogDir(Unsupported):
 
 
 def _open_folder(path: str) -> LogDir | Partition:
-    """Open a folder: with a root file of a log dir it is a log dir; else with files of a partition it is a partition
-    dir.
-
-    Without either, partition dirs in it make it a log dir. Otherwise its own name decides: if it is empty, or in a log
-    dir, it is a partition dir without files.
-    """
-    names = names_in(path)
-    if has_root_files(names):
-        return LogDir(path)
-    if has_partition_files(names):
+    kind = kind_of_folder(path)
+    if kind is FolderKind.PARTITION_DIR:
         return Partition(path)
-    if is_log_dir(path, names):
+    if kind is not FolderKind.OTHER:
         return LogDir(path)
-    if find_partition_dir_name(own_name(path)) and (not names or _lies_in_log_dir(path)):
-        return Partition(path)
     nothing = NoLogDir(path)
     raise nothing if nothing.below else find_foreign(path) or nothing
-
-
-def _lies_in_log_dir(path: str) -> bool:
-    try:
-        return has_root_files(names_in(os.path.dirname(os.path.abspath(path))))
-    except Unreadable:
-        return False
 
 
 def _open_file(path: str) -> Opened:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from klogtool.log.below import SYSTEM_FOLDERS
 from klogtool.log.file import Unreadable, unreadable
 from klogtool.log.folder import find_partition_dir_name
-from klogtool.log.logdir import has_root_files, is_log_dir
+from klogtool.log.log_dirs import has_root_file, holds_partition_dirs
 from klogtool.log.partition import has_partition_files
 
 JOURNAL_SUFFIX = ".klogtool"  # what `--apply` keeps beside a log dir
@@ -80,9 +80,9 @@ def _listed(path: str) -> tuple[list[str], list[str], int]:
 
 
 def _is_kafkas(path: str, names: list[str], folders: list[str]) -> bool:
-    if has_root_files(names) or has_partition_files(names):
+    if has_root_file(names) or has_partition_files(names):
         return True
-    return all(map(find_partition_dir_name, folders)) and is_log_dir(path, names)
+    return all(map(find_partition_dir_name, folders)) and holds_partition_dirs(path, names)
 
 
 def _is_never_searched(path: str) -> bool:

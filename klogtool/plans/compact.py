@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, LoadTerms, Long, is_log_dir, terms_of
+from klogtool.broker.circumstances import Checkpoints, LoadTerms, Long, terms_of
 from klogtool.broker.cleaning.cleaner import CleaningStats, CleanLog, clean
 from klogtool.broker.cleaning.dirty_range import LogToClean, find_log_to_clean
 from klogtool.broker.draft import Draft
@@ -118,7 +118,7 @@ def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
 def _plan_log_dir(path: str, question: CompactQuestion, make_spool: MakeSpool | None) -> Iterator[Plan]:
     """Yield plans: first partitions that are left alone, then the dirtiest first, checkpoints last. A refused partition
     gets a plan without steps that says why, because a broker's cleaner continues with the others too."""
-    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    checkpoints = Checkpoints.of(path)
     ratios: dict[str, float] = {}
     for name, parsed, skipped in walk_partition_dirs(path):
         folder = os.path.join(path, name)

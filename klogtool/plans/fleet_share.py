@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import UNCLEAN, Checkpoints, is_log_dir
+from klogtool.broker.circumstances import UNCLEAN, Checkpoints
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import file_fact
@@ -23,6 +23,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.names import FileKind, TopicPartition
+from klogtool.log.log_dirs import is_log_dir
 from klogtool.log.partition import Partition
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.mend import MendQuestion, MoveFolder

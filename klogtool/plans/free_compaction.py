@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.spools import OnlyTold
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
@@ -35,7 +35,7 @@ def find_compactable(
     """Return the logs that are due for the cleaner and become smaller; and those of which nobody can tell. Reads these
     logs as a whole."""
     question = CompactQuestion(circumstances=circumstances, jobs=jobs, purge=True)
-    checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
+    checkpoints = Checkpoints.of(log_dir)
     found, left_out = list[Compactable](), list[LeftOut]()
     for folder in folders:
         if folder.state is not PartitionDirState.CURRENT or is_metadata(folder) or why_unclear(folder) is not None:

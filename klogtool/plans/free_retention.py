@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
@@ -46,7 +46,7 @@ def find_past_retention(
     """Return the segments past retention, the oldest of a partition first; and the partitions of which nobody can
     tell: they cannot be read, or a setting may not be the topic's. cluster: if another log dir has the metadata."""
     question = RetainQuestion(circumstances=circumstances, jobs=jobs, purge=True)
-    checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None, cluster)
+    checkpoints = Checkpoints.of(log_dir, cluster)
     found, left_out = list[Candidate](), list[LeftOut]()
     for folder in folders:
         if folder.state is not PartitionDirState.CURRENT or is_metadata(folder):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import CLEAN, Checkpoints, is_log_dir
+from klogtool.broker.circumstances import CLEAN, Checkpoints
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -62,7 +62,7 @@ def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanParti
     for problem in find_start_problems([path], question.circumstances):
         raise problem.as_error()
     folders = _partition_dirs(path)
-    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    checkpoints = Checkpoints.of(path)
     if checkpoints.has_clean_marker and question.circumstances.last_stop not in (None, CLEAN):
         yield _without_marker(path, question)
     ends: dict[TopicPartition, int] = {}

@@ -20,8 +20,8 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
-from klogtool.log.folder import names_in
-from klogtool.log.logdir import LogDir, has_root_files
+from klogtool.log.log_dirs import is_log_dir
+from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import rebuild_index
 from klogtool.verify.findings import Finding, Kind
@@ -116,7 +116,7 @@ def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
     """Return whether meta.properties is missing in a folder into which somebody copied partition dirs: no other file of
     a log dir is there, and the user did not name it as one of several log dirs."""
     is_missing = finding.id == Kind.META_PROPERTIES_MISSING
-    return is_missing and len(log_dirs) == 1 and not has_root_files(names_in(log_dirs[0].path))
+    return is_missing and len(log_dirs) == 1 and not is_log_dir(log_dirs[0].path)
 
 
 def _of_partitions(log_dir: LogDir) -> Iterator[StartProblem]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints, is_log_dir
+from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints
 from klogtool.broker.timestamps import duration_text
 from klogtool.broker.unified_log.kept_segments import Kept, ages_of, explain_kept
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -68,7 +68,7 @@ def decide(path: str, question: RetainQuestion) -> Iterator[Plan]:
 def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
     """Yield a plan for each partition dir, and last the one for the checkpoints. If partitions are refused, the first
     error is raised after the plans of the others."""
-    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    checkpoints = Checkpoints.of(path)
     all_lines, errors = [], []
     for name, parsed, skipped in walk_partition_dirs(path):
         folder = os.path.join(path, name)

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, Offsets, is_log_dir, terms_of
+from klogtool.broker.circumstances import Checkpoints, Offsets, terms_of
 from klogtool.broker.cleaning.cleaner import clean
 from klogtool.broker.cleaning.dirty_range import (
     MIN_COMPACTION_LAG,
@@ -101,7 +101,7 @@ def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[
             yield Standing(log_dir, tuple(reasons))
     for path in paths:
         if isinstance(open_path(path), LogDir):
-            checkpoints = Checkpoints(path if is_log_dir(path) else None)
+            checkpoints = Checkpoints.of(path)
             for name, parsed, skipped in walk_partition_dirs(path):
                 if skipped is None and parsed.state is not PartitionDirState.STRAY:
                     standing = standing_of(os.path.join(path, name), question, checkpoints, is_thread_dead=broken)

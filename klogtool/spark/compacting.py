@@ -15,7 +15,7 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, is_log_dir
+from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.cleaning.cleaner import CleanLog, clean
 from klogtool.broker.cleaning.shares import clean_in_shares
 from klogtool.disk.assembling import Assembly, write_part
@@ -66,7 +66,7 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[Folder]:
     """Return all folders of a log dir. Raises KlogError if it is not one, and if a broker refuses it."""
     if not isinstance(open_path(log_dir), LogDir):
         raise KlogError("not a log dir", path=log_dir)
-    checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
+    checkpoints = Checkpoints.of(log_dir)
     found = {}
     for name, parsed, skipped in walk_partition_dirs(log_dir):
         path = os.path.join(log_dir, name)
@@ -188,7 +188,7 @@ def _planned(question: CompactQuestion, folder: Folder, cleaning: CleanLog) -> P
 
 
 def _checkpoints_of(folder: Folder) -> Checkpoints:
-    return Checkpoints(folder.log_dir if is_log_dir(folder.log_dir) else None)
+    return Checkpoints.of(folder.log_dir)
 
 
 def _written(

@@ -6,10 +6,10 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from klogtool.broker.circumstances import is_log_dir
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, What
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.errors import KlogError
+from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
 from klogtool.render.doctor import diagnosis_text, headline
 from klogtool.testing.asked import circumstances_of
 
@@ -110,5 +110,4 @@ def _refusal(point: Ahead) -> str:
 
 def _log_dir_of(path: str) -> str:
     """Return the path, or the log dir that contains it."""
-    above = os.path.dirname(path)
-    return above if not is_log_dir(path) and is_log_dir(above) else path
+    return path if is_log_dir(path) else find_log_dir_around(path) or path

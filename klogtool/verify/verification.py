@@ -15,7 +15,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction, is_log_dir
+from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState
@@ -365,7 +365,7 @@ class _Verification:
 
     def _checkpoints_in(self, log_dir: str) -> Checkpoints:
         if log_dir not in self._checkpoints:
-            self._checkpoints[log_dir] = Checkpoints(log_dir if is_log_dir(log_dir) else None)
+            self._checkpoints[log_dir] = Checkpoints.of(log_dir)
         return self._checkpoints[log_dir]
 
     def _compaction_of(self, partition: Partition) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from pre_commit import git, hook_of, run_hook, staged
 from running import FIXTURES, ROOT, Done
 
-from klogtool.log.around import log_dirs_around
+from klogtool.log.log_dirs import log_dirs_of_files
 from klogtool.testing import wounds
 
 Path = pathlib.Path
@@ -110,10 +110,10 @@ def test_a_deleted_segment_is_found_by_what_is_left(repo: Path, tmp_path: Path) 
 
 def test_names_of_any_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert log_dirs_around(["nothing/x.log", "", "x.log"]) == []
+    assert log_dirs_of_files(["nothing/x.log", "", "x.log"]) == []
     odd = tmp_path / "a\nb\udcff"
     shutil.copytree(FIXTURES / SOUND, odd)
-    assert log_dirs_around([f"{odd}/t-0/{0:020d}.log", f"{odd}/meta.properties", f"{odd}/t-0"]) == [str(odd)]
+    assert log_dirs_of_files([f"{odd}/t-0/{0:020d}.log", f"{odd}/meta.properties", f"{odd}/t-0"]) == [str(odd)]
 
 
 def test_the_working_directory_may_be_the_log_dir(
@@ -121,6 +121,6 @@ def test_the_working_directory_may_be_the_log_dir(
 ) -> None:
     log_dir = copy_of(SOUND)
     monkeypatch.chdir(log_dir)
-    assert log_dirs_around([f"t-0/{0:020d}.log", "meta.properties"]) == ["."]
+    assert log_dirs_of_files([f"t-0/{0:020d}.log", "meta.properties"]) == ["."]
     monkeypatch.chdir(log_dir / "t-0")
-    assert log_dirs_around([f"{0:020d}.log"]) == [".."]
+    assert log_dirs_of_files([f"{0:020d}.log"]) == [".."]

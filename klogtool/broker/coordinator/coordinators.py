@@ -9,7 +9,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.coordinator.transaction_state import (
     TOPIC,
     CoordinatorPartition,
@@ -75,7 +75,7 @@ def find_coordinators(
 
     with_ends: see `load_transactions`. Raises KlogError if a path is neither kind of dir.
     """
-    known = {folder: Checkpoints(folder if is_log_dir(folder) else None) for folder in map(_folder_of, paths)}
+    known = {folder: Checkpoints.of(folder) for folder in map(_folder_of, paths)}
     loaded: list[CoordinatorPartition] = []
     problems: list[KlogError] = []
     general = replace(circumstances, recovery_point=None, log_start_offset=None, high_watermark=None)
