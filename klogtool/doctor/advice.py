@@ -54,6 +54,7 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.ALL_DELETED: ("did somebody move or delete segment files by hand? Put them back first",),
     What.ENDS_EARLY: (_REPLICA, "who made .kafka_cleanshutdown? A broker that was killed leaves none"),
     What.DAMAGED: (_REPLICA,),
+    What.LEADER_FAILS: (_REPLICA,),
     What.HIDDEN: (
         "were files of segments renamed or exchanged by hand? Give them their names back",
         "klogtool dump-log --print-data-log shows records that consumers do not get; a producer can send them again",
@@ -113,7 +114,7 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from log_start_options(point, patient)
         case What.ENDS_EARLY:
             yield from early_end_options(point, patient)
-        case What.DAMAGED:
+        case What.DAMAGED | What.LEADER_FAILS:
             yield from damage_options(point, patient)
         case What.HIDDEN:
             yield from hidden_options(point, patient)

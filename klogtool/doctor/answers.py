@@ -22,6 +22,8 @@ class What(Enum):
     """The broker gives the log dir up, and continues with the others."""
     FAILS_AT_READ = "fails-at-read"
     """The start is fine; the first read of a file that cannot be opened takes the log dir offline."""
+    LEADER_FAILS = "leader-fails"
+    """The broker fails when it becomes the partition's leader; others may stay without a leader, too."""
     LINK_BROKEN = "link-broken"
     """A link in a partition dir leads nowhere: the broker does not see the file, as if it was not there."""
     UNSERVED = "unserved"
@@ -75,6 +77,7 @@ LOSING = frozenset(
     {
         What.OFFLINE,
         What.FAILS_AT_READ,
+        What.LEADER_FAILS,
         What.LINK_BROKEN,
         What.UNSERVED,
         What.ABSENT,
@@ -188,6 +191,7 @@ ORDER = (
     What.NO_ROOM,
     What.LINK_BROKEN,
     What.FAILS_AT_READ,
+    What.LEADER_FAILS,
     What.UNSERVED,
     What.ALL_DELETED,
     What.TRUNCATED,

@@ -26,6 +26,7 @@ from klogtool.log.partition import Partition
 
 _OFF = (What.OFFLINE, What.NO_ROOM)
 _MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
+_CUTS_DELTA = (What.MISNAMED, What.LEADER_FAILS)
 _UNKNOWN_FOLDER = (What.STRAY, What.MISNAMED)
 
 
@@ -46,8 +47,8 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
         is_online = starts and path not in off
         yield LogDirClaim(path, None if is_online and path in failing else is_online)
     folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}
-    # A misnamed partition fails when it becomes a leader, and the rest of that change of metadata is not applied.
-    is_delta_cut = any(point.what is What.MISNAMED for point in points)
+    # Where a partition fails when it becomes a leader, the rest of that change of metadata is not applied.
+    is_delta_cut = any(point.what in _CUTS_DELTA for point in points)
     for prospect in diagnosis.prospects:
         if prospect.claim is not None:
             log_dir = os.path.dirname(prospect.path)

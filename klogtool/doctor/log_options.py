@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import CLEAN, UNCLEAN, Stop
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.overflow_split import SWAP
+from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_other
@@ -36,12 +36,14 @@ from klogtool.verify.cures import rebuild_index, recover, salvage
 from klogtool.verify.verify_names import METADATA_TOPIC
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
+_LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP, DELETED))
 _BROKERS_WAY = "as the broker does it"
 
 
 def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for a log that a start cuts: salvage, another replica, the broker's way."""
     yield from _without_swaps(point.path, patient)
+    yield from _leftovers_back(point, patient)
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
     question = RecoverQuestion(circumstances=patient.circumstances)
@@ -84,15 +86,32 @@ def _names_back(path: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to give segments whose names are too high those of their first batches."""
     draft = Draft.of(path)
     moves = dict(_walk_moves(draft))
+    offsets = [parse_file_name(new).base_offset or 0 for new in moves.values() if new.endswith(FileKind.LOG.value)]
+    title = f"give each segment the name of its first batch ({', '.join(f'{offset:,}' for offset in offsets[:3])})"
+    yield from _renaming(path, title, draft, moves, patient)
+
+
+def _leftovers_back(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to give a `.log` that a start would delete the name of its segment, which is not there."""
+    draft, moves = Draft.of(point.path), dict[str, str]()
+    for name in draft.before:
+        base, plain = parse_file_name(name).base_offset, os.path.splitext(name)[0]
+        is_lost = base is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1)
+        if name.endswith(_LEFTOVERS) and is_lost and plain not in draft.before:
+            moves[name] = plain
+    yield from _renaming(point.path, f"make segments of {' and '.join(moves)}", draft, moves, patient)
+
+
+def _renaming(path: str, title: str, draft: Draft, moves: Mapping[str, str], patient: Patient) -> Iterator[Option]:
+    """Yield the option to rename files of a partition dir."""
     if not moves:
         return
     priced = price_of_files(path, {moves.get(name, name): file for name, file in draft.before.items()}, patient)
     if priced.readable is None:  # a broker does not load it
         return
     inside = os.path.relpath(path, patient.log_dir_of(path))
-    offsets = [parse_file_name(new).base_offset or 0 for new in moves.values() if new.endswith(FileKind.LOG.value)]
     option = mending(
-        f"give each segment the name of its first batch ({', '.join(f'{offset:,}' for offset in offsets[:3])})",
+        title,
         path,
         "; ".join(
             f"mv -n {quoted(os.path.join(path, old))} {quoted(os.path.join(path, new))}" for old, new in moves.items()

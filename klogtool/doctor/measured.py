@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content, FileRange
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.overflow_split import SWAP
+from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import FileKind, FileName, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 
@@ -50,11 +50,13 @@ class After(Struct, frozen=True):
 
 
 class Before(Struct, frozen=True):
-    """A partition dir as it is. start: below it records were deleted on purpose. replaced: names of files that a
-    cleaned segment replaces. is_compacted: such a segment may lack records that have newer ones."""
+    """A partition dir as it is. start: below it records were deleted on purpose; replicated: up to there (exclusive) no
+    broker takes records back. replaced: names of files that a cleaned segment replaces. is_compacted: such a segment
+    may lack records that have newer ones."""
 
     files: Mapping[str, DraftFile]
     start: int = 0
+    replicated: int = 0
     replaced: frozenset[str] = frozenset()
     is_compacted: bool = False
 
@@ -97,6 +99,12 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
             if name in after.names:
                 hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
                 continue
+            if suffix := parse_file_name(name).suffix:
+                wanted = found if suffix != DELETED else _below(file, found, max(after.end, before.replicated))
+                alone = list(served.walk_others(file, wanted, counted))
+                lost += alone
+                lost_bytes += sum(part.stop - part.start for part in alone)
+                continue
             lost_bytes += sum(stop - start for start, stop in spans)
             cleaned_end = _cleaned_end(before, name)
             if cleaned_end is None:
@@ -107,7 +115,8 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
 
 
 def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Yield the files of segments of which bytes are in no segment afterwards, by name, with these bytes."""
+    """Yield the files of segments of which bytes are in no segment afterwards, by name, with these bytes. What an
+    interrupted cleaning or split left, and a start deletes, can be all that is left of a segment."""
     kept: dict[str, Offsets] = {}
     for _, content in after.segments:
         for part in content:
@@ -115,11 +124,23 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
                 kept.setdefault(part.path, Offsets()).add(part.start, part.stop - 1)
     for name, file in sorted(before.files.items()):
         parsed = parse_file_name(name)
-        if parsed.kind is FileKind.LOG and not parsed.suffix and parsed.base_offset is not None and file.size:
+        if parsed.kind is FileKind.LOG and parsed.base_offset is not None and file.size and _counts(parsed, before):
             paths = [part.path for part in file.content if isinstance(part, FileRange)]
             found = next((kept[path] for path in paths if path in kept), Offsets())
             if spans := [(first, last + 1) for first, last in found.holes(0, file.size - 1)]:
                 yield name, spans
+
+
+def _counts(log: FileName, before: Before) -> bool:
+    """Return whether what a file has was to be kept. A `.deleted` one was deleted on purpose, if retention explains it
+    (it is below the log start), the cleaner, or a truncation (it is not replicated)."""
+    if log.suffix == DELETED:
+        return not before.is_compacted and (log.base_offset or 0) >= before.start
+    return log.suffix in ("", SWAP, CLEANED)
+
+
+def _below(file: LogFile, parts: Iterable[Readable], end: int) -> Iterator[Readable]:
+    return (each for part in parts for each in walk_each(file, part) if each.last_offset < end)
 
 
 def _from(file: LogFile, parts: Iterable[Readable], start: int) -> Iterator[Readable]:

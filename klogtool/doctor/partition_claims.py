@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Told
 from klogtool.broker.content import Content, read_content
 from klogtool.broker.draft import Draft, DraftFile
+from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import DELETED
 from klogtool.doctor.claims import (
@@ -97,8 +98,8 @@ def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
 
 def compared(log: LoadedLog, files: Mapping[str, DraftFile], *, looks_behind_end: bool) -> Measured:
     """Compare files that a partition dir has with the loaded log that is made of them. Raises Unreadable."""
-    is_compacted = log.terms.compaction is not None
-    before = Before(files, _deleted_below(log), frozenset(log.report.replaced), is_compacted)
+    is_compacted, replicated = log.terms.compaction is not None, log.terms.high_watermark or 0
+    before = Before(files, _deleted_below(log), replicated, frozenset(log.report.replaced), is_compacted)
     reaches = tuple(next_offset_of(segment) for segment in log.segments.all)
     after = After(_segments_of(log), log.log_start_offset, log.log_end_offset, _untouched_names(log), reaches)
     return measure(before, after, looks_behind_end=looks_behind_end)
@@ -164,13 +165,25 @@ def _gone(log: LoadedLog, answer: Mapping[str, Any], measured: Measured, followe
     for part in (*measured.lost, *(part for _, part in measured.hidden)):
         there.add(part.first_offset, max(part.first_offset, part.last_offset))
     gone, witnesses = Offsets(), []
-    for first, last, witness in _walk_witnessed(log, answer, there):
+    witnessed = list(_walk_witnessed(log, answer, there))
+    if witnessed:
+        for part in _walk_deleted(log):
+            there.add(part.first_offset, max(part.first_offset, part.last_offset))
+    for first, last, witness in witnessed:
         holes = list(there.holes(first, last))
         for hole in holes:
             gone.add(*hole)
         if holes and witness not in witnesses:
             witnesses.append(witness)
     return Gone(few(gone.ranges), tuple(witnesses))
+
+
+def _walk_deleted(log: LoadedLog) -> Iterator[Readable]:
+    """Yield what is in `.deleted` files. A start deletes them, and a broker meant to."""
+    for name, file in log.draft.before.items():
+        if name.endswith(f"{FileKind.LOG.value}{DELETED}"):
+            with ContentFile(name, file.content) as opened:
+                yield from walk_readable(opened, 0, opened.size)
 
 
 def _walk_witnessed(log: LoadedLog, answer: Mapping[str, Any], there: Offsets) -> Iterator[tuple[int, int, Witness]]:

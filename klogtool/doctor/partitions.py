@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.doctor.answers import Ahead, Prospect, What, Work
 from klogtool.doctor.claims import Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
@@ -20,9 +22,9 @@ from klogtool.doctor.measured import Measured
 from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
-from klogtool.errors import Changed, KlogError
+from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
-from klogtool.format.names import OFFSET_DIGITS, FileKind, parse_file_name
+from klogtool.format.names import OFFSET_DIGITS, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
@@ -36,6 +38,7 @@ from klogtool.verify.verify_names import verify_names
 LOG = FileKind.LOG
 _CANONICAL = OFFSET_DIGITS + len(LOG.value)
 
+_LEFT_LOGS = tuple(LOG.value + suffix for suffix in (CLEANED, SWAP, DELETED))
 _WHAT = {Outcome.REFUSES: What.REFUSES, Outcome.OFFLINE: What.OFFLINE, Outcome.UNSERVED: What.UNSERVED}
 
 
@@ -270,6 +273,8 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield _ends_early(state, hidden, None if behind is None else behind["damage"])
     elif state.consumers_fail_at:
         yield _consumers_fail(state)
+    if (error := _fails_as_leader(state)) is not None:
+        yield error
     if state.consumers_wait_at is not None:
         yield _consumers_wait(state, state.consumers_wait_at)
     if state.claim.gone_already.ranges:
@@ -317,6 +322,10 @@ def _cut_text(state: _State, *, all_gone: bool) -> str:
     segments = len(answer["deleted_segments"])
     deleted = f", and {segments} segment{'s' * (segments != 1)} after the cut deleted" if segments else ""
     why = f" ({answer['why']})" if answer["why"] else ""
+    is_cut = answer["truncated"] or answer["deleted_segments"] or state.log.report.replaced
+    if not is_cut and lost.ranges:
+        left = " and ".join(sorted({name for name in state.log.report.removed if name.endswith(_LEFT_LOGS)}))
+        return f"{left} will be deleted, and no other file has {offsets_text(lost.ranges)}"
     if state.log.report.replaced and not answer["truncated"]:
         return f"a .swap file replaces segments that have more: {size:,} bytes are deleted{span}{nothing}"
     return f"truncated by {size:,} bytes{span}{where}{why}{deleted}{nothing}"
@@ -408,6 +417,28 @@ def _consumers_fail(state: _State) -> Ahead:
         f"a segment is damaged, and the start does not read it: consumers fail at offset {state.consumers_fail_at[0]:,}"
     )
     return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
+
+
+def _fails_as_leader(state: _State) -> Ahead | None:
+    """Return the point if the broker cannot become the leader. It looks up the batch at the high watermark, if that is
+    below the log's end (Partition.makeLeader, UnifiedLog.fetchHighWatermarkMetadata). Without a line in the checkpoint
+    it is 0. An IOException does less harm: only this partition is offline then."""
+    log = state.log
+    mark = max(log.log_start_offset, log.terms.high_watermark or 0)
+    if mark >= log.log_end_offset or Partition(state.path).state is not PartitionDirState.CURRENT:
+        return None
+    first = max(0, bisect_right([segment.base_offset for segment in log.segments.all], mark) - 1)
+    try:
+        any(segment.translate_offset(mark) is not None for segment in log.segments.all[first:])
+    except (Corrupt, Unsupported) as error:
+        stop = stop_of(error)
+        detail = (
+            f"the batch at the high watermark, {mark:,}, cannot be looked up, since the start leaves damage before it "
+            f"({error.reason}): the broker fails when it becomes the leader ({stop.kafka_class}), and may leave other "
+            "partitions of the broker without a leader, too"
+        )
+        return Ahead(state.path, What.LEADER_FAILS, detail, Severity.ERROR)
+    return None
 
 
 def _consumers_wait(state: _State, position: int) -> Ahead:

@@ -14,13 +14,15 @@ from msgspec import Struct
 
 from klogtool.doctor.claims import OffsetRange
 from klogtool.format.batch import CONTROL_BIT
-from klogtool.format.batch_proof import FACTS, EntryFacts
+from klogtool.format.batch_proof import FACTS, FLAGS, PRODUCER, EntryFacts
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
 from klogtool.salvage.stretches import Run, walk_stretches
 
 MOST_RANGES = 1000  # of one answer; beyond it, neighbours are joined
+_HARMLESS = (FLAGS, PRODUCER)  # what is wrong there keeps no consumer from the records
+_BATCHES_SINCE = 2  # the magic
 _WIDTH = len(FACTS)
 _FIRST, _LAST, _POSITION, _SIZE, _MAGIC, _ATTRIBUTES, _RECORDS, _NEWEST = (
     FACTS.index(name)
@@ -105,24 +107,41 @@ def few(ranges: list[OffsetRange]) -> tuple[OffsetRange, ...]:
     return tuple((group[0][0], group[-1][1]) for group in groups)
 
 
-def walk_readable(file: LogFile, start: int, stop: int) -> Iterator[Readable]:
-    """Yield the sound batches in bytes [start, stop), also behind damage. Raises Unreadable."""
+def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False) -> Iterator[Readable]:
+    """Yield the sound batches in bytes [start, stop), also behind damage. opened: look at their records; those of a
+    batch that has not a record for each of its offsets are always looked at. Raises Unreadable."""
     probe, pool = Probe(file, end=stop, lowest=0), RowPool()
     while start < stop:
-        for proved in walk_proved(file, start, pool, end=stop):
+        for proved in walk_proved(file, start, pool, end=stop, deep=opened):
             for rows, count in proved.rows:
-                yield from _of_rows(file, rows, count)
+                if opened or _are_full(rows, count):
+                    yield from _of_rows(file, rows, count)
+                else:
+                    last = (count - 1) * _WIDTH
+                    end = rows[last + _POSITION] + rows[last + _SIZE]
+                    yield from walk_readable(file, rows[_POSITION], end, opened=True)
             start = proved.reached
         if start >= stop:
             return
-        judged = probe.judge(start)
+        judged = probe.judge(start, deep=True)
         if judged is not None:
-            if judged.is_sound:  # a consumer stops at a header that contradicts its records
+            # A consumer stops at a header that contradicts its records.
+            if judged.is_readable and (judged.contradiction is None or judged.contradiction.field in _HARMLESS):
                 yield _of_entry(file, judged.facts)
             start = judged.facts.end
         else:
             found = probe.next_proved(start + 1)
             start = stop if found is None else found
+
+
+def _are_full(rows: array[int], count: int) -> bool:
+    """Return whether each batch has a record for each of its offsets."""
+    whole = count * _WIDTH
+    facts = (rows[name:whole:_WIDTH] for name in (_MAGIC, _FIRST, _LAST, _RECORDS))
+    return all(
+        magic < _BATCHES_SINCE or last - first + 1 == records
+        for magic, first, last, records in zip(*facts, strict=True)
+    )
 
 
 def walk_each(file: LogFile, part: Readable) -> Iterator[Readable]:
@@ -139,7 +158,7 @@ def _of_rows(file: LogFile, rows: array[int], count: int) -> Iterator[Readable]:
     firsts, lasts = rows[_FIRST:whole:_WIDTH], rows[_LAST:whole:_WIDTH]
     neighbours = zip(lasts, firsts[1:], strict=False)
     breaks = [0, *(n for n, (last, first) in enumerate(neighbours, 1) if first != last + 1), count]
-    is_old = min(rows[_MAGIC:whole:_WIDTH]) < 2
+    is_old = min(rows[_MAGIC:whole:_WIDTH]) < _BATCHES_SINCE
     for low, high in pairwise(breaks):
         if is_old:
             for at in range(low, high):

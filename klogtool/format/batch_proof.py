@@ -139,7 +139,9 @@ class Judged(Struct, frozen=True):
         """Whether consumers get its records, and a broker keeps it, although something contradicts them. Only if it was
         judged deep."""
         fault = self.contradiction
-        return self.unchecked is None and self.is_readable and (fault is None or fault.field in (FLAGS, COUNT))
+        return (
+            self.unchecked is None and self.is_readable and (fault is None or fault.field in (FLAGS, COUNT, PRODUCER))
+        )
 
     @property
     def wrong(self) -> str | None:

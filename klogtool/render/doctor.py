@@ -209,7 +209,7 @@ _HIDING = {
     What.MISNAMED,
     What.LEFT_OUT,
 }
-_GIVING_UP = {What.OFFLINE, What.FAILS_AT_READ, What.UNSERVED, What.NO_ROOM}
+_GIVING_UP = {What.OFFLINE, What.FAILS_AT_READ, What.LEADER_FAILS, What.UNSERVED, What.NO_ROOM}
 # What a start does to data, the worst first: the verb of the first line, and the label of the line with the numbers.
 _PRICES = (
     ("LOSE DATA", "lost", set(What) - _HIDING - _GIVING_UP),

@@ -46,8 +46,9 @@ def batches(log: Path) -> Records:
     return found
 
 
-def records(partition: Path) -> Records:
-    return {batch: count for log in sorted(partition.glob("*.log")) for batch, count in batches(log).items()}
+def records(partition: Path, *endings: str) -> Records:
+    logs = (log for ending in ("", *endings) for log in sorted(partition.glob(f"*.log{ending}")))
+    return {batch: count for log in logs for batch, count in batches(log).items()}
 
 
 def a_log(partition: Path, chance: random.Random) -> Path:
@@ -108,6 +109,23 @@ def doubled(partition: Path, chance: random.Random) -> None:
         log.write_bytes(data[:stop] + data[start:stop] + data[stop:])
 
 
+def left_over(partition: Path, chance: random.Random) -> None:
+    """What an interrupted cleaning or split left; the segments that it was made of are gone."""
+    log = a_log(partition, chance)
+    log.rename(log.with_name(log.name + chance.choice([".cleaned", ".swap"])))
+
+
+def strange_producer(partition: Path, chance: random.Random) -> None:
+    """The producer id of a batch, without an epoch; the CRC is right, and consumers do not mind."""
+    log = a_log(partition, chance)
+    data = bytearray(log.read_bytes())
+    end = 12 + int.from_bytes(data[8:12], "big")
+    if HEAD <= end <= len(data):
+        data[43:51] = (5).to_bytes(8, "big")
+        data[17:21] = crc32c(bytes(data[21:end])).to_bytes(4, "big")
+        log.write_bytes(data)
+
+
 WOUNDS: tuple[Callable[[Path, random.Random], None], ...] = (
     flip,
     tear,
@@ -118,6 +136,8 @@ WOUNDS: tuple[Callable[[Path, random.Random], None], ...] = (
     shorter_swap,
     renamed,
     doubled,
+    left_over,
+    strange_producer,
 )
 
 
@@ -151,7 +171,7 @@ def claim_about(rows: list[dict[str, Any]], partition: Path) -> dict[str, Any]:
 def test_what_is_lost_is_what_the_files_had_and_have_no_more(tmp_path: Path, seed: int) -> None:
     disks = wounded(tmp_path, seed)
     partition = disks / "d1/t-0"
-    before, rows = records(partition), rows_of(disks)
+    before, rows = records(partition, ".cleaned", ".swap"), rows_of(disks)
     claim = claim_about(rows, partition)
     if claim["log_end_offset"] is None:
         assert claim["lost"]["records"] is None  # it is not loaded
@@ -184,6 +204,51 @@ def test_the_first_segments_that_are_gone_have_a_witness(tmp_path: Path) -> None
     assert claim["gone_already"] == {"ranges": [[0, 21]], "witness": ["leader-epoch"]}
     (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 22\n")
     assert claim_about(rows_of(disks), partition)["gone_already"] == {"ranges": [], "witness": []}
+
+
+def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
+    """Retention, which leaves `.deleted` files below the log start, meant to; in the middle nobody did."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    log = disks / "d1/t-0" / f"{11:020d}.log"
+    for ending in (".cleaned", ".deleted", ".swap"):
+        left = log.rename(log.with_name(log.name + ending))
+        rows = rows_of(disks)
+        claim = claim_about(rows, log.parent)
+        is_lost = ending != ".swap"  # which a start makes a segment of
+        assert (claim["lost"]["records"], claim["lost"]["ranges"]) == ((10, [[11, 21]]) if is_lost else (0, []))
+        assert claim["gone_already"]["ranges"] == []
+        moves = [row for row in rows if row["type"] == "option" and row["command"].startswith("mv ")]
+        assert [row["lost_records"] for row in moves] == [0] * is_lost
+        left.rename(log)
+    for path in log.parent.glob(f"{0:020d}.*"):
+        path.rename(path.with_name(f"{path.name}.deleted"))
+    (disks / "d1/log-start-offset-checkpoint").write_text("0\n1\nt 0 11\n")
+    assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
+
+
+@pytest.mark.parametrize("mark, fails", [(15, True), (14, False), (43, False), (None, False)])
+def test_a_broker_looks_up_the_high_watermark_when_it_becomes_the_leader(
+    tmp_path: Path, mark: int | None, fails: bool
+) -> None:
+    """4.3.1 logs "Error applying topics delta" then, and partitions that come after this one have no leader."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    log = disks / "d1/t-0" / f"{11:020d}.log"
+    log.with_suffix(".index").write_bytes(b"")  # else the search begins behind the damage
+    overwrite(log, sum(batch_sizes(log)[:3]) + 8, bytes(4))
+    lines = ["u 0 6"] if mark is None else ["u 0 6", f"t 0 {mark}"]
+    (disks / "d1/replication-offset-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    rows = rows_of(disks)
+    assert ([row["path"] for row in rows if row.get("what") == "leader-fails"] == [str(log.parent)]) is fails
+    served = {row["served"] for row in rows if row["type"] == "claim" and row["about"] == "partition"}
+    assert served - {False} == ({None} if fails else {True})
+
+
+def batch_sizes(log: Path) -> list[int]:
+    data, at, sizes = log.read_bytes(), 0, []
+    while at < len(data):
+        sizes.append(12 + int.from_bytes(data[at + 8 : at + 12], "big"))
+        at += sizes[-1]
+    return sizes
 
 
 @pytest.mark.parametrize("seed", range(60, 90))

@@ -13,14 +13,15 @@ from pathlib import Path
 from .bases import LOG_DIRS
 from .claims import Claims, PartitionClaim, Ranges, is_in
 from .disks import CHECKPOINTS, read_lines
-from .records_on_disk import Found, batches_in, batches_of, names_and_bytes, records_of
+from .records_on_disk import Batch, Found, batches_in, batches_of, names_and_bytes, records_of
 from .truth import Loaded, Truth, is_plain
 
 
 @dataclass(frozen=True)
 class Before:
-    """A partition dir before the start. records: sound, at or above the log start; below: below it, or far off.
-    end: behind the last sound batch, of a .swap, too. files: names, and CRCs of bytes. high_watermark: known."""
+    """A partition dir before the start. records: sound, at or above the log start, in left-overs of a cleaning, too;
+    below: below it, far off, or deleted on purpose. end: behind the last sound batch. files: names, and CRCs of bytes.
+    high_watermark: known."""
 
     records: frozenset[Found]
     below: frozenset[Found]
@@ -58,14 +59,18 @@ def _lines(checkpoint: Path) -> Mapping[str, int]:
 
 
 def _before(path: Path, log_start: int, high_watermark: int | None) -> Before:
-    found = batches_of(path)
+    found = [*batches_of(path), *_batches_left(path, ".log.swap"), *_batches_left(path, ".log.cleaned")]
     batches = [batch for batch in found if not batch.is_far]
-    swapped = [batch for swap in sorted(path.glob("*.log.swap")) if swap.is_file() for batch in batches_in(swap)]
-    records, end = records_of(batches), max((batch.last_offset + 1 for batch in [*batches, *swapped]), default=0)
+    records, end = records_of(batches), max((batch.last_offset + 1 for batch in batches), default=0)
     is_start_of_it = log_start <= end
     below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
-    below |= records_of(batch for batch in found if batch.is_far)
+    below |= records_of(batch for batch in found if batch.is_far) | records_of(_batches_left(path, ".log.deleted"))
     return Before(frozenset(records - below), below, end, names_and_bytes(path), high_watermark)
+
+
+def _batches_left(path: Path, suffix: str) -> list[Batch]:
+    """What an interrupted cleaning, split or deletion left; it can be all that is left of a segment."""
+    return [batch for file in sorted(path.glob(f"*{suffix}")) if file.is_file() for batch in batches_in(file)]
 
 
 def differences(claims: Claims, truth: Truth, before: Mapping[str, Before]) -> Iterator[Difference]:
