@@ -226,7 +226,7 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
     assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
 
 
-@pytest.mark.parametrize("mark, fails", [(15, True), (14, False), (43, False), (None, False)])
+@pytest.mark.parametrize(("mark", "fails"), [(15, True), (14, False), (43, False), (None, False)])
 def test_a_broker_looks_up_the_high_watermark_when_it_becomes_the_leader(
     tmp_path: Path, mark: int | None, fails: bool
 ) -> None:
