@@ -47,7 +47,7 @@ OF_OTHERS = {"broker.id", "log.dir", "log.dirs", "spark.createDataFrame", "spark
 MADE = {"fixtures/leader-epochs/logdir/orders-0"}  # what an example creates
 # Of a class of the same module: an underscore tells that it is meant.
 OWN = re.compile(r"(?<![\w.])(_[A-Z]\w*)\.([a-z_]\w*)")
-FILE_KINDS = ("md", "py", "typed", "toml", "deleted")
+FILE_KINDS = ("md", "py", "typed", "toml", "deleted", "plan", "json")
 KERNEL_PROSE = re.compile(r'"""[\s\S]*?"""|/\*[\s\S]*?\*/|(?:#|//) .*')
 DOTTED = re.compile(rf"(?<![\w./$-])(?:klogtool\.)?(?:{'|'.join(FLOORS)})(?:\.[A-Za-z_]\w*)+(?![\w/-])")
 

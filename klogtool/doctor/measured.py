@@ -165,7 +165,7 @@ def _apart(file: LogFile, parts: list[Readable]) -> Iterator[Readable]:
 
 
 class _Served:
-    """The offsets that are served of a log. Its segments are read when they are needed, each once."""
+    """The offsets of a log's batches that are served, at least in part. Its segments are read when they are needed, each once."""
 
     def __init__(self, after: After) -> None:
         self._after = after
@@ -200,8 +200,10 @@ class _Served:
             found, after = Offsets(), self._after
             with ContentFile("", after.segments[n][1]) as file:
                 for part in _apart(file, list(walk_readable(file, 0, file.size))):
-                    if part.last_offset >= after.start and part.first_offset < after.end:
-                        found.add(max(part.first_offset, after.start), min(part.last_offset, after.end - 1))
+                    is_inside = after.start <= part.first_offset and part.last_offset < after.end
+                    for each in (part,) if is_inside else walk_each(file, part):
+                        if each.last_offset >= after.start and each.first_offset < after.end:
+                            found.add(each.first_offset, min(each.last_offset, part.last_offset))
             self._read[n] = found
         return self._read[n]
 

@@ -226,6 +226,15 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
     assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
 
 
+def test_a_batch_is_not_lost_where_the_log_start_is_within_it(tmp_path: Path) -> None:
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    first = disks / "d1/t-0" / f"{0:020d}.log"
+    renamed = first.rename(first.with_name(f"{2:020d}.log"))  # its second batch is 1 to 2
+    shutil.copy2(renamed, renamed.with_name(f"{renamed.name}.swap"))
+    claim = claim_about(rows_of(disks), first.parent)
+    assert (claim["lost"]["records"], claim["hidden"]["records"], claim["hidden"]["ranges"]) == (0, 2, [[0, 1]])
+
+
 @pytest.mark.parametrize(("mark", "fails"), [(15, True), (14, False), (43, False), (None, False)])
 def test_a_broker_looks_up_the_high_watermark_when_it_becomes_the_leader(
     tmp_path: Path, mark: int | None, fails: bool
