@@ -165,7 +165,7 @@ def _apart(file: LogFile, parts: list[Readable]) -> Iterator[Readable]:
 
 
 class _Served:
-    """The offsets of a log's batches that are served, at least in part. Its segments are read when they are needed, each once."""
+    """The offsets of batches that are served, at least in part. Segments are read when they are needed, each once."""
 
     def __init__(self, after: After) -> None:
         self._after = after
