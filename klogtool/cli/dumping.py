@@ -14,10 +14,8 @@ from klogtool.cli.version import VERSION
 from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.errors import KlogError
 from klogtool.log.cores import usable_cores
-from klogtool.render.csv_dump import CsvDump
 from klogtool.render.csv_lines import HEADING
-from klogtool.render.file_dump import TextDump, walk_files
-from klogtool.render.json_dump import JsonDump
+from klogtool.render.file_dump import dump_csv, dump_json, dump_text, walk_files
 from klogtool.render.json_lines import json_line
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.progress_bar import with_progress_bar
@@ -128,7 +126,7 @@ def _own_way(
         options.max_bytes(),
         options.max_message_size(),
     )  # wrong values are reported before anything is read
-    one = TextDump(dump).file if form == "text" else _one_file(dump, form)
+    one = partial(dump_text, dump) if form == "text" else _one_file(dump, form)
     walk = partial(_walk_logs, quiet=quiet) if form == "csv" else partial(walk_files, any_name=form == "json")
     status = DONE
     for path in paths:
@@ -164,7 +162,7 @@ def _tried(one: Callable[[str], None], path: str, failed: Callable[[KlogError], 
 
 def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
     dump.write(beginning(form))
-    return {"text": dump.file, "csv": CsvDump(dump).file, "json": JsonDump(dump).file}[form]
+    return dump.file if form == "text" else partial(dump_csv if form == "csv" else dump_json, dump)
 
 
 def beginning(form: str) -> bytes:

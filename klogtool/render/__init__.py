@@ -3,10 +3,8 @@
 dump-log, in text, JSON and CSV:
 
     kafka_dump         one file after another as kafka-dump-log prints it
-    file_dump          every file under a path as text; a bad file does not end the dump
-    json_dump          every file under a path as JSON lines
+    file_dump          every file under a path as text or JSON lines, and logs as CSV; a bad file does not end the dump
     spec               a description for `klogtool build`, as YAML
-    csv_dump           logs as CSV
     dump_followed      a partition that is being written to, as any of them
     speedscope         where the bytes of a disk are, for the viewer speedscope
     log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by a reference
@@ -18,7 +16,7 @@ dump-log, in text, JSON and CSV:
     side_rows          rows of all files other than logs
     records            which parts of records are shown
     selection          which records are wanted: `--offsets`, `--timestamps`, `--key`, ...
-    decoded_records    keys and values as people read them (docs/values.md)
+    decoded_records    keys and values as people read them (docs/values.md), and which topics they are of
     decoder_classes    kafka-dump-log's decoders of keys and values
     reports            what kafka-dump-log reports at its end
     fetched_records    the batches of `read`, as dump-log shows them

@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from klogtool.format.names import FileKind
 from klogtool.format.text import java_utf8
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.render.decoder_classes import Decoder, Texts
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
+
+INTERNAL_TOPICS = (
+    "__cluster_metadata",
+    "__consumer_offsets",
+    "__remote_log_metadata",
+    "__share_group_state",
+    "__transaction_state",
+)
 
 
 def decoder_of_values(values: Decoding, topic: str | None) -> Decoder:
@@ -30,3 +39,11 @@ def topic_of(path: str) -> str | None:
     """Return the topic of a file by its folder's name; None if that is not a partition dir."""
     name = find_partition_dir_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
     return name.topic if name else None
+
+
+def internal_topic(path: str) -> str | None:
+    """Return the internal topic of a file, by its folder's name; None for any other topic."""
+    topic = topic_of(path)
+    if os.path.basename(path).endswith(FileKind.KRAFT_SNAPSHOT.value):
+        return "__cluster_metadata"  # also for bootstrap.checkpoint, which is in a log dir, not in a partition dir
+    return topic if topic in INTERNAL_TOPICS else None

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from klogtool.errors import Corrupt
 from klogtool.log.file import LogFile
 from klogtool.log.followed import Followed, is_unwritten
-from klogtool.render.arrow import partition_of
-from klogtool.render.csv_lines import CsvPlace
-from klogtool.render.decoded_records import decoder_of_values, topic_of
-from klogtool.render.json_dump import internal_topic
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
@@ -45,19 +39,10 @@ class FollowingDump:
     def _begin(self, segment: Followed) -> None:
         kafka, path = self._kafka, segment.path
         self._segment, self._last_offset = segment, -1
-        options, topic = kafka.options.records(), topic_of(path)
+        self._form = kafka.form(self._form_name, path)
         if self._form_name == "text":
             kafka.print(f"Dumping {path}")
             kafka.print(f"Log starting offset: {segment.base_offset}")
-            if kafka.values is not None:
-                options.decoder = decoder_of_values(kafka.values, topic)
-            self._form = Form(options, kafka.selection)
-        elif self._form_name == "json":
-            named, values = internal_topic(path), kafka.values
-            self._form = Form(options, kafka.selection, json_file=path, topic=named, values=values, values_topic=topic)
-        else:
-            place = CsvPlace.of(*partition_of(path), os.path.basename(path))
-            self._form = Form(selection=kafka.selection, csv=place)
 
     def _print(self, log: LogFile, at: int, stop: int) -> int:
         """Return the byte behind the last whole batch."""

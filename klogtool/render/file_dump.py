@@ -1,7 +1,7 @@
 """Every file of a log dir, one after another. This is klogtool's own mode: a bad file does not end the dump.
 
 The text is kafka-dump-log's for the files that it knows, also if a log has a suffix such as .deleted. Other files are
-shown with one line of fields for each entry. JSON lines: see json_dump.
+shown with one line of fields for each entry. In JSON every file has its rows; CSV has the records of logs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.file import Unreadable, read_whole, unreadable
 from klogtool.log.foreign import check_file
 from klogtool.log.opened import open_path
+from klogtool.render.json_lines import Row, error_row, json_line
 from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
 
 if TYPE_CHECKING:
     from klogtool.format.names import FileName
     from klogtool.render.kafka_dump import KafkaDump
-
-
-FOREIGN = "klogtool: {}: not a file of Kafka's, by its name"
 
 
 def walk_files(path: str, tell: Callable[[KlogError], None], *, any_name: bool = False) -> Iterator[str]:
@@ -62,42 +60,71 @@ def _walk(path: str, tell: Callable[[KlogError], None], above: tuple[tuple[int, 
         yield from _walk(os.path.join(path, name), tell, (*above, this))
 
 
-class TextDump:
-    """Prints files of any kind as text; `kafka` prints those that kafka-dump-log knows."""
-
-    def __init__(self, kafka: KafkaDump) -> None:
-        self.kafka = kafka
-
-    def file(self, path: str) -> None:
-        """Print a file. Raises KlogError where it cannot be read further."""
-        if self.kafka.is_stdin(path):
-            self.kafka.standard_input()
-        elif path.endswith(".log"):
-            self.kafka.file(path)
-        else:
-            self._other_than_log(path)
-
-    def _other_than_log(self, path: str) -> None:
-        name = parse_file_name(os.path.basename(path))
-        if name.kind.holds_batches and name.suffix:
-            self.kafka.log(path, name.name.removesuffix(name.suffix))
-        elif not name.suffix and (name.kind.has_base_offset or name.kind.holds_batches):
-            self.kafka.file(path)
-        else:
-            self._side_file(path, name)
-
-    def _side_file(self, path: str, name: FileName) -> None:
-        self.kafka.print(f"Dumping {path}")
+def dump_text(kafka: KafkaDump, path: str) -> None:
+    """Print a file of any kind as text; `kafka` prints those that kafka-dump-log knows. Raises KlogError where it
+    cannot be read further."""
+    name = parse_file_name(os.path.basename(path))
+    if kafka.is_stdin(path):
+        kafka.standard_input()
+    elif not path.endswith(".log") and name.kind.holds_batches and name.suffix:
+        kafka.log(path, name.name.removesuffix(name.suffix))
+    elif path.endswith(".log") or (not name.suffix and (name.kind.has_base_offset or name.kind.holds_batches)):
+        kafka.file(path)
+    else:
+        kafka.print(f"Dumping {path}")
         try:
-            data = read_whole(path, limit=MOST_BYTES)
-            if name.kind is FileKind.FOREIGN:
-                self.kafka.complain(FOREIGN.format(path))
-            for row in walk_side_rows(name, data):
+            for row in _side_rows(kafka, path, name):
                 kind = row.pop("type")
                 fields = " ".join(f"{field}: {_text(value)}" for field, value in row.items())
-                self.kafka.print(f"{kind} {fields}".rstrip())
+                kafka.print(f"{kind} {fields}".rstrip())
         except KlogError as error:
             raise error.at_path(path) from None
+
+
+def dump_json(kafka: KafkaDump, path: str) -> None:
+    """Write a file of any kind as JSON lines. If it cannot be read further, writes an error line and raises the
+    KlogError."""
+    name = parse_file_name(os.path.basename(path))
+    try:
+        if name.kind.holds_batches or kafka.is_stdin(path):
+            _log_as_json(kafka, path, name)
+        else:
+            for row in _side_rows(kafka, path, name):
+                kafka.write(json_line({"type": row.pop("type"), "file": path, **row}))
+    except KlogError as error:
+        kafka.write(json_line(error_row(path, error.at_path(path))))
+        raise
+
+
+def dump_csv(kafka: KafkaDump, path: str) -> None:
+    """Write the records of a log as CSV, whatever its name is. Raises KlogError where it cannot be read further."""
+    form = kafka.form("csv", path)
+    try:
+        with kafka.open(path) as log:
+            position, left = kafka.lines(log, form)
+    except KlogError as error:
+        raise error.at_path(path) from None
+    if left:
+        kafka.note_tail(left, path, position)
+
+
+def _log_as_json(kafka: KafkaDump, path: str, name: FileName) -> None:
+    form = kafka.form("json", path)
+    with kafka.open(path) as log:
+        position, left = kafka.lines(log, form)
+    has_offset = name.kind is FileKind.BOOTSTRAP_SNAPSHOT or name.base_offset is not None
+    if not (has_offset or kafka.is_stdin(path)):
+        kafka.note_name(path)
+    if left:
+        kafka.note_tail(left, path, position)
+        kafka.write(json_line({"type": "trailing-bytes", "file": path, "position": position, "size": left}))
+
+
+def _side_rows(kafka: KafkaDump, path: str, name: FileName) -> Iterator[Row]:
+    data = read_whole(path, limit=MOST_BYTES)
+    if name.kind is FileKind.FOREIGN:
+        kafka.complain(f"klogtool: {path}: not a file of Kafka's, by its name")
+    yield from walk_side_rows(name, data)
 
 
 def _text(value: object) -> str:

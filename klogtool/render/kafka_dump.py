@@ -15,7 +15,9 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_long
 from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
 from klogtool.log.file import LogFile, Unreadable, read_whole
-from klogtool.render.decoded_records import decoder_of_values, topic_of
+from klogtool.render.arrow import partition_of
+from klogtool.render.csv_lines import CsvPlace
+from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
 from klogtool.render.index_text import dump_offset_index, dump_time_index
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
@@ -120,6 +122,9 @@ class KafkaDump:
         except KlogError as error:
             raise error.at_path(path) from None
 
+    def _log(self, path: str, name: str) -> None:
+        self._entries(path, lambda: _log_heading(name))
+
     def standard_input(self) -> None:
         """Print standard input as a log. The offset that its name has is taken from the first header."""
         assert self.stdin is not None
@@ -130,24 +135,38 @@ class KafkaDump:
         except KlogError as error:
             raise error.at_path(self.stdin.path) from None
 
-    def _log(self, path: str, name: str) -> None:
-        self._entries(path, lambda: _log_heading(name))
+    def form(self, name: str, path: str) -> Form:
+        """Return how the entries of a log are shown: as "text", "json" or "csv"."""
+        is_stdin = self.is_stdin(path)
+        topic = None if is_stdin else topic_of(path)
+        if name == "csv":
+            place = CsvPlace.of(*((None, None) if is_stdin else partition_of(path)), os.path.basename(path))
+            return Form(selection=self.selection, go_on=self.go_on, csv=place)
+        options = self.options.records()
+        if name == "json":
+            internal = None if is_stdin else internal_topic(path)
+            return Form(options, self.selection, path, internal, self.go_on, values=self.values, values_topic=topic)
+        if self.values is not None:
+            options.decoder = decoder_of_values(self.values, topic)
+        return Form(options, self.selection, go_on=self.go_on)
 
     def _entries(self, path: str, heading: Callable[[], str]) -> None:
-        options = self.options.records()
-        if self.values is not None:
-            options.decoder = decoder_of_values(self.values, None if self.is_stdin(path) else topic_of(path))
-        form = Form(options, self.selection, go_on=self.go_on)
-        max_bytes = self.options.max_bytes()
+        form, max_bytes = self.form("text", path), self.options.max_bytes()
         self.print(heading())
         with self.open(path) as log:
             _check_log_size(log)
             if max_bytes < 0:
                 raise Corrupt(f"invalid size: {max_bytes}", kafka_class="IllegalArgumentException")
-            self._log_lines(log, form, min(log.size, max_bytes), tail=max_bytes == INT_MAX)
+            position, left = self.lines(log, form)
+            if left:
+                self.print(f"Found {left} invalid bytes at the end of {os.path.basename(log.path)}")
+                self.note_tail(left, log.path, position)
 
-    def _log_lines(self, log: LogFile, form: Form, end: int, *, tail: bool) -> None:
-        dump = LogDump(on_progress=self.on_progress)
+    def lines(self, log: LogFile, form: Form) -> tuple[int, int]:
+        """Write the entries of a log. Return where they end, and how many bytes after that are not a whole batch; 0 if
+        only a part of the log was wanted."""
+        max_bytes, dump = self.options.max_bytes(), LogDump(on_progress=self.on_progress)
+        end = min(log.size, max(max_bytes, 0))
         try:
             dump_log_lines(log, form, self.write, dump, end=end, jobs=self.jobs)
         finally:
@@ -155,9 +174,7 @@ class KafkaDump:
                 where = log.path if self.is_stdin(log.path) else os.path.abspath(log.path)
                 self.reports.gaps.setdefault(where, {}).update(dump.gaps)
             self.note_damage(dump, log.path)
-        if end > dump.valid_bytes and tail:
-            self.print(f"Found {end - dump.valid_bytes} invalid bytes at the end of {os.path.basename(log.path)}")
-            self.note_tail(end - dump.valid_bytes, log.path, dump.valid_bytes)
+        return dump.valid_bytes, max(0, end - dump.valid_bytes) if max_bytes == INT_MAX else 0
 
     def note_damage(self, dump: LogDump, path: str) -> None:
         """Complain about damage that did not end the dump of a log."""

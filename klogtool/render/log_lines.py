@@ -11,6 +11,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.framing import walk_frames
@@ -47,7 +49,7 @@ LONG_MASK = (1 << 64) - 1
 Text = bytes | memoryview | LongLine | LongRow
 
 
-class Lines:
+class Lines(Struct):
     """The lines of a span of the file.
 
     start, reached, last, tail: see log.span_maker.
@@ -57,17 +59,19 @@ class Lines:
     the span does.
     """
 
-    def __init__(self, start: int | None = None, reached: int = 0, *, bounded: bool = False) -> None:
-        self.start, self.reached, self.last = start, reached, False
-        self.tail: Corrupt | None = None
-        self.pieces: list[Text] = []
-        self.gaps: list[tuple[int | None, int]] = []
-        self.last_offset: int | None = None
-        self.invalid = 0
-        self.first_invalid: int | None = None
-        self.errors: list[KlogError] = []
-        self.fatal: KlogError | None = None
-        self.text_bytes, self.bounded = 0, bounded
+    start: int | None = None
+    reached: int = 0
+    last: bool = False
+    bounded: bool = False
+    tail: Corrupt | None = None
+    pieces: list[Text] = field(default_factory=list)
+    gaps: list[tuple[int | None, int]] = field(default_factory=list)
+    last_offset: int | None = None
+    invalid: int = 0
+    first_invalid: int | None = None
+    errors: list[KlogError] = field(default_factory=list)
+    fatal: KlogError | None = None
+    text_bytes: int = 0
 
     @property
     def is_enough(self) -> bool:
@@ -355,7 +359,7 @@ def _wanted(form: Form, record: Record) -> bool:
     return chosen is None or chosen.wants(record.offset, record.timestamp, record.key, record.value)
 
 
-class LogDump:
+class LogDump(Struct):
     """The result of the dump of one log file so far, without its text.
 
     valid_bytes: where its entries end. invalid, first_invalid: how many entries have a wrong checksum, and the position
@@ -363,14 +367,13 @@ class LogDump:
     with the number of bytes done.
     """
 
-    def __init__(self, on_progress: Callable[[int], None] | None = None) -> None:
-        self.valid_bytes = 0
-        self.invalid = 0
-        self.first_invalid: int | None = None
-        self.last_offset = -1
-        self.gaps: dict[int, int] = {}
-        self.errors: list[KlogError] = []
-        self.on_progress = on_progress
+    on_progress: Callable[[int], None] | None = None
+    valid_bytes: int = 0
+    invalid: int = 0
+    first_invalid: int | None = None
+    last_offset: int = -1
+    gaps: dict[int, int] = field(default_factory=dict)
+    errors: list[KlogError] = field(default_factory=list)
 
     def take(self, found: Lines) -> None:
         """Add what was found in a span, now that the offset before it is known."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
     from klogtool.format.batch import Record, RecordBatch
@@ -13,26 +15,21 @@ if TYPE_CHECKING:
     from klogtool.render.selection import Selection
 
 
-class RecordOptions:
+class RecordOptions(Struct):
     """Which parts of records to show.
 
     deep: records, not only batches. print_data: keys and values too, through the decoder (None: as strings).
     skip_metadata: only keys and values of records. as_scala: in the words of the tool that was written in Scala.
     """
 
-    def __init__(
-        self,
-        deep: bool = False,
-        print_data: bool = False,
-        skip_metadata: bool = False,
-        decoder: Decoder | None = None,
-        as_scala: bool = False,
-    ) -> None:
-        self.deep, self.print_data, self.skip_metadata, self.decoder = deep, print_data, skip_metadata, decoder
-        self.as_scala = as_scala
+    deep: bool = False
+    print_data: bool = False
+    skip_metadata: bool = False
+    decoder: Decoder | None = None
+    as_scala: bool = False
 
 
-class Form:
+class Form(Struct):
     """How the entries of one log file are shown: as kafka-dump-log's text, if neither json_file nor csv is given.
 
     json_file: the file's name in JSON lines. topic: the internal topic whose records are decoded in JSON. csv: the
@@ -40,20 +37,14 @@ class Form:
     records of `values_topic` are decoded in JSON; in text, `options.decoder` decodes them.
     """
 
-    def __init__(
-        self,
-        options: RecordOptions | None = None,
-        selection: Selection | None = None,
-        json_file: str | None = None,
-        topic: str | None = None,
-        go_on: bool = False,
-        csv: CsvPlace | None = None,
-        values: Decoding | None = None,
-        values_topic: str | None = None,
-    ) -> None:
-        self.options, self.selection = options or RecordOptions(), selection
-        self.json_file, self.topic, self.go_on = json_file, topic, go_on
-        self.csv, self.values, self.values_topic = csv, values, values_topic
+    options: RecordOptions = field(default_factory=RecordOptions)
+    selection: Selection | None = None
+    json_file: str | None = None
+    topic: str | None = None
+    go_on: bool = False
+    csv: CsvPlace | None = None
+    values: Decoding | None = None
+    values_topic: str | None = None
 
     @property
     def is_text(self) -> bool:
