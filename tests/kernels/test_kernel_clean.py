@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import _ctypes
 import random
+import types
 
+import lz4.frame
 import pytest
 
 from klogtool import kernels
 from klogtool.broker.cleaning.offset_map import OffsetMap, joined_map, slots_of
 from klogtool.format.batch import Record, build_batch
+from klogtool.format.codecs import lz4 as lz4_codec
 
 native = kernels.native
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built")
@@ -120,6 +124,15 @@ def test_what_is_kept_is_compressed_as_the_package_does_it(value_bytes: int) -> 
         made.append(clean.take_parts())
         assert (outside > 0) != knows_lz4
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("module", [None, types.SimpleNamespace(), __file__, "/nowhere.so", _ctypes.__file__])
+def test_liblz4_that_is_not_found_is_not_called(module: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package's extension is private: another version may lack it, be no library, or export nothing of liblz4."""
+    found = types.SimpleNamespace(__file__=module) if isinstance(module, str) else module
+    monkeypatch.setattr(lz4.frame, "_frame", found)
+    assert lz4_codec.find_functions() is None
+    kernels.learn_lz4(cleaner(native.OffsetMap(1000, 1000, SECRET)))  # which then leaves compressing to its caller
 
 
 def size_at(data: bytes, at: int) -> int:
