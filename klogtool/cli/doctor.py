@@ -36,7 +36,7 @@ COMMAND = "doctor"
 @click.argument("paths", nargs=-1, metavar="LOGDIR...")
 @click.option("--quick", is_flag=True, help="Read names, ids and small files only. No log is loaded.")
 @click.option("--matrix", is_flag=True, help="Say for each release from 3.6 to 4.4 whether it starts.")
-@click.option("--host", is_flag=True, help="Also judge the machine: kernel limits, memory, mounts, disks, free room.")
+@click.option("--host", is_flag=True, help="Also judge the machine: kernel limits, mounts, free room.")
 @click.option("--fix", is_flag=True, help="Plan the chosen options. Nothing is changed: --plan-out saves the plan.")
 @click.option(
     "--option",

@@ -1,8 +1,8 @@
-"""What the machine does to a log: limits of the kernel, memory, disks and mounts, judged for these log dirs.
+"""What the machine does to a log: limits of the kernel, mounts, room, and the page cache, judged for these log dirs.
 
 `judge_host` reads /proc and /sys under a root, so that tests and a copy from another machine work as well; everything
 that no such file says comes in as a number (`HostDir`). Recommendations are those of Kafka's documents (Hardware and
-OS); where these name no value, the text says so and gives what operators use.
+OS). What depends on no log dir (swapping, when dirty pages are written, schedulers) is not judged: they say it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,10 @@ JVM_MAPS = 2000  # that a broker needs for itself: libraries, threads, heap
 OTHER_FILES = 2000  # that a broker has open beside its logs: jars, connections of a small cluster
 RECOMMENDED_OPEN_FILES = 100_000
 USUAL_MAPS = 262_144
-HIGHEST_SWAPPINESS = 10
-HIGHEST_BACKGROUND_RATIO = 10
-LOWEST_DIRTY_RATIO = 10
 ROOM_TO_KEEP_BYTES = 1 << 30  # a segment of the default size
 FILES_TO_KEEP = 1000
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs")
 _VOLATILE = ("tmpfs", "ramfs")
-_NO_VALUE = "Kafka's documents name no value"
 
 
 class HostDir(Struct, frozen=True):
@@ -70,7 +66,7 @@ def judge_host(dirs: Sequence[HostDir], root: str = "/") -> list[HostPoint]:
     dirs: all log dirs of one broker. root: the folder with `proc` and `sys`.
     """
     files = HostFiles(root)
-    points = [*_of_limits(dirs, files), *_of_memory(files), *_of_mounts(dirs, files), *_of_cache(dirs)]
+    points = [*_of_limits(dirs, files), *_of_mounts(dirs, files), *_of_cache(dirs)]
     worst_first = list(Severity)
     return sorted(points, key=lambda point: worst_first.index(point.severity))
 
@@ -131,47 +127,6 @@ def _by_limit(limit: int | None, need: int, wish: int) -> Severity:
     return Severity.ERROR if limit < need else Severity.WARNING
 
 
-def _of_memory(files: HostFiles) -> Iterator[HostPoint]:
-    yield _swappiness(files)
-    yield from _dirty(files)
-
-
-def _swappiness(files: HostFiles) -> HostPoint:
-    found, has_swap = files.number("proc/sys/vm/swappiness"), files.has_swap()
-    is_high = found is not None and found > HIGHEST_SWAPPINESS and has_swap is not False
-    swap = {True: "there is swap", False: "there is no swap", None: "swap not known"}[has_swap]
-    return HostPoint(
-        "vm.swappiness",
-        f"{_known(found)}; {swap}",
-        f"1 ({_NO_VALUE}; operators use 1)",
-        "A higher value swaps the memory of the broker out, in favour of the page cache. A pause of the JVM that waits "
-        "for swap can take longer than broker.session.timeout.ms: then the broker is fenced.",
-        Severity.WARNING if is_high else Severity.INFO,
-    )
-
-
-def _dirty(files: HostFiles) -> Iterator[HostPoint]:
-    background, foreground = files.dirty("dirty_background"), files.dirty("dirty")
-    is_late = background.ratio is not None and background.ratio > HIGHEST_BACKGROUND_RATIO
-    yield HostPoint(
-        "vm.dirty_background_ratio",
-        background.text,
-        f"5 to 10 ({_NO_VALUE}; operators use 5)",
-        "From this share of memory on, the kernel begins to write records to the disk. A broker does not wait for the "
-        "disk before it acknowledges: after a power failure, what was not written is lost on this replica.",
-        Severity.WARNING if is_late else Severity.INFO,
-    )
-    is_early = foreground.ratio is not None and 0 < foreground.ratio < LOWEST_DIRTY_RATIO
-    yield HostPoint(
-        "vm.dirty_ratio",
-        foreground.text,
-        f"20 to 80 ({_NO_VALUE}; operators use 60 to 80 with replication)",
-        "At this share of memory the kernel stops all writers until the disk has caught up, and producers wait. A high "
-        "value means that more is lost on this replica at a power failure.",
-        Severity.WARNING if is_early else Severity.INFO,
-    )
-
-
 def _of_mounts(dirs: Sequence[HostDir], files: HostFiles) -> Iterator[HostPoint]:
     by_mount: dict[Mount | None, list[HostDir]] = {}
     for one in dirs:
@@ -179,7 +134,6 @@ def _of_mounts(dirs: Sequence[HostDir], files: HostFiles) -> Iterator[HostPoint]
     for mount, on_it in by_mount.items():
         if mount is not None:
             yield _options(mount, on_it)
-            yield _scheduler(mount, files)
         for sharing in [on_it] if mount is not None else [[one] for one in on_it]:
             yield from _room(sharing)
 
@@ -218,20 +172,6 @@ def _worst_option(mount: Mount) -> tuple[Severity, str]:
     if "noatime" not in mount.options:
         return Severity.INFO, "Access times are written once a day (relatime). Kafka does not use them."
     return Severity.INFO, "Access times are not written. Kafka does not use them."
-
-
-def _scheduler(mount: Mount, files: HostFiles) -> HostPoint:
-    chosen, rotates = files.scheduler_of(mount.device), files.is_rotating(mount.device)
-    kind = {True: "a rotating disk", False: "no rotating disk", None: "kind of disk not known"}[rotates]
-    return HostPoint(
-        "I/O scheduler",
-        f"{chosen or 'not known'}; {kind}",
-        f"none or mq-deadline; mq-deadline for a rotating disk ({_NO_VALUE})",
-        "The scheduler orders what is read and written. bfq and cfq share the disk among processes, which delays a "
-        "broker that has the disk for itself.",
-        Severity.WARNING if chosen in ("bfq", "cfq") else Severity.INFO,
-        mount.point,
-    )
 
 
 def _room(dirs: Sequence[HostDir]) -> Iterator[HostPoint]:

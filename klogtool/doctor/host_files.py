@@ -1,4 +1,4 @@
-"""Files of /proc and /sys, under a root: numbers, limits, mounts, devices. What cannot be read is None."""
+"""Files of /proc and /sys, under a root: numbers, limits, mounts. What cannot be read is None."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _UNSAFE = frozenset({"data=writeback", "nobarrier", "barrier=0", "nobh"})
 
 
 class Mount(Struct, frozen=True):
-    """A line of mountinfo. point: where it is mounted. device: major:minor. kind: of the file system. options: of the
-    mount and of the file system."""
+    """A line of mountinfo. point: where it is mounted. kind: of the file system. options: of the mount and of the file
+    system."""
 
     point: str
-    device: str
     kind: str
     options: tuple[str, ...]
 
@@ -29,13 +28,6 @@ class Mount(Struct, frozen=True):
     def unsafe_options(self) -> frozenset[str]:
         """Return the options that may damage a file system at a power failure."""
         return _UNSAFE.intersection(self.options)
-
-
-class Dirty(Struct, frozen=True):
-    """How much memory may wait to be written. ratio: in percent; None if it is given in bytes, or not known."""
-
-    ratio: int | None
-    text: str
 
 
 class HostFiles:
@@ -57,45 +49,10 @@ class HostFiles:
                 return 1 << 62 if soft == "unlimited" else int(soft) if soft.isdecimal() else None
         return None
 
-    def has_swap(self) -> bool | None:
-        """Return whether there is swap."""
-        text = self._text("proc/swaps")
-        return None if text is None else len(text.splitlines()) > 1
-
-    def dirty(self, name: str) -> Dirty:
-        """Return the setting `dirty` or `dirty_background`, and how many bytes that is."""
-        size, ratio = self.number(f"proc/sys/vm/{name}_bytes"), self.number(f"proc/sys/vm/{name}_ratio")
-        if size:
-            return Dirty(None, f"{size:,} bytes (vm.{name}_bytes)")
-        if ratio is None:
-            return Dirty(None, "not known")
-        available = self._meminfo("MemAvailable")
-        return Dirty(ratio, f"{ratio}" + (f", now about {available * ratio // 100:,} bytes" if available else ""))
-
     def mount_of(self, path: str) -> Mount | None:
         """Return the mount that a path is on: the one with the longest mount point, the last one mounted there."""
         on_it = [mount for mount in self._mounts if _is_under(path, mount.point)]
         return max(reversed(on_it), key=lambda mount: len(mount.point), default=None)
-
-    def scheduler_of(self, device: str) -> str | None:
-        """Return the I/O scheduler of a device, as `mq-deadline`."""
-        text = self._queue(device, "scheduler")
-        chosen = re.search(r"\[([\w-]+)\]", text) if text else None
-        return chosen[1] if chosen else (text.strip() or None) if text else None
-
-    def is_rotating(self, device: str) -> bool | None:
-        """Return whether a device is a disk that rotates, as far as it says so."""
-        text = self._queue(device, "rotational")
-        return None if text is None else text.strip() == "1"
-
-    def _queue(self, device: str, name: str) -> str | None:
-        """A partition of a disk has the queue of its disk, one folder above."""
-        own = self._text(f"sys/dev/block/{device}/queue/{name}")
-        return self._text(f"sys/dev/block/{device}/../queue/{name}") if own is None else own
-
-    def _meminfo(self, name: str) -> int | None:
-        found = re.search(rf"^{name}: +(\d{{1,15}}) kB$", self._text("proc/meminfo") or "", re.MULTILINE)
-        return int(found[1]) * 1024 if found else None
 
     @cached_property
     def _mounts(self) -> list[Mount]:
@@ -124,7 +81,7 @@ def _mounts_in(text: str) -> Iterator[Mount]:
         own, system = before.split(" "), after.split(" ")
         if len(own) >= 6 and len(system) >= 3:
             options = dict.fromkeys([*own[5].split(","), *system[2].split(",")])
-            yield Mount(_unescaped(own[4]), own[2], system[0], tuple(options))
+            yield Mount(_unescaped(own[4]), system[0], tuple(options))
 
 
 def _unescaped(path: str) -> str:
