@@ -32,7 +32,7 @@ test: $(DEV)/.ready  ## before a commit: some cases of each test, chosen by a se
 	$(RUN) -m pytest -n 2 --sample 3 $(PYTEST_ARGS)
 
 test-all: $(DEV)/.ready  ## all tests (those that ask Kafka itself only where Java and mvn are found)
-	$(RUN) -m pytest -n 2 $(PYTEST_ARGS)
+	$(RUN) -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
 
 test-spark: $(SPARK)/.ready  ## the tests that ask Spark (installs PySpark, half a gigabyte; needs Java 17 or later)
 	KLOGTOOL_NO_SKIP=1 $(SPARK)/bin/python -m pytest tests/spark $(PYTEST_ARGS)
@@ -94,7 +94,7 @@ release-check: onefile $(DEV)/.ready  ## all that a release needs: the wheels, a
 	.ci/dist dist
 	tools/onefile/release_check.sh dist $(DEV)/bin/klogtool
 
-nightly:  ## packaging, other compilers, sanitizers, fuzzing: what takes too long for each change (needs root, Debian 12)
+nightly:  ## brokers of other releases, packaging, other compilers, sanitizers, fuzzing: what takes too long for each change (needs root, Debian 12)
 	.ci/nightly
 
 clean:  ## forget what was built and installed here
