@@ -24,5 +24,5 @@ def command() -> None:
     \b
     Examples:
       klogtool fleet collect /data/kafka-1 > broker-1.klog
-      klogtool fleet plan *.klog --plan-out fleet.plan
+      klogtool fleet plan *.klog --plan-out plan.json
     """

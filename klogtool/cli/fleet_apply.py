@@ -44,8 +44,8 @@ def command(plan: str, paths: tuple[str, ...], circumstances: Circumstances, **c
 
     \b
     Examples:
-      klogtool fleet apply fleet.plan /data/kafka-1
-      klogtool fleet apply fleet.plan /data/kafka-1 --apply
+      klogtool fleet apply plan.json /data/kafka-1
+      klogtool fleet apply plan.json /data/kafka-1 --apply
 
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such file; 3 refused, nothing changed: the plan is not
     about this broker, or a copy was changed since it was collected; 4 could not go on.

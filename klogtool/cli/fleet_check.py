@@ -33,8 +33,8 @@ def command(files: tuple[str, ...], plan: str, form: str, **_: Any) -> int:
 
     \b
     Examples:
-      klogtool fleet check *.klog fleet.plan
-      klogtool fleet check --json *.klog fleet.plan
+      klogtool fleet check *.klog plan.json
+      klogtool fleet check --json *.klog plan.json
 
     Exit status: 0 all is as planned; 1 something is not, or a broker's file is missing; 2 wrong usage, no such file; 3
     a file that is not whole, or of another kind; 4 a file could not be read.

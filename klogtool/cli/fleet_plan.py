@@ -48,7 +48,7 @@ def command(files: tuple[str, ...], form: str, **chosen: Any) -> int:
     \b
     Examples:
       klogtool fleet plan *.klog
-      klogtool fleet plan *.klog --plan-out fleet.plan
+      klogtool fleet plan *.klog --plan-out plan.json
 
     Exit status: 0 nothing is lost; 1 records are lost with every choice, or a broker is missing; 2 wrong usage, no such
     file; 3 files that do not belong together, or are not whole; a file to write exists; 4 a file could not be read.
