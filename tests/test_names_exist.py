@@ -104,6 +104,8 @@ def is_there(name: str) -> bool:
     parts = name.removeprefix("klogtool.").split(".")
     if name == ".".join(parts) and (parts[-1] in FILE_KINDS or name in OF_OTHERS or SETTING.fullmatch(name)):
         return True
+    if parts[-1] == "json":
+        return any((ROOT / "klogtool").rglob(name))
     for n in range(len(parts), 0, -1):
         if (module := module_of(parts[:n])) is not None:
             return n == len(parts) or parts[n] in names_in(module)
