@@ -19,7 +19,7 @@ from klogtool.doctor.file_options import (
     rename_options,
     stray_options,
 )
-from klogtool.doctor.fixes import is_carried_out
+from klogtool.doctor.fixes import plans_of
 from klogtool.doctor.log_options import (
     cut_options,
     damage_options,
@@ -27,9 +27,11 @@ from klogtool.doctor.log_options import (
     gap_options,
     hidden_options,
     loading_options,
+    priced,
     rebuilding_options,
 )
 from klogtool.doctor.messages import situation_of
+from klogtool.doctor.option_prices import price_of
 from klogtool.doctor.patient import Patient
 from klogtool.escape import quoted
 from klogtool.format.names import parse_file_name
@@ -142,7 +144,7 @@ def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for one point, without those whose plan would be refused. If a rebuilding is refused, the log
     itself is damaged: then the options for a log that does not load."""
     options = list(_walk_options(point, patient))
-    plannable = [option for option in options if _is_decided(option) or is_carried_out(option)]
+    plannable = [each for option in options if (each := _planned(option, patient)) is not None]
     yield from plannable
     if any(option.remedies for option in plannable) or not _is_in_partition(point.path, patient):
         return
@@ -157,10 +159,17 @@ def _is_in_partition(path: str, patient: Patient) -> bool:
     return patient.holds(path) and path not in patient.log_dirs and os.path.isdir(patient.partition_of(path).path)
 
 
-def _is_decided(option: Option) -> bool:
-    """Return whether nothing is to be planned, or the decision was made when the option was."""
+def _planned(option: Option, patient: Patient) -> Option | None:
+    """Return the option with its price, if its plan is one of a partition dir; None if no plan can be made. What was
+    decided when the option was made has its price already."""
     commands = {remedy.command for remedy in option.remedies}
-    return not commands or bool(commands & {"salvage", "recover"})
+    if not commands or commands & {"salvage", "recover"}:
+        return option
+    plans = plans_of(option)
+    if len(plans) != 1 or option.lost is not None or not Partition(plans[0].path).topic_partition:
+        return option if plans else None
+    price = price_of(plans[0], patient)
+    return replace(option, lost=price.lost) if price.readable is None else priced(option, price)
 
 
 def _others_away(partition: Partition) -> Iterator[Option]:

@@ -89,7 +89,5 @@ def _in_folder(claim: PartitionClaim, *, is_known: bool) -> PartitionClaim:
 
 
 def _of_option(option: Option) -> OptionClaim:
-    lost = option.lost or Lost(
-        option.lost_records, (), None if option.lost_records is not None else WhyUnknown.NOT_READ
-    )
+    lost = option.lost or Lost(None, (), WhyUnknown.NOT_READ)
     return OptionClaim(option.path, option.number, option.readable, lost, option.erases_witness)

@@ -52,13 +52,13 @@ def plan_fixes(options: Iterable[Option]) -> Iterator[Plan]:
                 yield plan
 
 
-def is_carried_out(option: Option) -> bool:
-    """Return whether the plans of an option can be made, and carried out."""
+def plans_of(option: Option) -> list[Plan]:
+    """Return the plans of an option; none if they cannot be made, or carried out."""
     try:
         plans = list(plan_fixes([option]))
     except KlogError:
-        return False
-    return any(plan.steps for plan in plans) and not any(map(touches_other, plans))
+        return []
+    return plans if any(plan.steps for plan in plans) and not any(map(touches_other, plans)) else []
 
 
 def touches_other(plan: Plan) -> bool:

@@ -57,7 +57,7 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             lost_ms=point.lost_ms if point.lost_records else None,
             remedies=(Remedy("recover", point.path, question),),
         )
-        yield _priced(option, price_of(plan, patient))
+        yield priced(option, price_of(plan, patient))
 
 
 def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -106,8 +106,8 @@ def _renaming(path: str, title: str, draft: Draft, moves: Mapping[str, str], pat
     """Yield the option to rename files of a partition dir."""
     if not moves:
         return
-    priced = price_of_files(path, {moves.get(name, name): file for name, file in draft.before.items()}, patient)
-    if priced.readable is None:  # a broker does not load it
+    price = price_of_files(path, {moves.get(name, name): file for name, file in draft.before.items()}, patient)
+    if price.readable is None:  # a broker does not load it
         return
     inside = os.path.relpath(path, patient.log_dir_of(path))
     option = mending(
@@ -119,7 +119,7 @@ def _renaming(path: str, title: str, draft: Draft, moves: Mapping[str, str], pat
         tuple(RenameFile(os.path.join(inside, old), os.path.join(inside, new)) for old, new in moves.items()),
         patient,
     )
-    yield _priced(option, priced)
+    yield priced(option, price)
 
 
 def _walk_moves(draft: Draft) -> Iterator[tuple[str, str]]:
@@ -153,17 +153,17 @@ def _without_swaps(path: str, patient: Patient) -> Iterator[Option]:
         edits,
         patient,
     )
-    yield _priced(option, price_of_files(path, kept, patient))
+    yield priced(option, price_of_files(path, kept, patient))
 
 
-def _priced(option: Option, priced: Priced) -> Option:
+def priced(option: Option, price: Priced) -> Option:
     """Return the option with what it loses; only what is measured is said to lose nothing."""
-    lost = priced.lost
+    lost = price.lost
     is_free = option.strategy is Strategy.NOTHING_LOST and lost.records != 0
     strategy = Strategy.AS_THE_BROKER if is_free else option.strategy
     lost_ms = 0 if lost.records == 0 else option.lost_ms or None
     return replace(
-        option, strategy=strategy, lost_records=lost.records, lost_ms=lost_ms, lost=lost, readable=priced.readable
+        option, strategy=strategy, lost_records=lost.records, lost_ms=lost_ms, lost=lost, readable=price.readable
     )
 
 
@@ -235,7 +235,7 @@ def salvage_options(path: str, patient: Patient, *, must_change_logs: bool = Fal
             Strategy.DAMAGED_ONLY if plan.answer["rejected"] else Strategy.NOTHING_LOST,
             remedies=(Remedy("salvage", path, question),),
         )
-        yield _priced(option, price_of(plan, patient))
+        yield priced(option, price_of(plan, patient))
 
 
 def _is_of_log(step: Step) -> bool:
@@ -254,7 +254,7 @@ def _recovering(point: Ahead, patient: Patient, last_stop: Stop, *, must_change_
         Strategy.AS_THE_BROKER if plan.answer["loses_records"] else Strategy.NOTHING_LOST,
         remedies=(Remedy("recover", point.path, question),),
     )
-    yield _priced(option, price_of(plan, patient))
+    yield priced(option, price_of(plan, patient))
 
 
 def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Option]:

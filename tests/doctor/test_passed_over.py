@@ -204,6 +204,18 @@ def test_an_option_is_priced_by_what_consumers_get(tmp_path: pathlib.Path, name:
     assert (claim["readable"], claim["lost"]["ranges"]) == (readable, lost)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_an_option_about_a_side_file_is_priced_as_well(tmp_path: pathlib.Path, name: str) -> None:
+    log, records, ranges = CASES[name]
+    hidden(tmp_path, log, clean=True)
+    (tmp_path / "d/t-0/leader-epoch-checkpoint").write_text("0\nmany\n")
+    rows = list(map(json.loads, run_here(["doctor", "d", "--format", "json"], tmp_path).out.splitlines()))
+    number = next(row["number"] for row in rows if row["type"] == "option" and "rebuild-index" in row["command"])
+    claims = {row["number"]: row for row in rows if row.get("about") == "option"}
+    assert (claims[number]["lost"]["records"], claims[number]["lost"]["ranges"]) == (records, ranges)
+    assert all(claim["lost"]["records"] is None for claim in claims.values() if claim["readable"] is None)
+
+
 def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path) -> None:
     large = [batch(first, 300) for first in range(0, 90_000, 300)]
     found = hidden(tmp_path, {0: large, 90_000: [batch(90_000)]}, clean=True)
