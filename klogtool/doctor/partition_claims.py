@@ -79,7 +79,7 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
         _gone(log, answer, found, followed),
         _hidden(measured, is_read=followed is not None),
         tuple(sorted(_deleted(draft, log.report.swapped))),
-        tuple(sorted(log.report.swapped)),
+        tuple(sorted(name for name in log.report.swapped if name in draft.before)),
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
     )
     if followed is None:

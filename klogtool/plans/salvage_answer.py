@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
@@ -155,6 +156,8 @@ def _verdict(
         reasons.append(f"{more['rejected_bytes']:,} of {file.size:,} bytes rejected: {causes}")
     if mended := sum(len(run.mends) for run in mine if isinstance(run, Run)):
         reasons.append(f"{mended} field{'s' * (mended > 1)} corrected")
+    if any(one.start > other.start for one, other in pairwise(mine)):
+        reasons.append("batches put in order")
     filled = [run for segment in became for run in segment.runs if run.path != file.path]
     if filled:
         reasons.append(f"{sum(run.size for run in filled):,} bytes from copies")

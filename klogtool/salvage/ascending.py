@@ -1,8 +1,9 @@
 """Which runs of a partition fit together: offsets ascend from the first to the last, and as much as possible is kept.
 
 A batch with a damaged base offset does not fit, and neither does a batch or segment that exists twice. If a batch does
-not fit, but its neighbours leave exactly the room that it needs, its base offset was damaged, and is corrected. All
-others that do not fit are rejected.
+not fit, but its neighbours leave exactly the room that it needs, its base offset was damaged, and is corrected. If
+batches fill their room without a gap, and only their order is wrong, they are put in order. All others that do not fit
+are rejected.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +29,7 @@ def ascending(stretches: Sequence[Stretch]) -> list[Stretch]:
 
     stretches: of all segments, by base offset. Kept runs ascend over the whole partition.
     """
-    items = _cut_where_they_meet(_cut_at_segments(stretches))
+    items = _put_in_order(_cut_where_they_meet(_cut_at_segments(stretches)))
     row = _Row(items)
     if len(row.possible) == sum(isinstance(item, Run) for item in items) and row.ascends():
         return items
@@ -76,6 +78,37 @@ def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
     return found
 
 
+def _put_in_order(items: list[Stretch]) -> list[Stretch]:
+    """Put neighbours of a segment in order that follow each other then without a gap, and the run before them."""
+    found: list[Stretch] = []
+    for group in _walk_groups(items):
+        runs = sorted((item for item in group if isinstance(item, Run)), key=lambda run: run.first_offset)
+        before = found[-1] if found and isinstance(found[-1], Run) else None
+        row = runs if before is None else [before, *runs]
+        is_row = all(one.last_offset + 1 == other.first_offset for one, other in pairwise(row))
+        is_whole = len(runs) == len(group) and len({run.segment for run in runs}) == 1
+        found += runs if is_row and is_whole else group
+    return found
+
+
+def _walk_groups(items: Sequence[Stretch]) -> Iterator[list[Stretch]]:
+    """Yield the items in groups: all runs of a group are below those of the next one."""
+    lowest_behind = [MAX_LONG + 1] * (len(items) + 1)
+    for n in range(len(items) - 1, -1, -1):
+        item = items[n]
+        lowest_behind[n] = min(lowest_behind[n + 1], item.first_offset if isinstance(item, Run) else MAX_LONG + 1)
+    group: list[Stretch] = []
+    highest = -1
+    for n, item in enumerate(items):
+        group.append(item)
+        highest = max(highest, item.last_offset if isinstance(item, Run) else -1)
+        if highest < lowest_behind[n + 1]:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
 def _in_trouble(runs: Sequence[Run]) -> Iterator[Run]:
     """Yield runs that begin at or below the end of a run before them, or end at or after the beginning of a run after
     them."""
@@ -104,6 +137,7 @@ class _Row:
     def __init__(self, items: list[Stretch]) -> None:
         self._items = items
         self._segments = sorted({item.segment for item in items})
+        self._copies = Counter(_looks_of(item) for item in items if isinstance(item, Run))
         self.possible = set(self._possible())
 
     def _possible(self) -> Iterator[int]:
@@ -201,10 +235,13 @@ class _Row:
 
     def _leaves_room(self, before: int, behind: int, room: int) -> bool:
         """Return whether exactly so many offsets are between two runs, and the batches between fit their leader
-        epochs."""
+        epochs, and are there once: the base offset of a copy is not damaged."""
         first = self._run(before) if before >= 0 else self._before_all()
         second = self._run(behind)
-        epochs = [item.epoch for item in self._items[before + 1 : behind] if isinstance(item, Run)]
+        between = [item for item in self._items[before + 1 : behind] if isinstance(item, Run)]
+        if any(self._copies[_looks_of(run)] > 1 for run in between):
+            return False
+        epochs = [run.epoch for run in between]
         in_order = [epoch for epoch in (first.epoch, *epochs, second.epoch) if epoch != NO_EPOCH]
         return second.first_offset - first.last_offset - 1 == room and in_order == sorted(in_order)
 
@@ -222,6 +259,11 @@ def _offsets_of(item: Stretch) -> int | None:
         return item.offsets if item.batches == 1 else None
     claimed = _claimed(item)
     return None if claimed is None else claimed[1] - claimed[0] + 1
+
+
+def _looks_of(run: Run) -> tuple[int, ...]:
+    """Return what two copies of a batch have in common."""
+    return run.first_offset, run.last_offset, run.stop - run.start, run.records, run.newest_timestamp
 
 
 def with_first_offset(run: Run, first_offset: int) -> Run:

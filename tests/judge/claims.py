@@ -140,6 +140,6 @@ def offsets_in(ranges: Ranges) -> set[int]:
     return found
 
 
-def is_in(offset: int, ranges: Ranges) -> bool:
+def is_in(offset: int, ranges: Iterable[tuple[int, int]]) -> bool:
     """Whether a range holds the offset."""
     return any(first <= offset <= last for first, last in ranges)

@@ -16,6 +16,12 @@ from .disks import CHECKPOINTS, read_lines
 from .records_on_disk import Batch, Found, batches_in, batches_of, names_and_bytes, records_of
 from .truth import Loaded, Truth, is_plain
 
+# A broker deletes these a minute after the start, or at once.
+PASSING = (".deleted",)
+# What a broker writes again while it runs is compared by name only: indexes have their full size then, and a leader
+# notes its epoch.
+KEPT = (".log", ".txnindex", ".snapshot", "partition.metadata")
+
 
 @dataclass(frozen=True)
 class Before:
@@ -87,6 +93,8 @@ def differences(claims: Claims, truth: Truth, before: Mapping[str, Before]) -> I
         if error and error.rsplit(".", 1)[-1] not in truth.thrown:
             yield Difference("ERROR", "broker", f"claim: {error}; thrown: {sorted(truth.thrown)}")
         return
+    if claims.broker.leader_elected is False and any(not reading.error for reading in truth.read.values()):
+        yield Difference("LEADER", "broker", "claim: no leader is elected; consumers are served")
     yield from _about_log_dirs(claims, truth)
     for folder, claim in claims.partitions.items():
         if is_plain(folder) and folder in before and not _is_told(folder, claims, truth):
@@ -155,13 +163,15 @@ def _about_bounds(claim: PartitionClaim, loaded: Loaded, differ: Differ) -> Iter
 def _about_files(
     claim: PartitionClaim, before: Mapping[str, int], after: Mapping[str, int], is_written: bool, differ: Differ
 ) -> Iterator[Difference]:
-    """Of .log files: which are deleted, and (where nobody wrote to them since) cut or replaced."""
-    gone = {name for name in before if name.endswith(".log") and name not in after}
-    claimed = {name for name in claim.deleted if name.endswith(".log")}
+    """Which files are deleted, which have another name, and (where nobody wrote to them since) which are changed."""
+    gone = {name for name in before if name not in after and not name.endswith(PASSING)}
+    claimed = {name for name in (*claim.deleted, *claim.renamed) if not name.endswith(PASSING)}
     if gone != claimed:
         yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
-    changed = {name for name in before.keys() & after.keys() if name.endswith(".log") and before[name] != after[name]}
-    claimed = {name for name in claim.rewritten if name.endswith(".log")}
+    if unnamed := [name for name in claim.renamed if name.removesuffix(".swap") not in after]:
+        yield differ("RENAMED", f"claim: {unnamed}; there is no such file without .swap")
+    changed = {name for name in before.keys() & after.keys() if name.endswith(KEPT) and before[name] != after[name]}
+    claimed = {name for name in claim.rewritten if name.endswith(KEPT)}
     replaced = {name for name in claimed if f"{name}.swap" in before}  # perhaps by the same bytes
     if not is_written and not changed <= claimed <= changed | replaced:
         yield differ("REWRITTEN", f"claim: {sorted(claimed)}; changed: {sorted(changed)}")

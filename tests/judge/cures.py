@@ -62,11 +62,13 @@ def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions
         Difference(f"AFTER {difference.kind}", difference.about, difference.told)
         for difference in differences(after, truth, middle)
     ]
-    outcome.differences += list(about_writes(truth))
+    told = {Path(path).parts[1] for _, path in after.ahead if len(Path(path).parts) > 1}
+    outcome.differences += [difference for difference in about_writes(truth) if difference.about not in told]
     if truth.is_up:
         for number, path in chosen.items():
             if number in claims.options and is_plain(path) and path in before:
                 outcome.differences += list(about_option(path, claims.options[number], before[path], truth))
+                outcome.differences += list(about_witness(path, claims.options[number], claims, after))
     return outcome
 
 
@@ -139,12 +141,24 @@ def about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) ->
             yield Difference("OPTION", name, f"readable: {claim.readable}; not served: {unread[:5]} ({len(unread)})")
         if unsaid:
             yield Difference("OPTION", name, f"readable: {claim.readable}; served, too: {unsaid[:5]} ({len(unsaid)})")
-    # Under whatever name: an option may give a folder another one.
-    lost = before.records - {record for other in truth.read.values() for record in other.records}
+    # Under whatever name, and offset: an option may give a folder another one, and correct a base offset.
+    digests = {record.digest for other in truth.read.values() for record in other.records}
+    lost = {record for record in before.records if record.digest not in digests}
     if claim.lost.records is not None and claim.lost.records < len(lost):
         offsets = sorted(record.offset for record in lost)
         told = f"lost: {claim.lost.records} {claim.lost.ranges}; not served any more: {len(lost)}, {offsets[:5]}"
         yield Difference("OPTION LOST", name, told)
+
+
+def about_witness(path: str, option: OptionClaim, claims: Claims, after: Claims) -> Iterator[Difference]:
+    """Unless the option erases a witness, all that was known to be gone is known afterwards, or can be read."""
+    now, then = claims.partitions.get(path), after.partitions.get(path)
+    if option.erases_witness or now is None or then is None:
+        return
+    known = [*then.gone_already.ranges, *(option.readable or ())]
+    forgotten = [gone for gone in now.gone_already.ranges if not any(is_in(offset, known) for offset in gone)]
+    if forgotten:
+        yield Difference("WITNESS", f"{path} option {option.number}", f"gone before: {forgotten}; after it: {known}")
 
 
 def about_writes(truth: Truth) -> Iterator[Difference]:

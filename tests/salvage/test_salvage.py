@@ -227,6 +227,29 @@ def test_two_damaged_offsets_in_a_row_are_set_right(copy_of: CopyOf, salvage: Sa
     assert same(salvage(partition)[1], before)
 
 
+@pytest.mark.parametrize("order", [(1, 0), (2, 0, 1), (2, 1, 0), (1, 3, 0, 2)])
+def test_batches_in_another_order_keep_their_offsets(copy_of: CopyOf, salvage: Salvage, order: tuple[int, ...]) -> None:
+    partition = copy_of(EPOCHS)
+    before = list(batches(partition))
+    row = [batch for batch in before if batch.name == before[0].name][3 : 3 + len(order)]
+    overwrite(logs(partition)[0], row[0].position, b"".join(row[n].data for n in order))
+    plan, kept = salvage(partition)
+    assert same(kept, before)
+    assert plan.answer["mended"] == plan.answer["rejected"] == []
+    assert (plan.segments[0].action, plan.segments[0].reason) == ("rewrite", "batches put in order")
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_a_batch_that_is_there_twice_never_gets_other_offsets(copy_of: CopyOf, salvage: Salvage, n: int) -> None:
+    """Also where a cleaner left room for it."""
+    partition = copy_of(EPOCHS)
+    before = list(batches(partition))
+    path, doubled = nth(partition, n)
+    kept_batches = [batch for batch in before if batch.name == doubled.name and batch not in before[n - 1 : n]]
+    path.write_bytes(b"".join(b.data * (1 + (b is before[n])) for b in kept_batches))
+    assert same(salvage(partition)[1], [batch for batch in before if batch not in before[n - 1 : n]])
+
+
 def test_a_leader_epoch_between_different_ones_is_by_the_checkpoint(copy_of: CopyOf, salvage: Salvage) -> None:
     partition = copy_of(EPOCHS)
     before = list(batches(partition))
