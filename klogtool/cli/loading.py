@@ -26,7 +26,7 @@ def load_and_tell(
         note(f"klogtool: {path}: {fate}")
     behind = find_behind_end(loaded.log)
     if behind is not None:
-        note(f"klogtool: {path}: {behind.sentence} (klogtool recover says more)")
+        note(f"klogtool: {path}: {behind.sentence(loaded.log_end_offset)} (klogtool recover says more)")
     if report.recovered:
         segments = "1 segment" if len(report.recovered) == 1 else f"{len(report.recovered):,} segments"
         cut = f", and cut the log at offset {loaded.log_end_offset:,}" if report.stopped_by or report.emptied else ""

@@ -31,6 +31,7 @@ from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
 from klogtool.plans.plan import Plan, Step
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover_log_dir import RecoverQuestion
+from klogtool.plans.recovery import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.verify.cures import rebuild_index, recover, salvage
 from klogtool.verify.verify_names import METADATA_TOPIC
@@ -191,9 +192,12 @@ def _giving_up(path: str, patient: Patient) -> Iterator[Option]:
     log_dir, key = patient.log_dir_of(path), Partition(path).topic_partition
     question = RecoverQuestion(circumstances=patient.circumstances)
     plan = _decided("recover", path, question)
-    if key is None or plan is None or plan.answer["loses_records"] or (plan.answer["behind_end"] or {}).get("damage"):
+    recovery = None if plan is None else plan.recovery
+    if key is None or not isinstance(recovery, Recovery) or recovery.loses_records:
         return  # what is beyond the end may be in the files
-    end, lines = plan.answer["log_end_offset"], patient.checkpoints_of(path)
+    if recovery.behind_end is not None and recovery.behind_end.damage:
+        return
+    end, lines = recovery.log_end_offset, patient.checkpoints_of(path)
     beyond = [kind.value for kind in _WITNESSES if (lines.find_line(kind, key) or 0) > end]
     if beyond:
         edits = tuple(SetOffset(name, key.topic, key.partition, end) for name in beyond)
@@ -247,11 +251,12 @@ def _recovering(point: Ahead, patient: Patient, last_stop: Stop, *, must_change_
     plan = _decided("recover", point.path, question)
     if plan is None or (must_change_logs and not any(map(_is_of_log, plan.steps))):
         return
+    loses_records = isinstance(plan.recovery, Recovery) and plan.recovery.loses_records
     option = Option(
         f"recover it as after {'an unclean' if last_stop != CLEAN else 'a clean'} stop",
         point.path,
         recover(point.path, last_stop),
-        Strategy.AS_THE_BROKER if plan.answer["loses_records"] else Strategy.NOTHING_LOST,
+        Strategy.AS_THE_BROKER if loses_records else Strategy.NOTHING_LOST,
         remedies=(Remedy("recover", point.path, question),),
     )
     yield priced(option, price_of(plan, patient))

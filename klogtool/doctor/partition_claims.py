@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind
 from klogtool.plans.recover_gaps import next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, walk_told
+from klogtool.plans.recovery import Recovery
 
 _FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
 _HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
@@ -55,10 +55,10 @@ class Judgement(Struct, frozen=True):
     behind_end: tuple[Readable, ...] = ()
 
 
-def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgement:
-    """Return the claim about a partition dir whose start was rehearsed. answer: of `recover`."""
+def judge_loaded(path: str, log: LoadedLog, recovery: Recovery) -> Judgement:
+    """Return the claim about a partition dir whose start was rehearsed. recovery: its answer of `recover`."""
     try:
-        measured = _measure(log, answer)
+        measured = _measure(log, recovery)
     except KlogError:  # the offsets are still told
         measured = None
     followed = follow(log) if measured else None
@@ -76,7 +76,7 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
         log.log_start_offset,
         log.log_end_offset,
         lost,
-        _gone(log, answer, found, followed),
+        _gone(log, recovery, found, followed),
         _hidden(measured, is_read=followed is not None),
         tuple(sorted(_deleted(draft, log.report.swapped))),
         tuple(sorted(name for name in log.report.swapped if name in draft.before)),
@@ -87,12 +87,12 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
     return Judgement(claim, measured, followed.fails_at, followed.waits_at, behind_end)
 
 
-def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
-    behind = answer["behind_end"]
+def _measure(log: LoadedLog, recovery: Recovery) -> Measured:
+    behind = recovery.behind_end
     # Of a log that was not recovered, what is behind its end was looked at. Recovery takes the last batch in the file
     # for the end, whatever is before it.
     is_recovered = log.segments.last.base_offset in log.report.recovered
-    looks_behind = is_recovered or (behind is not None and bool(behind["sound_batches"] or behind["damage"]))
+    looks_behind = is_recovered or (behind is not None and bool(behind.sound_batches or behind.damage))
     return compared(log, log.draft.before, looks_behind_end=looks_behind)
 
 
@@ -157,7 +157,7 @@ def with_hidden(measured: Measured, followed: Followed) -> Measured:
 # What was gone before.
 
 
-def _gone(log: LoadedLog, answer: Mapping[str, Any], measured: Measured, followed: Followed | None) -> Gone:
+def _gone(log: LoadedLog, recovery: Recovery, measured: Measured, followed: Followed | None) -> Gone:
     """Return offsets that something shows, and that no file has."""
     there = Offsets()
     for first, last in followed.odd if followed else ():
@@ -165,7 +165,7 @@ def _gone(log: LoadedLog, answer: Mapping[str, Any], measured: Measured, followe
     for part in (*measured.lost, *(part for _, part in measured.hidden)):
         there.add(part.first_offset, max(part.first_offset, part.last_offset))
     gone, witnesses = Offsets(), []
-    witnessed = list(_walk_witnessed(log, answer, there))
+    witnessed = list(_walk_witnessed(log, recovery, there))
     if witnessed:
         for part in _walk_deleted(log):
             there.add(part.first_offset, max(part.first_offset, part.last_offset))
@@ -186,21 +186,21 @@ def _walk_deleted(log: LoadedLog) -> Iterator[Readable]:
                 yield from walk_readable(opened, 0, opened.size)
 
 
-def _walk_witnessed(log: LoadedLog, answer: Mapping[str, Any], there: Offsets) -> Iterator[tuple[int, int, Witness]]:
+def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Iterator[tuple[int, int, Witness]]:
     """Yield offsets that are not served, and what shows that they existed."""
     end = log.log_end_offset
     on_disk = max([end, *(last + 1 for _, last in there.ranges)])
     told = sorted(walk_told(log), key=_offset_of, reverse=True)
     yield from ((on_disk, each.offset - 1, _WITNESSES[each.by]) for each in told if on_disk < each.offset < _HIGHEST)
-    if (claimed := answer["lost"]) is not None and log.terms.compaction is None:
-        yield claimed["first_offset"], claimed["last_offset"], Witness.DAMAGED_BYTES
-    behind = answer["behind_end"]
+    if (claimed := recovery.lost) is not None and log.terms.compaction is None:
+        yield claimed.first_offset, claimed.last_offset, Witness.DAMAGED_BYTES
+    behind = recovery.behind_end
     most = max([on_disk, *(each.offset for each in told if each.offset < _HIGHEST)])
-    if behind is not None and behind["damage"] and behind["offsets"] and behind["last_offset"] >= most:
-        yield end, behind["last_offset"], Witness.DAMAGED_BYTES
-    for gap in answer["missing"]:
-        witness = Witness.GAP if gap["told_by"] is None else Witness.INDEX
-        yield gap["first_offset"], gap["last_offset"], witness
+    if behind is not None and behind.damage and (last := behind.last_offset) is not None and last >= most:
+        yield end, last, Witness.DAMAGED_BYTES
+    for gap in recovery.missing:
+        witness = Witness.GAP if gap.told_by is None else Witness.INDEX
+        yield gap.first_offset, gap.last_offset, witness
     yield from _walk_before_first(log)
 
 

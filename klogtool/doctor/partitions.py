@@ -6,8 +6,7 @@ import errno
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +30,8 @@ from klogtool.log.partition import Partition
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import plan_partition
 from klogtool.plans.recover_log_dir import RecoverQuestion
+from klogtool.plans.recover_reach import BehindEnd
+from klogtool.plans.recovery import Recovery
 from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.stops import Outcome, stop_of
 from klogtool.verify.verify_names import verify_names
@@ -90,7 +91,7 @@ class FileGone(Exception):
 def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int) -> Rehearsed:
     began = time.monotonic()
     try:
-        log, plan = plan_partition(path, question, checkpoints, threads)
+        log, plan, recovery = plan_partition(path, question, checkpoints, threads)
     except KlogError as error:
         if isinstance(error, Changed) or (isinstance(error, Unreadable) and error.errno == errno.ENOENT):
             raise FileGone(error) from error
@@ -98,11 +99,11 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
             return Rehearsed(_unknown(path), (broken,))
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
-    judged = judge_loaded(path, log, plan.answer)
+    judged = judge_loaded(path, log, recovery)
     state = _State(
         path,
         log,
-        plan.answer,
+        recovery,
         judged.claim,
         judged.measured or Measured(),
         judged.consumers_fail_at,
@@ -110,7 +111,7 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         judged.behind_end,
     )
     ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
-    prospect = _prospect(path, log, plan, time.monotonic() - began, judged.claim)
+    prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
     return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), log.looked_up_unstable)
 
 
@@ -196,13 +197,15 @@ def _refused(path: str, error: KlogError) -> Ahead:
     return Ahead(at, what_of(stop.outcome), detail, Severity.ERROR, stop=stop, finding=finding)
 
 
-def _prospect(path: str, log: LoadedLog, plan: Plan, seconds: float, claim: PartitionClaim) -> Prospect:
+def _prospect(
+    path: str, log: LoadedLog, plan: Plan, recovery: Recovery, seconds: float, claim: PartitionClaim
+) -> Prospect:
     sizes = _log_sizes(plan)
-    recovered = sum(sizes.get(base, 0) for base in set(plan.answer["recovered"]))
-    looked_at = {*plan.answer["recovered"], *plan.answer["deleted_segments"]}
+    recovered = sum(sizes.get(base, 0) for base in set(recovery.recovered))
+    looked_at = {*recovery.recovered, *recovery.deleted_segments}
     return Prospect(
         path,
-        _work(log, plan),
+        _work(log, recovery),
         recovered,
         sum(sizes.values()),
         sum(size for base, size in sizes.items() if base not in looked_at),
@@ -223,14 +226,14 @@ def _log_sizes(plan: Plan) -> dict[int, int]:
     }
 
 
-def _work(log: LoadedLog, plan: Plan) -> Work:
-    answer, report = plan.answer, log.report
-    if answer["truncated"] or answer["deleted_segments"]:
+def _work(log: LoadedLog, recovery: Recovery) -> Work:
+    report = log.report
+    if recovery.truncated or recovery.deleted_segments:
         return Work.CUT
-    if answer["split"]:
+    if recovery.split:
         return Work.SPLIT
-    if answer["recovered"]:
-        return Work.REBUILT if answer["rebuilt"] else Work.RECOVERED
+    if recovery.recovered:
+        return Work.REBUILT if recovery.rebuilt else Work.RECOVERED
     return Work.LEFTOVERS if report.removed or report.swapped or report.replaced else Work.CLEAN
 
 
@@ -242,7 +245,7 @@ class _State(Struct, frozen=True):
 
     path: str
     log: LoadedLog
-    answer: Mapping[str, Any]
+    recovery: Recovery
     claim: PartitionClaim
     measured: Measured
     consumers_fail_at: tuple[int, ...] = ()
@@ -251,12 +254,12 @@ class _State(Struct, frozen=True):
 
 
 def _walk_ahead(state: _State) -> Iterator[Ahead]:
-    behind = state.answer["behind_end"]
+    behind = state.recovery.behind_end
     hidden, below, passed_over, behind_damage = (
         [part for why, part in state.measured.hidden if why is reason]
         for reason in (HiddenBy.BEYOND_END, HiddenBy.BELOW_START, HiddenBy.ORDER, HiddenBy.DAMAGE)
     )
-    if state.answer["loses_records"] or state.claim.lost.records != 0:
+    if state.recovery.loses_records or state.claim.lost.records != 0:
         yield _cut(state)
     if below:
         yield _below_start(state, below)
@@ -267,10 +270,10 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield _unread(state, passed_over, "batches are out of order: a consumer passes over")
     if behind_damage:
         yield _unread(state, behind_damage, "a consumer does not get what lies behind damage:")
-    if behind is not None and behind["served"]:
+    if behind is not None and behind.served:
         yield _served_damage(state, behind)
-    elif hidden or (behind is not None and behind["clean_marker_false"] and behind["damage"]):
-        yield _ends_early(state, hidden, None if behind is None else behind["damage"])
+    elif hidden or (behind is not None and behind.clean_marker_false and behind.damage):
+        yield _ends_early(state, hidden, None if behind is None else behind.damage)
     elif state.consumers_fail_at:
         yield _consumers_fail(state)
     if (error := _fails_as_leader(state)) is not None:
@@ -279,8 +282,8 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield _consumers_wait(state, state.consumers_wait_at)
     if state.claim.gone_already.ranges:
         yield _gone(state)
-    elif behind is not None and behind["damage"] and not behind["clean_marker_false"] and not hidden:
-        yield Ahead(state.path, What.MISSING, f"its end is damaged: {behind['damage']}", Severity.WARNING)
+    elif behind is not None and behind.damage and not behind.clean_marker_false and not hidden:
+        yield Ahead(state.path, What.MISSING, f"its end is damaged: {behind.damage}", Severity.WARNING)
 
 
 def _cut(state: _State) -> Ahead:
@@ -309,24 +312,24 @@ def _between(kept: int | None, lost: Iterable[Readable]) -> int:
 
 
 def _cut_text(state: _State, *, all_gone: bool) -> str:
-    answer, size, lost = state.answer, state.measured.lost_bytes, state.claim.lost
+    recovery, size, lost = state.recovery, state.measured.lost_bytes, state.claim.lost
     span = f", {offsets_text(lost.ranges)}" if lost.ranges else ""
     nothing = "" if lost.ranges else "; no record that can be read is lost"
     if all_gone:
         start = state.log.terms.log_start_offset
         return f"all segments are deleted ({size:,} bytes{span}): the log ends below its log start {start:,}"
     where = ""
-    if answer["truncated"]:
-        cut = answer["truncated"][0]
-        where = f" at {cut['segment']:020d}.log:{cut['position']}"
-    segments = len(answer["deleted_segments"])
+    if recovery.truncated:
+        cut = recovery.truncated[0]
+        where = f" at {cut.segment:020d}.log:{cut.position}"
+    segments = len(recovery.deleted_segments)
     deleted = f", and {segments} segment{'s' * (segments != 1)} after the cut deleted" if segments else ""
-    why = f" ({answer['why']})" if answer["why"] else ""
-    is_cut = answer["truncated"] or answer["deleted_segments"] or state.log.report.replaced
+    why = f" ({recovery.why})" if recovery.why else ""
+    is_cut = recovery.truncated or recovery.deleted_segments or state.log.report.replaced
     if not is_cut and lost.ranges:
         left = " and ".join(sorted({name for name in state.log.report.removed if name.endswith(_LEFT_LOGS)}))
         return f"{left} will be deleted, and no other file has {offsets_text(lost.ranges)}"
-    if state.log.report.replaced and not answer["truncated"]:
+    if state.log.report.replaced and not recovery.truncated:
         return f"a .swap file replaces segments that have more: {size:,} bytes are deleted{span}{nothing}"
     return f"truncated by {size:,} bytes{span}{where}{why}{deleted}{nothing}"
 
@@ -404,9 +407,9 @@ def _records(parts: Iterable[Readable]) -> int:
     return sum(part.records for part in parts)
 
 
-def _served_damage(state: _State, behind: Mapping[str, Any]) -> Ahead:
+def _served_damage(state: _State, behind: BehindEnd) -> Ahead:
     told = (
-        f"its last batch, up to offset {state.log.log_end_offset - 1:,}, is damaged ({behind['damage']}): a broker "
+        f"its last batch, up to offset {state.log.log_end_offset - 1:,}, is damaged ({behind.damage}): a broker "
         "does not check it after a clean stop and serves it, so consumers stop there; what is appended next follows it"
     )
     return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)

@@ -36,6 +36,7 @@
     recover_damage           what is wrong with damaged bytes, and what they contained
     recover_gaps             offsets that are missing between segments
     recover_reach            how far a log reached in the past
+    recovery                 what a recovery does to a log, as values of an answer
     offsets_before_recovery  which offsets a recovery removes from a log
     clean_stop               recover --mark-clean: whether a log may be marked as cleanly stopped
 

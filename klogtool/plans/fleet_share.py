@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import UNCLEAN, Checkpoints
@@ -31,10 +31,10 @@ from klogtool.plans.mend import decide as decide_moves
 from klogtool.plans.plan import Plan, Write, is_plain_name
 from klogtool.plans.plan_change import Change, plan_partition
 from klogtool.plans.question import PathText, Question
+from klogtool.plans.recovery import LoadingLosses
 from klogtool.plans.truncate import truncate_change
 
 COMMAND = "fleet apply"
-_OF_RECOVERY = ("lost_by_recovery", "behind_end")  # what is cut is no loss: the leader has it
 OFFSET_CHECKPOINTS = (
     FileKind.RECOVERY_POINT_CHECKPOINT,
     FileKind.REPLICATION_CHECKPOINT,
@@ -141,8 +141,10 @@ def _plan_cut(
         circumstances = replace(question.circumstances, last_stop=UNCLEAN, recovery_point=0)
         asked = replace(question, circumstances=circumstances)
     plan, lines = plan_partition(COMMAND, path, asked, partial(_cut, cut), checkpoints)
-    answer = {name: value for name, value in plan.answer.items() if name not in _OF_RECOVERY}
-    return replace(plan, question=question, answer=answer), lines
+    losses = plan.recovery
+    if isinstance(losses, LoadingLosses):  # what is cut is no loss: the leader has it
+        losses = replace(losses, lost_by_recovery=UNSET, behind_end=UNSET)
+    return replace(plan, question=question, recovery=losses), lines
 
 
 def _cut(cut: Cut, log: LoadedLog) -> Change:

@@ -12,15 +12,18 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from klogtool.broker.content import Content, FileRange, Made, Part, content_size, crc_of, part_size
 from klogtool.broker.file_facts import Fact
 from klogtool.log.folder import own_name
 from klogtool.plans.question import Question
 from klogtool.verify.cures import MOVED_OUT
+
+if TYPE_CHECKING:
+    from klogtool.plans.recovery import LoadingLosses, Recovery
 
 MOST_NAME_BYTES = 255  # of one name; the limit of the system
 JOURNAL, REJECTED = ".klogtool", ".rejected"  # ends of names beside a log dir: see disk/journal.py, cli/salvage.py
@@ -134,9 +137,9 @@ def may_discard(path: str, log_dir: str) -> bool:
 
 
 def tells_of_loss(answer: Mapping[str, Any]) -> bool:
-    """Return whether a plan's answer reports records that are lost without a request, or are gone already: by loading a
-    damaged log (`recover`, and every command that loads one), or in the rejected bytes of `salvage`; or that a
-    broker hides a partition."""
+    """Return whether a plan's answer, as in JSON, reports records that are lost without a request, or are gone already:
+    by loading a damaged log (`recover`, and every command that loads one), or in the rejected bytes of `salvage`; or
+    that a broker hides a partition."""
     lost = answer.get("lost")
     if isinstance(lost, list):
         return any(loss["first_offset"] is not None for loss in lost)
@@ -166,9 +169,10 @@ class SegmentVerdict(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """What a command would do to one partition dir or log dir (`path`, absolute).
 
-    question: what was asked, so that it can be asked again. answer: as in docs/contract.md, as JSON types. notes: where
-    values came from that nobody gave. on_disk: by how much the disk has more room afterwards, if the decision measured
-    that; else sizes of files count. on_disk_for_good: the part of it that is discarded, never kept for undo.
+    question: what was asked, so that it can be asked again. result: its answer in docs/contract.md, as JSON types.
+    notes: where values came from that nobody gave. on_disk: by how much the disk has more room afterwards, if the
+    decision measured that; else sizes of files count. on_disk_for_good: the part of it that is discarded, never kept
+    for undo. recovery: what `recover` does to a log, or what another command loses when it loads one.
     """
 
     command: str
@@ -177,10 +181,11 @@ class Plan(Struct, frozen=True):
     facts: tuple[Fact, ...]
     steps: tuple[Step, ...]
     segments: tuple[SegmentVerdict, ...] = ()
-    answer: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     on_disk: int | None = None
     on_disk_for_good: int = 0
+    recovery: Recovery | LoadingLosses | None = None
 
     @property
     def id(self) -> str:
@@ -193,9 +198,15 @@ class Plan(Struct, frozen=True):
         return self.question.as_arguments()
 
     @property
+    def answer(self) -> dict[str, Any]:
+        """The answer as in docs/contract.md, as JSON types: the result, and what becomes of the log in recovery."""
+        return {**self.result, **({} if self.recovery is None else to_builtins(self.recovery))}
+
+    @property
     def told_answer(self) -> dict[str, Any]:
         """The answer, with the release as which it was decided; empty if there is none."""
-        return {**self.answer, "kafka": self.question.circumstances.kafka} if self.answer else {}
+        answer = self.answer
+        return {**answer, "kafka": self.question.circumstances.kafka} if answer else {}
 
     @property
     def is_for_good(self) -> bool:

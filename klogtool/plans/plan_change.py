@@ -27,7 +27,7 @@ from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import Question
 from klogtool.plans.recover_answer import losses_of_loading
-from klogtool.plans.recover_reach import BehindEnd, find_behind_end
+from klogtool.plans.recover_reach import find_behind_end
 
 _KRAFT_DELETED = ".checkpoint" + DELETED
 
@@ -90,27 +90,28 @@ def plan_draft(
 ) -> tuple[Plan, CheckpointLines | None]:
     """Do the same for a draft, which may be of a dir that does not exist yet. in_log_dir: a broker may start on it
     next."""
-    behind: BehindEnd | None = None
+    lacking: str | None = None
     try:
         log = LoadedLog(draft, terms, jobs=question.threads)
         behind = find_behind_end(log)
         losses = losses_of_loading(log, behind)
+        lacking = None if behind is None else behind.sentence(log.log_end_offset)
         changed = change(log)
         log.run_scheduled()
-        answer = {**changed.answer, "state": state_of(log), **losses}
+        answer = {**changed.answer, "state": state_of(log)}
         log.stop()
         if in_log_dir:
             _lower_snapshots_beyond(log)
     except KlogError as error:
         error.at_path(draft.path)
-        if behind is not None:
-            error.add_note(f"{draft.path}: {behind.sentence}")
+        if lacking is not None:
+            error.add_note(f"{draft.path}: {lacking}")
         raise
     if question.purge:
         _purge(draft)
     steps = order_steps(draft, log.report)
     notes = (*terms.notes, *changed.notes, *_note_on_line(log))
-    plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, answer, notes)
+    plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, answer, notes, recovery=losses)
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
 
 

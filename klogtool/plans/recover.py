@@ -20,9 +20,10 @@ from klogtool.log.partition import Partition
 from klogtool.plans.checkpoint_lines import lines_of
 from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Plan
-from klogtool.plans.recover_answer import recovery_answer, recovery_notes, recovery_verdicts
+from klogtool.plans.recover_answer import recovery_notes, recovery_of, recovery_verdicts
 from klogtool.plans.recover_log_dir import RecoverQuestion, plan_log_dir, walk_lowered
 from klogtool.plans.recover_stray import why_stray
+from klogtool.plans.recovery import Recovery
 
 COMMAND = "recover"
 
@@ -38,7 +39,7 @@ def decide(path: str, question: RecoverQuestion) -> Iterator[Plan]:
     """
     opened = open_path(path)
     if isinstance(opened, Partition):
-        log, plan = plan_partition(path, question)
+        log, plan, _ = plan_partition(path, question)
         yield plan
         yield from _walk_lowered_beside(path, question, log)
     elif isinstance(opened, LogDir):
@@ -56,8 +57,11 @@ def _walk_lowered_beside(path: str, question: RecoverQuestion, log: LoadedLog) -
 
 def plan_partition(
     path: str, question: RecoverQuestion, checkpoints: Checkpoints | None = None, threads: int | None = None
-) -> tuple[LoadedLog, Plan]:
-    """Return the loaded and stopped log, and the plan that makes it so. threads: default: those of the question."""
+) -> tuple[LoadedLog, Plan, Recovery]:
+    """Return the loaded and stopped log, the plan that makes it so, and its answer.
+
+    threads: default: those of the question.
+    """
     beside = checkpoints or Checkpoints.beside(path)
     terms = terms_of(path, question.circumstances, clean_by_default=False, checkpoints=beside)
     draft = Draft.of(path)
@@ -68,6 +72,7 @@ def plan_partition(
     except KlogError as error:
         error.at_path(path)
         raise
+    recovery = recovery_of(log, why_stray(path, beside))
     plan = Plan(
         COMMAND,
         path,
@@ -75,10 +80,10 @@ def plan_partition(
         facts,
         order_steps(draft, log.report),
         recovery_verdicts(log),
-        {**recovery_answer(log), "stray": why_stray(path, beside)},
-        (*terms.notes, *recovery_notes(log)),
+        notes=(*terms.notes, *recovery_notes(log)),
+        recovery=recovery,
     )
-    return log, plan
+    return log, plan, recovery
 
 
 def check_mark_clean(path: str) -> None:

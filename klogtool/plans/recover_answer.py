@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+
+from msgspec import UNSET
+from msgspec.structs import asdict
 
 from klogtool.broker.content import Content
 from klogtool.broker.unified_log.content_file import ContentFile
@@ -17,91 +19,82 @@ from klogtool.plans.plan import SegmentVerdict
 from klogtool.plans.recover_damage import damage_at
 from klogtool.plans.recover_gaps import find_gaps
 from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, find_behind_end
+from klogtool.plans.recovery import (
+    BelowHighWatermark,
+    LoadingLosses,
+    OffsetSpan,
+    Recovery,
+    RecoveryLoss,
+    TruncatedSegment,
+)
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _CHUNK_BYTES = 1 << 20
 
 
-def recovery_answer(log: LoadedLog) -> dict[str, Any]:
-    """Return the answer of docs/contract.md for a stopped log. Further fields:
+def recovery_of(log: LoadedLog, stray: str | None) -> Recovery:
+    """Return what the recovery of a stopped log did. stray: why a broker hides the partition."""
+    report, loses_records, loss = log.report, *_loss(log)
+    return Recovery(
+        report.recovered,
+        loss.truncated,
+        loss.deleted_segments,
+        report.was_split,
+        _rebuilt(log),
+        loses_records,
+        loss.lost,
+        loss.why,
+        log.log_start_offset,
+        log.log_end_offset,
+        find_behind_end(log),
+        find_gaps(log),
+        _below_high_watermark(log),
+        stray,
+    )
 
-    `loses_records`: whether recovery removes more than zeros; `lost`: which offsets; `why`: what is wrong.
-    `behind_end`: what shows offsets after the end (see BehindEnd); `missing`: gaps (see Gap).
-    `below_high_watermark`: offsets that are gone, or will be, although they were replicated.
-    """
-    behind = find_behind_end(log)
-    return {
-        **_losses(log),
-        "log_start_offset": log.log_start_offset,
-        "log_end_offset": log.log_end_offset,
-        "behind_end": None if behind is None else behind.as_json(),
-        "missing": [gap.as_json() for gap in find_gaps(log)],
-        "below_high_watermark": _below_high_watermark(log),
-    }
 
-
-def _losses(log: LoadedLog) -> dict[str, Any]:
-    report = log.report
+def _loss(log: LoadedLog) -> tuple[bool, RecoveryLoss]:
+    """Return whether recovery removes more than zeros, and what it removes."""
     truncated = [cut for segment in log.segments.all if (cut := _cut_of(log, segment)) is not None]
     damaged = [cut for cut in truncated if not _is_zeros(log, cut)]
     loses_records = _deletes_records(log) or bool(damaged)
     why, claimed = _damage_of(log, damaged[0]) if damaged else (None, None)
-    return {
-        "recovered": report.recovered,
-        "truncated": truncated,
-        "deleted_segments": report.deleted_segments,
-        "split": report.was_split,
-        "rebuilt": _rebuilt(log),
-        "loses_records": loses_records,
-        "lost": _lost(log, claimed) if loses_records else None,
-        "why": why,
-    }
+    lost = _lost(log, claimed) if loses_records else None
+    return loses_records, RecoveryLoss(truncated, log.report.deleted_segments, lost, why)
 
 
-def _lost(log: LoadedLog, claimed_end: int | None) -> dict[str, int] | None:
+def _lost(log: LoadedLog, claimed_end: int | None) -> OffsetSpan | None:
     """Return the offsets that are removed, judged by sound batches and the header of the damaged one."""
     first = log.report.below_start[0] if log.report.below_start else log.log_end_offset
     found = find_lost_offsets(log.draft, first)
     end = max(found[1] + 1 if found else 0, claimed_end or 0)
-    return {"first_offset": first, "last_offset": end - 1} if end > first else None
+    return OffsetSpan(first, end - 1) if end > first else None
 
 
-def _damage_of(log: LoadedLog, cut: Mapping[str, Any]) -> tuple[str | None, int | None]:
+def _damage_of(log: LoadedLog, cut: TruncatedSegment) -> tuple[str | None, int | None]:
     """Return what is wrong where a segment is cut, and the offset up to which the damaged header claims records."""
-    segment = log.segments[cut["segment"]]
+    segment = log.segments[cut.segment]
     with ContentFile(segment.path, _content_before(log, segment)) as file:
-        return damage_at(file, segment.base_offset, cut["position"])
+        return damage_at(file, segment.base_offset, cut.position)
 
 
-def _below_high_watermark(log: LoadedLog) -> dict[str, int] | None:
-    """Return the offsets from the log's end up to the high watermark: all in-sync replicas had them, and producers were
-    told so."""
+def _below_high_watermark(log: LoadedLog) -> BelowHighWatermark | None:
     offsets = [told.offset for told in log.terms.told if told.by == HIGH_WATERMARK]
     end = log.log_end_offset
     if not offsets or offsets[0] <= end:
         return None
-    return {
-        "high_watermark": offsets[0],
-        "first_offset": end,
-        "last_offset": offsets[0] - 1,
-        "offsets": offsets[0] - end,
-    }
+    return BelowHighWatermark(offsets[0], end, offsets[0] - 1, offsets[0] - end)
 
 
-def losses_of_loading(log: LoadedLog, behind: BehindEnd | None) -> dict[str, Any]:
-    """Return what the log lost when it was loaded, and what is missing after its end: `lost_by_recovery` (`truncated`,
-    `deleted_segments`, `lost` and `why` of the answer) and `behind_end`, each only if there is something. Call it
-    before any other change to the log."""
-    found: dict[str, Any] = {}
-    if log.report.recovered or log.report.deleted_segments:
-        losses = _losses(log)
-        if losses["loses_records"]:
-            names = ("truncated", "deleted_segments", "lost", "why")
-            found["lost_by_recovery"] = {name: losses[name] for name in names}
-    if behind is not None:
-        found["behind_end"] = behind.as_json()
-        found["below_high_watermark"] = _below_high_watermark(log)
-    return found
+def losses_of_loading(log: LoadedLog, behind: BehindEnd | None) -> LoadingLosses:
+    """Return what the log lost when it was loaded, and what is missing after its end. Call it before any other change
+    to the log."""
+    loses_records, loss = _loss(log) if log.report.recovered or log.report.deleted_segments else (False, None)
+    return LoadingLosses(
+        loss if loss is not None and loses_records else UNSET,
+        behind or UNSET,
+        _below_high_watermark(log) if behind is not None else UNSET,
+    )
 
 
 def recovery_verdicts(log: LoadedLog) -> tuple[SegmentVerdict, ...]:
@@ -138,9 +131,8 @@ def _verdict(log: LoadedLog, segment: LogSegment, *, is_recovered: bool, is_swap
         return SegmentVerdict(base, "create", why)
     if cut is not None:
         action = "empty" if base in report.emptied else "truncate"
-        return SegmentVerdict(
-            base, action, cut["reason"] or "the bytes after the last batch are not a whole batch", cut
-        )
+        why = cut.reason or "the bytes after the last batch are not a whole batch"
+        return SegmentVerdict(base, action, why, asdict(cut))
     if is_recovered:
         return SegmentVerdict(base, "recover", "sound; its side files are rebuilt")
     if is_swapped:
@@ -156,17 +148,12 @@ def _why_deleted(log: LoadedLog) -> str:
     return f"after the cut in segment {cut}"
 
 
-def _cut_of(log: LoadedLog, segment: LogSegment) -> dict[str, Any] | None:
+def _cut_of(log: LoadedLog, segment: LogSegment) -> TruncatedSegment | None:
     """Return a row of `truncated`, or None. After a split, sizes say nothing."""
     before = _size_before(log, segment)
     if before is None or segment.size >= before or log.report.was_split:
         return None
-    return {
-        "segment": segment.base_offset,
-        "position": segment.size,
-        "bytes": before - segment.size,
-        "reason": _reason(log, segment.base_offset),
-    }
+    return TruncatedSegment(segment.base_offset, segment.size, before - segment.size, _reason(log, segment.base_offset))
 
 
 def _reason(log: LoadedLog, base_offset: int) -> str | None:
@@ -206,11 +193,11 @@ def _deletes_records(log: LoadedLog) -> bool:
     return bool(log.report.deleted_segments) and any(log.draft.size(name) for name in deleted)
 
 
-def _is_zeros(log: LoadedLog, cut: dict[str, Any]) -> bool:
+def _is_zeros(log: LoadedLog, cut: TruncatedSegment) -> bool:
     """Return whether only zeros are cut off, as in a preallocated file."""
-    segment = log.segments[cut["segment"]]
+    segment = log.segments[cut.segment]
     with ContentFile(segment.path, _content_before(log, segment)) as file:
-        for position in range(cut["position"], file.size, _CHUNK_BYTES):
+        for position in range(cut.position, file.size, _CHUNK_BYTES):
             if any(file.read(position, _CHUNK_BYTES)):
                 return False
     return True

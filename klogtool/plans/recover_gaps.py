@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 from msgspec import Struct
 
@@ -35,10 +34,6 @@ class Gap(Struct, frozen=True):
     before: int | None
     behind: int
     told_by: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for an answer."""
-        return {name: getattr(self, name) for name in ("first_offset", "last_offset", "before", "behind", "told_by")}
 
 
 def find_gaps(log: LoadedLog) -> list[Gap]:

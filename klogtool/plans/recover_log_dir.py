@@ -33,7 +33,9 @@ from klogtool.log.logdir import REMOTE_INDEX_CACHE
 from klogtool.plans.clean_stop import prove
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import Question
+from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_start import find_start_problems
+from klogtool.plans.recovery import Recovery
 
 COMMAND = "recover"
 METADATA_TOPIC = "__cluster_metadata"
@@ -50,7 +52,7 @@ class RecoverQuestion(Question, frozen=True):
 
 
 # Path, question, checkpoints, threads.
-PlanPartition: TypeAlias = "Callable[[str, RecoverQuestion, Checkpoints, int], tuple[LoadedLog, Plan]]"
+PlanPartition: TypeAlias = "Callable[[str, RecoverQuestion, Checkpoints, int], tuple[LoadedLog, Plan, Recovery]]"
 
 
 def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanPartition) -> Iterator[Plan]:
@@ -83,8 +85,8 @@ def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanParti
             errors.append(log.at_path(os.path.join(path, name)))
             continue
         yield log.plan
-        if (behind := log.plan.answer["behind_end"]) is not None:
-            reached = log.log_end_offset + behind["offsets"]
+        if log.behind_end is not None:
+            reached = log.log_end_offset + log.behind_end.offsets
             short.append(f"{name} ends at offset {log.log_end_offset}, but reached {reached}")
         if parsed.state is not PartitionDirState.STRAY:
             key = TopicPartition(parsed.topic, parsed.partition)
@@ -112,6 +114,7 @@ class _Loaded(Struct, frozen=True):
     """The result for a partition dir, and its lines in the log dir's checkpoints."""
 
     plan: Plan
+    behind_end: BehindEnd | None
     log_end_offset: int
     log_start_checkpoint: int | None
 
@@ -128,10 +131,12 @@ def _load_all(
     processes = jobs if len(names) >= 2 * jobs else 1
 
     def load(name: str) -> _Loaded:
-        log, plan = plan_partition(os.path.join(path, name), question, checkpoints, jobs if processes == 1 else 1)
+        log, plan, recovery = plan_partition(
+            os.path.join(path, name), question, checkpoints, jobs if processes == 1 else 1
+        )
         if question.mark_clean:
             prove(log)
-        return _Loaded(plan, log.log_end_offset, log.log_start_checkpoint)
+        return _Loaded(plan, recovery.behind_end, log.log_end_offset, log.log_start_checkpoint)
 
     return in_processes(load, names, processes, weight=lambda name: _log_bytes(os.path.join(path, name)))
 

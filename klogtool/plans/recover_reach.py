@@ -8,7 +8,7 @@ of the log dir, names of producer snapshots, leader epochs, indexes whose `.log`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -34,46 +34,30 @@ _HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
 class BehindEnd(Struct, frozen=True):
     """What the disk has, or shows to have been, after the end of a log.
 
-    reaches: up to which offset (exclusive); the end itself if there are only damaged bytes and nothing shows what they
-    were. told: the sources. batches, records: sound ones after the end, in the active segment's file, up to sound_end.
-    damage: what is wrong with the bytes there, as a sentence, or None. is_marker_false: a broker believes the clean
-    marker and does not check. is_served: the damage is in the last batch that the broker counts: it serves that batch.
+    first_offset, last_offset: which offsets; None if there are only damaged bytes and nothing shows what they were.
+    told_by: the sources. sound_batches, sound_records: sound ones after the end, in the active segment's file, up to
+    sound_last_offset. damage: what is wrong with the bytes there, as a sentence, or None. clean_marker_false: a broker
+    believes the clean marker and does not check. served: the damage is in the last batch that the broker counts: it
+    serves that batch.
     """
 
-    end: int
-    reaches: int
-    told: tuple[Told, ...]
-    batches: int = 0
-    records: int = 0
-    sound_end: int | None = None
+    first_offset: int | None
+    last_offset: int | None
+    offsets: int
+    told_by: list[Told]
+    sound_batches: int = 0
+    sound_records: int = 0
+    sound_last_offset: int | None = None
     damage: str | None = None
-    is_marker_false: bool = False
-    is_served: bool = False
+    clean_marker_false: bool = False
+    served: bool = False
 
-    @property
-    def sentence(self) -> str:
-        """Return the same as a sentence for a user who asked for something else."""
-        why = "the clean marker is FALSE" if self.is_marker_false else "they are missing"
-        if self.reaches == self.end:
-            return f"the log is damaged at its end, offset {self.end:,}: {self.damage}"
-        span = f"offsets {self.end:,} to {self.reaches - 1:,}"
-        return f"the log ends at offset {self.end:,} here, but it had {span}: {why}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for an answer: offsets first, then their sources."""
-        has_offsets = self.reaches > self.end
-        return {
-            "first_offset": self.end if has_offsets else None,
-            "last_offset": self.reaches - 1 if has_offsets else None,
-            "offsets": self.reaches - self.end,
-            "told_by": [{"by": told.by, "offset": told.offset, "where": told.where} for told in self.told],
-            "sound_batches": self.batches,
-            "sound_records": self.records,
-            "sound_last_offset": None if self.sound_end is None else self.sound_end - 1,
-            "damage": self.damage,
-            "clean_marker_false": self.is_marker_false,
-            "served": self.is_served,
-        }
+    def sentence(self, end: int) -> str:
+        """Return the same as a sentence for a user who asked for something else. end: the log end offset."""
+        if self.last_offset is None:
+            return f"the log is damaged at its end, offset {end:,}: {self.damage}"
+        why = "the clean marker is FALSE" if self.clean_marker_false else "they are missing"
+        return f"the log ends at offset {end:,} here, but it had offsets {end:,} to {self.last_offset:,}: {why}"
 
 
 def find_behind_end(log: LoadedLog) -> BehindEnd | None:
@@ -82,24 +66,27 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
     Raises KlogError if a file cannot be read.
     """
     end = log.log_end_offset
-    told = tuple(told for told in walk_told(log) if end < told.offset < _HIGHEST)
+    told = [told for told in walk_told(log) if end < told.offset < _HIGHEST]
     found = _look_behind_end(log) if log.terms.is_clean else None
     if not told and found is None:
         return None
     reaches, is_false = max([end, *(each.offset for each in told)]), log.terms.has_marker
+    if found is not None:
+        reaches = max([reaches, *filter(None, [found.sound_end, found.claimed_end])])
+    first, last = (end, reaches - 1) if reaches > end else (None, None)
     if found is None:
-        return BehindEnd(end, reaches, told, is_marker_false=is_false)
-    reaches = max([reaches, *filter(None, [found.sound_end, found.claimed_end])])
+        return BehindEnd(first, last, reaches - end, told, clean_marker_false=is_false)
     return BehindEnd(
-        end,
-        reaches,
+        first,
+        last,
+        reaches - end,
         told,
         found.batches,
         found.records,
-        found.sound_end,
+        None if found.sound_end is None else found.sound_end - 1,
         found.damage,
-        is_marker_false=is_false,
-        is_served=found.is_served and reaches == end,
+        clean_marker_false=is_false,
+        served=found.is_served and reaches == end,
     )
 
 

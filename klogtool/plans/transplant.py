@@ -184,8 +184,8 @@ def _recovered(draft: Draft, path: str, question: TransplantQuestion) -> LoadedL
     terms = replace(terms_of(path, circumstances), is_clean=False, is_tiered=False)
     log = LoadedLog(draft, terms, jobs=question.threads)
     behind = find_behind_end(log)
-    if losses_of_loading(log, behind):
-        said = "a broker would lose records of it" if behind is None else behind.sentence
+    if losses_of_loading(log, behind).loses:
+        said = "a broker would lose records of it" if behind is None else behind.sentence(log.log_end_offset)
         raise Refused(f"damaged, so it is not transplanted: {said}", path=path, cure=salvage(path))
     log.run_scheduled()
     return log

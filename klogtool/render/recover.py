@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from klogtool.escape import joined, quoted
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.plans.plan import Plan, tells_of_loss
+from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_log_dir import RecoverQuestion
+from klogtool.plans.recover_reach import BehindEnd
+from klogtool.plans.recovery import BelowHighWatermark, LoadingLosses, OffsetSpan, Recovery, RecoveryLoss
 from klogtool.render.counts import count_text, offsets_text
 
 if TYPE_CHECKING:
@@ -26,20 +31,22 @@ _OUTCOMES = {
 def recover_text(plan: Plan) -> str:
     """Show a paragraph for a partition, or the notes of a log dir's own plan."""
     name = os.path.basename(plan.path)
-    if "log_end_offset" not in plan.answer:
+    if not isinstance(plan.recovery, Recovery):
         return joined(f"{name}: {note}" for note in plan.notes)
-    return joined(_lines(plan, name))
+    return joined(_lines(plan, plan.recovery, name))
 
 
-def _lines(plan: Plan, name: str) -> Iterator[str]:
-    answer = plan.answer
-    yield f"{name}: {outcome_text(answer)}; ends at offset {answer['log_end_offset']:,}"
-    loud = tells_of_loss(answer) or answer["split"]
+def _lines(plan: Plan, recovery: Recovery, name: str) -> Iterator[str]:
+    yield f"{name}: {outcome_text(recovery)}; ends at offset {recovery.log_end_offset:,}"
+    loud = tells_of_loss(plan.answer) or recovery.split
     yield from (f"  {note}" for note in plan.notes if loud)
     reasons = {verdict.segment: verdict.reason for verdict in plan.segments}
-    yield from (f"  {line}" for line in (*_cuts(plan, answer, reasons), *_missing(answer)))
-    yield from (f"  {line}" for line in _work(plan))
-    yield from _cures(plan, answer)
+    lacking = _Lacking(
+        recovery.lost, recovery.behind_end, recovery.below_high_watermark, recovery.missing, recovery.stray
+    )
+    yield from (f"  {line}" for line in (*_cuts(plan, recovery, reasons), *_missing(lacking)))
+    yield from (f"  {line}" for line in _work(plan, recovery))
+    yield from _cures(plan, lacking)
 
 
 def recovery_first_text(plan: Plan) -> str | None:
@@ -48,17 +55,28 @@ def recovery_first_text(plan: Plan) -> str | None:
     That is what recovery loses, because a broker recovers the log when it loads it, and what the log lacks after the
     end that the plan assumes.
     """
-    losses, behind = plan.answer.get("lost_by_recovery"), plan.answer.get("behind_end")
-    if losses is None and behind is None:
+    losses = plan.recovery
+    if not isinstance(losses, LoadingLosses) or not losses.loses:
         return None
+    loss, behind = losses.lost_by_recovery or None, losses.behind_end or None
     name, lines = os.path.basename(plan.path), []
-    if losses is not None:
-        lines = [f"{name}: {_losses(losses)} before anything else: a broker recovers this log first"]
-        lines += [f"  {line}" for line in _cuts(plan, losses, {})]
+    if loss is not None:
+        lines = [f"{name}: {_losses(loss)} before anything else: a broker recovers this log first"]
+        lines += [f"  {line}" for line in _cuts(plan, loss, {})]
     elif behind is not None:
         lines = [f"{name}: {_behind_text(behind)}; the lines below describe the log without them"]
-    told = {**plan.answer, **(losses or {})}
-    return joined([*lines, *(f"  {line}" for line in _missing(told)), *_cures(plan, told)])
+    lacking = _Lacking(None if loss is None else loss.lost, behind, losses.below_high_watermark or None)
+    return joined([*lines, *(f"  {line}" for line in _missing(lacking)), *_cures(plan, lacking)])
+
+
+class _Lacking(Struct, frozen=True):
+    """What a log lacks, as far as it is known."""
+
+    lost: OffsetSpan | None
+    behind_end: BehindEnd | None
+    below_high_watermark: BelowHighWatermark | None
+    missing: Sequence[Gap] = ()
+    stray: str | None = None
 
 
 def start_problem_text(problem: StartProblem) -> str:
@@ -76,84 +94,82 @@ def start_problem_row(problem: StartProblem) -> dict[str, Any]:
 # The verdict, in a few words.
 
 
-def outcome_text(answer: Mapping[str, Any]) -> str:
+def outcome_text(recovery: Recovery) -> str:
     """Return what the start loses; if it loses nothing, what is gone already."""
-    behind, missing = answer["behind_end"], answer["missing"]
-    if answer["loses_records"]:
-        return _losses(answer)
-    if behind is not None:
-        return _behind_text(behind)
-    if answer.get("stray"):
-        return f"HIDDEN as a stray: {answer['stray']}"
+    missing = recovery.missing
+    if recovery.loses_records:
+        return _losses(recovery)
+    if recovery.behind_end is not None:
+        return _behind_text(recovery.behind_end)
+    if recovery.stray:
+        return f"HIDDEN as a stray: {recovery.stray}"
     if missing:
-        spans = ", ".join(offsets_text(gap["first_offset"], gap["last_offset"]) for gap in missing[:4])
+        spans = ", ".join(offsets_text(gap.first_offset, gap.last_offset) for gap in missing[:4])
         return f"MISSING {spans}{', ...' if len(missing) > 4 else ''}, gone already"
     return "nothing is lost"
 
 
-def _losses(answer: Mapping[str, Any]) -> str:
-    lost, why = answer["lost"], answer["why"]
+def _losses(loss: Recovery | RecoveryLoss) -> str:
+    lost, why = loss.lost, loss.why
     if lost is None:
         return f"LOSES what was at its end: {why or 'the bytes there are damaged'}"
-    span = f"LOSES {offsets_text(lost['first_offset'], lost['last_offset'])}"
-    return f"{span}: {why}" if why and not answer["deleted_segments"] else span
+    span = f"LOSES {offsets_text(lost.first_offset, lost.last_offset)}"
+    return f"{span}: {why}" if why and not loss.deleted_segments else span
 
 
-def _behind_text(behind: Mapping[str, Any]) -> str:
+def _behind_text(behind: BehindEnd) -> str:
     """Return the verdict on a log that ends too early, although loading removes nothing from it."""
-    is_false, span = behind["clean_marker_false"], None
-    if behind["offsets"]:
-        span = offsets_text(behind["first_offset"], behind["last_offset"])
-    if span is None:
+    is_false = behind.clean_marker_false
+    if behind.first_offset is None or behind.last_offset is None:
         marker = "the clean marker is FALSE, the log is damaged" if is_false else "DAMAGED"
-        return f"{marker} at its end: {behind['damage']}"
+        return f"{marker} at its end: {behind.damage}"
+    span = offsets_text(behind.first_offset, behind.last_offset)
     return f"LOSES {span}: the clean marker is FALSE" if is_false else f"MISSING {span} at its end"
 
 
 # The evidence.
 
 
-def _missing(answer: Mapping[str, Any]) -> Iterator[str]:
+def _missing(lacking: _Lacking) -> Iterator[str]:
     """Yield what is gone already, what was or is after the log's end, and the evidence for that."""
-    replicated, behind = answer.get("below_high_watermark"), answer.get("behind_end")
+    replicated = lacking.below_high_watermark
     if replicated is not None:
-        span = offsets_text(replicated["first_offset"], replicated["last_offset"]).partition(" ")[2]
+        span = offsets_text(replicated.first_offset, replicated.last_offset).partition(" ")[2]
         yield (
-            f"replicated {count_text(replicated['offsets'], 'offset')} ({span}) below the high watermark "
-            f"{replicated['high_watermark']:,}: all in-sync replicas had them, and producers got an acknowledgement"
+            f"replicated {count_text(replicated.offsets, 'offset')} ({span}) below the high watermark "
+            f"{replicated.high_watermark:,}: all in-sync replicas had them, and producers got an acknowledgement"
         )
-    if behind is not None and not _goes_with(answer, behind):
-        yield from _behind_lines(behind)
-    for gap in answer.get("missing", ()):
-        place = f"{gap['behind']:020d}.log"
-        where = f"before {place}" if gap["before"] is None else f"between {gap['before']:020d}.log and {place}"
-        told = f"; only {gap['told_by']} is left" if gap["told_by"] else ""
-        yield f"missing    {offsets_text(gap['first_offset'], gap['last_offset'])}, {where}{told}"
+    if lacking.behind_end is not None and not _goes_with(lacking, lacking.behind_end):
+        yield from _behind_lines(lacking.behind_end)
+    for gap in lacking.missing:
+        place = f"{gap.behind:020d}.log"
+        where = f"before {place}" if gap.before is None else f"between {gap.before:020d}.log and {place}"
+        told = f"; only {gap.told_by} is left" if gap.told_by else ""
+        yield f"missing    {offsets_text(gap.first_offset, gap.last_offset)}, {where}{told}"
 
 
-def _goes_with(answer: Mapping[str, Any], behind: Mapping[str, Any]) -> bool:
+def _goes_with(lacking: _Lacking, behind: BehindEnd) -> bool:
     """Whether everything after the end is among what recovery removes."""
-    lost = answer.get("lost")
-    return lost is not None and behind["offsets"] and behind["last_offset"] <= lost["last_offset"]
+    lost, last = lacking.lost, behind.last_offset
+    return lost is not None and last is not None and last <= lost.last_offset
 
 
-def _behind_lines(behind: Mapping[str, Any]) -> Iterator[str]:
-    if behind["told_by"]:
-        told = ", ".join(f"{told['by']} {told['offset']:,} ({told['where']})" for told in behind["told_by"])
-        yield f"told by    {told}"
-    if behind["sound_batches"]:
-        records, batches = behind["sound_records"], behind["sound_batches"]
+def _behind_lines(behind: BehindEnd) -> Iterator[str]:
+    if behind.told_by:
+        yield f"told by    {', '.join(f'{told.by} {told.offset:,} ({told.where})' for told in behind.told_by)}"
+    if behind.sound_last_offset is not None:
+        records, batches = behind.sound_records, behind.sound_batches
         read = f"{count_text(records, 'record')} in {count_text(batches, 'batch', 'batches')}"
-        yield f"readable   {read}, up to offset {behind['sound_last_offset']:,}, are sound, and lie after the log end"
-    if behind["damage"] is not None:
-        yield f"damaged    {behind['damage']}"
+        yield f"readable   {read}, up to offset {behind.sound_last_offset:,}, are sound, and lie after the log end"
+    if behind.damage is not None:
+        yield f"damaged    {behind.damage}"
 
 
-def _cuts(plan: Plan, answer: Mapping[str, Any], reasons: Mapping[int, str]) -> Iterator[str]:
-    for cut in answer["truncated"]:
-        why = reasons.get(cut["segment"]) or cut["reason"] or "the bytes after the last batch are not a whole batch"
-        yield f"truncated  {cut['segment']:020d}.log at byte {cut['position']:,}: {cut['bytes']:,} bytes go; {why}"
-    deleted = answer["deleted_segments"]
+def _cuts(plan: Plan, loss: Recovery | RecoveryLoss, reasons: Mapping[int, str]) -> Iterator[str]:
+    for cut in loss.truncated:
+        why = reasons.get(cut.segment) or cut.reason or "the bytes after the last batch are not a whole batch"
+        yield f"truncated  {cut.segment:020d}.log at byte {cut.position:,}: {cut.bytes:,} bytes go; {why}"
+    deleted = loss.deleted_segments
     if deleted:
         names = ", ".join(str(base) for base in deleted[:4]) + (", ..." if len(deleted) > 4 else "")
         sizes = {fact.path: fact.size for fact in plan.facts}
@@ -161,27 +177,26 @@ def _cuts(plan: Plan, answer: Mapping[str, Any], reasons: Mapping[int, str]) -> 
         yield f"deleted    {count_text(len(deleted), 'segment')} ({names}): {gone:,} bytes of records"
 
 
-def _work(plan: Plan) -> Iterator[str]:
-    recovered, held = plan.answer["recovered"], f"{plan.bytes_held:,} bytes held for undo"
-    changes = f"{count_text(len(plan.steps), 'change')} of files, {held}"
-    if recovered:
-        scanned = f"{count_text(len(recovered), 'segment')}, {scanned_bytes(plan):,} bytes to scan"
+def _work(plan: Plan, recovery: Recovery) -> Iterator[str]:
+    changes = f"{count_text(len(plan.steps), 'change')} of files, {plan.bytes_held:,} bytes held for undo"
+    if recovery.recovered:
+        scanned = f"{count_text(len(recovery.recovered), 'segment')}, {scanned_bytes(plan, recovery):,} bytes to scan"
         yield f"recovered  {scanned}; {changes}"
     elif plan.steps:
         yield f"changed    {changes}"
-    unread = unread_segments(plan)
+    unread = unread_segments(plan, recovery)
     if unread:
         told = f"{count_text(len(unread), 'segment')}, {sum(unread.values()):,} bytes"
         yield f"not read   {told}: a broker does not check them at this startup; klogtool verify looks for damage there"
 
 
-def scanned_bytes(plan: Plan) -> int:
+def scanned_bytes(plan: Plan, recovery: Recovery) -> int:
     """Return the bytes of the segments that recovery reads."""
     sizes = _log_sizes(plan)
-    return sum(sizes.get(base, 0) for base in plan.answer["recovered"])
+    return sum(sizes.get(base, 0) for base in recovery.recovered)
 
 
-def unread_segments(plan: Plan) -> dict[int, int]:
+def unread_segments(plan: Plan, recovery: Recovery) -> dict[int, int]:
     """Return base offset and bytes of the segments that this start does not read.
 
     These are the segments below the recovery point, or all segments after a clean stop. Damage in them stays, and no
@@ -189,7 +204,7 @@ def unread_segments(plan: Plan) -> dict[int, int]:
     """
     if isinstance(plan.question, RecoverQuestion) and plan.question.mark_clean:  # then every batch was read
         return {}
-    seen = {*plan.answer["recovered"], *plan.answer["deleted_segments"]}
+    seen = {*recovery.recovered, *recovery.deleted_segments}
     return {base: size for base, size in _log_sizes(plan).items() if size and base not in seen}
 
 
@@ -205,14 +220,14 @@ def _log_sizes(plan: Plan) -> dict[int, int]:
 # What to do.
 
 
-def _cures(plan: Plan, answer: Mapping[str, Any]) -> Iterator[str]:
+def _cures(plan: Plan, lacking: _Lacking) -> Iterator[str]:
     """Yield commands that keep more than a broker's start does."""
-    path, behind = quoted(plan.path), answer.get("behind_end")
-    if answer.get("lost") is not None or (behind is not None and behind["sound_batches"]):
+    path, behind = quoted(plan.path), lacking.behind_end
+    if lacking.lost is not None or (behind is not None and behind.sound_batches):
         yield f"  →  klogtool salvage {path} --output DIR  # keeps the sound batches after the damage"
-    if behind is not None and behind["clean_marker_false"]:
+    if behind is not None and behind.clean_marker_false:
         yield f"  →  klogtool recover {path} --last-stop unclean  # shows what a recovery keeps"
-    if answer.get("stray"):
+    if lacking.stray:
         yield f"  →  klogtool verify {path}  # says how to write partition.metadata again"
-    if answer.get("missing") or (behind is not None and behind["offsets"] and not _goes_with(answer, behind)):
+    if lacking.missing or (behind is not None and behind.offsets and not _goes_with(lacking, behind)):
         yield f"  →  klogtool salvage {path} --replica COPY --output DIR  # takes the missing records from another copy"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from klogtool.plans.plan import Plan
+from klogtool.plans.recovery import Recovery
 from klogtool.render.counts import count_text
 from klogtool.render.digest import Totals
 from klogtool.render.recover import scanned_bytes, unread_segments
@@ -16,7 +16,7 @@ def recover_brief(plan: Plan) -> str | None:
     answer = plan.answer
     if "skipped" in answer:
         return str(answer["skipped"])
-    return None if answer.get("split") or "log_end_offset" not in answer else "nothing is lost"
+    return "nothing is lost" if isinstance(plan.recovery, Recovery) and not plan.recovery.split else None
 
 
 class RecoverTotals(Totals):
@@ -28,29 +28,29 @@ class RecoverTotals(Totals):
 
     def add(self, plan: Plan, *, is_loud: bool) -> None:
         """Add a plan. is_loud: the plan loses records, or records are gone already."""
-        answer = plan.answer
-        if "log_end_offset" not in answer:
+        recovery = plan.recovery
+        if not isinstance(recovery, Recovery):
             return
         self._partitions += 1
         if is_loud:
-            self._add_loss(answer)
-        self._scanned_bytes += scanned_bytes(plan)
-        self._scanned += bool(answer["recovered"])
-        self._unread_bytes += sum(unread_segments(plan).values())
+            self._add_loss(recovery)
+        self._scanned_bytes += scanned_bytes(plan, recovery)
+        self._scanned += bool(recovery.recovered)
+        self._unread_bytes += sum(unread_segments(plan, recovery).values())
 
-    def _add_loss(self, answer: Mapping[str, Any]) -> None:
-        behind, lost = answer["behind_end"], answer["lost"]
-        is_unseen = behind is not None and behind["clean_marker_false"] and behind["offsets"]
-        if not answer["loses_records"] and not is_unseen:
+    def _add_loss(self, recovery: Recovery) -> None:
+        behind, lost = recovery.behind_end, recovery.lost
+        unseen = behind.offsets if behind is not None and behind.clean_marker_false else 0
+        if not recovery.loses_records and not unseen:
             self._lacking += 1
             return
         self._losing += 1
-        if not answer["loses_records"]:
-            self._offsets += behind["offsets"]
+        if not recovery.loses_records:
+            self._offsets += unseen
         elif lost is None:
             self._uncounted += 1
         else:
-            self._offsets += lost["last_offset"] - lost["first_offset"] + 1
+            self._offsets += lost.last_offset - lost.first_offset + 1
 
     def walk(self) -> Iterator[str]:
         """Yield the lines with the totals; none if there is only one partition."""

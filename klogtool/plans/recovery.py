@@ -1,0 +1,78 @@
+"""What a recovery, or the loading before another change, does to a log: the values of an answer (docs/contract.md)."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from klogtool.plans.recover_gaps import Gap
+from klogtool.plans.recover_reach import BehindEnd
+
+
+class TruncatedSegment(Struct, frozen=True):
+    """A segment whose `.log` is cut at a byte. bytes: how many go. reason: None if they are no whole batch."""
+
+    segment: int
+    position: int
+    bytes: int
+    reason: str | None
+
+
+class OffsetSpan(Struct, frozen=True):
+    """Offsets, both ends inclusive."""
+
+    first_offset: int
+    last_offset: int
+
+
+class BelowHighWatermark(Struct, frozen=True):
+    """Offsets that are gone, or will be, although they were replicated: all in-sync replicas had them, and producers
+    were told so."""
+
+    high_watermark: int
+    first_offset: int
+    last_offset: int
+    offsets: int
+
+
+class RecoveryLoss(Struct, frozen=True):
+    """What recovery removes. lost: which offsets, judged by sound batches and the header of the damaged one; why: what
+    is wrong."""
+
+    truncated: list[TruncatedSegment]
+    deleted_segments: list[int]
+    lost: OffsetSpan | None
+    why: str | None
+
+
+class LoadingLosses(Struct, frozen=True):
+    """What a log lost when it was loaded, and what is missing after its end; each only if there is something."""
+
+    lost_by_recovery: RecoveryLoss | UnsetType = UNSET
+    behind_end: BehindEnd | UnsetType = UNSET
+    below_high_watermark: BelowHighWatermark | UnsetType | None = UNSET
+
+    @property
+    def loses(self) -> bool:
+        """Whether there is any loss."""
+        return bool(self.lost_by_recovery or self.behind_end)
+
+
+class Recovery(Struct, frozen=True):
+    """The answer of `recover` for a stopped log. loses_records: whether it removes more than zeros; lost, why: as in
+    RecoveryLoss. behind_end: what shows offsets after the end; missing: gaps. stray: why a broker hides the partition.
+    """
+
+    recovered: list[int]
+    truncated: list[TruncatedSegment]
+    deleted_segments: list[int]
+    split: bool
+    rebuilt: list[str]
+    loses_records: bool
+    lost: OffsetSpan | None
+    why: str | None
+    log_start_offset: int
+    log_end_offset: int
+    behind_end: BehindEnd | None
+    missing: list[Gap]
+    below_high_watermark: BelowHighWatermark | None
+    stray: str | None
