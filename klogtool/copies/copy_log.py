@@ -170,10 +170,10 @@ class CopyLog:
         """Go over damaged bytes. Return their item, if it is not known that nothing is missing there."""
         assert self._file is not None
         at, end = self._position, self._file.size
-        found = find_batch_behind(self._file, at, end=end)
-        first, last = self.before + 1, self._last_before(found)
+        result = find_batch_behind(self._file, at, end=end)
+        first, last = self.before + 1, self._last_before(result)
         reason = "no batch begins here" if refusal is None else refusal.reason
-        damage = Damage(self._file.path, at, found or end, first, None if last == MAX_OFFSET else last, reason)
+        damage = Damage(self._file.path, at, result or end, first, None if last == MAX_OFFSET else last, reason)
         self._position = damage.end
         if last < self._start:
             return ()

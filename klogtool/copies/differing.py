@@ -36,16 +36,16 @@ class Differences(Struct, frozen=True):
 
 def find_differences(path_a: str, path_b: str, first: int, last: int) -> Differences:
     """Return records that differ between two offsets, both included. Records that cannot be read end the list."""
-    found: list[Difference] = []
+    results: list[Difference] = []
     try:
         for n, pair in enumerate(_walk_pairs(path_a, path_b, first, last)):
-            if len(found) == MOST_RECORDS or n == MOST_LOOKED_AT:
-                return Differences(tuple(found), is_all=False)
+            if len(results) == MOST_RECORDS or n == MOST_LOOKED_AT:
+                return Differences(tuple(results), is_all=False)
             if not _are_alike(pair.a, pair.b):
-                found.append(pair)
+                results.append(pair)
     except KlogError:
-        return Differences(tuple(found), is_all=False)
-    return Differences(tuple(found), is_all=True)
+        return Differences(tuple(results), is_all=False)
+    return Differences(tuple(results), is_all=True)
 
 
 def _are_alike(a: Record | None, b: Record | None) -> bool:

@@ -89,10 +89,10 @@ class DigestMaker(SpanMaker[DigestSpan]):
         if before is not None and first <= before:
             reason = f"offset {first} does not lie behind offset {before}"
             raise Corrupt(reason, position=entry.position, kafka_class="CorruptRecordException")
-        found = [r for r in entry.records() if self._wanted.may_have(r.offset, r.offset)]
-        rows = b"".join(digest_row(record, is_control=entry.is_control) for record in found)
-        ends = (found[0].offset, found[-1].offset) if found else (-1, -1)
-        self._digests.add(rows, len(found), *ends, entry.last_offset)
+        results = [r for r in entry.records() if self._wanted.may_have(r.offset, r.offset)]
+        rows = b"".join(digest_row(record, is_control=entry.is_control) for record in results)
+        ends = (results[0].offset, results[-1].offset) if results else (-1, -1)
+        self._digests.add(rows, len(results), *ends, entry.last_offset)
         self._note_end()
 
     def _note_end(self) -> None:
@@ -102,13 +102,13 @@ class DigestMaker(SpanMaker[DigestSpan]):
 
     def finish(self, error: KlogError | None) -> None:
         """See SpanMaker."""
-        made, digests = self.made, self._digests
-        made.rows, made.records = digests.fetch(), digests.records
-        made.first_offset, made.last_offset = digests.first_offset, digests.last_offset
-        if error is None and made.last and not made.is_past and made.reached < self._file.size:
-            left = self._file.size - made.reached
-            error = made.tail or Corrupt(f"{left} bytes at the end are not a whole batch", position=made.reached)
-        made.error = None if error is None else error.at_path(self._file.path)
+        created, digests = self.made, self._digests
+        created.rows, created.records = digests.fetch(), digests.records
+        created.first_offset, created.last_offset = digests.first_offset, digests.last_offset
+        if error is None and created.last and not created.is_past and created.reached < self._file.size:
+            left = self._file.size - created.reached
+            error = created.tail or Corrupt(f"{left} bytes at the end are not a whole batch", position=created.reached)
+        created.error = None if error is None else error.at_path(self._file.path)
 
     def throw_away(self, span: Span) -> None:
         """See SpanMaker."""
@@ -122,7 +122,7 @@ def walk_digests(file: LogFile, wanted: Wanted, *, jobs: int) -> Iterator[Digest
     def make_maker() -> DigestMaker:
         return DigestMaker(file, wanted)
 
-    for made in walk_made(file, make_maker, start=0, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
-        yield made
-        if made.is_past or made.error is not None:
+    for created in walk_made(file, make_maker, start=0, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
+        yield created
+        if created.is_past or created.error is not None:
             return

@@ -47,5 +47,5 @@ def _opened(path: str) -> LogDir | Partition:
 
 def _partitions(log_dir: LogDir) -> dict[TopicPartition, str]:
     kept = (PartitionDirState.CURRENT, PartitionDirState.STRAY)
-    found = [one for one in log_dir.partitions if one.state in kept and one.topic_partition is not None]
-    return {one.topic_partition: one.path for one in found if one.topic_partition is not None}
+    results = [one for one in log_dir.partitions if one.state in kept and one.topic_partition is not None]
+    return {one.topic_partition: one.path for one in results if one.topic_partition is not None}

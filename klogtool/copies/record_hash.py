@@ -66,7 +66,7 @@ def hash_partitions(
         if is_large:
             yield from (hash_partition(path, start=start, end=end, jobs=jobs, log_start=log_start) for path in some)
         else:
-            yield from (found for _, found in in_order(lambda: hash_one, some, jobs))
+            yield from (result for _, result in in_order(lambda: hash_one, some, jobs))
 
 
 def hash_partition(
@@ -97,28 +97,28 @@ class _Digesting:
 
     def take_file(self, file: LogFile, wanted: Wanted, jobs: int) -> None:
         """Add a segment's records. Raises KlogError at damage."""
-        for made in walk_digests(file, wanted, jobs=jobs):
-            self._take(made, file.path)
-            if made.error is not None:
-                raise made.error
+        for created in walk_digests(file, wanted, jobs=jobs):
+            self._take(created, file.path)
+            if created.error is not None:
+                raise created.error
 
-    def _take(self, made: DigestSpan, path: str) -> None:
-        if not made.records:
+    def _take(self, created: DigestSpan, path: str) -> None:
+        if not created.records:
             return
-        if self.records and made.first_offset <= self.last_offset:
-            reason = f"offset {made.first_offset} does not lie behind offset {self.last_offset}"
-            raise Corrupt(reason, path=path, position=made.start, kafka_class="CorruptRecordException")
-        self.hash.update(made.rows)
-        self.first_offset = self.first_offset if self.records else made.first_offset
-        self.records, self.last_offset = self.records + made.records, made.last_offset
+        if self.records and created.first_offset <= self.last_offset:
+            reason = f"offset {created.first_offset} does not lie behind offset {self.last_offset}"
+            raise Corrupt(reason, path=path, position=created.start, kafka_class="CorruptRecordException")
+        self.hash.update(created.rows)
+        self.first_offset = self.first_offset if self.records else created.first_offset
+        self.records, self.last_offset = self.records + created.records, created.last_offset
 
 
 def log_start_offset(partition: Partition) -> int:
     """Return the offset below which records count as deleted: that of log-start-offset-checkpoint, or 0."""
     if partition.topic_partition is None:
         return 0
-    found = Checkpoints.beside(partition.path).find_line(FileKind.LOG_START_CHECKPOINT, partition.topic_partition)
-    return found or 0
+    result = Checkpoints.beside(partition.path).find_line(FileKind.LOG_START_CHECKPOINT, partition.topic_partition)
+    return result or 0
 
 
 def _wanted_segments(partition: Partition, start: int, end: int | None) -> Iterator[str]:
@@ -145,10 +145,10 @@ class CommonRange(Struct, frozen=True):
     end: int
 
 
-def find_common_ranges(found: Iterable[RecordHash]) -> Iterator[CommonRange]:
+def find_common_ranges(results: Iterable[RecordHash]) -> Iterator[CommonRange]:
     """Yield the common range of each partition whose copies differ in their digests and in their ends."""
     copies: defaultdict[TopicPartition, list[RecordHash]] = defaultdict(list)
-    for one in found:
+    for one in results:
         if one.topic_partition is not None and one.digest is not None and one.records:
             copies[one.topic_partition].append(one)
     for topic_partition, some in copies.items():

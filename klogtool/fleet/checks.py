@@ -96,8 +96,8 @@ def wrong_copy(copy: CopyFacts) -> Iterator[str]:
     """Yield what is wrong with a copy."""
     yield from wrong_topic(copy.topic)
     yield from wrong_number(copy.partition)
-    found = find_partition_dir_name(copy.folder) if is_plain_name(copy.folder) else None
-    if found is None or (found.topic, found.partition) != copy.key or found.state.value.lstrip("-") != _end(copy):
+    result = find_partition_dir_name(copy.folder) if is_plain_name(copy.folder) else None
+    if result is None or (result.topic, result.partition) != copy.key or result.state.value.lstrip("-") != _end(copy):
         yield f"the folder {escaped(copy.folder)} is none of a {copy.state} copy of {_named(copy)}"
     if not copy.log_start_offset <= copy.log_end_offset or copy.sound_end_offset > copy.log_end_offset:
         yield f"the offsets of {_named(copy)} are not in order"

@@ -327,9 +327,9 @@ def _fill(base: Placed, best: Placed, others: Sequence[Placed]) -> tuple[tuple[O
         left = [(hole.first, hole.last)]
         for other in others:
             end = _fitting_end(other.copy, best.copy, hole)
-            found = _held_within(other.copy, [(first, min(last, end - 1)) for first, last in left if first < end])
-            fills += [Offsets(other.node_id, first, last, "fills a hole") for first, last in found]
-            left = _without(left, found)
+            result = _held_within(other.copy, [(first, min(last, end - 1)) for first, last in left if first < end])
+            fills += [Offsets(other.node_id, first, last, "fills a hole") for first, last in result]
+            left = _without(left, result)
         lost += [Hole(first, last) for first, last in left]
     behind, at = _fill_end(base, best, others), best.copy.log_end_offset
     for fill in behind:
@@ -346,9 +346,9 @@ def _fill_end(base: Placed, best: Placed, others: Sequence[Placed]) -> list[Offs
         theirs = history_of(other.copy)
         parting = parting_offset(theirs, remembered)
         spans = [(first, min(last, parting - 1)) for first, last in left if first < parting]
-        found = _held_within(other.copy, spans)
-        fills += [Offsets(other.node_id, first, last, "goes on behind its end") for first, last in found]
-        left = _without(left, found)
+        result = _held_within(other.copy, spans)
+        fills += [Offsets(other.node_id, first, last, "goes on behind its end") for first, last in result]
+        left = _without(left, result)
     return sorted(fills, key=lambda fill: fill.first)
 
 

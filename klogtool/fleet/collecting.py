@@ -203,9 +203,9 @@ def _walk_copies(log_dir: LogDir, cluster: ClusterConfig | None, how: Collecting
         return collect_copy(partition, checkpoints, how.circumstances, threads)
 
     results = in_processes(work, partitions, processes, weight=_size_of)
-    for partition, found in zip(partitions, results, strict=True):
+    for partition, result in zip(partitions, results, strict=True):
         how.on_partition()
-        yield _unread(partition, found) if isinstance(found, KlogError) else found
+        yield _unread(partition, result) if isinstance(result, KlogError) else result
 
 
 def _size_of(partition: Partition) -> int:
@@ -258,16 +258,16 @@ def collect_copy(
 
 def fingerprint_of(files: dict[str, DraftFile]) -> str:
     """Return 32 hex digits for names, sizes and mtimes of the files of a folder."""
-    told = "\0".join(f"{name}\0{file.size}\0{file.mtime_ns}" for name, file in sorted(files.items()))
-    return hashlib.blake2b(told.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+    text = "\0".join(f"{name}\0{file.size}\0{file.mtime_ns}" for name, file in sorted(files.items()))
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
 def _sound_stretches(files: PartitionFiles, circumstances: Circumstances, jobs: int) -> list[Stretch]:
     """Return all bytes of the segments as `salvage` reads them."""
     known = files.epochs or LeaderEpochFileCache()
-    found = ascending([stretch for segment in files.segments for stretch in segment.stretches(jobs=jobs)])
+    result = ascending([stretch for segment in files.segments for stretch in segment.stretches(jobs=jobs)])
     closed_at = find_closed_end(files.path, circumstances)
-    return mend_by_closed_end(mend_leader_epochs(found, known), closed_at)
+    return mend_by_closed_end(mend_leader_epochs(result, known), closed_at)
 
 
 def _with_lines(facts: CopyFacts, checkpoints: Checkpoints) -> CopyFacts:
@@ -325,13 +325,13 @@ def _with_evidence(
 
 def _sound_end(stretches: Sequence[Stretch], holes: Sequence[Hole], end: int) -> int:
     """Return the offset at which the first damage or the first missing segment begins."""
-    found = min((hole.first for hole in holes), default=end)
+    result = min((hole.first for hole in holes), default=end)
     following = None
     for stretch in stretches:
         if is_damaged(stretch):
-            return max(0, min(found, stretch.segment if following is None else following, end))
+            return max(0, min(result, stretch.segment if following is None else following, end))
         following = (stretch.last_offset or 0) + 1
-    return min(found, end)
+    return min(result, end)
 
 
 def is_damaged(stretch: Stretch) -> bool:

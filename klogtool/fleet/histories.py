@@ -105,10 +105,10 @@ def brokers_cut(follower: CopyFacts, leader: CopyFacts, *, is_clean: bool) -> in
             break
         if epoch == cache.latest_epoch and end_offset >= end:
             return end
-        found, own_end = cache.end_offset_for(epoch, end)
+        result, own_end = cache.end_offset_for(epoch, end)
         is_known = own_end != UNDEFINED_EPOCH_OFFSET
         cut = min(own_end if is_known else end_offset, end)
-        if not is_known or found == epoch:
+        if not is_known or result == epoch:
             return min(cut, end_offset)
         end = cut
         cache.truncate_from_end(end)

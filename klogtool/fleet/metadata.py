@@ -217,10 +217,10 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
     """Decide what the snapshot says. Raises Refused if the files are not of one cluster, or a choice is the user's."""
     cluster_id = _check(collected, wishes)
     features = _features(wishes)
-    found = _Found(wishes)
+    result = _Found(wishes)
     for one in collected:
-        found.add(one)
-    topics = tuple(found.topics({topic.topic_id: topic.settings for one in collected for topic in one.topics}))
+        result.add(one)
+    topics = tuple(result.topics({topic.topic_id: topic.settings for one in collected for topic in one.topics}))
     _check_ids(topics)
     for name in (*wishes.settings, *wishes.topic_ids):  # it may be misspelt
         if all(name != topic.name for topic in topics):
@@ -231,7 +231,9 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
         cluster_id=cluster_id,
         brokers={_node(one): _broker_epoch(one) for one in collected},
         log_dirs={
-            _node(one): tuple(found.directory_id for found in one.broker.log_dirs if found.directory_id is not None)
+            _node(one): tuple(
+                log_dir.directory_id for log_dir in one.broker.log_dirs if log_dir.directory_id is not None
+            )
             for one in collected
         },
         features=features,
@@ -240,9 +242,9 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
         offset=max(wishes.now_ms, MARGIN + max(map(_newest_offset, collected))),
         epoch=min(wishes.now_ms // _MS_OF_MINUTE, MOST_EPOCH),
         voters=wishes.voters,
-        not_adopted=tuple(found.not_adopted),
-        damaged=tuple(found.damaged),
-        renamings=tuple(found.renamings),
+        not_adopted=tuple(result.not_adopted),
+        damaged=tuple(result.damaged),
+        renamings=tuple(result.renamings),
         guessed=tuple(_guessed(wishes, features, topics)),
     )
 
@@ -262,8 +264,8 @@ def _check(collected: Sequence[Collected], wishes: Wishes) -> str:
         by_node[_node(one)] = one.path
     ids = {one.broker.cluster_id: one.path for one in collected}
     if len(ids) > 1:
-        told = ", ".join(f"{cluster} ({path})" for cluster, path in sorted(ids.items(), key=str))
-        raise Refused(f"the files are of different clusters: {told}")
+        text = ", ".join(f"{cluster} ({path})" for cluster, path in sorted(ids.items(), key=str))
+        raise Refused(f"the files are of different clusters: {text}")
     if not wishes.rebuild_anyway:
         _check_lost(collected)
     return next(iter(ids)) or ""
@@ -301,7 +303,7 @@ def _node(one: Collected) -> int:
 def _newest_offset(one: Collected) -> int:
     """Return the highest offset of the lost metadata log that a broker knows of. Broker epochs are such offsets."""
     metadata = 0 if one.broker.metadata is None else one.broker.metadata.end_offset
-    return min(MOST_OFFSET, max([0, metadata, *(found.broker_epoch or 0 for found in one.broker.log_dirs)]))
+    return min(MOST_OFFSET, max([0, metadata, *(log_dir.broker_epoch or 0 for log_dir in one.broker.log_dirs)]))
 
 
 def _next_producer_id(wishes: Wishes) -> int:
@@ -310,7 +312,7 @@ def _next_producer_id(wishes: Wishes) -> int:
 
 def _broker_epoch(one: Collected) -> int | None:
     """Return the epoch of a broker that has stopped cleanly (CleanShutdownFileHandler); all its log dirs must agree."""
-    epochs = {found.broker_epoch if found.is_clean else None for found in one.broker.log_dirs}
+    epochs = {log_dir.broker_epoch if log_dir.is_clean else None for log_dir in one.broker.log_dirs}
     epoch = next(iter(epochs)) if len(epochs) == 1 else None
     return epoch if epoch is not None and epoch >= 0 else None
 
@@ -341,7 +343,7 @@ class _Found:
     def add(self, one: Collected) -> None:
         """Take the copies of a broker that can be adopted."""
         self._brokers = sorted([*self._brokers, _node(one)])
-        log_dirs = {found.path: found for found in one.broker.log_dirs}
+        log_dirs = {log_dir.path: log_dir for log_dir in one.broker.log_dirs}
         for copy in one.copies:
             why = self._why_not(copy)
             if why is None:
@@ -351,17 +353,17 @@ class _Found:
 
     def topics(self, known: Mapping[str, Mapping[str, str]]) -> Iterator[Topic]:
         """Yield the topics by name. known: settings by topic id."""
-        self._copies.sort(key=lambda found: (found[2].topic, found[2].partition, found[0], found[2].log_dir))
-        groups = groupby(self._copies, key=lambda found: found[2].topic)
+        self._copies.sort(key=lambda item: (item[2].topic, item[2].partition, item[0], item[2].log_dir))
+        groups = groupby(self._copies, key=lambda item: item[2].topic)
         for number, (name, group) in enumerate(groups):
             copies = list(group)
             topic_id = self._choose_id(name, [copy for _, _, copy in copies])
-            chosen = [found for found in copies if found[2].topic_id == topic_id]
+            selected = [item for item in copies if item[2].topic_id == topic_id]
             for broker, _, copy in copies:
                 if copy.topic_id != topic_id:
                     self._leave(broker, copy, f"its topic id is {copy.topic_id}, the snapshot's is {topic_id}")
-            partitions = tuple(self._partitions(chosen, number))
-            adopted = [copy for _, _, copy in chosen]
+            partitions = tuple(self._partitions(selected, number))
+            adopted = [copy for _, _, copy in selected]
             settings = tuple(_settings(name, adopted, known.get(topic_id, {}), self._wishes))
             yield Topic(name, topic_id, any(copy.is_compacted for copy in adopted), partitions, settings)
 
@@ -404,9 +406,9 @@ class _Found:
             return given
         states = {copy.topic_id or "": copy.state for copy in copies}
         if len(ids) > 1 and len(set(states.values())) > 1:
-            told = ", ".join(f"{found} ({states[found]})" for found in ids)
+            text = ", ".join(f"{topic_id} ({states[topic_id]})" for topic_id in ids)
             raise Refused(
-                f"{name} has a folder that was set aside, and a newer one of another id: {told}",
+                f"{name} has a folder that was set aside, and a newer one of another id: {text}",
                 cure=f"Say which one is wanted: --topic-id {name}=ID.",
             )
 
@@ -526,11 +528,11 @@ def _renamings(replicas: Iterable[Replica]) -> Iterator[Renaming]:
 
 def _settings(name: str, copies: Sequence[CopyFacts], known: Mapping[str, str], wishes: Wishes) -> Iterator[Setting]:
     """Yield the settings of a topic by name; what is given wins, then what a broker's metadata knows."""
-    found: dict[str, Setting] = {}
+    results: dict[str, Setting] = {}
 
     def add(settings: Mapping[str, str], why: str) -> None:
         for key, value in settings.items():
-            found.setdefault(key, Setting(key, value, why))
+            results.setdefault(key, Setting(key, value, why))
 
     add({**settings_by_file(name, wishes.sections), **wishes.settings.get(name, {})}, GIVEN)
     add(known, KNOWN)
@@ -539,7 +541,7 @@ def _settings(name: str, copies: Sequence[CopyFacts], known: Mapping[str, str], 
         add({CLEANUP: COMPACT}, CLEANED)
     if wishes.hold and not known and name not in INTERNAL:
         add(HELD, HOLD)
-    yield from sorted(found.values(), key=lambda setting: setting.name)
+    yield from sorted(results.values(), key=lambda setting: setting.name)
 
 
 def _internal(name: str, copies: Sequence[CopyFacts]) -> dict[str, str]:

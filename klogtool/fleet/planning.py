@@ -179,18 +179,18 @@ def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:
 
 
 def _by_node(files: Sequence[Collected]) -> dict[int, Collected]:
-    found: dict[int, Collected] = {}
+    results: dict[int, Collected] = {}
     for file in sorted(files, key=lambda file: -1 if file.broker.node_id is None else file.broker.node_id):
         node_id = file.broker.node_id
         if node_id is None:
             raise Refused("no log dir says which broker it is: its meta.properties are missing", path=file.path)
-        if node_id in found:
+        if node_id in results:
             raise Refused(
-                f"a second file of broker {node_id}, beside {found[node_id].path}: collect all its log dirs at once",
+                f"a second file of broker {node_id}, beside {results[node_id].path}: collect all its log dirs at once",
                 path=file.path,
             )
-        found[node_id] = file
-    return found
+        results[node_id] = file
+    return results
 
 
 def _cluster_id(files: Sequence[Collected]) -> str | None:
@@ -234,15 +234,15 @@ def _open_to_replicas(choice: Choice) -> Choice:
 
 
 def _placed(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[Placed]]:
-    found: dict[tuple[str, int], list[Placed]] = defaultdict(list)
+    results: dict[tuple[str, int], list[Placed]] = defaultdict(list)
     for node_id, file in brokers.items():
         log_dirs = {log_dir.path: log_dir for log_dir in file.broker.log_dirs}
         for copy in file.copies:
             if copy.topic == METADATA_TOPIC:
                 continue
             log_dir = log_dirs.get(copy.log_dir, LogDirFacts(copy.log_dir))
-            found[copy.key].append(Placed(node_id, copy, log_dir.is_clean, log_dir.directory_id))
-    return found
+            results[copy.key].append(Placed(node_id, copy, log_dir.is_clean, log_dir.directory_id))
+    return results
 
 
 def _notes(files: Sequence[Collected], metadata_from: int | None) -> Iterator[str]:
@@ -383,6 +383,6 @@ def _with_conflicts(choice: Choice, brokers: Collection[int]) -> Choice:
         for share in choice.shares
     )
     empty = set(brokers) - {share.placed.node_id for share in shares}
-    told = (f"broker {node_id} has no copy, but {why}" for node_id in sorted(empty))
+    texts = (f"broker {node_id} has no copy, but {why}" for node_id in sorted(empty))
     rivals = tuple(node_id for node_id in choice.rivals if node_id not in brokers)
-    return replace(choice, shares=shares, rivals=rivals, problems=(*choice.problems, *told))
+    return replace(choice, shares=shares, rivals=rivals, problems=(*choice.problems, *texts))

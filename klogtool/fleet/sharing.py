@@ -51,15 +51,15 @@ def find_share(plan: FleetPlan, paths: Sequence[str], circumstances: Circumstanc
     facts = [log_dir_facts(log_dir) for log_dir in log_dirs]
     broker = _broker_of(plan, facts)
     places = dict(_places(broker, facts, plan.path))
-    found: list[Done | Todo] = []
+    results: list[Done | Todo] = []
     for choice, share in plan.shares_of(broker.node_id):
-        found += _judge(choice, share, places[share.placed.copy.log_dir], circumstances)
-    return sorted(found, key=_order)
+        results += _judge(choice, share, places[share.placed.copy.log_dir], circumstances)
+    return sorted(results, key=_order)
 
 
-def _order(found: Done | Todo) -> bool:
+def _order(result: Done | Todo) -> bool:
     """Return whether it comes after others: a folder gets its name when the folder of that name is set aside."""
-    return found.share.action == "restore"
+    return result.share.action == "restore"
 
 
 def _log_dir(path: str) -> LogDir:
@@ -88,8 +88,8 @@ def _broker_of(plan: FleetPlan, facts: Sequence[LogDirFacts]) -> PlannedBroker:
         raise Refused("these log dirs are of several brokers", path=facts[0].path)
     (node_id,) = node_ids
     if node_id is None or node_id not in brokers:
-        told = ", ".join(map(str, brokers))
-        raise Refused(f"it is of broker {node_id}, the plan is about brokers {told}", path=facts[0].path)
+        text = ", ".join(map(str, brokers))
+        raise Refused(f"it is of broker {node_id}, the plan is about brokers {text}", path=facts[0].path)
     return brokers[node_id]
 
 

@@ -45,11 +45,11 @@ class Tally(Struct):
     invalid: int = 0
     first_invalid: tuple[str, int] | None = None
 
-    def take(self, path: str, made: Made) -> None:
+    def take(self, path: str, created: Made) -> None:
         """Add what was found in one more span of a file."""
-        if made.first_invalid is not None and self.first_invalid is None:
-            self.first_invalid = path, made.first_invalid
-        self.invalid += made.invalid
+        if created.first_invalid is not None and self.first_invalid is None:
+            self.first_invalid = path, created.first_invalid
+        self.invalid += created.invalid
 
 
 def schema(columns: Sequence[str] | None = None) -> pa.Schema:
@@ -156,19 +156,19 @@ def walk_record_batches(
 
     at: int | None = start
     while at is not None:
-        for made in walk_made(file, make_maker, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
+        for created in walk_made(file, make_maker, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
             if tally is not None:
-                tally.take(file.path, made)
-            while made.pieces:  # one by one: the memory of a dropped batch is reused for the next
-                found = made.pieces.pop(0)
-                if isinstance(found, KlogError):
-                    _damage(found.at_path(file.path), on_damage)
+                tally.take(file.path, created)
+            while created.pieces:  # one by one: the memory of a dropped batch is reused for the next
+                result = created.pieces.pop(0)
+                if isinstance(result, KlogError):
+                    _damage(result.at_path(file.path), on_damage)
                 else:
-                    yield found
-                del found
-        if made.tail is not None and (end is None or made.tail.kafka_class):
-            _damage(made.tail.at_path(file.path), on_damage)
-        at = _behind(extract, made.reached, on_damage) if resync and made.tail is not None else None
+                    yield result
+                del result
+        if created.tail is not None and (end is None or created.tail.kafka_class):
+            _damage(created.tail.at_path(file.path), on_damage)
+        at = _behind(extract, created.reached, on_damage) if resync and created.tail is not None else None
 
 
 def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
@@ -179,11 +179,11 @@ def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
 
 def _behind(extract: Extract, position: int, on_damage: OnDamage | None) -> int | None:
     """Return the position of the next entry after bytes that are not an entry; None if there is none."""
-    found = find_batch_behind(extract.file, position, end=extract.end)
-    if found is not None:
-        skipped = Corrupt(f"{found - position} bytes are not a batch: skipped", position=position)
+    result = find_batch_behind(extract.file, position, end=extract.end)
+    if result is not None:
+        skipped = Corrupt(f"{result - position} bytes are not a batch: skipped", position=position)
         _damage(skipped.at_path(extract.file.path), on_damage)
-    return found
+    return result
 
 
 def columns(
@@ -262,8 +262,8 @@ def find_left_out(path: str | os.PathLike[str]) -> list[str]:
 def _partition_dirs(path: str) -> list[tuple[PartitionDirName, str]]:
     """Return all partition dirs of a log dir, in order of topic and partition."""
     folders = list_folder(path).folders
-    found = [(name, os.path.join(path, folder)) for folder in folders if (name := find_partition_dir_name(folder))]
-    return sorted(found, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1]))
+    results = [(name, os.path.join(path, folder)) for folder in folders if (name := find_partition_dir_name(folder))]
+    return sorted(results, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1]))
 
 
 def _logs_in(folder: Folder) -> list[str]:

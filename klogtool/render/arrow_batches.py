@@ -150,16 +150,16 @@ class BatchMaker(SpanMaker[Made]):
 
     def finish(self, error: KlogError | None) -> None:
         """See SpanMaker. A read error is the last piece."""
-        made, state = self.made, self._state
+        created, state = self.made, self._state
         if state.done_records:
-            self._common.halves[made.reached] = state.done_records, state.done_bytes
+            self._common.halves[created.reached] = state.done_records, state.done_bytes
         if error is not None or not self._holds:
             self._emit()
         if error is not None:
-            made.pieces.append(error)
-        if made.last and made.tail is None and error is None and made.reached < self.extract.end:
-            left = self.extract.end - made.reached
-            made.tail = Corrupt(f"{left} bytes at the end are not a whole batch", position=made.reached)
+            created.pieces.append(error)
+        if created.last and created.tail is None and error is None and created.reached < self.extract.end:
+            left = self.extract.end - created.reached
+            created.tail = Corrupt(f"{left} bytes at the end are not a whole batch", position=created.reached)
 
     def throw_away(self, span: Span) -> None:
         """See SpanMaker."""
@@ -215,12 +215,12 @@ class BatchMaker(SpanMaker[Made]):
             state.data_needed = state.headers_needed = state.header_bytes_needed = 0
 
     def _entry(self, window: Window, frame: Frame, done: int) -> None:
-        rows, made = self._reference_rows(), self.made
+        rows, created = self._reference_rows(), self.made
         try:
             entry = parse_entry(window.data, frame, base=window.base)
             if isinstance(entry, Message):
                 check_magic(entry)
-            made.note(int(not entry.crc_valid), entry.position)
+            created.note(int(not entry.crc_valid), entry.position)
             if not self._may_hold(entry):
                 return
             for record in islice(entry.records(), done, None):
@@ -230,27 +230,27 @@ class BatchMaker(SpanMaker[Made]):
                     self._emit()
         except KlogError as error:
             self._emit()
-            made.pieces.append(error)
+            created.pieces.append(error)
 
     def _reference_rows(self) -> ReferenceRows:
         self._rows = self._rows or ReferenceRows(self.extract.schema, self._constants)
         return self._rows
 
     def _may_hold(self, entry: RecordBatch | Message) -> bool:
-        chosen = self.extract.selection
-        return (self.extract.with_control or not entry.is_control) and (chosen is None or chosen.may_hold(entry))
+        selected = self.extract.selection
+        return (self.extract.with_control or not entry.is_control) and (selected is None or selected.may_hold(entry))
 
     def _wants(self, record: Record) -> bool:
-        chosen = self.extract.selection
-        return chosen is None or chosen.wants(record.offset, record.timestamp, record.key, record.value)
+        selected = self.extract.selection
+        return selected is None or selected.wants(record.offset, record.timestamp, record.key, record.value)
 
 
 def _kernel_selection(extract: Extract) -> kernels.native.Selection | None:
-    chosen = extract.selection
-    if chosen is None:
+    selected = extract.selection
+    if selected is None:
         return None
     return kernels.native.Selection(
-        chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep or None
+        selected.offsets, selected.timestamps, selected.producer_id, selected.key, selected.grep or None
     )
 
 
@@ -272,8 +272,8 @@ class KernelRows:
         self._rows, self._used, self._nulls = self.columns.rows, self.columns.bytes_used(), self.columns.nulls()
         self._headers = self.columns.headers
         del self.columns  # its addresses are valid only as long as the buffers are ours
-        made = [self._column(name, constants) for name in self._schema.names]
-        return pyarrow.RecordBatch.from_arrays(made, schema=self._schema)
+        created = [self._column(name, constants) for name in self._schema.names]
+        return pyarrow.RecordBatch.from_arrays(created, schema=self._schema)
 
     def _column(self, name: str, constants: Constants) -> pa.Array:
         if name in constants.values:

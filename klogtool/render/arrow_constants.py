@@ -32,8 +32,8 @@ class Constants:
         import pyarrow
 
         value = self.values.get(name, value)
-        made = self._made.get((name, value))
-        if made is None or len(made) < rows:
+        created = self._made.get((name, value))
+        if created is None or len(created) < rows:
             scalar = pyarrow.scalar(value, self._schema.field(name).type)
-            made = self._made[name, value] = pyarrow.repeat(scalar, 1 << (rows - 1).bit_length())
-        return made.slice(0, rows)
+            created = self._made[name, value] = pyarrow.repeat(scalar, 1 << (rows - 1).bit_length())
+        return created.slice(0, rows)

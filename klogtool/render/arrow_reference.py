@@ -55,14 +55,14 @@ class ReferenceRows:
         """Return the rows so far as a record batch, and start again without rows."""
         import pyarrow
 
-        made = [
+        created = [
             pyarrow.array(self._lists[name], self._schema.field(name).type)
             if name in self._lists
             else self._constants.column(name, self.count)
             for name in self._schema.names
         ]
         self._clear()
-        return pyarrow.RecordBatch.from_arrays(made, schema=self._schema)
+        return pyarrow.RecordBatch.from_arrays(created, schema=self._schema)
 
 
 def _lineage(entry: RecordBatch | Message) -> Row:

@@ -92,16 +92,16 @@ def _headline(plan: Plan) -> str:
 
 def _pass_lines(row: Mapping[str, Any]) -> Iterator[str]:
     parts = (("clean", "clean_bytes"), ("dirty", "cleanable_bytes"), ("uncleanable", "uncleanable_bytes"))
-    told = ", ".join(f"{name} {size_text(row[field])}" for name, field in parts)
-    yield f"{told}; {row['why']}" if "stats" in row else told
+    text = ", ".join(f"{name} {size_text(row[field])}" for name, field in parts)
+    yield f"{text}; {row['why']}" if "stats" in row else text
     if row["reset_checkpoint"]:
         start = row["first_dirty_offset"]
         yield f"cleaner-offset-checkpoint does not fit the log: everything from offset {start:,} is dirty"
     if "stats" not in row:
         return
     if row["map_is_full"]:
-        told = "log.cleaner.dedupe.buffer.size has no room for more keys"
-        yield f"ended at offset {row['end_offset']:,} of {row['bound']:,}: {told}; another pass continues there"
+        text = "log.cleaner.dedupe.buffer.size has no room for more keys"
+        yield f"ended at offset {row['end_offset']:,} of {row['bound']:,}: {text}; another pass continues there"
     yield from (f"{count:,} {_GONE[reason]}" for reason, count in row["gone"].items())
     if row["deletions"]:
         yield f"{count_text(len(row['deletions']), 'segment')} deleted by retention"

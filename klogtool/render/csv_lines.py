@@ -92,8 +92,8 @@ def walk_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> I
     yield b"%d,%b,%d," % (record.offset, timestamp, TIMESTAMP_TYPE_IDS[batch.timestamp_type])
     if record.headers:
         yield b'"'
-        for piece in walk_json([[java_utf8(h.key), json_bytes_or_long(h.value)] for h in record.headers]):
-            yield piece.replace(b'"', b'""')
+        for chunk in walk_json([[java_utf8(h.key), json_bytes_or_long(h.value)] for h in record.headers]):
+            yield chunk.replace(b'"', b'""')
         yield b'"'
     yield place.before_position
     own_offset = batch.last_offset if batch.codec == "none" else None
@@ -128,6 +128,6 @@ def walk_value(data: bytes | None) -> Iterator[bytes]:
         return
     is_text = not data.startswith(HEX) and _CONTROL.search(data) is None and is_utf8(data)
     yield b'"' if is_text else b'"' + HEX
-    for piece in walk_pieces(data):
-        yield bytes(piece).replace(b'"', b'""') if is_text else piece.hex().encode()
+    for chunk in walk_pieces(data):
+        yield bytes(chunk).replace(b'"', b'""') if is_text else chunk.hex().encode()
     yield b'"'

@@ -43,27 +43,27 @@ _WITH_RECORDS = _SHOWN.keys() - {Kind.OTHER_EPOCH, Kind.UNCOMPARED}
 # JSON.
 
 
-def diff_row(found: Verdict, values: Decoding | None = None) -> Row:
+def diff_row(result: Verdict, values: Decoding | None = None) -> Row:
     """Return the contract's answer for two copies. values: how the records that differ are decoded; None: they are not
     shown."""
-    compared, of = found.compared, found.topic_partition
+    compared, of = result.compared, result.topic_partition
     sides = zip(
-        (compared.a, compared.b), found.histories, found.epochs, (found.a_follows_b, found.b_follows_a), strict=True
+        (compared.a, compared.b), result.histories, result.epochs, (result.a_follows_b, result.b_follows_a), strict=True
     )
     a, b = (_side_row(*side) for side in sides)
     return {
         "topic": None if of is None else of.topic,
         "partition": None if of is None else of.partition,
-        "verdict": found.word.value,
-        "offset": found.offset,
+        "verdict": result.word.value,
+        "offset": result.offset,
         "deep": compared.deep,
         "start": compared.start,
-        "end": max(found.end, compared.start),
+        "end": max(result.end, compared.start),
         "equal_bytes": compared.equal_bytes,
-        "leader": found.leader,
+        "leader": result.leader,
         "a": a,
         "b": b,
-        "stretches": [_stretch_row(stretch) | _records_row(found, stretch, values) for stretch in compared.stretches],
+        "stretches": [_stretch_row(stretch) | _records_row(result, stretch, values) for stretch in compared.stretches],
         "left_out": compared.left_out,
     }
 
@@ -100,15 +100,15 @@ def _stretch_row(stretch: Stretch) -> Row:
 # Text.
 
 
-def diff_text(found: Verdict, name: str, values: Decoding | None = None) -> str:
+def diff_text(result: Verdict, name: str, values: Decoding | None = None) -> str:
     """Return the verdict and what belongs to it. values: see `diff_row`."""
-    return joined((f"{name}: {_sentence(found)}", *(f"  {line}" for line in _lines(found, values))))
+    return joined((f"{name}: {_sentence(result)}", *(f"  {line}" for line in _lines(result, values))))
 
 
-def _sentence(found: Verdict) -> str:
-    at = "" if found.offset is None else f"{found.offset:,}"
-    a, b = ("no leader epoch" if epoch is None or epoch < 0 else f"leader epoch {epoch}" for epoch in found.epochs)
-    damaged = " and ".join(name for name, side in _sides(found) if side.damages)
+def _sentence(result: Verdict) -> str:
+    at = "" if result.offset is None else f"{result.offset:,}"
+    a, b = ("no leader epoch" if epoch is None or epoch < 0 else f"leader epoch {epoch}" for epoch in result.epochs)
+    damaged = " and ".join(name for name, side in _sides(result) if side.damages)
     return {
         Word.EQUAL: "equal",
         Word.SAME_RECORDS: "same records, in different batches",
@@ -119,44 +119,44 @@ def _sentence(found: Verdict) -> str:
         Word.GAPS: "equal where both have records, but some records are only in one: compacted, or lost",
         Word.DAMAGED: f"{damaged} damaged; equal as far as both can be read",
         Word.NOTHING_IN_COMMON: "no offset in common",
-    }[found.word]
+    }[result.word]
 
 
-def _sides(found: Verdict) -> tuple[tuple[str, Side], tuple[str, Side]]:
-    return ("A", found.compared.a), ("B", found.compared.b)
+def _sides(result: Verdict) -> tuple[tuple[str, Side], tuple[str, Side]]:
+    return ("A", result.compared.a), ("B", result.compared.b)
 
 
-def _lines(found: Verdict, values: Decoding | None) -> Iterator[str]:
-    yield _compared_line(found)
-    a, b = found.compared.a, found.compared.b
+def _lines(result: Verdict, values: Decoding | None) -> Iterator[str]:
+    yield _compared_line(result)
+    a, b = result.compared.a, result.compared.b
     if a.start != b.start:
         earlier, later = ("A", "B") if a.start < b.start else ("B", "A")
-        start = found.compared.start
+        start = result.compared.start
         yield f"{later} begins at offset {start:,}; what {earlier} has below it was not compared"
-    yield from _end_lines(found)
-    shown = [stretch for stretch in found.compared.stretches if stretch.kind in _SHOWN]
+    yield from _end_lines(result)
+    shown = [stretch for stretch in result.compared.stretches if stretch.kind in _SHOWN]
     for stretch in shown[:MOST_SHOWN]:
         yield f"{offsets_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
-        yield from _record_lines(found, stretch, values)
-    yield from _more_line(len(shown) - MOST_SHOWN + found.compared.left_out, "differences")
-    for name, side in _sides(found):
+        yield from _record_lines(result, stretch, values)
+    yield from _more_line(len(shown) - MOST_SHOWN + result.compared.left_out, "differences")
+    for name, side in _sides(result):
         yield from _limited([_damage_line(name, damage) for damage in side.damages], "damaged places")
-    if found.word not in (Word.EQUAL, Word.SAME_RECORDS, Word.GAPS, Word.OTHER_BATCHES):
-        yield from _leader_lines(found)
+    if result.word not in (Word.EQUAL, Word.SAME_RECORDS, Word.GAPS, Word.OTHER_BATCHES):
+        yield from _leader_lines(result)
 
 
-def _compared_line(found: Verdict) -> str:
-    compared, end = found.compared, found.end
+def _compared_line(result: Verdict) -> str:
+    compared, end = result.compared, result.end
     if end <= compared.start:
         return "nothing was compared"
     what = f"compared: offsets {compared.start:,} to {end - 1:,}"
-    if found.word is Word.EQUAL:
+    if result.word is Word.EQUAL:
         return f"{what}, byte for byte"
     return f"{what}; where bytes differ, {'records' if compared.deep else 'headers and checksums'}"
 
 
-def _end_lines(found: Verdict) -> Iterator[str]:
-    a, b = found.compared.a, found.compared.b
+def _end_lines(result: Verdict) -> Iterator[str]:
+    a, b = result.compared.a, result.compared.b
     if a.log_end_offset != b.log_end_offset:
         yield f"A ends at offset {a.log_end_offset:,}, B at offset {b.log_end_offset:,}"
 
@@ -164,10 +164,10 @@ def _end_lines(found: Verdict) -> Iterator[str]:
 # Records that differ, decoded.
 
 
-def _records_row(found: Verdict, stretch: Stretch, values: Decoding | None) -> Row:
+def _records_row(result: Verdict, stretch: Stretch, values: Decoding | None) -> Row:
     if values is None or stretch.kind not in _WITH_RECORDS:
         return {}
-    differences, topic = _differences(found, stretch), _topic_of(found)
+    differences, topic = _differences(result, stretch), _topic_of(result)
     rows = [
         {"offset": one.offset, "a": _record_row(one.a, values, topic), "b": _record_row(one.b, values, topic)}
         for one in differences.records
@@ -187,10 +187,10 @@ def _record_row(record: Record | None, values: Decoding, topic: str | None) -> R
     }
 
 
-def _record_lines(found: Verdict, stretch: Stretch, values: Decoding | None) -> Iterator[str]:
+def _record_lines(result: Verdict, stretch: Stretch, values: Decoding | None) -> Iterator[str]:
     if values is None or stretch.kind not in _WITH_RECORDS:
         return
-    differences, topic = _differences(found, stretch), _topic_of(found)
+    differences, topic = _differences(result, stretch), _topic_of(result)
     decoder = decoder_of_values(values, topic)
     for one in differences.records:
         of_headers = one.a is not None and one.b is not None and one.a.headers != one.b.headers
@@ -208,14 +208,14 @@ def _record_text(record: Record, decoder: Decoder, *, with_headers: bool) -> str
     return f"offset: {record.offset} timestamp: {record.timestamp}{beside} key: {key} payload: {value}"
 
 
-def _differences(found: Verdict, stretch: Stretch) -> Differences:
-    compared = found.compared
+def _differences(result: Verdict, stretch: Stretch) -> Differences:
+    compared = result.compared
     first = max(stretch.first_offset, compared.start)
     return find_differences(compared.a.path, compared.b.path, first, stretch.last_offset)
 
 
-def _topic_of(found: Verdict) -> str | None:
-    return None if found.topic_partition is None else found.topic_partition.topic
+def _topic_of(result: Verdict) -> str | None:
+    return None if result.topic_partition is None else result.topic_partition.topic
 
 
 def _limited(lines: list[str], noun: str, left_out: int = 0) -> Iterator[str]:
@@ -237,17 +237,19 @@ def _damage_line(name: str, damage: Damage) -> str:
     return f"{name} is damaged, {offsets_text(damage.first_offset, damage.last_offset)}: {where}"
 
 
-def _leader_lines(found: Verdict) -> Iterator[str]:
+def _leader_lines(result: Verdict) -> Iterator[str]:
     """Which copy a leader should have, and what each loses to the other."""
-    a, b = found.histories
-    if found.leader is None and not any(one and one.loses for one in (found.a_follows_b, found.b_follows_a)):
+    a, b = result.histories
+    if result.leader is None and not any(one and one.loses for one in (result.a_follows_b, result.b_follows_a)):
         return
-    if found.leader is not None:
+    if result.leader is not None:
         keys = {"a": a, "b": b}
-        other = keys["b" if found.leader == "a" else "a"]
-        reason = "the later leader epoch" if keys[found.leader].latest_epoch != other.latest_epoch else "the higher end"
-        yield f"{found.leader.upper()} is the better leader: it has {reason}"
-    for leader, name, follows in (("A", "B", found.b_follows_a), ("B", "A", found.a_follows_b)):
+        other = keys["b" if result.leader == "a" else "a"]
+        reason = (
+            "the later leader epoch" if keys[result.leader].latest_epoch != other.latest_epoch else "the higher end"
+        )
+        yield f"{result.leader.upper()} is the better leader: it has {reason}"
+    for leader, name, follows in (("A", "B", result.b_follows_a), ("B", "A", result.a_follows_b)):
         yield f"if {leader} leads, {_follower_text(name, follows)}"
 
 
@@ -264,5 +266,5 @@ def closing_text(words: Iterable[str]) -> str:
     counted: dict[str, int] = {}
     for word in words:
         counted[word] = counted.get(word, 0) + 1
-    told = ", ".join(f"{count:,} {word}" for word, count in counted.items())
-    return f"{count_text(sum(counted.values()), 'partition')}: {told}" if counted else "no partitions"
+    text = ", ".join(f"{count:,} {word}" for word, count in counted.items())
+    return f"{count_text(sum(counted.values()), 'partition')}: {text}" if counted else "no partitions"

@@ -36,9 +36,9 @@ class DrawnBar:
         """Add bytes that were read. May be called from any thread."""
         self._bar.advance(self._task, size)
 
-    def tell(self, told: str) -> None:
+    def tell(self, text: str) -> None:
         """Change the text beside the bar."""
-        self._bar.update(self._task, told=told)
+        self._bar.update(self._task, told=text)
 
     def show(self) -> None:
         """Draw the bar, and again whenever it changes; not at all if the machine gives no thread for that."""

@@ -28,13 +28,13 @@ class FollowingDump:
         """
         if segment is not self._segment:
             self._begin(segment)
-        piece = PIECE_BYTES
+        chunk = PIECE_BYTES
         while segment.at < log.size:
-            at, stop = segment.at, min(segment.at + piece, log.size)
+            at, stop = segment.at, min(segment.at + chunk, log.size)
             segment.move_to(log, self._print(log, at, stop))
             if segment.at == at and stop == log.size:
                 return
-            piece = PIECE_BYTES if segment.at > at else 2 * piece
+            chunk = PIECE_BYTES if segment.at > at else 2 * chunk
 
     def _begin(self, segment: Followed) -> None:
         kafka, path = self._kafka, segment.path

@@ -33,44 +33,44 @@ _OPTIONS = RecordOptions(deep=True, print_data=True)
 
 
 def walk_json_records(
-    found: FetchedBytes, *, committed_only: bool, jobs: int = 1, values: Decoding | None = None
+    result: FetchedBytes, *, committed_only: bool, jobs: int = 1, values: Decoding | None = None
 ) -> Made:
     """Yield dump-log's JSON lines for each batch and record. A piece is valid until the next one is requested.
 
     Records before the requested offset are left out, as a consumer does. For damage, yields an error line and raises
     the KlogError. values: how keys and values are decoded.
     """
-    if not found.fetched.size:
+    if not result.fetched.size:
         return
-    topic = internal_topic(found.path)
-    form = Form(_OPTIONS, json_file=found.path, topic=topic, values=values, values_topic=topic_of(found.path))
+    topic = internal_topic(result.path)
+    form = Form(_OPTIONS, json_file=result.path, topic=topic, values=values, values_topic=topic_of(result.path))
     try:
-        yield from _walk(found, committed_only, form, _json_of, jobs)
+        yield from _walk(result, committed_only, form, _json_of, jobs)
     except KlogError as error:
         yield json_line(error_row(error.path or "", error))
         raise
 
 
 def walk_text_records(
-    found: FetchedBytes, *, committed_only: bool, jobs: int = 1, values: Decoding | None = None
+    result: FetchedBytes, *, committed_only: bool, jobs: int = 1, values: Decoding | None = None
 ) -> Made:
     """Yield kafka-dump-log's lines for each batch and record in the same way. Raises Corrupt or Unsupported if they
     cannot be read."""
-    if found.fetched.size:
-        yield from _walk(found, committed_only, Form(_text_options(found.path, values)), _text_of, jobs)
+    if result.fetched.size:
+        yield from _walk(result, committed_only, Form(_text_options(result.path, values)), _text_of, jobs)
 
 
-def _walk(found: FetchedBytes, committed_only: bool, form: Form, show: Show, jobs: int) -> Made:
-    for is_first, start, stop in _walk_stretches(found, committed_only):
-        at = start if is_first else (yield from _by_kernel(found, form, start, stop, jobs))
-        for batch in found.batches_in(at, stop):
-            yield from show(found, batch, form)
+def _walk(result: FetchedBytes, committed_only: bool, form: Form, show: Show, jobs: int) -> Made:
+    for is_first, start, stop in _walk_stretches(result, committed_only):
+        at = start if is_first else (yield from _by_kernel(result, form, start, stop, jobs))
+        for batch in result.batches_in(at, stop):
+            yield from show(result, batch, form)
 
 
-def _walk_stretches(found: FetchedBytes, committed_only: bool) -> Iterator[tuple[bool, int, int]]:
+def _walk_stretches(result: FetchedBytes, committed_only: bool) -> Iterator[tuple[bool, int, int]]:
     """Yield (whether it is the first batch, start, stop) for each stretch of which all batches are shown."""
-    position, end = found.fetched.position, found.fetched.position + found.fetched.size
-    first = next(found.batches(), None)
+    position, end = result.fetched.position, result.fetched.position + result.fetched.size
+    first = next(result.batches(), None)
     behind_first = end if first is None else first.position + first.size
     if not committed_only:
         yield True, position, behind_first
@@ -78,7 +78,7 @@ def _walk_stretches(found: FetchedBytes, committed_only: bool) -> Iterator[tuple
         return
     start = stop = position
     try:
-        for batch in found.batches(committed_only=True):
+        for batch in result.batches(committed_only=True):
             if batch.position != stop or stop == behind_first or stop - start >= MOST_BYTES:
                 yield start < behind_first, start, stop
                 start = batch.position
@@ -90,24 +90,24 @@ def _walk_stretches(found: FetchedBytes, committed_only: bool) -> Iterator[tuple
 
 
 def _by_kernel(
-    found: FetchedBytes, form: Form, start: int, stop: int, jobs: int
+    result: FetchedBytes, form: Form, start: int, stop: int, jobs: int
 ) -> Generator[bytes | memoryview, None, int]:
     """Yield the lines of a stretch. Returns the position from which the reference has to continue."""
     at, outs = start, BufferPool()
     if stop - start < LEAST_BYTES:
         return at
-    with found.open_log() as file:
+    with result.open_log() as file:
         spans = walk_made(file, lambda: LineMaker(form, outs), start=start, end=stop, span_bytes=SPAN_BYTES, jobs=jobs)
         for lines in spans:
-            if lines.fatal or lines.errors or any(after < found.offset for _, after in lines.gaps):
+            if lines.fatal or lines.errors or any(after < result.offset for _, after in lines.gaps):
                 break
-            for piece in lines.pieces:
-                if isinstance(piece, bytes | memoryview):
-                    yield piece
+            for chunk in lines.pieces:
+                if isinstance(chunk, bytes | memoryview):
+                    yield chunk
                 else:
-                    yield from piece.walk()
-                if isinstance(piece, memoryview):
-                    outs.give_back(piece)
+                    yield from chunk.walk()
+                if isinstance(chunk, memoryview):
+                    outs.give_back(chunk)
             at = lines.reached
     return at
 
@@ -117,11 +117,11 @@ def _text_options(path: str, values: Decoding | None) -> RecordOptions:
     return RecordOptions(deep=True, print_data=True, decoder=decoder)
 
 
-def _json_of(found: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
+def _json_of(result: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
     name, topic = batch.path, internal_topic(batch.path)
     yield json_line(batch_row(name, batch))
     for record in batch.records():
-        if record.offset >= found.offset:
+        if record.offset >= result.offset:
             line = record_line(name, batch, record, topic, form.decoded(batch, record))
             if isinstance(line, LongLine):
                 yield from line.walk()
@@ -129,11 +129,11 @@ def _json_of(found: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
                 yield line
 
 
-def _text_of(found: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
+def _text_of(result: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
     def wants(offset: int, *_: object) -> bool:
-        return offset >= found.offset
+        return offset >= result.offset
 
-    for piece in walk_batch_text(batch):
-        yield piece.encode(errors="surrogateescape")
-    for piece in walk_records_text(batch, form.options, lambda _: None, wants):
-        yield piece.encode(errors="surrogateescape")
+    for chunk in walk_batch_text(batch):
+        yield chunk.encode(errors="surrogateescape")
+    for chunk in walk_records_text(batch, form.options, lambda _: None, wants):
+        yield chunk.encode(errors="surrogateescape")

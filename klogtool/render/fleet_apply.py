@@ -13,20 +13,20 @@ from klogtool.render.counts import count_text
 _VERBS = {"truncate": "cut", "set-aside": "move out of the log dir", "restore": "rename"}
 
 
-def share_line(found: Done | Todo) -> str:
+def share_line(result: Done | Todo) -> str:
     """Return `to do: cut t-0 to 33: damaged ...`."""
-    share = found.share
+    share = result.share
     to = "" if share.to is None else f" to {share.to:,}"
-    state = "done already" if isinstance(found, Done) else "to do"
+    state = "done already" if isinstance(result, Done) else "to do"
     return f"{state}: {_VERBS[share.action]} {escaped(share.placed.copy.folder)}{to}: {escaped(share.why)}"
 
 
-def share_row(found: Done | Todo) -> dict[str, Any]:
+def share_row(result: Done | Todo) -> dict[str, Any]:
     """Return the row of JSON."""
-    share = found.share
+    share = result.share
     return {
         "type": "share",
-        "done": isinstance(found, Done),
+        "done": isinstance(result, Done),
         "topic": share.placed.copy.topic,
         "partition": share.placed.copy.partition,
         "log_dir": share.placed.copy.log_dir,
@@ -37,11 +37,11 @@ def share_row(found: Done | Todo) -> dict[str, Any]:
     }
 
 
-def checked_text(found: Sequence[Checked]) -> Iterator[str]:
+def checked_text(results: Sequence[Checked]) -> Iterator[str]:
     """Yield a line for each copy that is not as the plan wants it, and how many are."""
-    for each in found:
+    for each in results:
         if each.why is not None:
             where = f"{each.topic}-{each.partition}  broker {each.node_id}"
             yield f"{escaped(where)}: {escaped(each.why)}"
-    holding = sum(each.holds for each in found)
-    yield f"{count_text(holding, 'copy', 'copies')} as planned, {len(found) - holding:,} not."
+    holding = sum(each.holds for each in results)
+    yield f"{count_text(holding, 'copy', 'copies')} as planned, {len(results) - holding:,} not."

@@ -88,21 +88,21 @@ def _lines(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[str]:
 
 
 def _table(heading: str, rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    found = list(rows)
-    if found:
+    results = list(rows)
+    if results:
         yield from ["", heading] if heading else []
-        yield from wrapped_table(found[:MOST_SHOWN])
-        yield from _rest(len(found))
+        yield from wrapped_table(results[:MOST_SHOWN])
+        yield from _rest(len(results))
 
 
 def _list(heading: str, items: Iterable[tuple[str, ...]]) -> Iterator[str]:
     """Yield items of one or two lines with paths, which are never wrapped."""
-    found = list(items)
-    if found:
+    results = list(items)
+    if results:
         yield from ["", heading]
-        for first, *more in found[:MOST_SHOWN]:
+        for first, *more in results[:MOST_SHOWN]:
             yield from [f"  {first}", *(f"      {line}" for line in more)]
-        yield from _rest(len(found))
+        yield from _rest(len(results))
 
 
 def _rest(count: int) -> Iterator[str]:

@@ -58,14 +58,14 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 def _headline(plan: Plan) -> str:
     answer, name = plan.answer, plan.path
-    asked, freed, on_disk = answer["asked_bytes"], answer["freed_bytes"], answer["disk_freed_bytes"]
-    if asked is None:
+    wanted, freed, on_disk = answer["asked_bytes"], answer["freed_bytes"], answer["disk_freed_bytes"]
+    if wanted is None:
         return f"{name}: {size_text(freed)} can be freed"
     if not answer["reached"]:
         whole = "" if freed == on_disk else f"; all log dirs on this disk: {size_text(on_disk)}"
-        return f"{name}: NOT ENOUGH: {size_text(freed)} can be freed{whole}; {size_text(asked)} were asked for"
+        return f"{name}: NOT ENOUGH: {size_text(freed)} can be freed{whole}; {size_text(wanted)} were asked for"
     whole = "" if freed == on_disk else f"; with the other log dirs on this disk {size_text(on_disk)}"
-    return f"{name}: frees {size_text(freed)}{whole}; {size_text(asked)} were asked for"
+    return f"{name}: frees {size_text(freed)}{whole}; {size_text(wanted)} were asked for"
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -120,16 +120,16 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _untouched(rows: Sequence[Mapping[str, Any]], log_dir: str) -> Iterator[str]:
     """Say which large files stay, and why: what fills a disk may be none of the kinds."""
     for why, told in _UNTOUCHED.items():
-        found = [row for row in rows if row["why"] == why.value]
-        if not found:
+        results = [row for row in rows if row["why"] == why.value]
+        if not results:
             continue
-        files, total = sum(row["files"] for row in found), sum(row["bytes"] for row in found)
+        files, total = sum(row["files"] for row in results), sum(row["bytes"] for row in results)
         yield f"not touched: {size_text(total)} in {count_text(files, 'file')}"
         yield from wrapped_table([("why", told)])
         most = _MOST_ITEMS if why is Why.IN_USE else _MOST_UNTOUCHED
-        shown = [(size_text(row["bytes"]), os.path.relpath(row["path"], log_dir)) for row in found[:most]]
+        shown = [(size_text(row["bytes"]), os.path.relpath(row["path"], log_dir)) for row in results[:most]]
         yield from wrapped_table(shown)
-        yield from _more(len(found) - most)
+        yield from _more(len(results) - most)
 
 
 def _more(count: int) -> Iterator[str]:

@@ -15,34 +15,34 @@ Row = dict[str, Any]
 NO_DIGEST = f"{'no digest':<32}"
 
 
-def hash_row(found: RecordHash) -> Row:
+def hash_row(result: RecordHash) -> Row:
     """Return the contract's answer for a partition; with `error` if there is no digest."""
-    of = found.topic_partition
+    of = result.topic_partition
     row: Row = {
-        "path": found.path,
+        "path": result.path,
         "topic": None if of is None else of.topic,
         "partition": None if of is None else of.partition,
-        "from": found.start,
-        "to": found.end,
-        "digest": found.digest,
-        "first_offset": found.first_offset,
-        "last_offset": found.last_offset,
-        "records": found.records,
+        "from": result.start,
+        "to": result.end,
+        "digest": result.digest,
+        "first_offset": result.first_offset,
+        "last_offset": result.last_offset,
+        "records": result.records,
     }
-    return row if found.error is None else row | refusal_row(found.error)
+    return row if result.error is None else row | refusal_row(result.error)
 
 
-def hash_text(found: RecordHash, name: str) -> str:
+def hash_text(result: RecordHash, name: str) -> str:
     """Return the line: the digest first, because that is what eyes compare."""
-    if found.error is not None:
-        return f"{NO_DIGEST}  {name}  {_range_text(found)} could be read"
-    return f"{found.digest}  {name}  {_range_text(found)}"
+    if result.error is not None:
+        return f"{NO_DIGEST}  {name}  {_range_text(result)} could be read"
+    return f"{result.digest}  {name}  {_range_text(result)}"
 
 
-def _range_text(found: RecordHash) -> str:
-    if not found.records:
+def _range_text(result: RecordHash) -> str:
+    if not result.records:
         return "no records"
-    return f"offsets {found.first_offset:,} to {found.last_offset:,}, {count_text(found.records, 'record')}"
+    return f"offsets {result.first_offset:,} to {result.last_offset:,}, {count_text(result.records, 'record')}"
 
 
 def common_range_lines(ranges: Iterable[CommonRange]) -> Iterator[str]:

@@ -66,11 +66,11 @@ def _hole_text(size: int) -> str:
     return f"{count_text(size, 'byte')} {'does' if size == 1 else 'do'} not parse as this kind of file"
 
 
-def _list_text(what: str, found: Any) -> list[str]:
-    shown = [f"{path}: {what}" + (f" ({why})" if why else "") for path, why in found[:MOST_NAMED]]
-    more = len(found) - MOST_NAMED
+def _list_text(what: str, result: Any) -> list[str]:
+    shown = [f"{path}: {what}" + (f" ({why})" if why else "") for path, why in result[:MOST_NAMED]]
+    more = len(result) - MOST_NAMED
     return [*shown, f"... and {more} more: {what}"] if more > 0 else shown
 
 
-def _reasons(found: Any) -> list[dict[str, str]]:
-    return [{"path": path, "reason": why} for path, why in found]
+def _reasons(result: Any) -> list[dict[str, str]]:
+    return [{"path": path, "reason": why} for path, why in result]

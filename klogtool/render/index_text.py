@@ -65,14 +65,14 @@ def dump_offset_index(
 def _last_offset_at(frames: FrameReader, position: int, size: int) -> int:
     """Return the last offset of the entry at `position`, read within a slice of `size` bytes."""
     check_slice(frames.file, position, size)
-    found = frames.find(position, position + size)
-    if found is Stop.LENGTH:
+    result = frames.find(position, position + size)
+    if result is Stop.LENGTH:
         raise frames.corrupt_length(position)
-    if not isinstance(found, Frame):
+    if not isinstance(result, Frame):
         raise Corrupt(
             f"no batch at byte {position} of the log, where the index points to", kafka_class="NoSuchElementException"
         )
-    return frames.last_offset(found)
+    return frames.last_offset(result)
 
 
 def _of_index(error: KlogError) -> KlogError:
@@ -132,13 +132,13 @@ class TimeIndexCheck:
         """Check the next entry. position: where the offset index sends a reader for this offset."""
         check_slice(self.log, position, MOST_INDEX_BYTES)
         self._check_rest_of_log(position)
-        found = self._first_reaching(offset, position)
-        if found is None:
+        result = self._first_reaching(offset, position)
+        if result is None:
             self._not_found(offset, -1)
-        elif (last_offset := self.frames.last_offset(found)) != offset:
+        elif (last_offset := self.frames.last_offset(result)) != offset:
             self._not_found(offset, last_offset)
         else:
-            log_timestamp = largest_timestamp(self.frames, found)
+            log_timestamp = largest_timestamp(self.frames, result)
             if log_timestamp != timestamp:
                 self.reports.timestamp_mismatches.setdefault(self.path, []).append((timestamp, log_timestamp))
             if self.previous >= timestamp:
@@ -149,10 +149,10 @@ class TimeIndexCheck:
         self.reports.offsets_not_found.setdefault(self.path, []).append((offset, log_offset))
 
     def _first_reaching(self, offset: int, position: int) -> Frame | None:
-        while isinstance(found := self.frames.find(position, self.log.size), Frame):
-            if self.frames.last_offset(found) >= offset:
-                return found
-            position += found.size
+        while isinstance(result := self.frames.find(position, self.log.size), Frame):
+            if self.frames.last_offset(result) >= offset:
+                return result
+            position += result.size
         return None
 
     def _check_rest_of_log(self, position: int) -> None:
@@ -171,9 +171,9 @@ class TimeIndexCheck:
 
     def _walk(self, at: int, stop: int) -> int:
         """Walk from entry to entry up to `stop`, and return the position reached."""
-        while at < stop and isinstance(found := self.frames.find(at, self.log.size), Frame):
-            at += found.size
-        if at < stop and found is Stop.LENGTH:
+        while at < stop and isinstance(result := self.frames.find(at, self.log.size), Frame):
+            at += result.size
+        if at < stop and result is Stop.LENGTH:
             raise self.frames.corrupt_length(at)
         return at
 

@@ -24,10 +24,10 @@ def inventory_text(rows: Sequence[Row]) -> Iterator[str]:
 
 def topics_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """Return the rows by topic, the largest topic first."""
-    found: dict[str, list[Row]] = {}
+    results: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["topic"] or row["folder"], []).append(row)
-    return sorted(found.items(), key=lambda pair: (-sum(row["bytes"] for row in pair[1]), pair[0]))
+        results.setdefault(row["topic"] or row["folder"], []).append(row)
+    return sorted(results.items(), key=lambda pair: (-sum(row["bytes"] for row in pair[1]), pair[0]))
 
 
 def _topic_line(pair: tuple[str, list[Row]]) -> tuple[str, ...]:
@@ -54,12 +54,12 @@ def total(rows: Iterable[Row], name: str) -> int:
 
 def merged(rows: Iterable[Row], name: str) -> dict[Any, int]:
     """Return the sum of a column of counts by key. Numeric keys are in ascending order, names by descending count."""
-    found: Counter[Any] = Counter()
+    results: Counter[Any] = Counter()
     for row in rows:
-        found.update({int(k) if str(k).isdigit() else k: n for k, n in row[name].items()})
-    if all(isinstance(key, int) for key in found):
-        return dict(sorted(found.items()))
-    return dict(found.most_common())
+        results.update({int(k) if str(k).isdigit() else k: n for k, n in row[name].items()})
+    if all(isinstance(key, int) for key in results):
+        return dict(sorted(results.items()))
+    return dict(results.most_common())
 
 
 def totals_of(rows: Sequence[Row]) -> dict[str, Any]:
@@ -90,9 +90,9 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
     dirty = [row for row in rows if row["is_cleaning_due"]]
     if dirty:
         yield f"The cleaner would clean {size_text(total(dirty, 'cleanable_bytes'))} now: {names_of(dirty)}"
-    for what, found in _groups(rows):
-        if found:
-            yield f"{what}: {names_of(found)}"
+    for what, result in _groups(rows):
+        if result:
+            yield f"{what}: {names_of(result)}"
 
 
 def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:

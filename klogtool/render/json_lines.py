@@ -80,8 +80,8 @@ class _Long:
 
             yield b'{"utf8":"'
             decode = codecs.getincrementaldecoder("utf-8")().decode
-            for piece in walk_pieces(self.data):
-                yield json.dumps(decode(piece), ensure_ascii=False).encode()[1:-1]
+            for chunk in walk_pieces(self.data):
+                yield json.dumps(decode(chunk), ensure_ascii=False).encode()[1:-1]
         yield b'"}'
 
 
@@ -95,8 +95,8 @@ def is_utf8(data: bytes) -> bool:
     """Whether the bytes are UTF-8."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     try:
-        for piece in walk_pieces(data):
-            decode(piece)
+        for chunk in walk_pieces(data):
+            decode(chunk)
         decode(b"", final=True)
     except UnicodeDecodeError:
         return False

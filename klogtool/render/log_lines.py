@@ -79,10 +79,10 @@ class Lines(Struct):
         may become any amount of text."""
         return self.bounded and self.text_bytes >= MOST_SPAN_TEXT_BYTES
 
-    def add(self, piece: Text) -> None:
+    def add(self, chunk: Text) -> None:
         """Add text."""
-        self.pieces.append(piece)
-        self.text_bytes += len(piece)
+        self.pieces.append(chunk)
+        self.text_bytes += len(chunk)
 
     def see(self, offset: int) -> None:
         """Note the next record's offset, and a gap before it (DumpLogSegments.dumpBatchRecords)."""
@@ -116,9 +116,9 @@ class LineMaker(SpanMaker[Lines]):
         self._state = self._kernel.DumpState()
         self._flags = _flags(form)
         self._file, self._segment = _names(form)
-        chosen = form.selection
-        self._selection = chosen and kernels.native.Selection(
-            chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep
+        selected = form.selection
+        self._selection = selected and kernels.native.Selection(
+            selected.offsets, selected.timestamps, selected.producer_id, selected.key, selected.grep
         )
 
     def begin(self, span: Span) -> Lines:
@@ -132,9 +132,9 @@ class LineMaker(SpanMaker[Lines]):
 
     def throw_away(self, span: Span) -> None:
         """See SpanMaker."""
-        for piece in self.made.pieces:
-            if isinstance(piece, memoryview):
-                self.outs.give_back(piece)
+        for chunk in self.made.pieces:
+            if isinstance(chunk, memoryview):
+                self.outs.give_back(chunk)
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """Let the kernel write lines."""
@@ -167,8 +167,8 @@ class LineMaker(SpanMaker[Lines]):
         """Let the reference write lines."""
         self._seal()
         try:
-            for piece in _walk_of(self.form)(self.made, window, frame, self.form):
-                self.made.add(piece)
+            for chunk in _walk_of(self.form)(self.made, window, frame, self.form):
+                self.made.add(chunk)
         except KlogError as error:
             if not self._may_go_on(window, frame):
                 raise
@@ -180,14 +180,14 @@ class LineMaker(SpanMaker[Lines]):
 
     def _take(self, *, is_unknown: bool) -> None:
         """Take the kernel's gaps and wrong checksums. is_unknown: the offset before the first record is not known."""
-        made, state = self.made, self._state
+        created, state = self.made, self._state
         for n in range(state.gap_count):
             before = None if is_unknown and n == 0 else self._gaps[2 * n]
-            made.gaps.append((before, self._gaps[2 * n + 1]))
+            created.gaps.append((before, self._gaps[2 * n + 1]))
         if state.gap_count or not is_unknown:
-            made.last_offset = state.last_offset
+            created.last_offset = state.last_offset
         if state.invalid:
-            made.note_invalid(state.invalid, state.first_invalid)
+            created.note_invalid(state.invalid, state.first_invalid)
         state.gap_count = state.invalid = 0
 
     def _seal(self) -> None:
@@ -229,12 +229,12 @@ class LineMaker(SpanMaker[Lines]):
             return False
 
 
-def write_piece(piece: Text, write: Callable[[bytes | memoryview], None]) -> None:
+def write_piece(chunk: Text, write: Callable[[bytes | memoryview], None]) -> None:
     """Write a piece of `Lines`; a long line is made while it is written."""
-    if isinstance(piece, bytes | memoryview):
-        write(piece)
+    if isinstance(chunk, bytes | memoryview):
+        write(chunk)
     else:
-        for part in piece.walk():
+        for part in chunk.walk():
             write(part)
 
 
@@ -285,23 +285,23 @@ def _walk_of(form: Form) -> Callable[[Lines, Window, Frame, Form], Iterator[Text
     return _text_of_entry if form.json_file is None else _json_of_entry
 
 
-def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
+def _text_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
     batch = _parse(window, frame)
     if isinstance(batch, Message) and batch.magic < 0:
         yield f"offset: {batch.offset}".encode()  # Kafka prints it before it reads the header, which throws
         check_magic(batch)
-    found.checked(batch.crc_valid, batch.position)
+    result.checked(batch.crc_valid, batch.position)
     if form.selection is not None:
-        yield from _selected_text(found, batch, form)
+        yield from _selected_text(result, batch, form)
         return
-    for piece in walk_batch_text(batch):
-        yield piece.encode()
+    for chunk in walk_batch_text(batch):
+        yield chunk.encode()
     if form.options.deep:
-        for piece in walk_records_text(batch, form.options, found.see):
-            yield piece.encode()
+        for chunk in walk_records_text(batch, form.options, result.see):
+            yield chunk.encode()
 
 
-def _selected_text(found: Lines, batch: RecordBatch | Message, form: Form) -> Iterator[bytes]:
+def _selected_text(result: Lines, batch: RecordBatch | Message, form: Form) -> Iterator[bytes]:
     """Yield the batch's line and those of its wanted records; nothing if none is wanted."""
     selection = form.selection
     assert selection is not None
@@ -309,27 +309,27 @@ def _selected_text(found: Lines, batch: RecordBatch | Message, form: Form) -> It
         return
     head = "".join(walk_batch_text(batch))
     if form.options.deep or selection.needs_records:
-        lines = list(walk_records_text(batch, form.options, found.see, selection.wants))
+        lines = list(walk_records_text(batch, form.options, result.see, selection.wants))
         if not lines:
             return
         head += "".join(lines)
     yield head.encode()
 
 
-def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes | LongLine]:
+def _json_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes | LongLine]:
     assert form.json_file is not None
     try:
         batch = _parse(window, frame)
         if isinstance(batch, Message):
             check_magic(batch)
-        found.checked(batch.crc_valid, batch.position)
+        result.checked(batch.crc_valid, batch.position)
         if form.selection is not None and not form.selection.may_hold(batch):
             return
         head = json_line(batch_row(form.json_file, batch))
         if form.selection is None:
             yield head
         for record in batch.records():
-            found.see(record.offset)
+            result.see(record.offset)
             if _wanted(form, record):
                 if head and form.selection is not None:
                     yield head
@@ -340,23 +340,23 @@ def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
         raise
 
 
-def _csv_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes | LongRow]:
+def _csv_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes | LongRow]:
     assert form.csv is not None
     batch = _parse(window, frame)
     if isinstance(batch, Message):
         check_magic(batch)
-    found.checked(batch.crc_valid, batch.position)
+    result.checked(batch.crc_valid, batch.position)
     if form.selection is not None and not form.selection.may_hold(batch):
         return
     for record in batch.records():
-        found.see(record.offset)
+        result.see(record.offset)
         if _wanted(form, record):
             yield csv_row(form.csv, batch, record)
 
 
 def _wanted(form: Form, record: Record) -> bool:
-    chosen = form.selection
-    return chosen is None or chosen.wants(record.offset, record.timestamp, record.key, record.value)
+    selected = form.selection
+    return selected is None or selected.wants(record.offset, record.timestamp, record.key, record.value)
 
 
 class LogDump(Struct):
@@ -375,22 +375,22 @@ class LogDump(Struct):
     gaps: dict[int, int] = field(default_factory=dict)
     errors: list[KlogError] = field(default_factory=list)
 
-    def take(self, found: Lines) -> None:
+    def take(self, result: Lines) -> None:
         """Add what was found in a span, now that the offset before it is known."""
-        for before, after in found.gaps:
+        for before, after in result.gaps:
             if before is not None:
                 self.gaps[before] = after
             elif (self.last_offset + 1 - after) & LONG_MASK:
                 self.gaps[self.last_offset] = after
-        if found.last_offset is not None:
-            self.last_offset = found.last_offset
-        self.invalid += found.invalid
-        self.first_invalid = found.first_invalid if self.first_invalid is None else self.first_invalid
-        self.errors += found.errors
-        if found.fatal is None:
+        if result.last_offset is not None:
+            self.last_offset = result.last_offset
+        self.invalid += result.invalid
+        self.first_invalid = result.first_invalid if self.first_invalid is None else self.first_invalid
+        self.errors += result.errors
+        if result.fatal is None:
             if self.on_progress is not None:
-                self.on_progress(found.reached - self.valid_bytes)
-            self.valid_bytes = found.reached
+                self.on_progress(result.reached - self.valid_bytes)
+            self.valid_bytes = result.reached
 
 
 def dump_log_lines(
@@ -431,28 +431,28 @@ def _dump_from(
     outs = BufferPool()
 
     spans = walk_made(file, lambda: LineMaker(form, outs), start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs)
-    for found in spans:
-        for piece in found.pieces:
-            write_piece(piece, write)
-            if isinstance(piece, memoryview):
-                outs.give_back(piece)
-        dump.take(found)
-        if found.fatal is not None:
-            raise found.fatal
-    return found.tail
+    for result in spans:
+        for chunk in result.pieces:
+            write_piece(chunk, write)
+            if isinstance(chunk, memoryview):
+                outs.give_back(chunk)
+        dump.take(result)
+        if result.fatal is not None:
+            raise result.fatal
+    return result.tail
 
 
 def _mended(file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int) -> LogFile:
     """Return the log with corrected lengths and magics, for entries where nothing else is wrong. Each correction is
     noted first."""
-    found: list[SetRight] = []
+    results: list[SetRight] = []
     try:
-        file = mended(file, end=end, on_mended=found.append)
+        file = mended(file, end=end, on_mended=results.append)
     except KlogError:  # it cannot be read: the dump reports that itself, after what it can read
         return file
-    dump.errors += found
-    if found and form.json_file is not None:
-        for error in found:
+    dump.errors += results
+    if results and form.json_file is not None:
+        for error in results:
             write(json_line({**error_row(form.json_file, error), "mended": error.as_row()}))
     return file
 
@@ -468,12 +468,12 @@ def _skip(
     """Return the position of the next entry after bytes that are not an entry; None if there is none, and the bytes are
     the tail of the log."""
     position = dump.valid_bytes
-    found = find_batch_behind(file, position, end=end)
+    result = find_batch_behind(file, position, end=end)
     if damage is not None:
         dump.errors.append(damage)
-    if found is None:
+    if result is None:
         return None
-    dump.errors.append(Corrupt(f"{found - position} bytes are not a batch: skipped", position=position))
+    dump.errors.append(Corrupt(f"{result - position} bytes are not a batch: skipped", position=position))
     if form.json_file is not None:
         write(json_line(error_row(form.json_file, dump.errors[-1])))
-    return found
+    return result

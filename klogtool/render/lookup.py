@@ -32,33 +32,33 @@ _WIDTH = 14  # of the left column of an explanation
 # JSON.
 
 
-def offset_row(found: OffsetFound, *, explain: bool) -> Row:
+def offset_row(result: OffsetFound, *, explain: bool) -> Row:
     """Return the contract's answer to --offset (docs/contract.md)."""
-    if found.is_end:
-        return {"offset": found.offset, "end": True}
+    if result.is_end:
+        return {"offset": result.offset, "end": True}
     names = ("offset", "segment", "position", "size", "base_offset", "last_offset")
-    row: Row = {name: getattr(found, name) for name in names}
+    row: Row = {name: getattr(result, name) for name in names}
     if explain:
         row |= {
-            "floor_segment": found.floor_segment,
-            "index_entry": None if found.index_entry is None else list(astuple(found.index_entry)),
-            "record": _place(found.record),
-            "steps": [_step_row(step) for step in found.steps],
+            "floor_segment": result.floor_segment,
+            "index_entry": None if result.index_entry is None else list(astuple(result.index_entry)),
+            "record": _place(result.record),
+            "steps": [_step_row(step) for step in result.steps],
         }
     return row
 
 
-def timestamp_row(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> Row:
+def timestamp_row(query: int | str, result: TimestampFound, high_watermark: int, *, explain: bool) -> Row:
     """Return the contract's answer to --timestamp (docs/contract.md), and whether consumers can read what was found."""
-    row: Row = {"timestamp": asked, "found": _place(found.found)}
-    if found.found is not None and found.found.timestamp != NO_TIMESTAMP:
-        row["below_high_watermark"] = found.found.offset < high_watermark
-    return row | ({"steps": [_step_row(step) for step in found.steps]} if explain else {})
+    row: Row = {"timestamp": query, "found": _place(result.found)}
+    if result.found is not None and result.found.timestamp != NO_TIMESTAMP:
+        row["below_high_watermark"] = result.found.offset < high_watermark
+    return row | ({"steps": [_step_row(step) for step in result.steps]} if explain else {})
 
 
-def epoch_row(found: EpochEnd) -> Row:
+def epoch_row(result: EpochEnd) -> Row:
     """Return the contract's answer to --leader-epoch (docs/contract.md)."""
-    return {"leader_epoch": found.leader_epoch, "found_epoch": found.found_epoch, "end_offset": found.end_offset}
+    return {"leader_epoch": result.leader_epoch, "found_epoch": result.found_epoch, "end_offset": result.end_offset}
 
 
 def refusal_row(error: KlogError) -> Row:
@@ -79,48 +79,50 @@ def _step_row(step: Step) -> Row:
 # Text.
 
 
-def offset_text(found: OffsetFound, log_end_offset: int) -> str:
+def offset_text(result: OffsetFound, log_end_offset: int) -> str:
     """Return a line, then the steps if there are any."""
-    asked = f"offset {found.offset:,}"
-    if found.is_end:
-        what = "the log's end" if found.offset == log_end_offset else f"nothing up to the log's end, {log_end_offset:,}"
-        return f"{asked}   {what}"
-    is_gap = (found.base_offset or 0) > found.offset
+    query = f"offset {result.offset:,}"
+    if result.is_end:
+        what = (
+            "the log's end" if result.offset == log_end_offset else f"nothing up to the log's end, {log_end_offset:,}"
+        )
+        return f"{query}   {what}"
+    is_gap = (result.base_offset or 0) > result.offset
     head = (
-        f"{asked}   {'not there; the next is' if is_gap else 'in'} batch {found.base_offset:,} to "
-        f"{found.last_offset:,}: "
-        f"{found.segment:020d}.log, byte {found.position:,}, {found.size:,} bytes"
+        f"{query}   {'not there; the next is' if is_gap else 'in'} batch {result.base_offset:,} to "
+        f"{result.last_offset:,}: "
+        f"{result.segment:020d}.log, byte {result.position:,}, {result.size:,} bytes"
     )
-    return joined([head, *_explanation(found.steps, "the last segment whose base offset is not above the offset")])
+    return joined([head, *_explanation(result.steps, "the last segment whose base offset is not above the offset")])
 
 
-def timestamp_text(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> str:
+def timestamp_text(query: int | str, result: TimestampFound, high_watermark: int, *, explain: bool) -> str:
     """Return a line, then the steps with `explain`."""
-    place = found.found
+    place = result.found
     if place is None:
         what = (
             "no record with the largest timestamp"
-            if asked == "max"
+            if query == "max"
             else ("no record has that timestamp or a later one")
         )
-        head = f"{_asked(asked)}   {what}"
+        head = f"{_asked(query)}   {what}"
     else:
         epoch = "" if place.leader_epoch is None else f"   leader epoch {place.leader_epoch}"
         time = "" if place.timestamp == NO_TIMESTAMP else f"   timestamp {time_text(place.timestamp)}"
-        head = f"{_asked(asked)}   offset {place.offset:,}{time}{epoch}"
+        head = f"{_asked(query)}   offset {place.offset:,}{time}{epoch}"
         if time and place.offset >= high_watermark:
             head += f"   (not below the high watermark {high_watermark:,}: consumers cannot read it)"
-    why = "has the largest timestamp" if asked == "max" else "the first segment whose largest timestamp is not earlier"
-    return joined([head, *(_explanation(found.steps, why) if explain else ())])
+    why = "has the largest timestamp" if query == "max" else "the first segment whose largest timestamp is not earlier"
+    return joined([head, *(_explanation(result.steps, why) if explain else ())])
 
 
-def epoch_text(found: EpochEnd) -> str:
+def epoch_text(result: EpochEnd) -> str:
     """Return a line."""
-    asked = f"leader epoch {found.leader_epoch}"
-    if found.end_offset is None:
-        return f"{asked}   this log does not know it"
-    which = "" if found.found_epoch == found.leader_epoch else f"epoch {found.found_epoch}, the last before it, "
-    return f"{asked}   {which}ends at offset {found.end_offset:,}"
+    query = f"leader epoch {result.leader_epoch}"
+    if result.end_offset is None:
+        return f"{query}   this log does not know it"
+    which = "" if result.found_epoch == result.leader_epoch else f"epoch {result.found_epoch}, the last before it, "
+    return f"{query}   {which}ends at offset {result.end_offset:,}"
 
 
 def time_text(timestamp: int) -> str:
@@ -132,8 +134,8 @@ def time_text(timestamp: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _asked(asked: int | str) -> str:
-    return asked if isinstance(asked, str) else time_text(asked)
+def _asked(query: int | str) -> str:
+    return query if isinstance(query, str) else time_text(query)
 
 
 def _explanation(steps: tuple[Step, ...], why: str) -> Iterator[str]:

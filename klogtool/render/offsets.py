@@ -45,24 +45,24 @@ def offset_row(one: CommittedOffset, ranges: LogRanges) -> Row:
     return row if one.producer_id == NO_PRODUCER_ID else row | {"producer_id": one.producer_id}
 
 
-def answer_row(found: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> Row:
+def answer_row(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> Row:
     """Return the contract's answer (docs/contract.md)."""
     return {
         "at": at_ms,
-        "groups": len({one.commit.group for one in found.committed}),
-        "committed": len(found.committed),
-        "pending": len(found.pending),
-        "out_of_range": len(out_of_range(found, ranges)),
-        "complete": not found.damage and is_complete_at(found, at_ms),
-        "complete_from": found.complete_from,
-        "logs": [_log_row(log) for log in found.logs],
+        "groups": len({one.commit.group for one in result.committed}),
+        "committed": len(result.committed),
+        "pending": len(result.pending),
+        "out_of_range": len(out_of_range(result, ranges)),
+        "complete": not result.damage and is_complete_at(result, at_ms),
+        "complete_from": result.complete_from,
+        "logs": [_log_row(log) for log in result.logs],
     }
 
 
-def is_complete_at(found: LoadedOffsets, at_ms: int | None) -> bool:
+def is_complete_at(result: LoadedOffsets, at_ms: int | None) -> bool:
     """Whether compaction and deleted segments left all that was committed at that time; None: at the end."""
-    from_start = all(log.log_start_offset == 0 for log in found.logs)
-    return from_start and (at_ms is None or found.complete_from is None or found.complete_from <= at_ms)
+    from_start = all(log.log_start_offset == 0 for log in result.logs)
+    return from_start and (at_ms is None or result.complete_from is None or result.complete_from <= at_ms)
 
 
 def _log_row(log: OffsetsLog) -> Row:
@@ -84,29 +84,29 @@ def _log_row(log: OffsetsLog) -> Row:
 # Text.
 
 
-def group_texts(found: LoadedOffsets, ranges: LogRanges) -> Iterator[str]:
+def group_texts(result: LoadedOffsets, ranges: LogRanges) -> Iterator[str]:
     """Yield the lines of one group after another."""
-    for group, commits in groupby(found.committed, key=lambda one: one.commit.group):
+    for group, commits in groupby(result.committed, key=lambda one: one.commit.group):
         yield f"group {group or '(no name)'}"
         yield from _table([_HEADS, *(_cells(one, ranges) for one in commits)])
         yield ""
-    yield from _out_of_range_lines(found, ranges)
-    if found.pending:
+    yield from _out_of_range_lines(result, ranges)
+    if result.pending:
         yield "In open transactions: these offsets do not count yet."
         rows: list[tuple[str, ...]] = [("group", *_HEADS[:3], "producer id")]
-        rows += [(one.commit.group, *_cells(one, ranges)[:3], str(one.producer_id)) for one in found.pending]
+        rows += [(one.commit.group, *_cells(one, ranges)[:3], str(one.producer_id)) for one in result.pending]
         yield from _table(rows, numbers=(2, 3, 4))
         yield ""
 
 
-def out_of_range(found: LoadedOffsets, ranges: LogRanges) -> list[tuple[CommittedOffset, LogRange, OutOfRange]]:
+def out_of_range(result: LoadedOffsets, ranges: LogRanges) -> list[tuple[CommittedOffset, LogRange, OutOfRange]]:
     """Return the committed offsets that are outside of their log, with the log and where they lie."""
-    logs = ((one, ranges.find(one.commit.topic, one.commit.partition)) for one in found.committed)
+    logs = ((one, ranges.find(one.commit.topic, one.commit.partition)) for one in result.committed)
     return [(one, log, where) for one, log in logs if log is not None and (where := log.judge(one.commit.offset))]
 
 
-def _out_of_range_lines(found: LoadedOffsets, ranges: LogRanges) -> Iterator[str]:
-    outside = out_of_range(found, ranges)
+def _out_of_range_lines(result: LoadedOffsets, ranges: LogRanges) -> Iterator[str]:
+    outside = out_of_range(result, ranges)
     if not outside:
         return
     yield (
@@ -142,26 +142,26 @@ def _table(rows: Sequence[tuple[str, ...]], numbers: Iterable[int] = _NUMBERS) -
         yield ("  " + "  ".join(cells)).rstrip()
 
 
-def closing_texts(found: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> Iterator[str]:
+def closing_texts(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> Iterator[str]:
     """Yield how much there is, of which time, and since when it is complete."""
-    groups = len({one.commit.group for one in found.committed})
+    groups = len({one.commit.group for one in result.committed})
     when = "" if at_ms is None else f", as of {time_text(at_ms)}"
-    told = f"{count_text(groups, 'group')}, {count_text(len(found.committed), 'committed offset')}{when}"
-    yield f"{told}; {count_text(len(found.logs), 'partition')} of __consumer_offsets read"
-    if any(ranges.find(one.commit.topic, one.commit.partition) is None for one in found.committed):
+    text = f"{count_text(groups, 'group')}, {count_text(len(result.committed), 'committed offset')}{when}"
+    yield f"{text}; {count_text(len(result.logs), 'partition')} of __consumer_offsets read"
+    if any(ranges.find(one.commit.topic, one.commit.partition) is None for one in result.committed):
         yield "-: the partition is not under the given paths, so its log end is not known"
-    if found.complete_from is not None:
-        yield f"history: complete from {time_text(found.complete_from)} on; compaction removed earlier commits"
-    elif found.logs:
+    if result.complete_from is not None:
+        yield f"history: complete from {time_text(result.complete_from)} on; compaction removed earlier commits"
+    elif result.logs:
         yield "history: complete since the log start; compaction removed nothing"
 
 
 # Notes.
 
 
-def history_notes(found: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
+def history_notes(result: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
     """Yield what is not known of the time that was asked for, and which copies were not read."""
-    for log in found.logs:
+    for log in result.logs:
         if at_ms is not None and log.complete_from is not None and at_ms < log.complete_from:
             yield (
                 f"{log.path}: complete only from {time_text(log.complete_from)} on: of earlier times, commits are "
@@ -185,12 +185,12 @@ def left_out_text(one: LeftOut) -> str:
 # CSV.
 
 
-def csv_lines(found: LoadedOffsets, *, with_group: bool) -> Iterator[str]:
+def csv_lines(result: LoadedOffsets, *, with_group: bool) -> Iterator[str]:
     """Yield the lines that kafka-consumer-groups.sh --reset-offsets --from-file takes (CsvUtils).
 
     with_group: for several groups. Names with a line end are left out: the tool reads line by line.
     """
-    for one in found.committed:
+    for one in result.committed:
         commit = one.commit
         names = [commit.group, commit.topic] if with_group else [commit.topic]
         if not has_line_end(one):

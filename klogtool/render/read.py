@@ -23,21 +23,21 @@ _NAMES_TOLD = 5  # of aborted transactions
 # JSON.
 
 
-def fetched_row(found: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
+def fetched_row(result: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
     """Return the contract's answer (docs/contract.md). Reads the bytes once.
 
     Raises KlogError if they cannot be read.
     """
-    fetched = found.fetched
+    fetched = result.fetched
     row: dict[str, Any] = {
-        "offset": found.offset,
+        "offset": result.offset,
         "isolation": isolation.value,
         "end_offset": fetched.end,
         "base_offset": fetched.base_offset,
         "segment": fetched.segment,
         "position": fetched.position,
         "size": fetched.size,
-        "sha256": found.sha256(),
+        "sha256": result.sha256(),
         "first_entry_incomplete": fetched.first_entry_incomplete,
     }
     if fetched.needed_bytes is not None:
@@ -50,19 +50,19 @@ def fetched_row(found: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
 # Text.
 
 
-def fetched_text(found: FetchedBytes, isolation: Isolation, *, with_sha256: bool) -> str:
+def fetched_text(result: FetchedBytes, isolation: Isolation, *, with_sha256: bool) -> str:
     """Show how many bytes a fetch returns, from where and up to what limit; if a batch is too large, which option
     helps."""
-    return joined(_lines(found, isolation, with_sha256))
+    return joined(_lines(result, isolation, with_sha256))
 
 
-def _lines(found: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iterator[str]:
-    fetched, end = found.fetched, f"{_ENDS[isolation]} {found.fetched.end:,}"
+def _lines(result: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iterator[str]:
+    fetched, end = result.fetched, f"{_ENDS[isolation]} {result.fetched.end:,}"
     if fetched.first_batch_size is None:
-        yield f"offset {found.offset:,}   nothing to read: {_why_nothing(found, end)}"
+        yield f"offset {result.offset:,}   nothing to read: {_why_nothing(result, end)}"
         return
-    where = f"{found.file_name}, bytes {fetched.position:,} to {fetched.position + fetched.size:,}"
-    yield f"offset {found.offset:,}   {count_text(fetched.size, 'byte')} of {where}"
+    where = f"{result.file_name}, bytes {fetched.position:,} to {fetched.position + fetched.size:,}"
+    yield f"offset {result.offset:,}   {count_text(fetched.size, 'byte')} of {where}"
     if fetched.needed_bytes is not None:
         yield f"  no whole batch: the first batch has {fetched.needed_bytes:,} bytes"
         yield f"  →  --max-bytes {fetched.needed_bytes}, or --min-one-message"
@@ -71,18 +71,18 @@ def _lines(found: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iter
     if fetched.aborted is not None:
         yield f"  aborted     {_aborted_text(fetched.aborted)}"
     if with_sha256:
-        yield f"  sha256      {found.sha256()}"
+        yield f"  sha256      {result.sha256()}"
 
 
-def _why_nothing(found: FetchedBytes, end: str) -> str:
-    if found.offset >= found.fetched.end:
-        return f"it is {'at' if found.offset == found.fetched.end else 'past'} {end}"
+def _why_nothing(result: FetchedBytes, end: str) -> str:
+    if result.offset >= result.fetched.end:
+        return f"it is {'at' if result.offset == result.fetched.end else 'past'} {end}"
     return f"all records from there up to {end} are gone"
 
 
 def _aborted_text(aborted: tuple[Any, ...]) -> str:
     if not aborted:
         return "no transaction"
-    told = [f"producer {txn.producer_id} from offset {txn.first_offset:,}" for txn in aborted[:_NAMES_TOLD]]
-    more = len(aborted) - len(told)
-    return "; ".join([*told, f"{more:,} more"] if more else told)
+    texts = [f"producer {txn.producer_id} from offset {txn.first_offset:,}" for txn in aborted[:_NAMES_TOLD]]
+    more = len(aborted) - len(texts)
+    return "; ".join([*texts, f"{more:,} more"] if more else texts)

@@ -59,8 +59,8 @@ OUT_OF_ORDER = "  Index timestamp: {}, Previously indexed timestamp: {}"
 NOT_FOUND = "Indexed offset: {}, found log offset: {}"
 
 
-def _pairs(heading: str, found: Pairs, line: str) -> Iterator[str]:
-    for path, pairs in sorted(found.items()):
+def _pairs(heading: str, result: Pairs, line: str) -> Iterator[str]:
+    for path, pairs in sorted(result.items()):
         yield heading + path
         for pair in pairs:
             yield line.format(*pair)

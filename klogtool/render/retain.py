@@ -84,9 +84,9 @@ def _headline(plan: Plan) -> str:
         return f"{name}: nothing to delete, {count_text(there, 'segment')}"
     size = sum(verdict.more["size"] for verdict in plan.segments if verdict.action == "delete")
     start = answer["state"]["log_start_offset"]
-    told = f"{name}: {gone:,} of {count_text(there, 'segment')} {'goes' if gone == 1 else 'go'}, {size_text(size)}"
+    text = f"{name}: {gone:,} of {count_text(there, 'segment')} {'goes' if gone == 1 else 'go'}, {size_text(size)}"
     moved = "" if start == answer["log_start_offset_before"] else f", not at {answer['log_start_offset_before']:,}"
-    return f"{told}; then the log starts at offset {start:,}{moved}"
+    return f"{text}; then the log starts at offset {start:,}{moved}"
 
 
 def _row(
@@ -111,10 +111,10 @@ def _why_kept(row: Mapping[str, Any]) -> str:
         return f"{row['detail']}; {due}"
     producer = holder["producer_id"]
     by = f" (producer {producer})" if producer is not None and producer >= 0 else ""
-    told = str(row["detail"]).removeprefix("the newest record ")
+    text = str(row["detail"]).removeprefix("the newest record ")
     if row["reason"] != "future":
-        told = f"is in {row['reason']}, as its size shows, {_seconds(in_milliseconds(holder['timestamp']))}"
-    return f"held by offset {holder['offset']:,}{by}: its timestamp {told}; {due}"
+        text = f"is in {row['reason']}, as its size shows, {_seconds(in_milliseconds(holder['timestamp']))}"
+    return f"held by offset {holder['offset']:,}{by}: its timestamp {text}; {due}"
 
 
 def _due(due_ms: int) -> str:

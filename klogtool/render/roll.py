@@ -29,8 +29,8 @@ def _zeros(plan: Plan) -> Iterator[str]:
 def _headline(answer: Any) -> str:
     if answer["rolled_to"] is None:
         return f"segment {answer['active']['segment']} is not due"
-    asked = "segment {} is due" if answer["due"] else "segment {} is rolled because of --force"
-    return f"{asked.format(answer['active']['segment'])}; the next segment starts at offset {answer['rolled_to']:,}"
+    sentence = "segment {} is due" if answer["due"] else "segment {} is rolled because of --force"
+    return f"{sentence.format(answer['active']['segment'])}; the next segment starts at offset {answer['rolled_to']:,}"
 
 
 def _evidence(answer: Any) -> Iterator[str]:
@@ -55,12 +55,12 @@ def _size_row(answer: Any) -> tuple[bool, str, str]:
 def _time_row(answer: Any) -> tuple[bool, str, str]:
     waited, first, limit = answer["why"]["waited_ms"], answer["first_timestamp"], answer["limits"]["max_segment_ms"]
     if not answer["active"]["size"]:
-        told = "the segment is empty, so time does not matter"
+        text = "the segment is empty, so time does not matter"
     elif first >= 0:
-        told = f"{_span(waited)} since its first batch, {time_text(first)}"
+        text = f"{_span(waited)} since its first batch, {time_text(first)}"
     else:
-        told = f"{_span(waited)} since --loaded-at: its first batch has no timestamp"
-    return answer["why"]["time"], "time", f"{told}; segment.ms {duration_text(limit)}"
+        text = f"{_span(waited)} since --loaded-at: its first batch has no timestamp"
+    return answer["why"]["time"], "time", f"{text}; segment.ms {duration_text(limit)}"
 
 
 def _span(ms: int) -> str:

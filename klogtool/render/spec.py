@@ -74,8 +74,8 @@ def _text(text: str) -> str:
     return f'"{_UNSHOWN.sub(_escaped, text)}"'
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
     if character in _SHORT:
         return _SHORT[character]
     code = ord(character)

@@ -28,10 +28,10 @@ def columns() -> int:
     if sys.stdout is None or not sys.stdout.isatty():
         return WIDTH_WITHOUT_TERMINAL
     try:
-        found = os.get_terminal_size(sys.stdout.fileno()).columns
+        result = os.get_terminal_size(sys.stdout.fileno()).columns
     except OSError:
-        found = 0
-    return max(found or WIDTH_OF_UNKNOWN_TERMINAL, NARROWEST)
+        result = 0
+    return max(result or WIDTH_OF_UNKNOWN_TERMINAL, NARROWEST)
 
 
 def is_in_colour(stream: Any) -> bool:
@@ -51,5 +51,5 @@ def painted(line: str) -> str:
     label, blanks, rest = line.partition("  ")
     if blanks and label in _LABELS:
         return f"{_LABELS[label]}{label}{PLAIN}{blanks}{rest}"
-    line = re.sub(_PHRASES, lambda found: f"{RED}{found[0]}{PLAIN}", line)
-    return re.sub(_CELLS, lambda found: f"{YELLOW}{found[0]}{PLAIN}", line)
+    line = re.sub(_PHRASES, lambda match: f"{RED}{match[0]}{PLAIN}", line)
+    return re.sub(_CELLS, lambda match: f"{YELLOW}{match[0]}{PLAIN}", line)

@@ -97,8 +97,8 @@ def open_row(one: OpenTransaction, partition: TopicPartition | None) -> Row:
 
 def open_text(one: OpenTransaction, partition: TopicPartition | None, coordinators: Coordinators) -> str:
     """Return its line, and below it who will end it, and how to abort it."""
-    told = ". ".join(_told_of(one, coordinators)) + "."
-    lines = textwrap.wrap(told, columns(), initial_indent=_BELOW, subsequent_indent=_BELOW, break_on_hyphens=False)
+    text = ". ".join(_told_of(one, coordinators)) + "."
+    lines = textwrap.wrap(text, columns(), initial_indent=_BELOW, subsequent_indent=_BELOW, break_on_hyphens=False)
     abort = [f"  →  {abort_line(partition, one.held_from)}"] if one.is_to_abort else []
     return joined(["  " + transaction_text(one.transaction), *lines, *abort])
 
@@ -118,8 +118,8 @@ def _told_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[str]:
         yield f"It began at offset {one.held_from:,}, but the log has its data only from the offset above on"
     known = one.metadata
     if known is not None:
-        told = f"{known.state.told}, timeout {duration_text(known.timeout_ms)}, {TOPIC}-{known.coordinator}"
-        yield f"Transactional id {known.transactional_id} ({told})"
+        text = f"{known.state.told}, timeout {duration_text(known.timeout_ms)}, {TOPIC}-{known.coordinator}"
+        yield f"Transactional id {known.transactional_id} ({text})"
     match one.verdict:
         case Verdict.FORGOTTEN:
             yield "Forgotten: a broker does not know that it is open, so readers do not wait for it"
@@ -159,5 +159,5 @@ def transaction_text(txn: Transaction) -> str:
 
 def closing_text(counts: Counter[Status], producers: int) -> str:
     """Return how many transactions have each status, and how many producers are known."""
-    told = ", ".join(f"{counts[status]:,} {status.value}" for status in Status)
-    return f"{told}; {count_text(producers, 'producer')} known"
+    text = ", ".join(f"{counts[status]:,} {status.value}" for status in Status)
+    return f"{text}; {count_text(producers, 'producer')} known"

@@ -30,31 +30,31 @@ SEEN = {
 }
 
 
-def audit_row(found: AuditFinding) -> Row:
+def audit_row(result: AuditFinding) -> Row:
     """Return a row for JSON."""
     return {
         "type": "audit",
-        "id": found.anomaly.value,
-        "detail": found.detail,
-        "producer_id": found.producer_id,
-        "transactional_id": found.transactional_id,
-        "parts": [_part_row(part) for part in found.parts],
+        "id": result.anomaly.value,
+        "detail": result.detail,
+        "producer_id": result.producer_id,
+        "transactional_id": result.transactional_id,
+        "parts": [_part_row(part) for part in result.parts],
     }
 
 
-def audit_text(found: AuditFinding) -> str:
+def audit_text(result: AuditFinding) -> str:
     """Return a paragraph: what is wrong, the evidence, what users see."""
-    named = "" if found.transactional_id is None else f" ({found.transactional_id})"
-    head = f"{found.anomaly.value}: producer {found.producer_id}{named}: {found.detail}"
-    seen = textwrap.wrap(SEEN[found.anomaly], columns(), initial_indent="  ", subsequent_indent="  ")
+    named = "" if result.transactional_id is None else f" ({result.transactional_id})"
+    head = f"{result.anomaly.value}: producer {result.producer_id}{named}: {result.detail}"
+    seen = textwrap.wrap(SEEN[result.anomaly], columns(), initial_indent="  ", subsequent_indent="  ")
     lines = textwrap.wrap(head, columns(), subsequent_indent="  ", break_on_hyphens=False)
-    return joined([*lines, *(f"    {line}" for part in found.parts for line in _part_lines(part)), *seen])
+    return joined([*lines, *(f"    {line}" for part in result.parts for line in _part_lines(part)), *seen])
 
 
 def audit_closing(findings: int, partitions: int, transactions: int, at_hand: str) -> str:
     """Return the last line."""
-    found = f"{count_text(findings, 'finding')}" if findings else "nothing wrong was found"
-    return f"{found}; {count_text(partitions, 'partition')}, {count_text(transactions, 'transaction')}, {at_hand}"
+    result = f"{count_text(findings, 'finding')}" if findings else "nothing wrong was found"
+    return f"{result}; {count_text(partitions, 'partition')}, {count_text(transactions, 'transaction')}, {at_hand}"
 
 
 def _part_lines(part: Part) -> Iterator[str]:

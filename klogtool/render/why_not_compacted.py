@@ -31,12 +31,12 @@ def _lines(standing: Standing) -> Iterator[str]:
 
 
 def _headline(standing: Standing) -> str:
-    found = standing.range
+    result = standing.range
     if any(reason.id == "breaks-off" for reason in standing.reasons):
         return "not compacted: the cleaner fails on it"
-    if found is None:
+    if result is None:
         return "what a broker's cleaner finds here"
     if any(reason.id == "due" for reason in standing.reasons):
-        return f"to be compacted from offset {found.first_dirty_offset:,}"
-    dirty = f"{size_text(found.cleanable_bytes)} can be cleaned, {size_text(standing.uncleanable_bytes)} cannot"
-    return f"not compacted since offset {found.first_dirty_offset:,}; {dirty}"
+        return f"to be compacted from offset {result.first_dirty_offset:,}"
+    dirty = f"{size_text(result.cleanable_bytes)} can be cleaned, {size_text(standing.uncleanable_bytes)} cannot"
+    return f"not compacted since offset {result.first_dirty_offset:,}; {dirty}"

@@ -39,16 +39,16 @@ def ascending(stretches: Sequence[Stretch]) -> list[Stretch]:
 def _cut_at_segments(stretches: Sequence[Stretch]) -> list[Stretch]:
     """Cut runs that leave the range of their segment, or go back into the range that a damaged batch before them
     claims."""
-    found: list[Stretch] = []
+    results: list[Stretch] = []
     for item in stretches:
         if isinstance(item, Run):
             edges = {item.segment, item.segment + MAX_INT + 1}
-            if found and (claimed := _claimed(found[-1])) is not None:
+            if results and (claimed := _claimed(results[-1])) is not None:
                 edges.add(claimed[1] + 1)
-            found += cut_run(item, sorted(edges))
+            results += cut_run(item, sorted(edges))
         else:
-            found.append(item)
-    return found
+            results.append(item)
+    return results
 
 
 def _claimed(item: Stretch) -> tuple[int, int] | None:
@@ -65,17 +65,17 @@ def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
     if not in_trouble:
         return items
     edges = sorted({edge for run in in_trouble for edge in (run.first_offset, run.last_offset + 1)})
-    found: list[Stretch] = []
+    results: list[Stretch] = []
     for item in items:
         if isinstance(item, Run) and item in in_trouble and item.batches > 1:
             inside = edges[bisect_right(edges, item.first_offset) : bisect_right(edges, item.last_offset)]
-            for piece in cut_run(item, inside) if inside else [item]:
+            for chunk in cut_run(item, inside) if inside else [item]:
                 # An edge that remains is inside its last batch.
-                is_whole = bisect_right(edges, piece.first_offset) == bisect_right(edges, piece.last_offset)
-                found += [piece] if is_whole else split_last(piece)
+                is_whole = bisect_right(edges, chunk.first_offset) == bisect_right(edges, chunk.last_offset)
+                results += [chunk] if is_whole else split_last(chunk)
         else:
-            found.append(item)
-    return found
+            results.append(item)
+    return results
 
 
 def _put_in_order(items: list[Stretch]) -> list[Stretch]:
@@ -171,20 +171,20 @@ class _Row:
 
     def settled(self) -> list[Stretch]:
         """Return the items; those outside the best row are rejected or corrected."""
-        links, chosen = self._links(), []
+        links, selected = self._links(), []
         # Of rows with the same weight take the one with the lower end: a base offset that is too high is more likely.
         at = max(links, key=lambda n: (links[n].score, -self._run(n).last_offset), default=-1)
         while at >= 0:
-            chosen.append(at)
+            selected.append(at)
             at = links[at].before
-        found: list[Stretch] = []
+        results: list[Stretch] = []
         before, done = self._before_all(), 0
-        for n in reversed(chosen):
+        for n in reversed(selected):
             between = self._items[done:n]
-            found += self._mended(between, before) if links[n].mended else _left_out(between, before, self._run(n))
-            found.append(self._items[n])
+            results += self._mended(between, before) if links[n].mended else _left_out(between, before, self._run(n))
+            results.append(self._items[n])
             before, done = self._run(n), n + 1
-        return found + _left_out(self._items[done:], before, None)
+        return results + _left_out(self._items[done:], before, None)
 
     def _run(self, n: int) -> Run:
         item = self._items[n]
@@ -210,19 +210,19 @@ class _Row:
     def _best_link(self, n: int, links: dict[int, _Link], before: int) -> _Link:
         run = self._run(n)
         own = (run.batches, self._trust(n, before))
-        found = _Link(_sum(links[before].score if before >= 0 else (0, 0), own), before)
+        result = _Link(_sum(links[before].score if before >= 0 else (0, 0), own), before)
         room = 0
         for near in range(n - 1, max(-1, n - 1 - NEAR) - 1, -1):
             if near in links or near < 0:
                 mended = sum(isinstance(item, Run) for item in self._items[near + 1 : n])
                 if mended and self._leaves_room(near, n, room):
                     score = links[near].score if near >= 0 else (0, 0)
-                    found = max(found, _Link(_sum(score, own, (mended, 0)), near, True), key=lambda link: link.score)
+                    result = max(result, _Link(_sum(score, own, (mended, 0)), near, True), key=lambda link: link.score)
             needed = None if near < 0 else _offsets_of(self._items[near])
             if needed is None:
                 break
             room += needed
-        return found
+        return result
 
     def _trust(self, n: int, before: int) -> int:
         """Return the evidence for a run if not all can be kept: readers find it by its segment's name, its header has

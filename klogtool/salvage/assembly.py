@@ -99,13 +99,13 @@ def assemble(placed: Iterable[Placed]) -> list[NewSegment]:
 def with_empty(segments: Sequence[NewSegment], bases: Sequence[int]) -> list[NewSegment]:
     """Add empty segments with these base offsets (ascending), where no batch is at or above them before the next
     segment."""
-    found = list(segments)
+    results = list(segments)
     for base in bases:
-        n = bisect_right([segment.base_offset for segment in found], base)
-        before = found[n - 1] if n else None
+        n = bisect_right([segment.base_offset for segment in results], base)
+        before = results[n - 1] if n else None
         if before is None or (before.base_offset < base and (not before.runs or before.runs[-1].last_offset < base)):
-            found.insert(n, NewSegment(base, base))
-    return found
+            results.insert(n, NewSegment(base, base))
+    return results
 
 
 def _put(segments: list[NewSegment], run: Run, source: int | None) -> None:
@@ -122,5 +122,5 @@ def _put(segments: list[NewSegment], run: Run, source: int | None) -> None:
         last.base_offset = run.first_offset
         _put(segments, run, source)
     else:
-        for piece in cut_run(run, [run.first_offset + NEAR_OFFSETS]):
-            _put(segments, piece, source)
+        for chunk in cut_run(run, [run.first_offset + NEAR_OFFSETS]):
+            _put(segments, chunk, source)

@@ -53,8 +53,8 @@ class Comparison(Struct, frozen=True):
 def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> Comparison:
     """Return where two copies differ, in order; ours, theirs: runs with ascending offsets. Raises Unreadable."""
     edges = sorted({edge for run in (*ours, *theirs) for edge in (run.first_offset, run.last_offset + 1)})
-    found = list(_compared(_cut(ours, edges), _cut(theirs, edges)))
-    return Comparison(tuple(_joined(piece for piece in found if piece is not None)), None in found)
+    results = list(_compared(_cut(ours, edges), _cut(theirs, edges)))
+    return Comparison(tuple(_joined(chunk for chunk in results if chunk is not None)), None in results)
 
 
 def mend_last_batch(
@@ -66,29 +66,29 @@ def mend_last_batch(
     Nothing after the last batch shows that its offset is too high; all other batches have two neighbours. But if the
     next leader began exactly after the room that it needs (known: leader-epoch-checkpoint), it belongs there.
     """
-    found = list(stretches)
-    n = next((n for n in range(len(found) - 1, -1, -1) if isinstance(found[n], Run)), None)
-    run = None if n is None else found[n]
+    results = list(stretches)
+    n = next((n for n in range(len(results) - 1, -1, -1) if isinstance(results[n], Run)), None)
+    run = None if n is None else results[n]
     if n is None or not isinstance(run, Run) or not (copies or _next_epoch_start(run, known)):
-        return found
+        return results
     *body, last = split_last(run)
-    before = next((item for item in (*body[::-1], *found[:n][::-1]) if isinstance(item, Run)), None)
+    before = next((item for item in (*body[::-1], *results[:n][::-1]) if isinstance(item, Run)), None)
     if before is None:
-        return found
+        return results
     following = before.last_offset + 1
     if last.first_offset != following and _next_epoch_start(last, known) == following + last.offsets:
-        found[n : n + 1] = [*body, with_first_offset(last, following)]
-        return found
+        results[n : n + 1] = [*body, with_first_offset(last, following)]
+        return results
     mark = next(_marks(last))
     theirs = next((t for copy in copies if (t := _first_behind(copy, before.last_offset)) is not None), None)
     if theirs is None or (theirs.size, theirs.crc) != (mark.size, mark.crc):
-        return found
+        return results
     mended = with_first_offset(last, theirs.first_offset) if theirs.first_offset < last.first_offset else last
     if theirs.epoch == before.epoch < last.epoch:
         mended = with_epoch(mended, theirs.epoch)
     if mended is not last:
-        found[n : n + 1] = [*body, mended]
-    return found
+        results[n : n + 1] = [*body, mended]
+    return results
 
 
 def _next_epoch_start(run: Run, known: LeaderEpochFileCache) -> int | None:
@@ -108,7 +108,7 @@ def _first_behind(runs: Sequence[Run], offset: int) -> _Mark | None:
 
 
 def _cut(runs: Sequence[Run], edges: Sequence[int]) -> list[Run]:
-    return [piece for run in runs for piece in cut_run(run, edges)]
+    return [chunk for run in runs for chunk in cut_run(run, edges)]
 
 
 def _compared(ours: Sequence[Run], theirs: Sequence[Run]) -> Iterator[Diverging | None]:
@@ -171,12 +171,12 @@ def _mark(file: LogFile, frame: Frame, run: Run) -> _Mark:
     return _Mark(batch.base_offset, batch.last_offset, frame.size, batch.crc, batch.partition_leader_epoch)
 
 
-def _joined(found: Iterator[Diverging]) -> list[Diverging]:
+def _joined(results: Iterator[Diverging]) -> list[Diverging]:
     joined: list[Diverging] = []
-    for piece in found:
+    for chunk in results:
         before = joined[-1] if joined else None
-        if before and before.same_epoch == piece.same_epoch and piece.first_offset <= before.last_offset + 1:
-            joined[-1] = Diverging(before.first_offset, max(before.last_offset, piece.last_offset), before.same_epoch)
+        if before and before.same_epoch == chunk.same_epoch and chunk.first_offset <= before.last_offset + 1:
+            joined[-1] = Diverging(before.first_offset, max(before.last_offset, chunk.last_offset), before.same_epoch)
         else:
-            joined.append(piece)
+            joined.append(chunk)
     return joined

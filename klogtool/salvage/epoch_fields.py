@@ -20,10 +20,10 @@ def mend_leader_epochs(stretches: Sequence[Stretch], known: LeaderEpochFileCache
     """Return the same stretches; a single batch with a wrong epoch is corrected, or rejected if no epoch is certain."""
     numbers = [n for n, item in enumerate(stretches) if isinstance(item, Run) and item.magic == MAGIC]
     runs = [run for n in numbers if isinstance(run := stretches[n], Run)]
-    found = list(stretches)
+    results = list(stretches)
     for n, right in wrong_epochs(runs, known).items():
-        found[numbers[n]] = _rejected(runs[n]) if right is None else with_epoch(runs[n], right)
-    return found
+        results[numbers[n]] = _rejected(runs[n]) if right is None else with_epoch(runs[n], right)
+    return results
 
 
 def _rejected(run: Run) -> Rejected:

@@ -174,20 +174,20 @@ def fill_hole(hole: Hole, copies: Sequence[Copy], known: LeaderEpochFileCache, f
     known: this partition's leader epochs, as far as its checkpoint says. The copies' runs must be cut at the hole's
     edges and where known epochs begin.
     """
-    found: list[Filling] = []
+    results: list[Filling] = []
     for copy in copies:
         is_other = _diverges_at(copy, hole)
-        for part in _parts_left(hole, found):
+        for part in _parts_left(hole, results):
             for run in _runs_within(copy, part):
-                reason = _DIVERGES if is_other else _refusal(copy, hole, part, run, found, known)
+                reason = _DIVERGES if is_other else _refusal(copy, hole, part, run, results, known)
                 if reason is None:
-                    found.append(Filling(copy, run))
+                    results.append(Filling(copy, run))
                 else:
                     filled.refusals.append(Refusal(copy, run.first_offset, run.last_offset, reason))
-        found.sort(key=lambda filling: filling.run.first_offset)
+        results.sort(key=lambda filling: filling.run.first_offset)
         if not is_other and copy.runs and copy.runs[0].segment <= hole.first <= copy.runs[-1].last_offset + 1:
             filled.empty += copy.empty
-    filled.fillings += [(filling, hole) for filling in found]
+    filled.fillings += [(filling, hole) for filling in results]
 
 
 def left_alone(gaps: Sequence[Hole], holes: Sequence[Hole], copies: Sequence[Copy]) -> Iterator[Refusal]:
@@ -219,9 +219,9 @@ def parts_left(hole: Hole, runs: Sequence[Run]) -> list[tuple[int, int | None]]:
     return left
 
 
-def _parts_left(hole: Hole, found: Sequence[Filling]) -> list[Hole]:
+def _parts_left(hole: Hole, results: Sequence[Filling]) -> list[Hole]:
     """Return the same as holes, with their neighbours."""
-    runs = [filling.run for filling in found]
+    runs = [filling.run for filling in results]
     parts = []
     for first, last in parts_left(hole, runs):
         before = next((run for run in reversed(runs) if run.last_offset < first), hole.before)
@@ -235,16 +235,16 @@ def _runs_within(copy: Copy, hole: Hole) -> Iterator[Run]:
     for run in copy.runs[bisect_left(copy.runs, hole.first, key=lambda run: run.last_offset) :]:
         if run.first_offset > last:
             return
-        pieces = cut_run(run, [hole.first, last + 1])
-        yield from (piece for piece in pieces if hole.first <= piece.first_offset and piece.last_offset <= last)
+        chunks = cut_run(run, [hole.first, last + 1])
+        yield from (chunk for chunk in chunks if hole.first <= chunk.first_offset and chunk.last_offset <= last)
 
 
 def _refusal(
-    copy: Copy, hole: Hole, part: Hole, run: Run, found: Sequence[Filling], known: LeaderEpochFileCache
+    copy: Copy, hole: Hole, part: Hole, run: Run, results: Sequence[Filling], known: LeaderEpochFileCache
 ) -> str | None:
     """Return why a run of the copy does not fit there, or None."""
     if run.epoch != NO_EPOCH:
-        lowest = max((r.epoch for r in _epochs_before(part, run, found)), default=NO_EPOCH)
+        lowest = max((r.epoch for r in _epochs_before(part, run, results)), default=NO_EPOCH)
         if run.epoch < lowest:
             return f"leader epoch {run.epoch} is below {lowest} before it"
         if part.behind is not None and NO_EPOCH < part.behind.epoch < run.epoch:
@@ -257,10 +257,10 @@ def _refusal(
     return None
 
 
-def _epochs_before(part: Hole, run: Run, found: Sequence[Filling]) -> Iterator[Run]:
+def _epochs_before(part: Hole, run: Run, results: Sequence[Filling]) -> Iterator[Run]:
     if part.before is not None:
         yield part.before
-    yield from (filling.run for filling in found if filling.run.last_offset < run.first_offset)
+    yield from (filling.run for filling in results if filling.run.last_offset < run.first_offset)
 
 
 def _diverges_at(copy: Copy, hole: Hole) -> bool:

@@ -25,12 +25,12 @@ def find_closed_end(path: str, circumstances: Circumstances) -> int | None:
 
 def mend_by_closed_end(stretches: Sequence[Stretch], closed_at: int | None) -> list[Stretch]:
     """Return the same stretches; the last batch gets the base offset that the log's end proves."""
-    found = list(stretches)
-    run = found[-1] if found else None
+    results = list(stretches)
+    run = results[-1] if results else None
     if closed_at is None or not isinstance(run, Run) or run.magic != MAGIC or run.last_offset < closed_at:
-        return found
+        return results
     *body, last = split_last(run)
-    before = next((item for item in (*body[::-1], *found[-2::-1]) if isinstance(item, Run)), None)
+    before = next((item for item in (*body[::-1], *results[-2::-1]) if isinstance(item, Run)), None)
     lowest = max(run.segment, 0 if before is None else before.last_offset + 1)
     right = find_right_offset(last.first_offset, last.last_offset, lowest, closed_at)
-    return found if right is None else [*found[:-1], *body, with_first_offset(last, right)]
+    return results if right is None else [*results[:-1], *body, with_first_offset(last, right)]

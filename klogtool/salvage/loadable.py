@@ -62,13 +62,13 @@ def load(
     try:
         log = LoadedLog(draft, replace(terms, recovery_point=0, is_clean=False))
     except KlogError as error:
-        found = _find_batch(segments, draft, error)
-        if found is None:
+        result = _find_batch(segments, draft, error)
+        if result is None:
             raise
-        return found
+        return result
     for base_offset, stop in log.report.stopped_by.items():
-        if (found := _find_batch(segments, draft, stop, base_offset)) is not None:
-            return found
+        if (result := _find_batch(segments, draft, stop, base_offset)) is not None:
+            return result
         raise Refused(f"the result would not stay whole: {stop.reason}", path=path)
     log.stop()
     _restore_equal(draft)

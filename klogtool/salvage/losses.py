@@ -44,13 +44,13 @@ def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: Ev
         return []
     if hole.last is None and filled and filled[0].first_offset == hole.first:
         return []
-    found = []
+    results = []
     for rejected, span in zip(hole.rejected, _spans(hole), strict=True):
-        found += [_loss(rejected, part) for part in _common(span, left)]
+        results += [_loss(rejected, part) for part in _common(span, left)]
     is_known = is_evident(gap, evidence) or is_between_segments(gap, evidence)
     if not hole.rejected and hole.last is not None and hole.last >= evidence.log_start_offset and is_known:
-        found += [Loss(first, 0, 0, first, last, MISSING) for first, last in left]
-    return found
+        results += [Loss(first, 0, 0, first, last, MISSING) for first, last in left]
+    return results
 
 
 def _loss(rejected: Rejected, span: Span | None) -> Loss:

@@ -127,9 +127,9 @@ class _Mended(LogFile):
 
     def read(self, position: int, size: int) -> bytes:
         """See LogFile."""
-        found = bytearray(self._file.read(position, size))
-        self._mend(memoryview(found), position)
-        return bytes(found)
+        result = bytearray(self._file.read(position, size))
+        self._mend(memoryview(result), position)
+        return bytes(result)
 
     def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
         """See LogFile."""

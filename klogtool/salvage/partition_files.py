@@ -44,8 +44,8 @@ class SegmentFile(Struct, frozen=True):
     def stretches(self, *, jobs: int = 1, deep: bool = False) -> list[Stretch]:
         """Return all of it; see walk_stretches. Bytes that the disk cannot read are rejected. Raises Unreadable."""
         with PatchyFile(self.path) as file:
-            found = list(walk_stretches(file, self.base_offset, jobs=jobs, deep=deep))
-            return [_or_unreadable(stretch, file) for stretch in found] if file.bad else found
+            results = list(walk_stretches(file, self.base_offset, jobs=jobs, deep=deep))
+            return [_or_unreadable(stretch, file) for stretch in results] if file.bad else results
 
 
 def _or_unreadable(stretch: Stretch, file: PatchyFile) -> Stretch:
@@ -95,18 +95,18 @@ def read_partition_files(path: str) -> PartitionFiles:
     draft = Draft.of(path)
     if isinstance(open_path(path), LogDir):
         raise KlogError("a log dir: name one of its partition dirs", path=path)
-    found = PartitionFiles(path, draft.listed or listing_of(path), draft.files, _logs(draft, ""), _swaps(draft))
-    _read_small_files(draft, found)
-    return found
+    result = PartitionFiles(path, draft.listed or listing_of(path), draft.files, _logs(draft, ""), _swaps(draft))
+    _read_small_files(draft, result)
+    return result
 
 
 def _logs(draft: Draft, suffix: str) -> list[SegmentFile]:
-    found = [
+    results = [
         SegmentFile(name.base_offset, name.name, os.path.join(draft.path, name.name), file.size, file.mtime_ns)
         for file, name in ((draft.files[name], parse_file_name(name)) for name in draft.names())
         if name.kind is FileKind.LOG and name.suffix == suffix and name.base_offset is not None
     ]
-    return sorted(found, key=lambda segment: (segment.base_offset, segment.name))
+    return sorted(results, key=lambda segment: (segment.base_offset, segment.name))
 
 
 def _swaps(draft: Draft) -> list[SegmentFile]:
@@ -117,18 +117,18 @@ def _swaps(draft: Draft) -> list[SegmentFile]:
     return [swap for swap in _logs(draft, ".swap") if not cleaned or swap.base_offset < min(cleaned)]
 
 
-def _read_small_files(draft: Draft, found: PartitionFiles) -> None:
+def _read_small_files(draft: Draft, result: PartitionFiles) -> None:
     metadata, epochs = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOINT
-    found.metadata = _parsed(draft, metadata.value, parse_partition_metadata, found.damaged)
-    found.epochs = _parsed(draft, epochs.value, _parse_epochs, found.damaged)
-    for file in found.names():
+    result.metadata = _parsed(draft, metadata.value, parse_partition_metadata, result.damaged)
+    result.epochs = _parsed(draft, epochs.value, _parse_epochs, result.damaged)
+    for file in result.names():
         if file.suffix or file.base_offset is None:
             continue
         if file.kind is FileKind.TXN_INDEX:
-            found.aborted_txns += _parsed(draft, file.name, parse_txn_index, {}) or []
-        is_snapshot = file.kind is FileKind.PRODUCER_SNAPSHOT and file.base_offset > found.reaches
+            result.aborted_txns += _parsed(draft, file.name, parse_txn_index, {}) or []
+        is_snapshot = file.kind is FileKind.PRODUCER_SNAPSHOT and file.base_offset > result.reaches
         if is_snapshot and _parsed(draft, file.name, parse_producer_snapshot, {}) is not None:
-            found.reaches = file.base_offset
+            result.reaches = file.base_offset
 
 
 def _parse_epochs(data: bytes) -> LeaderEpochFileCache:

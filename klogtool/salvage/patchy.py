@@ -36,9 +36,9 @@ class PatchyFile(LogFile):
             if error.errno != errno.EIO:
                 raise
         view, done = memoryview(buffer), 0
-        for piece in self._sectors(position, min(size, self.size - position)):
-            view[done : done + len(piece)] = piece
-            done += len(piece)
+        for chunk in self._sectors(position, min(size, self.size - position)):
+            view[done : done + len(chunk)] = chunk
+            done += len(chunk)
         return view[:done]
 
     def __enter__(self) -> PatchyFile:

@@ -139,8 +139,8 @@ def cut_run(run: Run, cuts: Sequence[int]) -> Sequence[Run]:
     if run.batches == 1 or bisect_right(cuts, run.first_offset) == bisect_right(cuts, run.last_offset):
         return [run]
     with LogFile(run.path) as file:
-        pieces = walk_stretches(file, run.segment, cuts, start=run.start, end=run.stop)
-        return [piece for piece in pieces if isinstance(piece, Run)]
+        chunks = walk_stretches(file, run.segment, cuts, start=run.start, end=run.stop)
+        return [chunk for chunk in chunks if isinstance(chunk, Run)]
 
 
 def split_last(run: Run) -> list[Run]:
@@ -206,8 +206,8 @@ class _Walk:
         that one ends where another entry proves itself, or at the log's end."""
         if damage.entry is not None or damage.end == self._end or self._probe.judge(damage.end) is not None:
             return None
-        found = self._probe.next_proved(damage.start + 1)
-        return found if found is not None and found < damage.end else None
+        result = self._probe.next_proved(damage.start + 1)
+        return result if result is not None and result < damage.end else None
 
     def _judged(self, judged: Judged) -> Stretch:
         facts = judged.facts
