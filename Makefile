@@ -72,9 +72,8 @@ fuzz: $(DEV)/.fuzz  ## every bit of small log dirs flipped, a hundred thousand d
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
 	tools/fuzz/sanitize.sh $(RUN) $(SANITIZE_ARGS)
 
-docs: $(DEV)/.ready  ## write the tables and pictures of docs/ and the man pages in share/ anew from the code
+docs: $(DEV)/.ready  ## write the tables and pictures of docs/ anew from the code
 	$(RUN) tools/make_docs.py
-	$(RUN) tools/make_man_pages.py
 	$(RUN) tools/draw_house.py
 	$(RUN) tools/site/screens.py
 
@@ -98,7 +97,7 @@ nightly:  ## brokers of other releases, packaging, other compilers, sanitizers, 
 	.ci/nightly
 
 clean:  ## forget what was built and installed here
-	rm -rf $(DEMO) .work build dist *.egg-info klogtool/kernels/*.so klogtool/kernels/_native.c
+	rm -rf $(DEMO) .work build dist share *.egg-info klogtool/kernels/*.so klogtool/kernels/_native.c
 
 $(DEMO)/.installed: pyproject.toml $(SOURCES)
 	$(call new_venv,$(DEMO))

@@ -33,6 +33,9 @@ python3 -m venv "$work/venv"
 python=$work/venv/bin/python
 "$python" -m pip install --quiet --disable-pip-version-check build ziglang auditwheel abi3audit twine wheel packaging 'cyclonedx-python-lib[json-validation]>=8' 'setuptools>=80' 'cython>=3.1'
 .ci/tree "$work/tree"
+mapfile -t needed < <("$python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")')
+"$python" -m pip install --quiet --disable-pip-version-check "${needed[@]}"
+PYTHONPATH="$work/tree" "$python" "$work/tree/tools/make_man_pages.py" "$work/tree/share"
 "$python" -m build --no-isolation --sdist --outdir "$dist" "$work/tree" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
 sdist=$(ls -t "$dist"/klogtool-*.tar.gz | head -1)
 for tag; do

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Write the man pages and the completion scripts below share/, from the commands as click has them.
+"""`make_man_pages.py FOLDER`: write man pages and completion scripts below it, from the commands as click has them.
 
-One page for klogtool, and one for each command: its help, in the sections that a man page has. A wheel brings these
-files to where `man` and shells look for them (pyproject.toml). A test holds them to what this writes. Run by
-`make docs`.
+One page for klogtool, and one for each command: its help, in the sections that a man page has. tools/make_dist.sh
+writes them to share/ before it packs the source archive; a wheel brings them to where `man` and shells look for them
+(pyproject.toml).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import pathlib
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 
@@ -21,7 +22,6 @@ from klogtool.cli.completion import NAME, SHELLS, VARIABLE
 from klogtool.cli.main import COMMANDS, cli
 from klogtool.cli.version import VERSION
 
-SHARE = pathlib.Path(__file__).resolve().parent.parent / "share"
 DATE = "2026-11-24"  # of the version; a release changes it
 MAN = "man/man1"
 SCRIPTS = {
@@ -40,7 +40,7 @@ GROFF = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^":
 
 
 def files() -> dict[str, str]:
-    """Return all files by their path below share/."""
+    """Return all files by their path in a share folder."""
     made = {f"{MAN}/{name_of(ctx)}.1": page(ctx) for ctx in contexts()}
     scripts = {SCRIPTS[shell]: kind(cli, {}, NAME, VARIABLE).source().strip() + "\n" for shell, kind in SHELLS.items()}
     return {**made, **scripts}
@@ -185,15 +185,13 @@ def see_also(ctx: click.Context) -> Iterator[str]:
     yield told[-1]
 
 
-def main() -> None:
-    """Write all files, and delete those of commands that there are no more."""
-    made = {SHARE / path: text for path, text in files().items()}
-    for path in [path for path in SHARE.rglob("*") if path.is_file() and path not in made]:
-        path.unlink()
-    for path, text in made.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+def main(folder: str) -> None:
+    """Write all files."""
+    for path, text in files().items():
+        place = pathlib.Path(folder, path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

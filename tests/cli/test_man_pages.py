@@ -1,4 +1,4 @@
-"""The man pages and completion scripts of share/: made from the commands, current, without warnings, in the wheel."""
+"""The man pages and completion scripts: made from the commands, without warnings, in a released wheel."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from klogtool.cli.fleet import FLEET_COMMANDS
 from klogtool.cli.main import COMMANDS
 from klogtool.cli.spark import SPARK_COMMANDS
 
-SHARE = ROOT / "share"
-PAGES = sorted((SHARE / "man/man1").glob("*.1"))
+MADE: dict[str, str] = tool("make_man_pages").files()
+PAGES = {path.removeprefix("man/man1/"): text for path, text in MADE.items() if path.startswith("man/man1/")}
 SUBCOMMANDS = [("fleet", name) for name in FLEET_COMMANDS] + [("spark", name) for name in SPARK_COMMANDS]
 WORDS = [(), *((name,) for name in COMMANDS), *SUBCOMMANDS]
 SCRIPTS = {
@@ -26,16 +26,9 @@ SCRIPTS = {
 }
 
 
-def shared() -> dict[str, str]:
-    """What lies in share/."""
-    return {
-        str(path.relative_to(SHARE)): path.read_text(encoding="utf-8") for path in SHARE.rglob("*") if path.is_file()
-    }
-
-
 def page_of(words: tuple[str, ...]) -> str:
     """The page of a command."""
-    return (SHARE / "man/man1" / f"{'-'.join(['klogtool', *words])}.1").read_text(encoding="utf-8")
+    return PAGES[f"{'-'.join(['klogtool', *words])}.1"]
 
 
 def plain(roff: str) -> str:
@@ -44,15 +37,8 @@ def plain(roff: str) -> str:
     return text.replace("\\(dq", '"').replace("\\(ti", "~").replace("\\(ha", "^").replace("\\e", "\\")
 
 
-def test_share_is_what_the_commands_say() -> None:
-    made = tool("make_man_pages").files()
-    found = shared()
-    assert made.keys() == found.keys(), "run `make docs`"
-    assert [path for path in made if made[path] != found[path]] == [], "run `make docs`"
-
-
 def test_there_is_a_page_for_each_command_and_no_other() -> None:
-    assert {path.stem for path in PAGES} == {"-".join(["klogtool", *words]) for words in WORDS}
+    assert PAGES.keys() == {f"{'-'.join(['klogtool', *words])}.1" for words in WORDS}
 
 
 @pytest.mark.parametrize("words", WORDS, ids=lambda words: "-".join(words) or "klogtool")
@@ -68,16 +54,16 @@ def test_a_page_has_all_that_help_has(words: tuple[str, ...]) -> None:
     assert " ".join(told.partition("Usage: ")[2].partition("\n\n")[0].split()) in page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_is_plain_roff_in_short_lines(page: pathlib.Path) -> None:
-    text = page.read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_plain_roff_in_short_lines(name: str) -> None:
+    text = PAGES[name]
     assert text.isascii()
     requests = {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))}
     assert requests <= {".TH", ".SH", ".SS", ".PP", ".TP", ".nh", ".ad", ".nf", ".fi"}
     whole = ("\\fI", "\\fB", ".TH", "  klogtool ")  # an example is one line
     assert not [line for line in text.splitlines() if len(line) > 80 and not line.startswith(whole)]
-    for name in re.findall(r"\\fB(klogtool[a-z\\-]*)\\fR\(1\)", text):
-        assert page.with_name(f"{plain(name)}.1").exists()
+    for other in re.findall(r"\\fB(klogtool[a-z\\-]*)\\fR\(1\)", text):
+        assert f"{plain(other)}.1" in PAGES
 
 
 CHECKS = (
@@ -87,9 +73,11 @@ CHECKS = (
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_programs_that_read_man_pages_warn_of_nothing(page: pathlib.Path) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_programs_that_read_man_pages_warn_of_nothing(name: str, tmp_path: pathlib.Path) -> None:
     """Those that are installed here."""
+    page = tmp_path / name
+    page.write_text(PAGES[name], encoding="utf-8")
     for check in CHECKS:
         if shutil.which(check[0]) is not None:
             done = subprocess.run([*check, str(page)], capture_output=True, timeout=60)
@@ -102,16 +90,25 @@ def test_programs_that_read_man_pages_warn_of_nothing(page: pathlib.Path) -> Non
 
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_a_script_is_what_klogtool_completion_prints(shell: str, tmp_path: pathlib.Path) -> None:
-    assert (SHARE / SCRIPTS[shell]).read_bytes() == run_here(["completion", shell], tmp_path).out
+    assert MADE[SCRIPTS[shell]].encode() == run_here(["completion", shell], tmp_path).out
 
 
-def test_a_wheel_has_all_of_it() -> None:
+def test_a_wheel_has_all_of_it(tmp_path: pathlib.Path) -> None:
+    """What tools/make_dist.sh writes to share/, pyproject.toml brings to the folder of the same name."""
+    tool("make_man_pages").main(str(tmp_path / "share"))
+    written = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*") if path.is_file()}
+    assert {path: file.read_text() for path, file in written.items()} == {f"share/{at}": MADE[at] for at in MADE}
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
-    found = {path: folder for folder, patterns in listed.items() for name in patterns for path in ROOT.glob(name)}
-    assert {str(path.relative_to(SHARE)) for path in found} == shared().keys()
-    assert all(str(path.parent.relative_to(ROOT)) == folder for path, folder in found.items())
+    brought = {
+        str(path.relative_to(tmp_path)): folder
+        for folder, patterns in listed.items()
+        for pattern in patterns
+        for path in tmp_path.glob(pattern)
+    }
+    assert brought == {path: str(pathlib.PurePath(path).parent) for path in written}
+    assert "make_man_pages.py" in (ROOT / "tools/make_dist.sh").read_text()
 
 
 def test_the_script_for_zsh_names_its_command_in_the_first_line() -> None:
     """compinit looks for it there."""
-    assert (SHARE / SCRIPTS["zsh"]).read_text().startswith("#compdef klogtool\n")
+    assert MADE[SCRIPTS["zsh"]].startswith("#compdef klogtool\n")
