@@ -67,9 +67,12 @@ if TYPE_CHECKING:
     from klogtool.log.segment import Segment as Segment
     from klogtool.log.side_file import EntriesFile as EntriesFile
     from klogtool.log.side_file import PropertiesFile as PropertiesFile
+    from klogtool.objects import Findings as Findings
     from klogtool.objects import LogDir as LogDir
     from klogtool.objects import Partition as Partition
     from klogtool.objects import Planned as Planned
+    from klogtool.objects import open_log_dir as open_log_dir
+    from klogtool.objects import open_partition as open_partition
     from klogtool.objects import open_path
     from klogtool.render.arrow import columns as columns
     from klogtool.verify.findings import Finding as Finding
@@ -80,6 +83,9 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "open": "objects.open_path",
+    "open_log_dir": "objects.open_log_dir",
+    "open_partition": "objects.open_partition",
+    "Findings": "objects.Findings",
     "columns": "render.arrow.columns",
     "build": "disk.building.build",
     "LogDir": "objects.LogDir",

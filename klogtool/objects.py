@@ -6,8 +6,9 @@ milliseconds, ISO 8601 or datetimes; the default of `now_ms` is the clock.
 
 from __future__ import annotations
 
+import html
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.spools import OnlyTold
@@ -16,6 +17,7 @@ from klogtool.clock import now_ms as clock_ms
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace
 from klogtool.errors import KlogError
+from klogtool.escape import escaped
 from klogtool.format.typed import parse_moment
 from klogtool.log import logdir, opened, partition
 from klogtool.log.segment import KraftSnapshot, Segment
@@ -28,13 +30,22 @@ from klogtool.verify.findings import Finding
 from klogtool.verify.verification import VerifyOptions, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
     from klogtool.broker.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
     from klogtool.format.typed import Moment
     from klogtool.plans.plan import Plan
     from klogtool.verify.findings import Finding
+
+
+class Findings(list["Finding"]):
+    """The result of `verify`: a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        rows = ((str(found.id.value), found.severity.value, found.path, found.detail) for found in self)
+        return _html_table(("id", "severity", "path", "detail"), rows)
 
 
 class Planned:
@@ -46,6 +57,16 @@ class Planned:
     def __init__(self, command: str, path: str, plans: list[Plan]) -> None:
         self.plans = plans
         self._command, self._path = command, path
+
+    def __repr__(self) -> str:
+        """Return the command, the path and how much would be done."""
+        steps = sum(len(plan.steps) for plan in self.plans)
+        return f"<Planned {self._command} of {self._path}: {len(self.plans)} plans, {steps} steps>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        steps = ((plan.path, type(step).__name__, step.path) for plan in self.plans for step in plan.steps)
+        return _html_table(("path", "step", "file"), steps)
 
     @property
     def answers(self) -> list[Mapping[str, Any]]:
@@ -72,7 +93,7 @@ class Planned:
 class Partition(partition.Partition, frozen=True):
     """A partition dir, including those that a broker renamed (-delete, -future, -stray)."""
 
-    def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> list[Finding]:
+    def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> Findings:
         """Return everything that is wrong with it, sorted by file; empty if there is nothing wrong or worth a note.
 
         now_ms: later timestamps are implausible. deep: decompress and parse every record. jobs: threads.
@@ -198,14 +219,33 @@ class LogDir(logdir.LogDir, frozen=True):
         """Its partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""
         return tuple(Partition(found.path) for found in super().partitions)
 
+    def __iter__(self) -> Iterator[Partition]:
+        """Yield its partition dirs, as in `partitions`."""
+        return iter(self.partitions)
+
+    def __len__(self) -> int:
+        """Return how many partition dirs it has."""
+        return len(self.partitions)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether it has a partition dir of that name."""
+        return any(partition.name == name for partition in self.partitions)
+
     def __getitem__(self, name: str) -> Partition:
         """Return the partition dir of that name, such as `orders-0`. Raises KeyError if there is none."""
-        found = next((partition for partition in self.partitions if os.path.basename(partition.path) == name), None)
+        if not isinstance(name, str):
+            raise TypeError(f"a log dir is asked for the name of a partition dir, such as 'orders-0', not {name!r}")
+        found = next((each for each in self.partitions if each.name == name), None)
         if found is None:
             raise KeyError(name)
         return found
 
-    def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> list[Finding]:
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        rows = ((found.name, found.state.name.lower(), str(len(found.segments))) for found in self)
+        return _html_table(("partition dir", "state", "segments"), rows)
+
+    def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> Findings:
         """Return everything that is wrong with it and its partitions; see `Partition.verify`."""
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
@@ -225,16 +265,47 @@ class LogDir(logdir.LogDir, frozen=True):
 Opened: TypeAlias = LogDir | Partition | Segment | KraftSnapshot | EntriesFile[Any] | PropertiesFile[Any]
 
 
-def open_path(path: str | os.PathLike[str]) -> Opened:
+AnyOpened = TypeVar("AnyOpened", bound=Opened)
+
+
+@overload
+def open_path(path: str | os.PathLike[str]) -> Opened: ...
+@overload
+def open_path(path: str | os.PathLike[str], kind: type[AnyOpened]) -> AnyOpened: ...
+def open_path(path: str | os.PathLike[str], kind: type[AnyOpened] | None = None) -> Opened | AnyOpened:
     """Return a LogDir, a Partition, or the object for a file: a Segment for a `.log`, and so on by the file's name.
 
-    Only the names in a folder are read yet, and no file stays open. Raises KlogError if the path does not exist, may
-    not be read, is neither file nor folder, or is not Kafka's.
+    Only the names in a folder are read yet, and no file stays open. kind: the class that you expect, for type checkers.
+    Raises KlogError if the path does not exist, may not be read, is neither file nor folder, is not Kafka's, or is of
+    another kind than expected.
     """
-    found = opened.open_path(path)
+    found = _with_plans(opened.open_path(path))
+    if kind is not None and not isinstance(found, kind):
+        raise KlogError(f"a {type(found).__name__}, not a {kind.__name__}", path=found.path)
+    return found
+
+
+def _with_plans(found: opened.Opened) -> Opened:
     if isinstance(found, logdir.LogDir):
         return LogDir(found.path)
     return Partition(found.path) if isinstance(found, partition.Partition) else found
+
+
+def open_log_dir(path: str | os.PathLike[str]) -> LogDir:
+    """Return a LogDir. Raises KlogError as `open` does, and for what is no log dir."""
+    return open_path(path, LogDir)
+
+
+def open_partition(path: str | os.PathLike[str]) -> Partition:
+    """Return a Partition. Raises KlogError as `open` does, and for what is no partition dir."""
+    return open_path(path, Partition)
+
+
+def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table for a notebook. Names on a disk may hold anything, so all text is escaped."""
+    lines = ("".join(f"<td>{html.escape(escaped(cell))}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{body}</table>"
 
 
 def _moment(moment: Moment | None) -> int:
@@ -261,9 +332,9 @@ def _asked(kind: type[AnyQuestion], now_ms: Moment | None, given: Mapping[str, A
         raise KlogError(str(error)) from None
 
 
-def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -> list[Finding]:
+def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -> Findings:
     options = VerifyOptions(Circumstances(_moment(now_ms)), deep=deep, jobs=jobs)
-    return [found for found in verify(paths, options) if isinstance(found, Finding)]
+    return Findings(found for found in verify(paths, options) if isinstance(found, Finding))
 
 
 def _plan(command: str, path: str, now_ms: Moment | None, given: Mapping[str, Any]) -> Planned:

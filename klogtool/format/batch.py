@@ -11,8 +11,9 @@ This is the reference of kernels/_records.pxi and kernels/_objects.pxi: a rule t
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from construct import ConstructError, Container
 from msgspec import Struct
@@ -47,8 +48,16 @@ KEPT_RECORDS = (
 )  # a batch with more is read twice and not kept: a compression bomb has millions in a few kilobytes
 
 
-class Header(Struct, frozen=True):
-    """A record header: the key as its bytes (UTF-8 where Kafka's clients wrote it), the value may be null."""
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_SHOWN_BYTES = 16
+
+
+class Header(NamedTuple):
+    """A record header: the key as its bytes (UTF-8 where Kafka's clients wrote it), the value may be null.
+
+    A tuple, so that `dict(record.headers)` works; if a key occurs twice, its last value counts, as in Kafka's
+    `lastHeader`.
+    """
 
     key: bytes
     value: bytes | None
@@ -70,6 +79,22 @@ class Record(Struct, frozen=True):
     crc: int | None = None
     crc_valid: bool | None = None
 
+    def __repr__(self) -> str:
+        """Return one line: the fields that apply, of long bytes the first, of headers how many."""
+        fields = ((name, getattr(self, name)) for name in ("sequence", "crc", "crc_valid"))
+        more = "".join(f", {name}={value}" for name, value in fields if value not in (None, NO_SEQUENCE))
+        headers = f", headers={len(self.headers)}" if self.headers else ""
+        content = f"key={_shown(self.key)}, value={_shown(self.value)}{headers}"
+        return f"Record(offset={self.offset}, timestamp={self.timestamp}, {content}{more})"
+
+    @property
+    def datetime(self) -> dt.datetime | None:
+        """The timestamp as a time in UTC. None if there is none, or if Python cannot express it (years 1 to 9999)."""
+        try:
+            return None if self.timestamp == NO_TIMESTAMP else _EPOCH + dt.timedelta(milliseconds=self.timestamp)
+        except OverflowError:
+            return None
+
     @property
     def key_size(self) -> int:
         """Bytes of the key, -1 for null."""
@@ -79,6 +104,12 @@ class Record(Struct, frozen=True):
     def value_size(self) -> int:
         """Bytes of the value, -1 for null."""
         return -1 if self.value is None else len(self.value)
+
+
+def _shown(data: bytes | None) -> str:
+    if data is None or len(data) <= _SHOWN_BYTES:
+        return repr(data)
+    return f"{data[:_SHOWN_BYTES]!r}... ({len(data)} bytes)"
 
 
 def codec_name(attributes: int, position: int) -> str:

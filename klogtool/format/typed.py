@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -33,6 +34,14 @@ def ungrouped(text: str) -> str:
     return text
 
 
+def whole_number(name: str, value: object) -> int:
+    """Return an argument as an int. Raises TypeError that names the argument."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} has to be a whole number, not {value!r}") from None
+
+
 def parse_moment(moment: Moment) -> int:
     """Return epoch milliseconds for a number, an ISO 8601 text, or a datetime; UTC is the default zone.
 
@@ -49,5 +58,7 @@ def parse_moment(moment: Moment) -> int:
             moment = datetime.fromisoformat(moment)
         except ValueError:
             raise KlogError(f"'{moment}' is neither epoch milliseconds nor ISO 8601") from None
+    if not isinstance(moment, datetime):
+        raise TypeError(f"a time has to be epoch milliseconds, ISO 8601 or a datetime, not {moment!r}")
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime.fromtimestamp(0, UTC)
     return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000

@@ -6,6 +6,7 @@ that the kernel is not sure of goes to the reference, so damage is judged in one
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -30,6 +31,13 @@ class RecordBatch(format_batch.RecordBatch, frozen=True, eq=False):
 
     path: str = ""
 
+    def __repr__(self) -> str:
+        """Return one line: offsets, size and place."""
+        return (
+            f"<RecordBatch of offsets {self.base_offset} to {self.last_offset}, {self.records_count} records, "
+            f"{self.size} bytes at {self.position} of {os.path.basename(self.path)}>"
+        )
+
     @property
     def crc_valid(self) -> bool:
         """Whether the checksum matches; computed by the kernel."""
@@ -50,6 +58,13 @@ class Message(format_message.Message, frozen=True, eq=False):
 
     data: memoryview = memoryview(b"")
     path: str = ""
+
+    def __repr__(self) -> str:
+        """Return one line: offsets, size and place."""
+        return (
+            f"<Message of offset {self.offset}, magic {self.magic}, "
+            f"{self.size} bytes at {self.position} of {os.path.basename(self.path)}>"
+        )
 
     def records(self) -> Iterator[Record]:
         """Yield its record, or those of the inner messages. Raises Corrupt or Unsupported, with path and position."""

@@ -40,6 +40,10 @@ class LogDir(Struct, frozen=True):
 
     path: str
 
+    def __fspath__(self) -> str:
+        """Return the path."""
+        return self.path
+
     @property
     def partitions(self) -> tuple[Partition, ...]:
         """Its partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""

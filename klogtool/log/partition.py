@@ -6,10 +6,11 @@ Nothing is cached: each property reads the disk again, so in the dir of a runnin
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from klogtool.format.batch import Record
 from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.identity import PartitionMetadata, QuorumState
 from klogtool.format.names import (
@@ -22,6 +23,7 @@ from klogtool.format.names import (
 )
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.format.uuids import build_uuid
+from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder, own_name
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, find_content
@@ -45,6 +47,20 @@ class Partition(Struct, frozen=True):
     """A partition dir, including those that a broker renamed (-delete, -future, -stray)."""
 
     path: str
+
+    def __fspath__(self) -> str:
+        """Return the path."""
+        return self.path
+
+    def batches(self) -> Iterator[RecordBatch | Message]:
+        """Yield the batches of all segments, in their order; see `Segment.batches`."""
+        for segment in self.segments:
+            yield from segment.batches()
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records of all segments, in their order; see `Segment.records`."""
+        for segment in self.segments:
+            yield from segment.records()
 
     @property
     def name(self) -> str:

@@ -20,6 +20,10 @@ class BatchFile(Struct, frozen=True):
 
     path: str
 
+    def __fspath__(self) -> str:
+        """Return the path."""
+        return self.path
+
     @property
     def name(self) -> FileName:
         """Its name, parsed."""

@@ -60,6 +60,10 @@ class EntriesFile(Struct, Generic[Entries], frozen=True):
 
     path: str
 
+    def __fspath__(self) -> str:
+        """Return the path."""
+        return self.path
+
     @property
     def kind(self) -> FileKind:
         """The kind of file, by its name."""
@@ -87,6 +91,10 @@ class PropertiesFile(Struct, Generic[Properties], frozen=True):
     """meta.properties, partition.metadata, quorum-state or .kafka_cleanshutdown."""
 
     path: str
+
+    def __fspath__(self) -> str:
+        """Return the path."""
+        return self.path
 
     @property
     def kind(self) -> FileKind:

@@ -24,7 +24,7 @@ from klogtool.broker.unified_log.log_transactions import (
 from klogtool.broker.unified_log.reading import Fetched, Isolation
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.control import ControlRecordType, parse_control_type_id
-from klogtool.format.typed import parse_moment
+from klogtool.format.typed import parse_moment, whole_number
 from klogtool.log.cores import usable_cores
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
@@ -95,8 +95,9 @@ class LoadedPartition:
 
         Raises Refused (OffsetOutOfRangeException) for an offset outside the log; Corrupt or Unsupported at damage.
         """
+        number = whole_number("offset", offset)
         with self._named():
-            return lookup.lookup_offset(self.log, offset, explain=explain)
+            return lookup.lookup_offset(self.log, number, explain=explain)
 
     def lookup_timestamp(self, timestamp: Moment) -> lookup.TimestampFound:
         """Return the first record from a time (epoch ms, ISO 8601) on; or `earliest`, `latest`, `max`,
@@ -113,7 +114,7 @@ class LoadedPartition:
 
     def end_offset_for_epoch(self, leader_epoch: int) -> lookup.EpochEnd:
         """Return where a leader epoch ended."""
-        return lookup.end_offset_for_epoch(self.log, leader_epoch)
+        return lookup.end_offset_for_epoch(self.log, whole_number("leader_epoch", leader_epoch))
 
     def read(
         self, offset: int, max_bytes: int, *, min_one_message: bool = False, isolation: str | Isolation = "log_end"
@@ -123,6 +124,7 @@ class LoadedPartition:
         isolation: "log_end", "high_watermark" or "read_committed". Raises Refused (OffsetOutOfRangeException) for an
         offset outside the log; Corrupt or Unsupported if the search meets damage.
         """
+        offset, max_bytes = whole_number("offset", offset), whole_number("max_bytes", max_bytes)
         with self._named():
             fetched = reading.fetch(
                 self.log, offset, max_bytes, min_one_message=min_one_message, isolation=Isolation(isolation)
