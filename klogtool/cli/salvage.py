@@ -108,7 +108,7 @@ def command(partition: str, circumstances: Circumstances, replicas: tuple[str, .
         question,
         writing,
         text_of=text_of,
-        status_of=lambda plan: FOUND if lost_anything(plan.answer) else DONE,
+        status_of=lambda plan: FOUND if lost_anything(plan) else DONE,
         beside_of=beside_of,
         next_steps=next_steps,
     )

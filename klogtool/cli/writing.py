@@ -250,7 +250,7 @@ class Show:
     def _paragraph(self, plan: Plan) -> str:
         """Return the plan as text. Records lost by loading come first, whatever the command is about."""
         text = self._text_of(plan)
-        if "state" in plan.result and tells_of_loss(plan.answer):
+        if "state" in plan.answer and tells_of_loss(plan.answer):
             first = recovery_first_text(plan)
             text = f"{first}\n{text}" if first else text
         if self._is_verbose and plan.steps:

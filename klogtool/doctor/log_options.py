@@ -33,6 +33,7 @@ from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recovery import Recovery
 from klogtool.plans.salvage import SalvageQuestion
+from klogtool.plans.salvage_answer import SalvageResult
 from klogtool.verify.cures import rebuild_index, recover, salvage
 from klogtool.verify.verify_names import METADATA_TOPIC
 
@@ -192,7 +193,7 @@ def _giving_up(path: str, patient: Patient) -> Iterator[Option]:
     log_dir, key = patient.log_dir_of(path), Partition(path).topic_partition
     question = RecoverQuestion(circumstances=patient.circumstances)
     plan = _decided("recover", path, question)
-    recovery = None if plan is None else plan.recovery
+    recovery = None if plan is None else plan.result
     if key is None or not isinstance(recovery, Recovery) or recovery.loses_records:
         return  # what is beyond the end may be in the files
     if recovery.behind_end is not None and recovery.behind_end.damage:
@@ -232,11 +233,12 @@ def salvage_options(path: str, patient: Patient, *, must_change_logs: bool = Fal
     question = SalvageQuestion(circumstances=patient.circumstances)
     plan = _decided("salvage", path, question)
     if plan is not None and (not must_change_logs or any(map(_is_of_log, plan.steps))):
+        rejects = isinstance(plan.result, SalvageResult) and plan.result.rejected
         option = Option(
             "salvage: keep all sound batches",
             path,
             salvage(path),
-            Strategy.DAMAGED_ONLY if plan.answer["rejected"] else Strategy.NOTHING_LOST,
+            Strategy.DAMAGED_ONLY if rejects else Strategy.NOTHING_LOST,
             remedies=(Remedy("salvage", path, question),),
         )
         yield priced(option, price_of(plan, patient))
@@ -251,7 +253,7 @@ def _recovering(point: Ahead, patient: Patient, last_stop: Stop, *, must_change_
     plan = _decided("recover", point.path, question)
     if plan is None or (must_change_logs and not any(map(_is_of_log, plan.steps))):
         return
-    loses_records = isinstance(plan.recovery, Recovery) and plan.recovery.loses_records
+    loses_records = isinstance(plan.result, Recovery) and plan.result.loses_records
     option = Option(
         f"recover it as after {'an unclean' if last_stop != CLEAN else 'a clean'} stop",
         point.path,

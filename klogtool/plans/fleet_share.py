@@ -31,7 +31,6 @@ from klogtool.plans.mend import decide as decide_moves
 from klogtool.plans.plan import Plan, Write, is_plain_name
 from klogtool.plans.plan_change import Change, plan_partition
 from klogtool.plans.question import PathText, Question
-from klogtool.plans.recovery import LoadingLosses
 from klogtool.plans.truncate import truncate_change
 
 COMMAND = "fleet apply"
@@ -141,10 +140,10 @@ def _plan_cut(
         circumstances = replace(question.circumstances, last_stop=UNCLEAN, recovery_point=0)
         asked = replace(question, circumstances=circumstances)
     plan, lines = plan_partition(COMMAND, path, asked, partial(_cut, cut), checkpoints)
-    losses = plan.recovery
-    if isinstance(losses, LoadingLosses):  # what is cut is no loss: the leader has it
+    losses = plan.losses
+    if losses is not None:  # what is cut is no loss: the leader has it
         losses = replace(losses, lost_by_recovery=UNSET, behind_end=UNSET)
-    return replace(plan, question=question, recovery=losses), lines
+    return replace(plan, question=question, losses=losses), lines
 
 
 def _cut(cut: Cut, log: LoadedLog) -> Change:

@@ -23,7 +23,7 @@ from klogtool.plans.question import Question
 from klogtool.verify.cures import MOVED_OUT
 
 if TYPE_CHECKING:
-    from klogtool.plans.recovery import LoadingLosses, Recovery
+    from klogtool.plans.recovery import LoadingLosses
 
 MOST_NAME_BYTES = 255  # of one name; the limit of the system
 JOURNAL, REJECTED = ".klogtool", ".rejected"  # ends of names beside a log dir: see disk/journal.py, cli/salvage.py
@@ -169,10 +169,10 @@ class SegmentVerdict(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """What a command would do to one partition dir or log dir (`path`, absolute).
 
-    question: what was asked, so that it can be asked again. result: its answer in docs/contract.md, as JSON types.
+    question: what was asked, so that it can be asked again. result: its answer in docs/contract.md.
     notes: where values came from that nobody gave. on_disk: by how much the disk has more room afterwards, if the
     decision measured that; else sizes of files count. on_disk_for_good: the part of it that is discarded, never kept
-    for undo. recovery: what `recover` does to a log, or what another command loses when it loads one.
+    for undo. losses: what a command loses when it loads the log.
     """
 
     command: str
@@ -181,11 +181,11 @@ class Plan(Struct, frozen=True):
     facts: tuple[Fact, ...]
     steps: tuple[Step, ...]
     segments: tuple[SegmentVerdict, ...] = ()
-    result: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] | Struct = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     on_disk: int | None = None
     on_disk_for_good: int = 0
-    recovery: Recovery | LoadingLosses | None = None
+    losses: LoadingLosses | None = None
 
     @property
     def id(self) -> str:
@@ -199,8 +199,9 @@ class Plan(Struct, frozen=True):
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The answer as in docs/contract.md, as JSON types: the result, and what becomes of the log in recovery."""
-        return {**self.result, **({} if self.recovery is None else to_builtins(self.recovery))}
+        """The answer as in docs/contract.md, as JSON types: the result, and the losses of loading."""
+        result = to_builtins(self.result) if isinstance(self.result, Struct) else self.result
+        return {**result, **({} if self.losses is None else to_builtins(self.losses))}
 
     @property
     def told_answer(self) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def plan_draft(
         _purge(draft)
     steps = order_steps(draft, log.report)
     notes = (*terms.notes, *changed.notes, *_note_on_line(log))
-    plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, answer, notes, recovery=losses)
+    plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, answer, notes, losses=losses)
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
 
 

@@ -80,8 +80,8 @@ def plan_partition(
         facts,
         order_steps(draft, log.report),
         recovery_verdicts(log),
-        notes=(*terms.notes, *recovery_notes(log)),
-        recovery=recovery,
+        recovery,
+        (*terms.notes, *recovery_notes(log)),
     )
     return log, plan, recovery
 

@@ -5,19 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
+
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 
 from klogtool.broker.content import Content, FileRange
 from klogtool.errors import Changed
 from klogtool.json_rows import presentable
 from klogtool.plans.plan import Plan
+from klogtool.plans.salvage_answer import RejectedBytes, SalvageResult
 from klogtool.salvage.patchy import PatchyFile
-from klogtool.verify.findings import Kind
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
 PIECE_BYTES = 1 << 20
+
+
+class KeptBytes(Struct, frozen=True):
+    """A range of the manifest: rejected bytes, and the file `bytes` that keeps them. unreadable: zeros there."""
+
+    file: str
+    start: int
+    end: int
+    size: int
+    sha256: str
+    cause: str
+    detail: str
+    first_offset: int | None
+    last_offset: int | None
+    bytes: str
+    unreadable: Sequence[tuple[int, int]] | UnsetType = UNSET
 
 
 def rejected_files(plan: Plan) -> dict[str, Content]:
@@ -25,29 +42,36 @@ def rejected_files(plan: Plan) -> dict[str, Content]:
 
     Empty if nothing is rejected. Bytes that the disk cannot read are zeros. Raises KlogError if a file has changed.
     """
-    rows, files = [], {}
-    for part in plan.answer["rejected"]:
-        with PatchyFile(os.path.join(plan.path, part["file"])) as file:
-            rows.append(_row(part, file))
-            files[rows[-1]["bytes"]] = _content(file, part["start"], part["end"])
+    rows: list[KeptBytes] = []
+    files: dict[str, Content] = {}
+    for part in plan.result.rejected if isinstance(plan.result, SalvageResult) else ():
+        with PatchyFile(os.path.join(plan.path, part.file)) as file:
+            rows.append(_kept(part, file))
+            files[rows[-1].bytes] = _content(file, part.start, part.end)
     if not rows:
         return {}
-    manifest = {"schema": SCHEMA, "plan": plan.id, "partition": plan.path, "ranges": rows}
+    manifest = {"schema": SCHEMA, "plan": plan.id, "partition": plan.path, "ranges": to_builtins(rows)}
     return files | {MANIFEST: (json.dumps(presentable(manifest), indent=1).encode() + b"\n",)}
 
 
-def _row(part: Mapping[str, Any], file: PatchyFile) -> dict[str, Any]:
-    start, end = part["start"], part["end"]
+def _kept(part: RejectedBytes, file: PatchyFile) -> KeptBytes:
+    start, end = part.start, part.end
     sha256 = hashlib.sha256()
     for piece in _pieces(file, start, end):
         sha256.update(piece)
-    told = {key: part[key] for key in ("file", "start", "end")}
-    rest = {key: part[key] for key in ("cause", "detail", "first_offset", "last_offset")}
-    name = f"{part['file']}.{start}-{end}.bytes"
-    row = {**told, "size": end - start, "sha256": sha256.hexdigest(), **rest, "bytes": name}
-    if bad := file.bad_within(start, end):
-        row[Kind.UNREADABLE] = bad
-    return row
+    return KeptBytes(
+        part.file,
+        start,
+        end,
+        end - start,
+        sha256.hexdigest(),
+        part.cause,
+        part.detail,
+        part.first_offset,
+        part.last_offset,
+        f"{part.file}.{start}-{end}.bytes",
+        file.bad_within(start, end) or UNSET,
+    )
 
 
 def _content(file: PatchyFile, start: int, end: int) -> Content:

@@ -29,7 +29,7 @@ from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.plans.plan import Plan
 from klogtool.plans.question import PathText, Question
-from klogtool.plans.salvage_answer import UNLOADABLE, Salvaged, answer, notes, verdicts
+from klogtool.plans.salvage_answer import UNLOADABLE, Salvaged, notes, result_of, verdicts
 from klogtool.plans.salvage_steps import order_steps
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.assembly import NewSegment, assemble, place_filling, place_own, with_empty
@@ -173,7 +173,7 @@ class _Salvage:
             tuple(self._facts()),
             tuple(order_steps(loadable.draft)),
             tuple(verdicts(salvaged)),
-            answer(salvaged),
+            result_of(salvaged),
             (*self._notes, *notes(salvaged, self._terms.log_start_offset)),
         )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
 from klogtool.format.names import FileKind
 from klogtool.plans.plan import SegmentVerdict
@@ -47,64 +46,91 @@ class Salvaged(Struct, frozen=True):
         return [stretch for stretch in self.stretches if isinstance(stretch, Rejected)]
 
 
-def answer(salvaged: Salvaged) -> dict[str, Any]:
-    """Return the answer of docs/contract.md, as JSON types, with further fields."""
+class CopiedOffsets(Struct, frozen=True, rename={"source": "from"}):
+    """Offsets that a copy contributes, or has otherwise. source: the copy's name."""
+
+    source: str
+    first_offset: int
+    last_offset: int
+
+
+class CorrectedField(Struct, frozen=True, rename={"now": "is"}):
+    """A wrong field of a batch header. position: of the batch; was, now: its value, and the right value."""
+
+    segment: int
+    position: int
+    field: str
+    was: int
+    now: int
+
+
+class RejectedBytes(Struct, frozen=True):
+    """Bytes [start, end) of a file that are not kept, as in `Rejected`."""
+
+    file: str
+    start: int
+    end: int
+    cause: str
+    detail: str
+    first_offset: int | None
+    last_offset: int | None
+
+
+class SalvageResult(Struct, frozen=True):
+    """The answer of docs/contract.md, with further fields."""
+
+    kept_batches: int
+    kept_records: int
+    lost: list[Loss]
+    filled: list[CopiedOffsets]
+    filled_batches: int
+    filled_records: int
+    mended: list[CorrectedField]
+    diverging: list[CopiedOffsets]
+    rejected: list[RejectedBytes]
+    log_end_offset: int
+
+
+def result_of(salvaged: Salvaged) -> SalvageResult:
+    """Return the answer."""
     runs = salvaged.own_runs
     filling = [filling.run for filling, _ in salvaged.fillings]
-    return {
-        "kept_batches": sum(run.batches for run in runs),
-        "kept_records": sum(run.records for run in runs),
-        "lost": [asdict(loss) for loss in salvaged.lost],
-        "filled": list(_filled(salvaged.fillings)),
-        "filled_batches": sum(run.batches for run in filling),
-        "filled_records": sum(run.records for run in filling),
-        "mended": list(_mended([*runs, *filling])),
-        "diverging": [
-            {"from": copy.name, "first_offset": part.first_offset, "last_offset": part.last_offset}
+    mends = ((run.segment, mend) for run in [*runs, *filling] for mend in run.mends)
+    return SalvageResult(
+        sum(run.batches for run in runs),
+        sum(run.records for run in runs),
+        list(salvaged.lost),
+        _filled(salvaged.fillings),
+        sum(run.batches for run in filling),
+        sum(run.records for run in filling),
+        [CorrectedField(segment, mend.position, mend.field, mend.was, mend.now) for segment, mend in mends],
+        [
+            CopiedOffsets(copy.name, part.first_offset, part.last_offset)
             for copy in salvaged.copies
             for part in copy.diverging
         ],
-        "rejected": [_rejected(part) for part in salvaged.rejected],
-        "log_end_offset": salvaged.loadable.log_end_offset,
-    }
+        list(map(_rejected, salvaged.rejected)),
+        salvaged.loadable.log_end_offset,
+    )
 
 
-def _filled(fillings: Sequence[tuple[Filling, Hole]]) -> Iterator[dict[str, Any]]:
-    """Yield the pieces that copies contribute; adjacent pieces in one hole are joined."""
-    joined: list[dict[str, Any]] = []
+def _filled(fillings: Sequence[tuple[Filling, Hole]]) -> list[CopiedOffsets]:
+    """Return the pieces that copies contribute; adjacent pieces in one hole are joined."""
+    joined: list[CopiedOffsets] = []
     holes: list[Hole] = []
     for filling, hole in fillings:
         first, last, name = filling.run.first_offset, filling.run.last_offset, filling.copy.name
-        if joined and holes[-1] is hole and joined[-1]["from"] == name and joined[-1]["last_offset"] + 1 == first:
-            joined[-1]["last_offset"] = last
+        if joined and holes[-1] is hole and joined[-1].source == name and joined[-1].last_offset + 1 == first:
+            joined[-1] = replace(joined[-1], last_offset=last)
         else:
-            joined.append({"from": name, "first_offset": first, "last_offset": last})
+            joined.append(CopiedOffsets(name, first, last))
             holes.append(hole)
-    yield from joined
+    return joined
 
 
-def _mended(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    for run in runs:
-        for mend in run.mends:
-            yield {
-                "segment": run.segment,
-                "position": mend.position,
-                "field": mend.field,
-                "was": mend.was,
-                "is": mend.now,
-            }
-
-
-def _rejected(part: Rejected) -> dict[str, Any]:
-    return {
-        "file": os.path.basename(part.path),
-        "start": part.start,
-        "end": part.stop,
-        "cause": part.cause,
-        "detail": part.detail,
-        "first_offset": part.first_offset,
-        "last_offset": part.last_offset,
-    }
+def _rejected(part: Rejected) -> RejectedBytes:
+    name = os.path.basename(part.path)
+    return RejectedBytes(name, part.start, part.stop, part.cause, part.detail, part.first_offset, part.last_offset)
 
 
 # Segments.

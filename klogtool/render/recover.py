@@ -14,7 +14,7 @@ from klogtool.plans.plan import Plan, tells_of_loss
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_reach import BehindEnd
-from klogtool.plans.recovery import BelowHighWatermark, LoadingLosses, OffsetSpan, Recovery, RecoveryLoss
+from klogtool.plans.recovery import BelowHighWatermark, OffsetSpan, Recovery, RecoveryLoss
 from klogtool.render.counts import count_text, offsets_text
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ _OUTCOMES = {
 def recover_text(plan: Plan) -> str:
     """Show a paragraph for a partition, or the notes of a log dir's own plan."""
     name = os.path.basename(plan.path)
-    if not isinstance(plan.recovery, Recovery):
+    if not isinstance(plan.result, Recovery):
         return joined(f"{name}: {note}" for note in plan.notes)
-    return joined(_lines(plan, plan.recovery, name))
+    return joined(_lines(plan, plan.result, name))
 
 
 def _lines(plan: Plan, recovery: Recovery, name: str) -> Iterator[str]:
@@ -55,8 +55,8 @@ def recovery_first_text(plan: Plan) -> str | None:
     That is what recovery loses, because a broker recovers the log when it loads it, and what the log lacks after the
     end that the plan assumes.
     """
-    losses = plan.recovery
-    if not isinstance(losses, LoadingLosses) or not losses.loses:
+    losses = plan.losses
+    if losses is None or not losses.loses:
         return None
     loss, behind = losses.lost_by_recovery or None, losses.behind_end or None
     name, lines = os.path.basename(plan.path), []

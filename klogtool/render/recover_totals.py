@@ -16,7 +16,7 @@ def recover_brief(plan: Plan) -> str | None:
     answer = plan.answer
     if "skipped" in answer:
         return str(answer["skipped"])
-    return "nothing is lost" if isinstance(plan.recovery, Recovery) and not plan.recovery.split else None
+    return "nothing is lost" if isinstance(plan.result, Recovery) and not plan.result.split else None
 
 
 class RecoverTotals(Totals):
@@ -28,7 +28,7 @@ class RecoverTotals(Totals):
 
     def add(self, plan: Plan, *, is_loud: bool) -> None:
         """Add a plan. is_loud: the plan loses records, or records are gone already."""
-        recovery = plan.recovery
+        recovery = plan.result
         if not isinstance(recovery, Recovery):
             return
         self._partitions += 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from klogtool.escape import joined, quoted
 from klogtool.format.names import (
@@ -18,8 +17,10 @@ from klogtool.format.names import (
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.plans.plan import Plan
 from klogtool.plans.rejected_files import MANIFEST
+from klogtool.plans.salvage_answer import CorrectedField, SalvageResult
 from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.plans import wrapped_table
+from klogtool.salvage.losses import Loss
 from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Kind
 
@@ -37,19 +38,20 @@ def salvage_text(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    answer = plan.answer
+    result = plan.result
+    if not isinstance(result, SalvageResult):
+        return
     yield f"Salvage of {plan.path}   (plan {plan.id})"
-    yield f"  {_summary(answer, is_deep=plan.arguments['deep'])}"
+    yield f"  {_summary(result, is_deep=plan.arguments['deep'])}"
     rows: list[tuple[str, ...]] = [
         (f"{segment.segment:020d}", f"{segment.more.get('size', 0):,} bytes", segment.action, segment.reason)
         for segment in plan.segments
     ]
     yield from _table("Segments", rows)
-    yield from _table("Lost", _loss_rows(answer))
-    yield from _table(
-        "Filled", [(offsets_text(part["first_offset"], part["last_offset"]), part["from"]) for part in answer["filled"]]
-    )
-    yield from _table("Corrected", [_mended_row(part) for part in answer["mended"]])
+    yield from _table("Lost", _loss_rows(result))
+    filled = [(offsets_text(part.first_offset, part.last_offset), part.source) for part in result.filled]
+    yield from _table("Filled", filled)
+    yield from _table("Corrected", [_mended_row(part) for part in result.mended])
     yield from _table("Notes", [(note,) for note in plan.notes])
 
 
@@ -84,21 +86,22 @@ def _bring_back(name: PartitionDirName, output: str, log_dir: str) -> Iterator[s
     yield f"  klogtool transplant {quoted(output)} {words} --output DIR"
 
 
-def _summary(answer: Mapping[str, Any], *, is_deep: bool) -> str:
+def _summary(result: SalvageResult, *, is_deep: bool) -> str:
     how = "" if is_deep else ", by their headers (--deep opens them)"
-    kept = f"{answer['kept_records']:,} records in {answer['kept_batches']:,} batches are kept{how}"
-    filled = f", {answer['filled_records']:,} come from copies" if answer["filled_records"] else ""
-    lost = "nothing is lost" if not lost_anything(answer) else _lost_in_all(answer)
-    return f"{kept}{filled}; {lost}. The log ends at offset {answer['log_end_offset']:,}."
+    kept = f"{result.kept_records:,} records in {result.kept_batches:,} batches are kept{how}"
+    filled = f", {result.filled_records:,} come from copies" if result.filled_records else ""
+    is_lost = any(loss.first_offset is not None for loss in result.lost)
+    lost = _lost_in_all(result) if is_lost else "nothing is lost"
+    return f"{kept}{filled}; {lost}. The log ends at offset {result.log_end_offset:,}."
 
 
-def lost_anything(answer: Mapping[str, Any]) -> bool:
+def lost_anything(plan: Plan) -> bool:
     """Whether records are lost, or may be lost because rejected bytes may have contained some."""
-    return any(loss["first_offset"] is not None for loss in answer["lost"])
+    return isinstance(plan.result, SalvageResult) and any(loss.first_offset is not None for loss in plan.result.lost)
 
 
-def _lost_in_all(answer: Mapping[str, Any]) -> str:
-    spans = [(loss["first_offset"], loss["last_offset"]) for loss in answer["lost"] if loss["first_offset"] is not None]
+def _lost_in_all(result: SalvageResult) -> str:
+    spans = [(loss.first_offset, loss.last_offset) for loss in result.lost if loss.first_offset is not None]
     offsets = sum(last - first + 1 for first, last in spans if last is not None)
     is_open = any(last is None for _, last in spans)
     counted = f"{offsets:,} offset{'s' * (offsets != 1)} lost"
@@ -116,24 +119,24 @@ def _lost_text(first: int | None, last: int | None) -> str:
     return offsets_text(first, last)
 
 
-def _loss_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    details = {(part["file"], part["start"]): part["detail"] for part in answer["rejected"]}
-    return [_loss_row(loss, details) for loss in answer["lost"]]
+def _loss_rows(result: SalvageResult) -> list[tuple[str, ...]]:
+    details = {(part.file, part.start): part.detail for part in result.rejected}
+    return [_loss_row(loss, details) for loss in result.lost]
 
 
-def _loss_row(loss: Mapping[str, Any], details: Mapping[tuple[str, int], str]) -> tuple[str, ...]:
-    name = build_file_name(FileKind.LOG, loss["segment"])
-    detail = _CAUSES.get(loss["cause"]) or details.get((name, loss["start"]), "")
-    place = f"bytes {loss['start']:,} to {loss['end']:,}" if loss["end"] else "-"
-    return _lost_text(loss["first_offset"], loss["last_offset"]), name, place, f"{loss['cause']}: {detail}"
+def _loss_row(loss: Loss, details: Mapping[tuple[str, int], str]) -> tuple[str, ...]:
+    name = build_file_name(FileKind.LOG, loss.segment)
+    detail = _CAUSES.get(loss.cause) or details.get((name, loss.start), "")
+    place = f"bytes {loss.start:,} to {loss.end:,}" if loss.end else "-"
+    return _lost_text(loss.first_offset, loss.last_offset), name, place, f"{loss.cause}: {detail}"
 
 
-def _mended_row(part: Mapping[str, Any]) -> tuple[str, ...]:
-    name = build_file_name(FileKind.LOG, part["segment"])
-    return f"{part['field']} {part['was']} -> {part['is']}", name, f"batch at byte {part['position']:,}"
+def _mended_row(part: CorrectedField) -> tuple[str, ...]:
+    name = build_file_name(FileKind.LOG, part.segment)
+    return f"{part.field} {part.was} -> {part.now}", name, f"batch at byte {part.position:,}"
 
 
-def _table(title: str, rows: list[tuple[str, ...]]) -> Iterator[str]:
+def _table(title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     if rows:
         yield title
         yield from wrapped_table(rows)

@@ -201,5 +201,5 @@ def _written(
     plan, lines = found
     place = write_part(stage, folder.path, plan, ready)
     is_told = lines is not None and (plan.steps or lines.first_dirty is not None)
-    brief = Plan(COMMAND, plan.path, question, (), (), plan.segments, plan.result, plan.notes, recovery=plan.recovery)
+    brief = Plan(COMMAND, plan.path, question, (), (), plan.segments, plan.result, plan.notes, losses=plan.losses)
     return Compacted(place, brief, lines if is_told else None)

@@ -25,13 +25,13 @@ from klogtool.verify.cures import (
     remove,
     salvage,
 )
-from klogtool.verify.findings import Cure, Finding, Kind, Recovery, Severity
+from klogtool.verify.findings import Cure, Finding, Kind, RecoveryEffect, Severity
 from klogtool.verify.log_end import find_span_lost_by_swap
 from klogtool.verify.segment_report import SegmentReport
 
 CLEAN, UNCLEAN = "clean", "unclean"
-_CUT_BY_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is Recovery.CUTS)
-_STOPS_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is Recovery.STOPS)
+_CUT_BY_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is RecoveryEffect.CUTS)
+_STOPS_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is RecoveryEffect.STOPS)
 _LEFTOVERS = frozenset(kind for kind in Kind if kind.row.cure is Cure.LEFTOVERS)
 _EPOCHS = Cure.EPOCHS.value
 _LEAVE_IT = (

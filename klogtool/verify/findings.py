@@ -29,7 +29,7 @@ class Severity(Enum):
     INFO = "info"
 
 
-class Recovery(Enum):
+class RecoveryEffect(Enum):
     """What a broker that recovers the segment does about it, if that decides whether recovery is a cure."""
 
     CUTS = "cuts"  # the log at this byte, and deletes all later segments
@@ -66,7 +66,7 @@ class KindRow(Struct, frozen=True):
     meaning: str
     rank: int = LEAST_RANK
     cure: Cure | None = None
-    recovery: Recovery | None = None
+    recovery: RecoveryEffect | None = None
     served: tuple[str, ...] = ()
     by_field: Mapping[str, str] = {}
     instead: Mapping[str, str] = {}
@@ -94,7 +94,7 @@ class Kind(StrEnum):
         "batch. A broker that recovers this segment cuts the log at this byte.",
         rank=15,
         cure=Cure.LOG,
-        recovery=Recovery.CUTS,
+        recovery=RecoveryEffect.CUTS,
     )
     BATCH_HEADER = KindRow(
         "batch-header",
@@ -138,7 +138,7 @@ class Kind(StrEnum):
         "not recover it appends after it, and loses what it appends.",
         rank=17,
         cure=Cure.LOG,
-        recovery=Recovery.CUTS,
+        recovery=RecoveryEffect.CUTS,
     )
     FOREIGN_BYTES = KindRow(
         "foreign-bytes",
@@ -147,7 +147,7 @@ class Kind(StrEnum):
         "byte.",
         rank=16,
         cure=Cure.LOG,
-        recovery=Recovery.CUTS,
+        recovery=RecoveryEffect.CUTS,
     )
     OFFSET_ORDER = KindRow(
         "offset-order",
@@ -190,7 +190,7 @@ class Kind(StrEnum):
         "Consumers with read_committed see aborted records as committed, or miss committed records. A broker does not "
         "notice.",
         cure=Cure.TXN_INDEX,
-        recovery=Recovery.STOPS,
+        recovery=RecoveryEffect.STOPS,
     )
     EPOCHS_CORRUPT = KindRow(
         "epochs-corrupt",
@@ -198,14 +198,14 @@ class Kind(StrEnum):
         "A broker cannot load the log dir, or does not start.",
         rank=8,
         cure=Cure.EPOCHS,
-        recovery=Recovery.STOPS,
+        recovery=RecoveryEffect.STOPS,
     )
     PARTITION_METADATA_CORRUPT = KindRow(
         "partition-metadata-corrupt",
         Severity.ERROR,
         "A broker cannot load the log dir, or does not start.",
         rank=9,
-        recovery=Recovery.STOPS,
+        recovery=RecoveryEffect.STOPS,
     )
     TOPIC_ID_MISMATCH = KindRow(
         "topic-id-mismatch",
@@ -224,7 +224,7 @@ class Kind(StrEnum):
         "segment-name",
         Severity.ERROR,
         "A broker knows where a segment starts only by its name.",
-        recovery=Recovery.STOPS,
+        recovery=RecoveryEffect.STOPS,
     )
     FOREIGN_FOLDER = KindRow("foreign-folder", Severity.ERROR, "A log dir may contain only partition dirs.", rank=7)
     DUPLICATE_PARTITION = KindRow(
@@ -274,7 +274,7 @@ class Kind(StrEnum):
         Severity.ERROR,
         "If the broker cannot read it, it takes this log dir offline.",
         rank=2,
-        recovery=Recovery.STOPS,
+        recovery=RecoveryEffect.STOPS,
     )
     ZERO_TAIL = KindRow(
         "zero-tail",
@@ -282,7 +282,7 @@ class Kind(StrEnum):
         "The file was extended before its data was written, for example at a power failure. A broker that recovers "
         "this segment cuts the zeros off. A broker that does not recover it may refuse to start.",
         cure=Cure.LOG,
-        recovery=Recovery.CUTS,
+        recovery=RecoveryEffect.CUTS,
     )
     EPOCH_ORDER = KindRow(
         "epoch-order",
