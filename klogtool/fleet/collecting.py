@@ -44,9 +44,8 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.under import log_files
 from klogtool.salvage.ascending import ascending
-from klogtool.salvage.epoch_fields import mend_leader_epochs
+from klogtool.salvage.corrections import find_closed_end, mend_by_closed_end, mend_leader_epochs
 from klogtool.salvage.holes import Evidence, find_holes, shows_cleaning
-from klogtool.salvage.last_batch import find_closed_end, mend_by_closed_end
 from klogtool.salvage.partition_files import PartitionFiles, read_partition_files
 from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch
 from klogtool.verify.findings import Kind

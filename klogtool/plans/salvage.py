@@ -34,7 +34,13 @@ from klogtool.plans.salvage_steps import order_steps
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.assembly import NewSegment, assemble, place_filling, place_own, with_empty
 from klogtool.salvage.copies import compare, mend_last_batch
-from klogtool.salvage.epoch_fields import entries_of, mend_leader_epochs, right_entries
+from klogtool.salvage.corrections import (
+    entries_of,
+    find_closed_end,
+    mend_by_closed_end,
+    mend_leader_epochs,
+    right_entries,
+)
 from klogtool.salvage.holes import (
     Copy,
     Evidence,
@@ -48,7 +54,6 @@ from klogtool.salvage.holes import (
     shows_cleaning,
     walk_gaps,
 )
-from klogtool.salvage.last_batch import find_closed_end, mend_by_closed_end
 from klogtool.salvage.loadable import Loadable, Unloadable, load
 from klogtool.salvage.losses import Loss, losses
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_partition_files

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from klogtool.copies.differing import find_differences
 from klogtool.copies.verdict import Verdict, Word
@@ -14,6 +18,7 @@ from klogtool.format.text import java_utf8
 from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.decoded_records import decoder_of_values
 from klogtool.render.json_lines import json_bytes, json_timestamp
+from klogtool.render.lookup import named_row
 
 if TYPE_CHECKING:
     from klogtool.copies.comparison import Side
@@ -46,14 +51,13 @@ _WITH_RECORDS = _SHOWN.keys() - {Kind.OTHER_EPOCH, Kind.UNCOMPARED}
 def diff_row(result: Verdict, values: Decoding | None = None) -> Row:
     """Return the contract's answer for two copies. values: how the records that differ are decoded; None: they are not
     shown."""
-    compared, of = result.compared, result.topic_partition
+    compared = result.compared
     sides = zip(
         (compared.a, compared.b), result.histories, result.epochs, (result.a_follows_b, result.b_follows_a), strict=True
     )
     a, b = (_side_row(*side) for side in sides)
     return {
-        "topic": None if of is None else of.topic,
-        "partition": None if of is None else of.partition,
+        **named_row(result.topic_partition),
         "verdict": result.word.value,
         "offset": result.offset,
         "deep": compared.deep,
@@ -70,10 +74,8 @@ def diff_row(result: Verdict, values: Decoding | None = None) -> Row:
 
 def lone_row(pair: Pair) -> Row:
     """Return the row of a partition that only one log dir has."""
-    of = pair.topic_partition
     return {
-        "topic": None if of is None else of.topic,
-        "partition": None if of is None else of.partition,
+        **named_row(pair.topic_partition),
         "verdict": ONLY_IN_A if pair.b is None else ONLY_IN_B,
     }
 
@@ -86,15 +88,13 @@ def _side_row(side: Side, history: History, epoch: int | None, follows: Successi
         "log_end_offset": side.log_end_offset,
         "latest_epoch": history.latest_epoch,
         "leader_epoch": epoch,
-        "truncates_to": None if follows is None else follows.truncates_to,
-        "loses": None if follows is None else follows.loses,
-        "damages": [{name: getattr(damage, name) for name in damage.__struct_fields__} for damage in side.damages],
+        **({"truncates_to": None, "loses": None} if follows is None else asdict(follows)),
+        "damages": to_builtins(side.damages),
     }
 
 
 def _stretch_row(stretch: Stretch) -> Row:
-    row: Row = {"kind": Kind(stretch.kind).name.lower().replace("_", "-")}
-    return row | {name: getattr(stretch, name) for name in stretch.__struct_fields__ if name != "kind"}
+    return asdict(stretch) | {"kind": Kind(stretch.kind).name.lower().replace("_", "-")}
 
 
 # Text.
@@ -133,14 +133,16 @@ def _lines(result: Verdict, values: Decoding | None) -> Iterator[str]:
         earlier, later = ("A", "B") if a.start < b.start else ("B", "A")
         start = result.compared.start
         yield f"{later} begins at offset {start:,}; what {earlier} has below it was not compared"
-    yield from _end_lines(result)
+    if a.log_end_offset != b.log_end_offset:
+        yield f"A ends at offset {a.log_end_offset:,}, B at offset {b.log_end_offset:,}"
     shown = [stretch for stretch in result.compared.stretches if stretch.kind in _SHOWN]
     for stretch in shown[:MOST_SHOWN]:
         yield f"{offsets_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
         yield from _record_lines(result, stretch, values)
     yield from _more_line(len(shown) - MOST_SHOWN + result.compared.left_out, "differences")
     for name, side in _sides(result):
-        yield from _limited([_damage_line(name, damage) for damage in side.damages], "damaged places")
+        yield from (_damage_line(name, damage) for damage in side.damages[:MOST_SHOWN])
+        yield from _more_line(len(side.damages) - MOST_SHOWN, "damaged places")
     if result.word not in (Word.EQUAL, Word.SAME_RECORDS, Word.GAPS, Word.OTHER_BATCHES):
         yield from _leader_lines(result)
 
@@ -153,12 +155,6 @@ def _compared_line(result: Verdict) -> str:
     if result.word is Word.EQUAL:
         return f"{what}, byte for byte"
     return f"{what}; where bytes differ, {'records' if compared.deep else 'headers and checksums'}"
-
-
-def _end_lines(result: Verdict) -> Iterator[str]:
-    a, b = result.compared.a, result.compared.b
-    if a.log_end_offset != b.log_end_offset:
-        yield f"A ends at offset {a.log_end_offset:,}, B at offset {b.log_end_offset:,}"
 
 
 # Records that differ, decoded.
@@ -218,11 +214,6 @@ def _topic_of(result: Verdict) -> str | None:
     return None if result.topic_partition is None else result.topic_partition.topic
 
 
-def _limited(lines: list[str], noun: str, left_out: int = 0) -> Iterator[str]:
-    yield from lines[:MOST_SHOWN]
-    yield from _more_line(len(lines) - MOST_SHOWN + left_out, noun)
-
-
 def _more_line(more: int, noun: str) -> Iterator[str]:
     if more > 0:
         yield f"{more:,} more {noun}"
@@ -263,8 +254,6 @@ def _follower_text(name: str, follows: Succession | None) -> str:
 
 def closing_text(words: Iterable[str]) -> str:
     """Return how many partitions have each verdict."""
-    counted: dict[str, int] = {}
-    for word in words:
-        counted[word] = counted.get(word, 0) + 1
+    counted = Counter(words)
     text = ", ".join(f"{count:,} {word}" for word, count in counted.items())
     return f"{count_text(sum(counted.values()), 'partition')}: {text}" if counted else "no partitions"

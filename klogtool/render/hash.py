@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from klogtool.render.counts import count_text
-from klogtool.render.lookup import refusal_row
+from klogtool.render.lookup import named_row, refusal_row
 
 if TYPE_CHECKING:
     from klogtool.copies.record_hash import CommonRange, RecordHash
@@ -17,11 +17,9 @@ NO_DIGEST = f"{'no digest':<32}"
 
 def hash_row(result: RecordHash) -> Row:
     """Return the contract's answer for a partition; with `error` if there is no digest."""
-    of = result.topic_partition
     row: Row = {
         "path": result.path,
-        "topic": None if of is None else of.topic,
-        "partition": None if of is None else of.partition,
+        **named_row(result.topic_partition),
         "from": result.start,
         "to": result.end,
         "digest": result.digest,

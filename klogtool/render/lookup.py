@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec.structs import astuple
+from msgspec import to_builtins
+from msgspec.structs import asdict, astuple
 
 from klogtool.broker.unified_log.lookup import (
     EpochEnd,
@@ -16,12 +17,12 @@ from klogtool.broker.unified_log.lookup import (
     SegmentChosen,
     Step,
     TimeIndexLookup,
-    TimestampAndOffset,
     TimestampFound,
 )
 from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.batch import NO_TIMESTAMP
+from klogtool.format.names import TopicPartition
 
 Row = dict[str, Any]
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -42,7 +43,7 @@ def offset_row(result: OffsetFound, *, explain: bool) -> Row:
         row |= {
             "floor_segment": result.floor_segment,
             "index_entry": None if result.index_entry is None else list(astuple(result.index_entry)),
-            "record": _place(result.record),
+            "record": to_builtins(result.record),
             "steps": [_step_row(step) for step in result.steps],
         }
     return row
@@ -50,7 +51,7 @@ def offset_row(result: OffsetFound, *, explain: bool) -> Row:
 
 def timestamp_row(query: int | str, result: TimestampFound, high_watermark: int, *, explain: bool) -> Row:
     """Return the contract's answer to --timestamp (docs/contract.md), and whether consumers can read what was found."""
-    row: Row = {"timestamp": query, "found": _place(result.found)}
+    row: Row = {"timestamp": query, "found": to_builtins(result.found)}
     if result.found is not None and result.found.timestamp != NO_TIMESTAMP:
         row["below_high_watermark"] = result.found.offset < high_watermark
     return row | ({"steps": [_step_row(step) for step in result.steps]} if explain else {})
@@ -58,7 +59,12 @@ def timestamp_row(query: int | str, result: TimestampFound, high_watermark: int,
 
 def epoch_row(result: EpochEnd) -> Row:
     """Return the contract's answer to --leader-epoch (docs/contract.md)."""
-    return {"leader_epoch": result.leader_epoch, "found_epoch": result.found_epoch, "end_offset": result.end_offset}
+    return asdict(result)
+
+
+def named_row(of: TopicPartition | None) -> Row:
+    """Return topic and partition; null if the folder's name does not say."""
+    return {"topic": None if of is None else of.topic, "partition": None if of is None else of.partition}
 
 
 def refusal_row(error: KlogError) -> Row:
@@ -66,14 +72,8 @@ def refusal_row(error: KlogError) -> Row:
     return {"error": {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}}
 
 
-def _place(place: TimestampAndOffset | None) -> Row | None:
-    if place is None:
-        return None
-    return {"timestamp": place.timestamp, "offset": place.offset, "leader_epoch": place.leader_epoch}
-
-
 def _step_row(step: Step) -> Row:
-    return {"step": _NAMES[type(step)]} | {name: getattr(step, name) for name in step.__struct_fields__}
+    return {"step": _NAMES[type(step)], **asdict(step)}
 
 
 # Text.

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from msgspec import to_builtins
+from msgspec.structs import asdict
+
 from klogtool.broker.coordinator.committed_offsets import (
     CommittedOffset,
     LeftOut,
     LoadedOffsets,
     LogRange,
     LogRanges,
-    OffsetsLog,
     OutOfRange,
 )
 from klogtool.broker.timestamps import time_text
@@ -34,8 +36,8 @@ def offset_row(one: CommittedOffset, ranges: LogRanges) -> Row:
     log = ranges.find(commit.topic, commit.partition)
     where = None if log is None else log.judge(commit.offset)
     row: Row = {"type": "committed" if one.producer_id == NO_PRODUCER_ID else "pending"}
-    row |= {name: getattr(commit, name) for name in commit.__struct_fields__}
     row |= {
+        **asdict(commit),
         "timestamp": one.timestamp,
         "log_start_offset": None if log is None else log.start,
         "log_end_offset": None if log is None else log.end,
@@ -55,7 +57,7 @@ def answer_row(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> R
         "out_of_range": len(out_of_range(result, ranges)),
         "complete": not result.damage and is_complete_at(result, at_ms),
         "complete_from": result.complete_from,
-        "logs": [_log_row(log) for log in result.logs],
+        "logs": to_builtins(result.logs),
     }
 
 
@@ -63,22 +65,6 @@ def is_complete_at(result: LoadedOffsets, at_ms: int | None) -> bool:
     """Whether compaction and deleted segments left all that was committed at that time; None: at the end."""
     from_start = all(log.log_start_offset == 0 for log in result.logs)
     return from_start and (at_ms is None or result.complete_from is None or result.complete_from <= at_ms)
-
-
-def _log_row(log: OffsetsLog) -> Row:
-    return {
-        "path": log.path,
-        "partition": log.partition,
-        "log_start_offset": log.log_start_offset,
-        "log_end_offset": log.log_end_offset,
-        "batches": log.batches,
-        "records": log.records,
-        "compacted": log.is_compacted,
-        "complete_from": log.complete_from,
-        "first_dirty_offset": log.first_dirty_offset,
-        "others": list(log.others),
-        "damage": [{name: getattr(one, name) for name in one.__struct_fields__} for one in log.damage],
-    }
 
 
 # Text.

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from klogtool.broker.coordinator.open_transactions import MAX_TIMEOUT_MS, Data, OpenTransaction, Verdict
 from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.broker.timestamps import duration_text
@@ -29,8 +31,7 @@ _BELOW = " " * 4
 
 def transaction_row(txn: Transaction) -> Row:
     """Return a row for JSON."""
-    row: Row = {"type": "transaction"} | {name: getattr(txn, name) for name in txn.__struct_fields__}
-    return row | {"status": txn.status.value}
+    return {"type": "transaction", **to_builtins(txn)}
 
 
 def state_row(state: TransactionState) -> Row:

@@ -12,6 +12,7 @@ from klogtool.broker.timestamps import time_text
 from klogtool.broker.unified_log.log_transactions import Status
 from klogtool.escape import joined
 from klogtool.render.counts import count_text
+from klogtool.render.lookup import named_row
 from klogtool.render.terminal import columns
 
 Row = dict[str, Any]
@@ -72,8 +73,7 @@ def _part_lines(part: Part) -> Iterator[str]:
 def _part_row(part: Part) -> Row:
     return {
         "path": part.path,
-        "topic": None if part.partition is None else part.partition.topic,
-        "partition": None if part.partition is None else part.partition.partition,
+        **named_row(part.partition),
         "producer_epoch": part.epoch,
         "last_producer_epoch": part.last_epoch,
         "first_offset": part.first_offset,

@@ -7,8 +7,7 @@ patchy           a file on a disk with bad sectors: unreadable bytes read as zer
 copies           compares two copies of a partition: which batches are the same, and where the copies diverge
 holes            offsets that a partition has lost, and what other copies have of them
 ascending        which runs of batches fit together
-last_batch       corrects a last batch that is beyond the end of a clean stop
-epoch_fields     corrects leader epochs in batch headers
+corrections      corrects leader epochs, and a last batch that is beyond the end of a clean stop
 assembly         builds new segments from runs
 loadable         the new segments as a partition that a broker loads
 losses           what is lost with rejected bytes

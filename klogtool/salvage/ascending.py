@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
-from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, cut_run, set_field, split_last
+from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, cut_run, split_last, with_first_offset
 from klogtool.verify.findings import Kind
 from klogtool.verify.heaviest_row import Frontier
 
@@ -264,17 +263,6 @@ def _offsets_of(item: Stretch) -> int | None:
 def _looks_of(run: Run) -> tuple[int, ...]:
     """Return what two copies of a batch have in common."""
     return run.first_offset, run.last_offset, run.stop - run.start, run.records, run.newest_timestamp
-
-
-def with_first_offset(run: Run, first_offset: int) -> Run:
-    """Return a single batch with this base offset."""
-    shift = first_offset - run.first_offset
-    if not shift:
-        return run
-    # The field of an old message is its last offset.
-    was = run.last_offset if run.magic < MAGIC else run.first_offset
-    moved = replace(run, first_offset=first_offset, last_offset=run.last_offset + shift)
-    return set_field(moved, "base_offset", was, was + shift)
 
 
 def _sum(*scores: tuple[int, int]) -> tuple[int, int]:

@@ -17,9 +17,8 @@ from klogtool.format.message import parse_message
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.salvage.ascending import with_first_offset
-from klogtool.salvage.epoch_fields import with_epoch
-from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Run, Stretch, cut_run, split_last
+from klogtool.salvage.corrections import with_epoch
+from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Run, Stretch, cut_run, split_last, with_first_offset
 
 PIECE_BYTES = 1 << 20
 

@@ -165,6 +165,17 @@ def set_field(run: Run, name: str, was: int, value: int) -> Run:
     return replace(run, mends=(*run.mends, Mend(run.start, run.start + at, name, was, value, kind.build(value))))
 
 
+def with_first_offset(run: Run, first_offset: int) -> Run:
+    """Return a single batch with this base offset."""
+    shift = first_offset - run.first_offset
+    if not shift:
+        return run
+    # The field of an old message is its last offset.
+    was = run.last_offset if run.magic < MAGIC else run.first_offset
+    moved = replace(run, first_offset=first_offset, last_offset=run.last_offset + shift)
+    return set_field(moved, "base_offset", was, was + shift)
+
+
 class _Walk:
     def __init__(self, file: LogFile, segment: int, cuts: Sequence[int], end: int, jobs: int, *, deep: bool) -> None:
         self._deep = deep

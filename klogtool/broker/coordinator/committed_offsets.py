@@ -66,7 +66,7 @@ class CommittedOffset(Struct, frozen=True):
         return self.commit.group, self.commit.topic, self.commit.partition
 
 
-class OffsetsLog(Struct, frozen=True):
+class OffsetsLog(Struct, frozen=True, rename={"is_compacted": "compacted"}):
     """One partition of `__consumer_offsets`, as it was read.
 
     complete_from: the time in ms from which on what was committed is known in full; None: since its first record.
