@@ -96,6 +96,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     names_every_listener: bool = True
     cleaner_stops_at_line_twice: bool = True
     reads_zero_checkpoint: bool = False
+    reads_whole_txn_version: bool = False
     has_zookeeper: bool = False
 
 
@@ -237,6 +238,13 @@ ABOUT: Mapping[str, About] = {
         "read",
         "not read before the first start: all features but metadata.version are lost",
     ),
+    "reads_whole_txn_version": About(
+        "starting",
+        "the version of an entry in a `.txnindex` has a zero, or a number below it, in its first byte, and is not 0",
+        "TransactionIndex, 4.4.0",
+        "refused: the version is both bytes",
+        "taken: the version is the first byte",
+    ),
     "has_zookeeper": About(
         "starting",
         "a broker with ZooKeeper wrote the log dirs, and no partition has a topic id",
@@ -257,6 +265,7 @@ _V4_4_0 = replace(
     metadata_levels=MetadataLevels(7, 34, 33),
     feature_levels=FeatureLevels(share_version=2),
     reads_zero_checkpoint=True,
+    reads_whole_txn_version=True,
 )
 _V4_2_0 = replace(
     _V4_3_1,

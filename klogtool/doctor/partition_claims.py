@@ -189,7 +189,8 @@ def _walk_deleted(log: LoadedLog) -> Iterator[Readable]:
 def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Iterator[tuple[int, int, Witness]]:
     """Yield offsets that are not served, and what shows that they existed."""
     end = log.log_end_offset
-    on_disk = max([end, *(last + 1 for _, last in there.ranges)])
+    highest = log.segments.last.base_offset + _FARTHEST  # what lies farther away is a mistake
+    on_disk = max([end, *(last + 1 for _, last in there.ranges if last <= highest)])
     told = sorted(walk_told(log), key=_offset_of, reverse=True)
     yield from ((on_disk, each.offset - 1, _WITNESSES[each.by]) for each in told if on_disk < each.offset < _HIGHEST)
     if (claimed := recovery.lost) is not None and log.terms.compaction is None:

@@ -47,12 +47,13 @@ class Rehearsed(Struct, frozen=True):
     """A partition's start: the prospect, and what is ahead beyond ordinary work.
 
     looks_up_unstable: loading looks up where the first transaction begins that is open, or that ended in replayed
-    batches.
+    batches. depends_on_release: not all releases load the log alike.
     """
 
     prospect: Prospect
     ahead: tuple[Ahead, ...] = ()
     looks_up_unstable: bool = False
+    depends_on_release: bool = False
 
 
 TRIES = 3
@@ -112,7 +113,8 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
     )
     ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
-    return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), log.looked_up_unstable)
+    ahead = (*ahead, *walk_retention(path, log, checkpoints))
+    return Rehearsed(prospect, ahead, log.looked_up_unstable, log.report.has_odd_txn_version)
 
 
 def not_loaded(path: str, why: WhyUnknown = WhyUnknown.NOT_LOADED, work: Work = Work.NOT_LOADED) -> Prospect:

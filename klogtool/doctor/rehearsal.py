@@ -81,10 +81,12 @@ def examine(paths: Sequence[str], how: Examination) -> Diagnosis:
 
 
 def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[Release]) -> list[Diagnosis]:
-    """Return the same for several releases. The logs are loaded once: from 3.6 to 4.4 all releases load them alike."""
+    """Return the same for several releases. The logs are loaded once, if all releases load them alike."""
     named = tuple(os.path.abspath(path) for path in paths)
     found = _find(named, how)
-    asked = (replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases)
+    asked = [replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases]
+    if any(each.depends_on_release for each in found.rehearsed):
+        return [_diagnose(_find(named, each), named, each) for each in asked]
     return [_diagnose(found, named, each) for each in asked]
 
 

@@ -289,13 +289,20 @@ def entries_in_order(data: Buffer, times: bool) -> bool:
 # Transaction index.
 
 
-def walk_txn_index(data: Buffer) -> Iterator[AbortedTxn]:
-    """Each whole entry of a transaction index, in file order.
+def walk_txn_index(data: Buffer, *, whole_version: bool = False) -> Iterator[AbortedTxn]:
+    """Each whole entry of a transaction index, in file order. whole_version: its version has two bytes, as for 4.4.
 
     Raises Corrupt (KafkaException) at an entry of a later version, as TransactionIndex does when it comes to it.
     """
     for n, (two_bytes, *fields) in enumerate(unpack_entries(_ABORTED_TXN, data)):
         version = two_bytes >> 8  # AbortedTxn.version reads one byte, the high one
+        if whole_version and two_bytes:
+            raise Corrupt(
+                f"Unexpected aborted transaction version {two_bytes} in transaction index, "
+                f"supported version range is 0 to {CURRENT_ABORTED_TXN_VERSION}",
+                position=n * ABORTED_TXN_SIZE,
+                kafka_class="KafkaException",
+            )
         if version > CURRENT_ABORTED_TXN_VERSION:
             raise Corrupt(
                 f"Unexpected aborted transaction version {version} in transaction index, "
@@ -321,13 +328,13 @@ def build_txn_index(entries: Iterable[AbortedTxn]) -> bytes:
     )
 
 
-def sanity_check_txn_index(data: Buffer, start_offset: int) -> None:
-    """TransactionIndex.sanityCheck: no marker below the segment's base offset.
+def sanity_check_txn_index(data: Buffer, start_offset: int, *, whole_version: bool = False) -> None:
+    """TransactionIndex.sanityCheck: no marker below the segment's base offset. whole_version: as for `walk_txn_index`.
 
     Raises Corrupt: CorruptIndexException, or KafkaException where an entry's version is too new. A partial entry at
     the end is sound to Kafka.
     """
-    for n, entry in enumerate(walk_txn_index(data)):
+    for n, entry in enumerate(walk_txn_index(data, whole_version=whole_version)):
         if entry.last_offset < start_offset:
             raise _corrupt_index(
                 f"Last offset of aborted transaction {entry} in index is less than start offset {start_offset}",

@@ -23,7 +23,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.sound_batches import has_epochs_of
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
-from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
+from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index, walk_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.opened import open_path
@@ -158,7 +158,7 @@ def _rebuild_all(
     epochs_file = draft.files.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
     # Start from nothing: an unreadable or wrong file must not affect its successor.
     draft.write(FileKind.LEADER_EPOCH_CHECKPOINT.value, b"")
-    _drop_unreadable_txn_indexes(draft)
+    _drop_unreadable_txn_indexes(draft, whole_version=terms.rules.reads_whole_txn_version)
     log = LoadedLog(draft, replace(terms, is_clean=False, recovery_point=0), question.threads)
     _check_is_whole(log)
     verdicts = tuple(_verdict(segment, 0, segment.next_offset_by_headers()) for segment in log.segments.all)
@@ -168,12 +168,12 @@ def _rebuild_all(
     return log, verdicts
 
 
-def _drop_unreadable_txn_indexes(draft: Draft) -> None:
+def _drop_unreadable_txn_indexes(draft: Draft, *, whole_version: bool) -> None:
     """Delete transaction indexes of a version that Kafka does not know: with them a broker does not load the log."""
     for name in draft.names():
         if name.endswith(FileKind.TXN_INDEX.value):
             try:
-                parse_txn_index(draft.read(name))
+                list(walk_txn_index(draft.read(name), whole_version=whole_version))
             except KlogError:
                 draft.delete(name)
 

@@ -226,6 +226,18 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
     assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
 
 
+def test_4_4_reads_both_bytes_of_the_version_of_an_aborted_transaction(tmp_path: Path) -> None:
+    """Older releases read the first byte alone. A broker 4.4.0 ended over this, a broker 4.3.1 did not."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    overwrite(disks / "d1/t-0" / f"{11:020d}.txnindex", 1, bytes([128]))
+    for releases in (["--kafka=4.3.1"], ["--kafka=4.4.0"], ["--matrix", "--no-progress"]):
+        done = run_here(["doctor", "d0", "d1", "--format", "json", *NOW, *releases], disks)
+        verdicts = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "verdict"]
+        starts = {row["kafka"]: row["starts"] for row in verdicts if row["kafka"] in ("4.3.1", "4.4.0")}
+        assert starts.items() <= {"4.3.1": "yes", "4.4.0": "refuses"}.items()
+        assert len(starts) == len(releases)
+
+
 def test_a_batch_is_not_lost_where_the_log_start_is_within_it(tmp_path: Path) -> None:
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
     first = disks / "d1/t-0" / f"{0:020d}.log"

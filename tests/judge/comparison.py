@@ -66,11 +66,12 @@ def _lines(checkpoint: Path) -> Mapping[str, int]:
 
 def _before(path: Path, log_start: int, high_watermark: int | None) -> Before:
     found = [*batches_of(path), *_batches_left(path, ".log.swap"), *_batches_left(path, ".log.cleaned")]
+    deleted = _batches_left(path, ".log.deleted")
     batches = [batch for batch in found if not batch.is_far]
-    records, end = records_of(batches), max((batch.last_offset + 1 for batch in batches), default=0)
+    records, end = records_of(batches), max((batch.last_offset + 1 for batch in [*batches, *deleted]), default=0)
     is_start_of_it = log_start <= end
     below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
-    below |= records_of(batch for batch in found if batch.is_far) | records_of(_batches_left(path, ".log.deleted"))
+    below |= records_of(batch for batch in found if batch.is_far) | records_of(deleted)
     return Before(frozenset(records - below), below, end, names_and_bytes(path), high_watermark)
 
 

@@ -436,10 +436,10 @@ class TransactionIndex:
             error.at_path(self.path)
             raise
 
-    def sanity_check(self) -> None:
+    def sanity_check(self, *, whole_version: bool) -> None:
         """Raises Corrupt: CorruptIndexException, or KafkaException for an entry of a later version."""
         try:
-            sanity_check_txn_index(bytes(self._data), self._start_offset)
+            sanity_check_txn_index(bytes(self._data), self._start_offset, whole_version=whole_version)
         except Corrupt as error:
             error.at_path(self.path)
             raise
@@ -447,6 +447,11 @@ class TransactionIndex:
     def parse(self) -> list[AbortedTxn]:
         """Return all entries. Raises Corrupt (KafkaException) at an entry of a later version."""
         return parse_txn_index(bytes(self._data))
+
+    @property
+    def has_odd_version(self) -> bool:
+        """Return whether a byte of a version is not zero: releases differ about it."""
+        return any(any(self._data[at : at + 2]) for at in range(0, len(self._data), ABORTED_TXN_SIZE))
 
     def write_back(self) -> None:
         """Write the file to the draft."""

@@ -53,7 +53,7 @@ class LoadReport(Struct):
     lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made. dropped: oldest
     segments that retention deletes. cut_off: segments that a truncation removes. began_anew: base offset of the empty
     segment that replaces all others, if a truncation removed them all. overlapped: base offset of the segment that
-    contained its offset.
+    contained its offset. has_odd_txn_version: releases load the log in different ways.
     """
 
     recovered: list[int] = field(default_factory=list)
@@ -73,6 +73,7 @@ class LoadReport(Struct):
     cut_off: list[int] = field(default_factory=list)
     began_anew: int | None = None
     overlapped: int | None = None
+    has_odd_txn_version: bool = False
 
 
 class LogParts:
@@ -413,7 +414,9 @@ class _Loader:
         is_time_index_new = not self._exists(build_file_name(FileKind.TIME_INDEX, base_offset))
         segment = LogSegment(self.draft, base_offset, self.config)
         try:
-            is_sound = segment.sanity_check(is_time_index_new=is_time_index_new)
+            whole_version = self.terms.rules.reads_whole_txn_version
+            is_sound = segment.sanity_check(is_time_index_new=is_time_index_new, whole_version=whole_version)
+            self.report.has_odd_txn_version |= is_sound and segment.txn_index.has_odd_version
         except Corrupt as error:
             if error.kafka_class != "CorruptIndexException":
                 raise

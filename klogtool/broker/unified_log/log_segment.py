@@ -185,15 +185,18 @@ class LogSegment:
         self.offset_index.resize_to_full()
         self.time_index.resize_to_full()
 
-    def sanity_check(self, *, is_time_index_new: bool) -> bool:
+    def sanity_check(self, *, is_time_index_new: bool, whole_version: bool) -> bool:
         """Return whether its `.index` exists. If so, a missing time index stays empty, and the transaction index is
-        checked (LogSegment.sanityCheck). Raises Corrupt: CorruptIndexException, KafkaException."""
+        checked (LogSegment.sanityCheck). whole_version: as for `walk_txn_index`.
+
+        Raises Corrupt: CorruptIndexException, KafkaException.
+        """
         index = self.name_of(FileKind.OFFSET_INDEX)
         if index not in self.draft and not self.draft.is_folder(index):
             return False
         if is_time_index_new:
             self.time_index.resize(0)
-        self.txn_index.sanity_check()
+        self.txn_index.sanity_check(whole_version=whole_version)
         return True
 
     # Finding batches.
