@@ -138,7 +138,9 @@ def choose(
     if not candidates:
         return replace(choice, shares=tuple(others))
     first = () if known is None else _elected_first(known, unclean)
+    # Of equal copies the one that the controller elects first, so that no reassignment is needed.
     order = sorted(replicas, key=lambda node_id: node_id not in first)
+    # Of each broker its best copy competes: it can lead with one folder only.
     own = {
         node_id: _best_of([each for each in candidates if each.node_id == node_id], order)
         for node_id in dict.fromkeys(each.node_id for each in candidates)
@@ -186,6 +188,7 @@ def _candidates(placed: Sequence[Placed], known: PartitionFacts | None) -> tuple
     for each in placed:
         if each.copy.problem is not None:
             others.append(Share(each, "leave", "it could not be read"))
+        # A topic that was deleted and created again has other records at the same offsets: never mixed with this one's.
         elif each.copy.topic_id not in (None, topic_id) and topic_id is not None:
             others.append(Share(each, "leave", f"another topic of that name: its id is {each.copy.topic_id}"))
         elif each.copy.state == "delete":
@@ -209,12 +212,15 @@ def _best_of(placed: Sequence[Placed], order: Sequence[int]) -> Placed:
 
 def _best(placed: Sequence[Placed], known: PartitionFacts | None, order: Sequence[int]) -> tuple[Placed, Placed]:
     """Return the base, and the copy that leads: see the head of this file."""
+    # The epoch comes before the end: what is more in a longer log of an older epoch was not acknowledged by all, and
+    # its broker cuts it when it follows (KIP-101).
     base = max(placed, key=lambda e: (_may_lead(e, placed, known), latest_epoch_of(e.copy), *_rank(e, order)))
     return base, _best_of([each for each in placed if each is base or extends(each.copy, base.copy)], order)
 
 
 def _may_lead(each: Placed, placed: Sequence[Placed], known: PartitionFacts | None) -> bool:
     """Return whether the controller elects a broker by itself, by metadata that is as new as the logs."""
+    # Metadata that is older than the logs names an ISR of an earlier leader: it must not decide.
     if known is None or known.leader_epoch < max(latest_epoch_of(one.copy) for one in placed):
         return False
     return each.node_id in (known.isr or known.elr)
@@ -399,6 +405,7 @@ def _lost_its_head(copy: CopyFacts) -> bool:
 
 def _older(best: Placed, others: Sequence[Placed]) -> Iterator[Offsets]:
     """Yield what other copies have before the start of the best one."""
+    # Normally retention, which deletes at each broker at its own time. Not so if the broker would remember it.
     lost = _lost_its_head(best.copy)
     why = "the first segments of the best copy are gone" if lost else "retention may have deleted them elsewhere"
     for other in others:

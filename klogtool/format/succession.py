@@ -127,6 +127,7 @@ class Succession:
         why = self._check(entry, first)
         if why:
             return why
+        # The first entry may begin above the base offset without a gap: a cleaner keeps the name of the segment.
         gaps = self.gaps + (self.batches > 0 and first != wrap_long(self.last_offset + 1))
         if entry.producer_id > NO_PRODUCER_ID and not self._take_producer(entry, gaps):
             return Why.SEQUENCE
@@ -134,10 +135,12 @@ class Succession:
         return Why.DONE
 
     def _check(self, entry: EntryFacts, first: int) -> Why:
+        # Offsets first: epochs and indexes are reckoned by them, and one wrong offset would accuse all of those.
         if first <= self.last_offset or entry.last_offset < first:
             return Why.OFFSET
         if entry.last_offset > self.highest_offset:
             return Why.OVERFLOW
+        # -1 is no epoch (old formats have none), so it does not go back.
         if entry.partition_leader_epoch < self.epoch and entry.partition_leader_epoch != -1:
             return Why.EPOCH
         return self._check_index(entry, first) or self._check_time(entry, first)
@@ -146,13 +149,17 @@ class Succession:
         if self.index_at >= len(self._offset_index):
             return Why.DONE
         relative_offset, position = self._offset_index[self.index_at]
+        # Its turn comes: an index has an entry for every few batches only (index.interval.bytes).
         if position > entry.position:
             return Why.DONE
         if position < entry.position or relative_offset < first - self.base_offset:
             return Why.INDEX
+        # The offset noted before may be any of its batch: only the next batch shows that it is too high.
         return Why.INDEX_REACH if self.index_noted >= max(0, first - self.base_offset) else Why.DONE
 
     def _check_time(self, entry: EntryFacts, first: int) -> Why:
+        # LogSegment.append offers the largest timestamp so far, and TimeIndex.maybeAppend takes only a larger one: so
+        # only an entry that raises it can be in the index.
         if entry.max_timestamp <= self.largest_timestamp:
             return Why.DONE
         if self.time_noted > max(-1, self.last_offset - self.base_offset):
@@ -175,6 +182,7 @@ class Succession:
             self.latest_epoch = entry.partition_leader_epoch
             start = self.latest_epoch, first, self.before_offset, entry.position, self.batches, entry.magic
             self._epochs.append(start)
+        # A -1 in between must not let a lower epoch pass after it.
         self.epoch = max(self.epoch, entry.partition_leader_epoch)
         if self.index_at < len(self._offset_index):
             relative_offset, position = self._offset_index[self.index_at]
@@ -188,6 +196,7 @@ class Succession:
             self.first_offset = first
         self.magics |= 1 << entry.magic
         delta = wrap_long(entry.last_offset - entry.first_offset)
+        # Fewer records than offsets: a cleaner took some out of the batch, and kept its last offset.
         self.sparse |= entry.magic == 2 and entry.records_count <= delta
         self.has_producers |= entry.producer_id > NO_PRODUCER_ID
         self.batches, self.records, self.bytes = (

@@ -592,6 +592,8 @@ cdef class BatchCleaner:
         cdef bint retains_empty
         self.records.read_header(b)
         retains_empty = self.is_last_of_producer(b) or plus(self.records.last_offset, 1) == self.emptied_end
+        # Cleaner.checkBatchRetention: DELETE, or RETAIN_EMPTY where the batch is the last of its producer, so that its sequence
+        # number survives the cleaning, or ends where the cleaned offsets end.
         if discards and not retains_empty:
             self.bytes_read += size
             return _DONE
@@ -635,6 +637,7 @@ cdef class BatchCleaner:
         for n in range(self.records.count):
             p = self.records.parsed + n
             p.is_kept = True
+            # Behind what the map was built of nothing is known to be newer: it stays, as Cleaner.shouldRetainRecord has it.
             if p.offset <= latest:
                 if p.record.key_size < 0:
                     p.is_kept = False
@@ -662,6 +665,7 @@ cdef class BatchCleaner:
         row = self.producers + 3 * low
         if low == self.producer_count or row[0] != producer_id:
             return False
+        # A producer without data has only its marker: then that of its epoch is kept (Cleaner.cleanInto, isBatchLastRecordOfProducer).
         if row[1] >= 0:
             return self.records.last_offset == row[1]
         return self.records.attributes & CONTROL_BIT and be16(b + BATCH_PRODUCER_EPOCH) == row[2]
@@ -679,6 +683,8 @@ cdef class BatchCleaner:
             sets_horizon = False
         if kept == self.records.count and not sets_horizon:
             return self.put_whole(data, at, size, base)
+        # KIP-534: a tombstone, or a marker whose transaction is gone, may go delete.retention.ms after the first cleaning that
+        # saw it. The batch remembers that time in its base timestamp.
         if sets_horizon:
             self.has_horizon, self.base_timestamp = True, plus(self.now_ms, self.delete_retention_ms)
         else:
@@ -689,6 +695,7 @@ cdef class BatchCleaner:
 
     cdef int put_whole(self, Bytes data, int64_t at, int64_t size, int64_t base) noexcept nogil:
         """The batch as it is: one more of the run, or the first of one."""
+        # What was dropped between them ends the run: its bytes are not consecutive any more.
         if self.run_stop != base + at and not self.end_run(data, base):
             return _IRREGULAR
         if not self.note(size, self.records.last_offset, self.records.max_timestamp, self.records.last_offset):

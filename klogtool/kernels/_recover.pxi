@@ -165,10 +165,13 @@ cdef class Recovery:
         if is_batch:
             last_offset = plus(base_offset, be32(b + BATCH_LAST_OFFSET_DELTA))
             timestamp = be64(b + BATCH_MAX_TIMESTAMP)
+            # LogSegment.recover hands a new epoch to the epoch cache, which may refuse it or cut others: that is the reference's.
             if be32(b + BATCH_PARTITION_LEADER_EPOCH) > self.latest_epoch:
                 return False
         elif b[FRAME_MAGIC] == 1:
             timestamp = be64(b + LOG_OVERHEAD + MESSAGE1_TIMESTAMP)
+        # As LogSegment.recover: the offset is checked, the index is filled, and then the producers are told. Here all of it is
+        # tried first, since an entry that is refused must leave nothing behind.
         if not self.indexes.can_hold(last_offset) or not self.indexes.may_index(last_offset, timestamp, &due):
             return False
         if is_batch and be64(b + BATCH_PRODUCER_ID) > -1 and not self.take_producers(b, size, base_offset, last_offset):
@@ -200,6 +203,7 @@ cdef class Recovery:
         cdef bint begins = is_transactional and not is_open
         cdef Known* known
         cdef Producer* p
+        # ProducerAppendInfo.appendDataBatch throws for the first; for the second no broker writes two that begin at one offset.
         if (is_open and not is_transactional) or (begins and not self.begin_txn(base_offset, producer_id, True)):
             return False
         known = self.change(n, producer_id)
@@ -334,6 +338,7 @@ cdef class Recovery:
         cdef int64_t row[ENDED_FIELDS]
         if not self.begins_at(at, p.txn_first_offset) or not takes_more(&self.ended, ENDED_SIZE):
             return False
+        # TransactionIndex.append throws if last offsets do not ascend.
         if is_aborted and self.has_aborted and self.last_aborted_offset >= last_offset:
             return False
         if is_aborted or self.keeps_ended or not self.txns.rows[at].is_new:

@@ -65,9 +65,11 @@ def find_batch(const uint8_t[::1] data not None, int64_t at, int64_t stop, int64
         while at < stop:
             if b[at + FRAME_MAGIC] <= 2 and plausible(b + at, have - at, end - at, lowest):
                 size = <int64_t> be32(b + at + FRAME_LENGTH) + LOG_OVERHEAD
+                # It may be the batch: only all of its bytes tell. The caller comes back with so many.
                 if size > have - at:
                     found, needed = at, size
                     break
+                # Hostile bytes can look like a header everywhere: without a budget, checksums would take the square of the size.
                 left -= size
                 if left < 0:
                     found = GAVE_UP
@@ -75,6 +77,7 @@ def find_batch(const uint8_t[::1] data not None, int64_t at, int64_t stop, int64
                 if proved(b + at, size):
                     found = at
                     break
+            # One byte on, not behind it: a header without a right checksum says nothing about its length.
             at = next_head(b, at + 1, stop, have, &h)
     return found, needed
 

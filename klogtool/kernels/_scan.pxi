@@ -305,6 +305,7 @@ cdef class Succession:
         cdef int why
         if first == NOT_TOLD and f[F_MAGIC] < 2:
             first = plus(self.last_offset, 1)
+        # In the order of the reference: its callers mend what is told first, and ask again.
         if first <= self.last_offset or f[F_LAST_OFFSET] < first:
             return W_OFFSET
         if f[F_LAST_OFFSET] > self.highest_offset:

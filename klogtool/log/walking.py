@@ -52,13 +52,17 @@ def walk_steps(
     while (at < stop or why == native.FULL) and not is_at_end and not steps.is_enough:
         before, given = at, body
         at, why = steps.step(window, at, stop, given)
+        # A body belongs to one entry: once the kernel is past it, the next one must not be read from it.
         given, body, is_left = given if at == before else None, None, False
         if why == native.CUT_OFF:
             is_at_end = True
         elif why == native.FULL:
+            # The same entry comes again, so it keeps its body.
             body, is_left = given, not steps.make_room(window, at)
         elif why != native.BODY or given is not None:
+            # BODY although it had the body counts, too: without this the walk would inflate the same entry for ever.
             is_left = why == native.REFERENCE or (at < stop and not steps.is_enough)
+        # If the workspace has just learned where libzstd is, the kernel tries once more, and inflates it itself.
         elif zstd is None or not zstd.learn():
             body = _inflated(window, at)
             is_left = body is None
@@ -66,6 +70,7 @@ def walk_steps(
             is_at_end = True
         elif is_left:
             start, at, body = at, steps.take_entry(window, at), None
+            # Where the reference stands still, the walk is to end (take_entry).
             is_at_end = at <= start
         yield at
 

@@ -81,20 +81,26 @@ class _Steps:
         self.steps: list[Step] = []
 
     def ordered(self) -> tuple[Step, ...]:
+        # The numbers are those of the list at the head of this file: 1.
         self._finish_leftovers()
         if self.report.was_split and self.report.epochs_added:
             self._write_epochs()
+        # 2, after 6: a split deletes an `.index`.
         self._write_split_logs()
+        # 4.
         self.steps += swap_in(self.report.cleaned, self.state, self.wanted)
         if self.report.below_start:
             self._write_epochs()
+        # 3, then 5 and 10.
         self._drop_oldest()
         self._drop_cut_off()
         self._remove_segments()
         if self.report.epochs_added:
             self._write_epochs()
+        # 7, after all epochs that only the cut batches have.
         self._cut_logs()
         self._write_new_logs()
+        # The exception of 9, then 8, 9, and 10.
         self._write_overtaken()
         self._write_the_rest()
         return tuple(self.steps)
@@ -116,6 +122,7 @@ class _Steps:
         if wanted is None:
             self.delete(name)
         elif not _is_the_same(found, wanted):
+            # A cut in place needs no room on the disk, and leaves every byte before it where it is.
             if found is not None and wanted.mtime_ns is None and is_head(wanted.content, found.content):
                 self.steps.append(Truncate(name, wanted.size))
             else:
@@ -255,6 +262,7 @@ class _Steps:
         if _content(self.state.get(stem)) == _content(self.wanted.get(stem)):
             return False
         sources = {part.path for part in (_content(self.wanted.get(stem)) or ()) if isinstance(part, FileRange)}
+        # Renamed away, its bytes could not be read for the new file under the old name.
         moved = _content(self.state.get(stem))
         is_needed = any(isinstance(part, FileRange) and part.path in sources for part in moved or ())
         return moved is not None and moved == _content(self.wanted[name]) and not is_needed

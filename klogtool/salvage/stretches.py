@@ -188,6 +188,7 @@ class _Walk:
     def stretches(self, at: int) -> Iterator[Stretch]:
         pool = RowPool()
         while at < self._end:
+            # The kernel takes all that is plain; one odd place is looked at by itself; the kernel goes on behind it.
             for proved in walk_proved(self._file, at, pool, end=self._end, jobs=self._jobs, deep=self._deep):
                 for rows, count in proved.rows:
                     yield from self._runs.add_rows(rows, count)
@@ -200,6 +201,7 @@ class _Walk:
 
     def _not_plain(self, at: int) -> Iterator[Stretch]:
         """Yield what begins at a byte where no plain entry does."""
+        # An entry that proves itself is no damage, whatever is wrong inside: its end can be trusted.
         judged = self._probe.judge(at, deep=self._deep)
         if judged is not None:
             yield self._judged(judged)
@@ -207,6 +209,7 @@ class _Walk:
         for damage in self._judge.judge(at, self._runs.last_offset):
             inside = self._proved_inside(damage)
             if inside is not None:
+                # The rest was judged from the end of this damage, behind `inside`: it is judged anew from there.
                 yield self._rejected(at, inside, damage.id, damage.detail, None, None)
                 return
             yield self._damaged(damage)
@@ -224,6 +227,7 @@ class _Walk:
         facts = judged.facts
         if judged.is_sound:
             return self._runs.run_of(facts)
+        # Consumers get these records although a header field is impossible, so to reject them would lose them.
         if self._deep and (judged.is_served or self._is_wrapper_elsewhere(judged)):
             shallow = self._probe.judge(facts.position) or judged  # of a wrapper the offsets are looked into
             return self._runs.run_of(shallow.facts)
@@ -259,6 +263,7 @@ class _Walk:
         if not self._probe.looks_like_entry(damage.start):
             return None, None
         facts = batch_facts(parse_batch(self._probe.head(damage.start)))
+        # The CRC is wrong, so one field alone proves nothing. Offsets and count have to agree.
         if facts.last_offset - facts.first_offset + 1 != facts.records_count:
             return None, None
         return facts.first_offset, facts.last_offset
@@ -316,6 +321,7 @@ class _Builder:
     def add(self, stretch: Stretch) -> Iterator[Stretch]:
         """Add a stretch; yield the run before it if the two do not fit together."""
         if isinstance(stretch, Rejected):
+            # The run before it must come out first: stretches are in the order of the file.
             yield from self.take()
             yield stretch
             return

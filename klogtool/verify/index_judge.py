@@ -40,12 +40,15 @@ class IndexJudge:
         prove nothing about the indexes."""
         succession = self._succession
         self._doubtful_position = entry.position
+        # Of two entries that contradict each other it is not known which is wrong, but the one behind both bounds them.
+        # Behind the last entry nothing does: then every higher offset is in doubt.
         after = self._probe.judge(entry.end) if entry.end < self._probe.end else None
         if after is not None:
             highest = after.facts.lowest_offset - 1
         else:
             highest = max(entry.last_offset, succession.last_offset) if entry.end < self._probe.end else MAX_LONG
         self._missing_offsets.add(succession.before_offset + 1, max(highest, succession.last_offset))
+        # What the indexes had noted so far was compared with a wrong offset. Kept, it would accuse them once more.
         succession.index_noted = succession.time_noted = -1
 
     def judge(self, why: int, entry: EntryFacts) -> None:
@@ -54,6 +57,7 @@ class IndexJudge:
         if why == Why.INDEX:
             self._judge_offset(entry)
         elif why == Why.INDEX_REACH:
+            # Once: the following entries would all be "after" the same false one.
             self._note_reach()
             succession.index_noted = -1
         elif why == Why.TIME:
@@ -77,6 +81,7 @@ class IndexJudge:
         highest = max(-1, succession.last_offset - succession.base_offset)
         if self._offset_index is not None:
             self._finish_offsets(self._offset_index)
+            # Bytes after the last sound entry may have held the batch that the index means, so it is not false then.
             if succession.index_noted > highest and not has_tail:
                 self._note_reach()
         if self._time_index is not None:
@@ -89,6 +94,7 @@ class IndexJudge:
             position = index.entry(number)[1]
             if position >= self._probe.end:
                 self._note_offset(number, f"the log has only {self._probe.end} bytes")
+            # In damaged bytes a batch may have begun there: the log is at fault, not the index.
             elif position not in self._damaged_bytes:
                 self._note_offset(number, "no batch starts there")
 
@@ -107,6 +113,8 @@ class IndexJudge:
         assert index is not None  # the index has this entry
         number, succession.index_at = succession.index_at, succession.index_at + 1
         position = index.entry(number)[1]
+        # An offset too high only costs a look-up time. One too low hides records: LogSegment.translateOffset begins at
+        # the largest index entry at or below its target, and never looks back.
         if position == entry.position and not self._has_doubtful_offset(entry):
             least = entry.first_offset if entry.tells_first_offset else self._succession.last_offset + 1
             self._note_offset(number, f"the batch there starts at offset {least}")
