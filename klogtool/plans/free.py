@@ -7,10 +7,10 @@ loses nothing. There is a plan for each log dir. Every step is a deletion, so ca
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import ClusterConfig
@@ -134,10 +134,10 @@ def _plan(log_dir: str, question: FreeQuestion, choice: Choice, search: _Search)
     by_path = {fact.path: fact for fact in (*relied, *(name.fact for name in names))}
     facts = tuple(replace(fact, path=os.path.relpath(fact.path, log_dir)) for fact in by_path.values())
     steps = tuple(step for item in sorted(taken, key=_comes_late) for step in _steps(item.candidate))
-    answer = _answer(log_dir, question, choice, taken, search)
+    result = _result(log_dir, question, choice, taken, search)
     for_good = sum(item.on_disk for item in taken if not item.candidate.kind.undo)
-    on_disk = answer["freed_bytes"]
-    return Plan(COMMAND, log_dir, question, facts, steps, (), answer, on_disk=on_disk, on_disk_for_good=for_good)
+    on_disk = result.freed_bytes
+    return Plan(COMMAND, log_dir, question, facts, steps, (), result, on_disk=on_disk, on_disk_for_good=for_good)
 
 
 def _comes_late(item: Taken) -> bool:
@@ -152,61 +152,93 @@ def _steps(candidate: Candidate) -> Iterator[Step]:
         yield Discard(os.path.relpath(candidate.path, candidate.log_dir))
 
 
-def _answer(
+class FreedItem(Struct, frozen=True):
+    """What is given up. broker: what a broker would do about it. settings: those that decide, for retention."""
+
+    kind: str
+    path: str
+    bytes: int
+    files: int
+    why: str
+    broker: str
+    costs: str
+    loses: bool
+    undo: bool
+    settings: Sequence[str] | UnsetType = UNSET
+
+
+class KindTotals(Struct, frozen=True):
+    """How much there is of a kind, and how much of it is taken. loses: records go with it."""
+
+    kind: str
+    found: int
+    found_bytes: int
+    taken: int
+    taken_bytes: int
+    loses: bool
+
+
+class FreeResult(Struct, frozen=True):
+    """The answer of docs/contract.md for a log dir. disk_freed_bytes: of all log dirs on its disk."""
+
+    asked_bytes: int | None
+    freed_bytes: int
+    disk_freed_bytes: int
+    reached: bool
+    items: list[FreedItem]
+    kinds: list[KindTotals]
+    compaction: list[Compactable]
+    left_out: list[LeftOut]
+    untouched: list[Untouched]
+
+
+def _result(
     log_dir: str, question: FreeQuestion, choice: Choice, taken: Sequence[Taken], search: _Search
-) -> dict[str, Any]:
-    asked = question.asked_bytes
-    return {
-        "asked_bytes": asked,
-        "freed_bytes": sum(item.on_disk for item in taken),
-        "disk_freed_bytes": choice.on_disk,
-        "reached": asked is None or choice.on_disk >= asked,
-        "items": [_item(item) for item in taken],
-        "kinds": [_kind_row(seen.kind, seen.candidates, choice, log_dir, search) for seen in choice.seen],
-        "compaction": [one.as_json() for one in search.compactable if _is_in(one.path, log_dir)],
-        "left_out": [_left_out(one) for one in search.left_out if _is_in(one.path, log_dir)],
-        "untouched": [_untouched(one) for one in search.untouched if one.path.startswith(os.path.join(log_dir, ""))],
-    }
+) -> FreeResult:
+    wanted = question.asked_bytes
+    return FreeResult(
+        wanted,
+        sum(item.on_disk for item in taken),
+        choice.on_disk,
+        wanted is None or choice.on_disk >= wanted,
+        [_item(item) for item in taken],
+        [_kind_totals(seen.kind, seen.candidates, choice, log_dir, search) for seen in choice.seen],
+        [one for one in search.compactable if _is_in(one.path, log_dir)],
+        [one for one in search.left_out if _is_in(one.path, log_dir)],
+        [one for one in search.untouched if one.path.startswith(os.path.join(log_dir, ""))],
+    )
 
 
-def _left_out(one: LeftOut) -> dict[str, Any]:
-    return {"path": one.path, "why": one.why, **({} if one.cure is None else {"cure": one.cure})}
-
-
-def _untouched(one: Untouched) -> dict[str, Any]:
-    return {"path": one.path, "bytes": one.on_disk, "files": one.files, "why": one.why.value}
-
-
-def _item(item: Taken) -> dict[str, Any]:
+def _item(item: Taken) -> FreedItem:
     candidate, kind = item.candidate, item.candidate.kind
-    return {
-        "kind": kind.name,
-        "path": candidate.path,
-        "bytes": item.on_disk,
-        "files": len(candidate.names),
-        "why": candidate.why or kind.why,
-        "broker": kind.broker,
-        "costs": kind.costs,
-        "loses": kind.loses,
-        "undo": kind.undo,
-        **({"settings": list(candidate.settings)} if kind is RETENTION else {}),
-    }
+    return FreedItem(
+        kind.name,
+        candidate.path,
+        item.on_disk,
+        len(candidate.names),
+        candidate.why or kind.why,
+        kind.broker,
+        kind.costs,
+        kind.loses,
+        kind.undo,
+        list(candidate.settings) if kind is RETENTION else UNSET,
+    )
 
 
-def _kind_row(
+def _kind_totals(
     kind: Kind, candidates: Sequence[Candidate], choice: Choice, log_dir: str, search: _Search
-) -> Mapping[str, Any]:
+) -> KindTotals:
     here = [candidate for candidate in candidates if candidate.log_dir == log_dir]
     taken = [item for item in choice.taken if item.candidate.kind is kind and item.candidate.log_dir == log_dir]
     sizes = [one.freed_bytes for one in search.compactable if kind is COMPACTION and _is_in(one.path, log_dir)]
-    return {
-        "kind": kind.name,
-        "found": len(here) + len(sizes),
-        "found_bytes": Tally(here).on_disk + sum(sizes),
-        "taken": len(taken),
-        "taken_bytes": sum(item.on_disk for item in taken),
-        "loses": kind.loses,
-    }
+    return KindTotals(
+        kind.name,
+        len(here) + len(sizes),
+        Tally(here).on_disk + sum(sizes),
+        len(taken),
+        sum(item.on_disk for item in taken),
+        kind.loses,
+    )
 
 
 def _is_in(path: str, log_dir: str) -> bool:

@@ -32,7 +32,7 @@ def is_of_a_run(name: str) -> bool:
     return _OF_A_RUN.search(name) is not None
 
 
-class LeftOut(Struct, frozen=True):
+class LeftOut(Struct, frozen=True, omit_defaults=True):
     """A partition dir that is left alone, and why. cure: what to do, if a person can do something."""
 
     path: str

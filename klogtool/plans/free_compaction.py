@@ -4,7 +4,6 @@ its new segments before the old ones can go."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -17,16 +16,12 @@ from klogtool.plans.free_candidates import LeftOut, PartitionDir
 from klogtool.plans.free_retention import is_metadata, why_unclear
 
 
-class Compactable(Struct, frozen=True):
+class Compactable(Struct, frozen=True, rename={"freed_bytes": "bytes"}):
     """A log that `compact` would make smaller. freed_bytes: by how much; needed_bytes: room for its new segments."""
 
     path: str
     freed_bytes: int
     needed_bytes: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields."""
-        return {"path": self.path, "bytes": self.freed_bytes, "needed_bytes": self.needed_bytes}
 
 
 def find_compactable(

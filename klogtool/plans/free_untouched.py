@@ -41,13 +41,13 @@ class Why(Enum):
     """A broker goes on with it: segments and what belongs to them."""
 
 
-class Untouched(Struct, frozen=True):
+class Untouched(Struct, frozen=True, rename={"on_disk": "bytes"}):
     """A file that stays; or, in use, all such files of a partition dir. on_disk: allocated bytes."""
 
     path: str
-    why: Why
     on_disk: int
-    files: int = 1
+    files: int
+    why: Why
 
 
 def find_untouched(log_dir: str, folders: Sequence[PartitionDir], known: Collection[str]) -> list[Untouched]:
@@ -67,8 +67,8 @@ def _of_partitions(folders: Sequence[PartitionDir], known: Collection[str]) -> I
             if why is Why.IN_USE:
                 in_use, files = in_use + name.on_disk, files + 1
             else:
-                yield Untouched(name.fact.path, why, name.on_disk)
-        yield Untouched(folder.path, Why.IN_USE, in_use, files)
+                yield Untouched(name.fact.path, name.on_disk, 1, why)
+        yield Untouched(folder.path, in_use, files, Why.IN_USE)
 
 
 def _why(name: str, found: Name, folder: PartitionDir) -> Why:
@@ -95,11 +95,11 @@ def _beside(log_dir: str, partition_dirs: Collection[str], known: Collection[str
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:
-            yield Untouched(folder, Why.UNREADABLE, 0)
+            yield Untouched(folder, 0, 1, Why.UNREADABLE)
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if entry.path not in partition_dirs and entry.stat(follow_symlinks=False).st_dev == device:
                     waiting.append(entry.path)
             elif entry.path not in known and (found := find_name(entry.path)) is not None:
-                yield Untouched(entry.path, Why.LINKED if found.links > 1 else Why.FOREIGN, found.on_disk)
+                yield Untouched(entry.path, found.on_disk, 1, Why.LINKED if found.links > 1 else Why.FOREIGN)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from klogtool.escape import joined, quoted
+from klogtool.plans.free import FreedItem, FreeResult, KindTotals
+from klogtool.plans.free_candidates import LeftOut
+from klogtool.plans.free_compaction import Compactable
 from klogtool.plans.free_kinds import KINDS, Kind
-from klogtool.plans.free_untouched import Why
+from klogtool.plans.free_untouched import Untouched, Why
 from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
@@ -42,92 +44,93 @@ def free_text(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    answer = plan.answer
-    yield _headline(plan)
-    rows = [_row(row) for row in answer["kinds"] if row["found"]]
+    result = plan.result
+    if not isinstance(result, FreeResult):
+        return
+    yield _headline(plan.path, result)
+    rows = [_row(row) for row in result.kinds if row.found]
     if rows:
         yield from wrapped_table([_HEADS, *rows])
     for kind in KINDS:
-        items = [item for item in answer["items"] if item["kind"] == kind.name]
+        items = [item for item in result.items if item.kind == kind.name]
         if items:
             yield from _about(kind, items, plan.path)
-    yield from _compaction(answer["compaction"], plan.question.circumstances.settings)
-    yield from _left_out(answer["left_out"])
-    yield from _untouched(answer["untouched"], plan.path)
+    yield from _compaction(result.compaction, plan.question.circumstances.settings)
+    yield from _left_out(result.left_out)
+    yield from _untouched(result.untouched, plan.path)
 
 
-def _headline(plan: Plan) -> str:
-    answer, name = plan.answer, plan.path
-    wanted, freed, on_disk = answer["asked_bytes"], answer["freed_bytes"], answer["disk_freed_bytes"]
+def _headline(name: str, result: FreeResult) -> str:
+    wanted, freed, on_disk = result.asked_bytes, result.freed_bytes, result.disk_freed_bytes
     if wanted is None:
         return f"{name}: {size_text(freed)} can be freed"
-    if not answer["reached"]:
+    if not result.reached:
         whole = "" if freed == on_disk else f"; all log dirs on this disk: {size_text(on_disk)}"
         return f"{name}: NOT ENOUGH: {size_text(freed)} can be freed{whole}; {size_text(wanted)} were asked for"
     whole = "" if freed == on_disk else f"; with the other log dirs on this disk {size_text(on_disk)}"
     return f"{name}: frees {size_text(freed)}{whole}; {size_text(wanted)} were asked for"
 
 
-def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    taken = f"{row['taken']:,}, {size_text(row['taken_bytes'])}" if row["taken"] else "-"
-    return row["kind"], f"{row['found']:,}", size_text(row["found_bytes"]), taken, "SOMETHING" if row["loses"] else "no"
+def _row(row: KindTotals) -> tuple[str, ...]:
+    taken = f"{row.taken:,}, {size_text(row.taken_bytes)}" if row.taken else "-"
+    return row.kind, f"{row.found:,}", size_text(row.found_bytes), taken, "SOMETHING" if row.loses else "no"
 
 
-def _about(kind: Kind, items: Sequence[Mapping[str, Any]], log_dir: str) -> Iterator[str]:
-    total = sum(item["bytes"] for item in items)
+def _about(kind: Kind, items: Sequence[FreedItem], log_dir: str) -> Iterator[str]:
+    total = sum(item.bytes for item in items)
     yield f"{kind.what}: {size_text(total)} in {count_text(len(items), 'item')}"
     undo = "" if kind.undo else "; for good, also with --to"
     told = [("why safe", kind.why), ("a broker", kind.broker), ("costs", kind.costs + undo)]
-    settings = dict.fromkeys("; ".join(item["settings"]) for item in items if item.get("settings"))
+    settings = dict.fromkeys("; ".join(item.settings) for item in items if item.settings)
     told += [("settings", text.removeprefix("settings: ")) for text in list(settings)[:_MOST_SETTINGS]]
     yield from wrapped_table(told)
-    shown = sorted(items, key=lambda item: -item["bytes"])[:_MOST_ITEMS]
-    yield from wrapped_table([(size_text(item["bytes"]), _item(item, kind, log_dir)) for item in shown])
+    shown = sorted(items, key=lambda item: -item.bytes)[:_MOST_ITEMS]
+    yield from wrapped_table([(size_text(item.bytes), _item(item, kind, log_dir)) for item in shown])
     yield from _more(len(items) - len(shown))
 
 
-def _item(item: Mapping[str, Any], kind: Kind, log_dir: str) -> str:
-    reason = "" if item["why"] == kind.why else f": {item['why']}"
-    return f"{os.path.relpath(item['path'], log_dir)}{reason}"
+def _item(item: FreedItem, kind: Kind, log_dir: str) -> str:
+    reason = "" if item.why == kind.why else f": {item.why}"
+    return f"{os.path.relpath(item.path, log_dir)}{reason}"
 
 
-def _compaction(rows: Sequence[Mapping[str, Any]], config: Mapping[str, str]) -> Iterator[str]:
+def _compaction(rows: Sequence[Compactable], config: Mapping[str, str]) -> Iterator[str]:
     """Say what free does not do, and with which command. config: the settings that were given."""
     if not rows:
         return
-    total = sum(row["bytes"] for row in rows)
+    total = sum(row.freed_bytes for row in rows)
     yield f"not done, but possible: klogtool compact would free {size_text(total)} more"
-    shown = sorted(rows, key=lambda row: -row["bytes"])[:_MOST_ITEMS]
+    shown = sorted(rows, key=lambda row: -row.freed_bytes)[:_MOST_ITEMS]
     given = "".join(f" --config {quoted(f'{name}={value}')}" for name, value in config.items())
     for row in shown:
-        freed, needed = size_text(row["bytes"]), size_text(row["needed_bytes"])
+        freed, needed = size_text(row.freed_bytes), size_text(row.needed_bytes)
         yield f"  frees {freed}, needs {needed} first:"
-        yield f"    klogtool compact {quoted(row['path'])}{given} --purge --no-undo --apply"
+        yield f"    klogtool compact {quoted(row.path)}{given} --purge --no-undo --apply"
     yield from _more(len(rows) - len(shown))
 
 
-def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _left_out(rows: Sequence[LeftOut]) -> Iterator[str]:
     if not rows:
         return
     yield f"left alone, because klogtool cannot tell what may go: {count_text(len(rows), 'partition')}"
     for row in rows[:_MOST_LEFT_OUT]:
-        yield from wrapped_table([(os.path.basename(row["path"]), row["why"])])
-        if "cure" in row:
-            yield f"    {row['cure']}"
+        yield from wrapped_table([(os.path.basename(row.path), row.why)])
+        if row.cure is not None:
+            yield f"    {row.cure}"
     yield from _more(len(rows) - _MOST_LEFT_OUT)
 
 
-def _untouched(rows: Sequence[Mapping[str, Any]], log_dir: str) -> Iterator[str]:
+def _untouched(rows: Sequence[Untouched], log_dir: str) -> Iterator[str]:
     """Say which large files stay, and why: what fills a disk may be none of the kinds."""
     for why, told in _UNTOUCHED.items():
-        results = [row for row in rows if row["why"] == why.value]
+        results = [row for row in rows if row.why is why]
         if not results:
             continue
-        files, total = sum(row["files"] for row in results), sum(row["bytes"] for row in results)
+        files, total = sum(row.files for row in results), sum(row.on_disk for row in results)
         yield f"not touched: {size_text(total)} in {count_text(files, 'file')}"
         yield from wrapped_table([("why", told)])
         most = _MOST_ITEMS if why is Why.IN_USE else _MOST_UNTOUCHED
-        shown = [(size_text(row["bytes"]), os.path.relpath(row["path"], log_dir)) for row in results[:most]]
+        shown = [(size_text(row.on_disk), os.path.relpath(row.path, log_dir)) for row in results[:most]]
         yield from wrapped_table(shown)
         yield from _more(len(results) - most)
 
