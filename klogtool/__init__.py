@@ -5,6 +5,7 @@
     json_rows   rows of JSON Lines
     interrupts  signals that ask klogtool to stop
     values      values with fields that do not count when two are compared
+    parameters  parameters of questions, each declared once: for the command line, Python, docs and plans
     clock       what time it is
 
     format/     what bytes mean: batches, messages, indexes, checkpoints, names, internal topics; opens no file

@@ -16,7 +16,7 @@ from running import ROOT, run_apart, with_memory
 from klogtool.broker.appending.calls import MOST_LINE_BYTES
 from klogtool.cli.append import MOST_STDIN_BYTES
 from klogtool.cli.apply import MAX_PLAN_BYTES
-from klogtool.cli.circumstance_options import MOST_CONFIG_BYTES
+from klogtool.cli.question_options import MOST_CONFIG_BYTES
 from klogtool.decoding.bounds import (
     FREE_ITEMS,
     FREE_TEXT_BYTES,

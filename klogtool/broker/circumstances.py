@@ -23,6 +23,7 @@ from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
 from klogtool.log.logdir import LogDir, has_remote_storage, knows_topic_ids
 from klogtool.log.side_file import find_content
+from klogtool.parameters import Unit, parameter
 
 Stop: TypeAlias = Literal["clean", "unclean"]
 CLEAN: Stop = "clean"
@@ -47,15 +48,38 @@ class Circumstances(Struct, frozen=True):
     its settings. now_ms: the clock; loaded_at_ms: the clock at loading. kafka: the release of the rules. None: not
     given."""
 
-    now_ms: Long
-    loaded_at_ms: Long | None = None
-    settings: Mapping[str, str] = field(default_factory=dict, name="config")
-    sections: Sections = field(default=(), name="config_sections")
-    recovery_point: Long | None = None
-    log_start_offset: Long | None = None
-    high_watermark: Long | None = None
-    last_stop: Stop | None = None
-    kafka: Release = REFERENCE
+    now_ms: Annotated[
+        Long,
+        parameter("The current time: epoch ms or ISO 8601 (UTC).  [default: the clock]", Unit.TIME, option="now"),
+    ]
+    loaded_at_ms: Annotated[
+        Long | None,
+        parameter(
+            "When the log is loaded: decides which producers have expired.  [default: --now]",
+            Unit.TIME,
+            option="loaded-at",
+        ),
+    ] = None
+    settings: Annotated[
+        Mapping[str, str],
+        parameter("Set a topic or broker config, by Kafka's name. Repeatable.", Unit.SETTINGS, option="config"),
+    ] = field(default_factory=dict, name="config")
+    sections: Annotated[
+        Sections,
+        parameter(
+            "Read settings from a properties file. Sections [topic] or [pattern*] apply to topics.",
+            Unit.SETTINGS_FILE,
+            option="config-file",
+        ),
+    ] = field(default=(), name="config_sections")
+    recovery_point: Annotated[Long | None, parameter("Use N instead of the checkpointed recovery point.")] = None
+    log_start_offset: Annotated[Long | None, parameter("Use N instead of the checkpointed log start offset.")] = None
+    high_watermark: Annotated[Long | None, parameter("Use N instead of the checkpointed high watermark.")] = None
+    last_stop: Annotated[
+        Stop | None,
+        parameter("How the broker stopped.  [default: clean if the log dir has the clean shutdown marker]"),
+    ] = None
+    kafka: Annotated[Release, parameter("Do as this release of Kafka does.", Unit.RELEASE)] = REFERENCE
 
     def config_for(self, topic: str) -> LogConfig:
         """Return a topic's config from the given settings. Raises KlogError for a value of the wrong type."""

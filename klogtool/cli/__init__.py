@@ -5,13 +5,14 @@ guard                 turns errors into a line on stderr and an exit status
 status                exit statuses, and the status of each error
 hints                 the second line of an error: what to do
 output                stdout, stderr
+show                  what all commands share that show an answer: text, JSON Lines, refusals
 output_file           files named by `--output`, `--plan-out`, `--html` and `--write-baseline`
 commands              click's commands and groups as klogtool has them; what a word means that is no command
 version               the version in a line
 environment           what `klogtool version -v` says of the machine
 
 options               options that several commands share
-circumstance_options  `--config`, `--now`, `--high-watermark`, ...: what a broker knows beside the partition dir
+question_options      options out of the fields of questions, and of what a broker knows beside the partition dir
 kafka_options         the options of kafka-dump-log, parsed as Kafka parses them
 writing_options       `--apply`, `--output`, `--plan-out`, ...
 value_options         `--value-format`, `--value-decoder`, `--schemas`, ...

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import click
 
 from klogtool.cli import commands, options
 from klogtool.cli.journals import find_entries, only_one
+from klogtool.cli.show import Screen
 from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import Show, apply_plans, status_of_answer, told_if_interrupted, words
+from klogtool.cli.writing import PlanShow, apply_plans, status_of_answer, told_if_interrupted, words
 from klogtool.disk.facts import check_facts
 from klogtool.disk.journal import spools_for
 from klogtool.disk.manifest import Progress
@@ -32,10 +32,9 @@ MAX_PLAN_BYTES = 1 << 32
     metavar="DIR",
     help="Where to keep what undo needs.  [default: a folder beside the log dir]",
 )
-@options.output_format()
-@options.quiet
+@options.screen()
 @options.debug
-def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more: Any) -> int:
+def command(given: tuple[str, ...], resuming: bool, journal: str | None, screen: Screen) -> int:
     """Carry out a plan that --plan-out saved, in place and with undo; or finish a run that was interrupted.
 
     FILE is refused if any file that its plans relied on has changed, or if klogtool would decide differently now.
@@ -51,11 +50,11 @@ def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more:
     refused, nothing changed; 4 could not go on: the changes were taken back, or a message says how to go on.
     """
     if resuming:
-        return _resume(given, journal, more)
+        return _resume(given, journal, screen)
     if len(given) != 1:
         raise click.UsageError("Give the FILE of one saved plan, or --resume.")
     lines = read_whole(given[0], limit=MAX_PLAN_BYTES).splitlines()
-    show = Show("apply", more)
+    show = PlanShow("apply", screen)
     with show.refusals():
         head, plans = parse_saved_plans(lines, given[0])
         check_facts(plans)
@@ -70,7 +69,7 @@ def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more:
     return REFUSED if show.refused else _status_of(plans)
 
 
-def _show_plans(show: Show, plans: Sequence[SavedPlan]) -> None:
+def _show_plans(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
     """Show a line for each plan that changes something, or one line for very many."""
     digest = Digest()
     for plan in plans:
@@ -80,11 +79,11 @@ def _show_plans(show: Show, plans: Sequence[SavedPlan]) -> None:
         show.line(line)
 
 
-def _resume(given: tuple[str, ...], journal: str | None, more: dict[str, Any]) -> int:
+def _resume(given: tuple[str, ...], journal: str | None, screen: Screen) -> int:
     cut_short = (Progress.PREPARING, Progress.STAGED)
     found = find_entries(given, journal)
     entry = only_one([e for e in found if e.progress() in cut_short] or found[:1], "finish")
-    show, status = Show("apply", more), DONE
+    show, status = PlanShow("apply", screen), DONE
     with show.refusals():
         steps = StepsDone()
         go_on = words("apply --resume", entry)

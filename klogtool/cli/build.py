@@ -12,8 +12,8 @@ from klogtool.building.places import WrongSpec
 from klogtool.building.spec_text import MOST_TEXT_BYTES, read_spec
 from klogtool.cli import commands, options
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.writing import told_if_interrupted
-from klogtool.cli.writing_options import header
 from klogtool.disk.building import write_log_dir
 from klogtool.disk.output import check_place
 from klogtool.errors import AboveLimit, KlogError

@@ -18,7 +18,7 @@ WHAT_A_BROKER_KNOWS = "What a broker would know"
 # Headings of options in --help, after "Options".
 HEADINGS = dict.fromkeys(
     (
-        *("kafka", "config", "config_file", "now", "loaded_at"),
+        *("kafka", "config", "config_sections", "now_ms", "loaded_at_ms"),
         *("recovery_point", "log_start_offset", "high_watermark", "last_stop"),
     ),
     WHAT_A_BROKER_KNOWS,

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
-from klogtool.cli.writing import decide_and_carry_out
-from klogtool.cli.writing_options import writing
+from klogtool.cli import commands, options
+from klogtool.cli.question_options import question_options
+from klogtool.cli.writing import PlanFace, decide_and_carry_out
+from klogtool.cli.writing_options import Writing, writing
 from klogtool.plans.delete_records import COMMAND, DeleteRecordsQuestion
 from klogtool.render.retain import delete_records_text
 
 
 @commands.command("delete-records")
 @click.argument("partition", metavar="PARTITION")
-@click.option(
-    "--before",
-    callback=options.long,
-    required=True,
-    metavar="N",
-    help="The new log start offset. Records below it are deleted. -1: the high watermark.",
-)
-@options.purge
+@question_options(DeleteRecordsQuestion)
 @writing
-@options.jobs
-@options.quiet
-@circumstance_options.circumstances
 @options.debug
-def command(partition: str, circumstances: Circumstances, **chosen: Any) -> int:
+def command(partition: str, question: DeleteRecordsQuestion, writing: Writing) -> int:
     """Move the log start offset of a partition up, and delete the segments below it.
 
     klogtool does what a broker does for a DeleteRecords request, and updates the log dir's
@@ -45,11 +33,4 @@ def command(partition: str, circumstances: Circumstances, **chosen: Any) -> int:
     end of the log; 2 wrong usage, no such path; 3 refused, nothing written: the offset is above the high watermark, or
     the topic is only compacted; 4 could not go on.
     """
-    question = DeleteRecordsQuestion(
-        circumstances=circumstances,
-        jobs=chosen["jobs"],
-        purge=chosen["purge"],
-        no_undo=chosen["no_undo"],
-        before=chosen["before"],
-    )
-    return decide_and_carry_out(COMMAND, [partition], question, chosen, text_of=delete_records_text)
+    return decide_and_carry_out(COMMAND, [partition], question, writing, PlanFace(text_of=delete_records_text))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options, value_options
+from klogtool.cli import commands, options, question_options, value_options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, error_lines
+from klogtool.cli.show import header
 from klogtool.cli.status import COULD_NOT, DONE, FOUND, status_of
-from klogtool.cli.writing_options import header
 from klogtool.copies.pairing import Pair, find_pairs
 from klogtool.copies.verdict import Verdict, judge
 from klogtool.errors import KlogError
@@ -36,7 +36,7 @@ COMMAND = "diff"
 @options.output_format()
 @options.jobs
 @options.quiet
-@circumstance_options.circumstances
+@question_options.circumstances
 @options.debug
 def command(a: str, b: str, form: str, circumstances: Circumstances, **chosen: Any) -> int:
     """Compare two copies of a partition, or of all partitions of two log dirs.

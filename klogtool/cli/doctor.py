@@ -9,13 +9,14 @@ import click
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.releases import RELEASES
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.doctor_page import print_page, write_page
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.status import DONE, FOUND, REFUSED
-from klogtool.cli.writing import Show, head_of, save_plans
-from klogtool.cli.writing_options import header
+from klogtool.cli.writing import PlanShow, head_of, save_plans
+from klogtool.cli.writing_options import Writing
 from klogtool.disk.facts import check_saving_place
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.answers import Diagnosis
@@ -53,7 +54,7 @@ COMMAND = "doctor"
 @options.jobs
 @options.quiet
 @options.no_progress
-@circumstance_options.circumstances
+@question_options.circumstances
 @options.debug
 def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **chosen: Any) -> int:
     """Say what a broker's start will do to its log dirs, and what to do first. Name all log dirs of one broker, or its
@@ -163,7 +164,7 @@ def _rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
 
 def _fix(diagnosis: Diagnosis, paths: Sequence[str], form: str, chosen: dict[str, Any]) -> int:
     """Show the plan of the chosen options, and save it."""
-    show = Show(FIX, {**chosen, "form": form})
+    show = PlanShow(FIX, Writing(form=form, verbose=chosen["verbose"], plan_out=chosen["plan_out"]))
     with show.refusals():
         for plan in plan_fixes(choose(diagnosis, chosen["numbers"])):
             show.plan(plan)

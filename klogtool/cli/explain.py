@@ -10,8 +10,8 @@ import click
 
 from klogtool.cli import commands, options
 from klogtool.cli.output import Output, note
+from klogtool.cli.show import header
 from klogtool.cli.status import DONE
-from klogtool.cli.writing_options import header
 from klogtool.doctor.messages import MOST_CHARACTERS, Recognised, named, recognise, similar
 from klogtool.doctor.situation import situations
 from klogtool.errors import KlogError

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options
 from klogtool.cli.output import note
-from klogtool.cli.writing import Show, decide_and_carry_out
+from klogtool.cli.question_options import question_options
+from klogtool.cli.show import Show
+from klogtool.cli.writing import PlanFace, decide_and_carry_out
+from klogtool.cli.writing_options import APPLY, JOURNAL, PLAN_OUT, Writing, writing_by
 from klogtool.errors import Refused
 from klogtool.fleet.planning import read_fleet_plan
 from klogtool.fleet.sharing import Done, Todo, find_share
@@ -22,20 +24,10 @@ from klogtool.render.plans import plan_text
 @commands.command("apply")
 @click.argument("plan", type=click.Path(), metavar="PLAN")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@click.option("--apply", is_flag=True, help="Change the files in place. klogtool undo takes it back.")
-@click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save what is to be done, for klogtool apply.")
-@click.option(
-    "--journal",
-    type=click.Path(),
-    metavar="DIR",
-    help="Where --apply keeps what undo needs.  [default: a folder beside the log dir]",
-)
-@options.output_format()
-@options.jobs
-@options.quiet
-@circumstance_options.circumstances
+@question_options(FleetShareQuestion)
+@writing_by(APPLY, PLAN_OUT, JOURNAL)
 @options.debug
-def command(plan: str, paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+def command(plan: str, paths: tuple[str, ...], question: FleetShareQuestion, writing: Writing) -> int:
     """Do what the plan of fleet plan says about this broker, before it starts. Name all its log dirs.
 
     Copies that a broker would not cut right are cut; a copy beside a better one is moved out of the log dir; the best
@@ -50,27 +42,22 @@ def command(plan: str, paths: tuple[str, ...], circumstances: Circumstances, **c
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such file; 3 refused, nothing changed: the plan is not
     about this broker, or a copy was changed since it was collected; 4 could not go on.
     """
-    chosen = {**chosen, "output": None}
     found: list[Done | Todo] = []
     try:
-        found = find_share(read_fleet_plan(plan), paths, circumstances)
+        found = find_share(read_fleet_plan(plan), paths, question.circumstances)
     except Refused as error:
-        show = Show(COMMAND, chosen)
+        show = Show(COMMAND, writing)
         show.refusal(error)
         return 3
     acts = tuple(each.act for each in found if isinstance(each, Todo))
-    question = FleetShareQuestion(circumstances=circumstances, jobs=chosen["jobs"], acts=acts)
-    if not chosen["quiet"] and not found:
+    if not writing.quiet and not found:
         note("klogtool: the plan leaves all copies of this broker to the broker itself")
-    return decide_and_carry_out(
-        COMMAND,
-        paths,
-        question,
-        chosen,
+    face = PlanFace(
         text_of=plan_text,
         begin=lambda show: _begin(show, found, paths),
         nothing_changed="Nothing was changed. --apply does it, with undo.",
     )
+    return decide_and_carry_out(COMMAND, paths, replace(question, acts=acts), writing, face)
 
 
 def _begin(show: Show, found: Sequence[Done | Todo], paths: Sequence[str]) -> Sequence[str]:

@@ -8,8 +8,8 @@ import click
 
 from klogtool.cli import commands, options
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing_options import header
 from klogtool.fleet.checking import check
 from klogtool.fleet.planning import read_fleet_plan
 from klogtool.fleet.reading import read_collected

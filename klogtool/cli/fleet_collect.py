@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, note
+from klogtool.cli.show import header
 from klogtool.cli.status import COULD_NOT, DONE
-from klogtool.cli.writing_options import header
 from klogtool.fleet.collected import COMMAND, Collected, CopyFacts
 from klogtool.fleet.collecting import Collecting, collect
 from klogtool.fleet.framed import walk_lines
@@ -26,7 +26,7 @@ from klogtool.render.progress_bar import Bar, is_drawn
 @options.jobs
 @options.quiet
 @options.no_progress
-@circumstance_options.circumstances
+@question_options.circumstances
 @options.debug
 def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
     """Write what the log dirs of one broker have to stdout, as JSON Lines: about 1 KB for each partition.

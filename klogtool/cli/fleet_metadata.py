@@ -13,10 +13,10 @@ from klogtool.broker.circumstances import Sections
 from klogtool.broker.config import check_topic_names, log_config
 from klogtool.broker.releases import Release
 from klogtool.cli import commands, options
-from klogtool.cli.circumstance_options import config_file
 from klogtool.cli.output import Output
+from klogtool.cli.question_options import config_file
+from klogtool.cli.show import header
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing_options import header
 from klogtool.disk.output import write_folder
 from klogtool.errors import KlogError
 from klogtool.fleet.metadata import Rebuilt, Wishes, rebuild

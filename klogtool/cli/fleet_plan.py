@@ -11,8 +11,8 @@ import msgspec
 from klogtool.cli import commands, options
 from klogtool.cli.output import Output, note
 from klogtool.cli.output_file import output_file
+from klogtool.cli.show import header
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing_options import header
 from klogtool.disk.facts import check_saving_place
 from klogtool.escape import quoted
 from klogtool.fleet.framed import walk_lines

@@ -6,14 +6,15 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options
+from klogtool.cli.question_options import question_options
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import decide_and_carry_out
+from klogtool.cli.writing import PlanFace, decide_and_carry_out
+from klogtool.cli.writing_options import PLAN_OUT, Writing, writing_by
 from klogtool.disk.belonging import SUFFIX
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
@@ -50,14 +51,8 @@ def _no_output(ctx: click.Context, _: click.Parameter, value: str | None) -> Non
         ctx.fail("free has no --output: a copy elsewhere frees nothing here. Give --apply --to DIR, or --no-undo.")
 
 
-@commands.command("free")
-@click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@click.option("--bytes", "asked", callback=_size, metavar="SIZE", help="How much to free, for example 50GiB.")
-@click.option("--only", multiple=True, type=click.Choice(NAMES), help="Take only this kind. Repeatable.")
-@click.option("--except", "without", multiple=True, type=click.Choice(NAMES), help="Leave this kind alone. Repeatable.")
-@options.output_format()
-@click.option("--apply", is_flag=True, help="Do it. Needs --to or --no-undo.")
-@click.option(
+APPLY = click.option("--apply", is_flag=True, help="Do it. Needs --to or --no-undo.")
+TO = click.option(
     "--to",
     "--journal",
     "journal",
@@ -65,20 +60,25 @@ def _no_output(ctx: click.Context, _: click.Parameter, value: str | None) -> Non
     metavar="DIR",
     help="With --apply: move what is removed to this folder on another disk. klogtool undo takes it back from there.",
 )
+
+
+@commands.command("free")
+@click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
+@click.option("--bytes", "asked", callback=_size, metavar="SIZE", help="How much to free, for example 50GiB.")
+@click.option("--only", multiple=True, type=click.Choice(NAMES), help="Take only this kind. Repeatable.")
+@click.option("--except", "without", multiple=True, type=click.Choice(NAMES), help="Leave this kind alone. Repeatable.")
+@question_options(FreeQuestion)
 @click.option("--no-undo", is_flag=True, help="With --apply: delete for good. -stray folders only with --only stray.")
-@click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply.")
+@writing_by(APPLY, TO, PLAN_OUT)
 @click.option("--output", callback=_no_output, metavar="DIR", hidden=True, expose_value=False)
-@options.jobs
-@options.quiet
-@circumstance_options.circumstances
 @options.debug
 def command(
     paths: tuple[str, ...],
     asked: int | None,
     only: tuple[str, ...],
     without: tuple[str, ...],
-    circumstances: Circumstances,
-    **chosen: Any,
+    question: FreeQuestion,
+    writing: Writing,
 ) -> int:
     """Free space on a full disk: say what can be given up in log dirs, the safest first, and take no more than asked.
 
@@ -94,31 +94,23 @@ def command(
     Exit status: 0 done, or the bytes can be reached; 1 they cannot be reached, and the plan says how much is possible;
     2 wrong usage, no such path; 3 refused, nothing changed; 4 could not go on.
     """
-    if asked is None and (chosen["apply"] or chosen["plan_out"]):
+    if asked is None and writing.keeps_plans:
         raise click.UsageError("--apply and --plan-out need --bytes: how much to free.")
     log_dirs = tuple(dict.fromkeys(map(os.path.realpath, paths)))
-    kinds = tuple(name for name in NAMES if (name in only if only else not _needs_naming(name, chosen["no_undo"])))
+    kinds = tuple(name for name in NAMES if (name in only if only else not _needs_naming(name, question.no_undo)))
     kinds = tuple(name for name in kinds if name not in without)
     if not kinds:
         raise click.UsageError("--only and --except leave no kind.")
-    question = FreeQuestion(
-        circumstances=circumstances,
-        jobs=chosen["jobs"],
-        no_undo=chosen["no_undo"],
+    question = replace(
+        question,
         asked_bytes=asked,
         log_dirs=log_dirs,
         kinds=kinds,
         runs=tuple(entry.path for log_dir in log_dirs for entry in _finished_runs(log_dir)),
     )
-    return decide_and_carry_out(
-        COMMAND,
-        log_dirs,
-        question,
-        {**chosen, "output": None, "purge": True},
-        text_of=free_text,
-        status_of=_status,
-        nothing_changed=HOW_TO_APPLY_FOR_GOOD if chosen["no_undo"] else HOW_TO_APPLY,
-    )
+    how = HOW_TO_APPLY_FOR_GOOD if question.no_undo else HOW_TO_APPLY
+    face = PlanFace(text_of=free_text, status_of=_status, nothing_changed=how)
+    return decide_and_carry_out(COMMAND, log_dirs, question, writing, face)
 
 
 def _needs_naming(kind: str, no_undo: bool) -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, error_lines
+from klogtool.cli.show import header
 from klogtool.cli.status import DONE, FOUND, status_of
-from klogtool.cli.writing_options import header
 from klogtool.copies.record_hash import RecordHash, find_common_ranges, hash_partitions
 from klogtool.errors import Unsupported
 from klogtool.format.names import PartitionDirState
@@ -44,7 +44,7 @@ COMMAND = "hash"
 @options.output_format()
 @options.jobs
 @options.quiet
-@circumstance_options.circumstances
+@question_options.circumstances
 @options.debug
 def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
     """Print a digest of the records of each PATH: a partition dir, or a log dir with all of its partitions.

@@ -10,8 +10,8 @@ import click
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.status import COULD_NOT, DONE
-from klogtool.cli.writing_options import header
 from klogtool.disk.image import Places, check_places, find_names, write_image
 from klogtool.json_rows import row_line
 from klogtool.log.opened import open_path

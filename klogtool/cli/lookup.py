@@ -10,12 +10,11 @@ import click
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.lookup import WORDS
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines
+from klogtool.cli.show import header, is_refusal
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import is_refusal
-from klogtool.cli.writing_options import header
 from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.java_numbers import INT_BITS
@@ -61,7 +60,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str) -> int:
         ) from None
 
 
-def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...]:
     epochs = options.longs(ctx, param, values)
     for epoch in epochs:
         if not -(1 << (INT_BITS - 1)) <= epoch < 1 << (INT_BITS - 1):
@@ -89,7 +88,7 @@ def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 @options.output_format()
 @options.jobs
 @options.quiet
-@circumstance_options.circumstances
+@question_options.circumstances
 @options.debug
 @click.pass_context
 def command(

@@ -11,8 +11,8 @@ from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, 
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing_options import header
 from klogtool.errors import Unsupported
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.json_rows import row_line

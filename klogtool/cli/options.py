@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from klogtool.broker.releases import OPTION, REFERENCE, RELEASES, Release, find_release
 from klogtool.cli.output import DEBUG, note
+from klogtool.cli.show import Screen
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.typed import parse_moment, parse_number, ungrouped
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 SELECTION = ("offsets", "timestamps", "grep", "key", "producer-id")
+
+TEXT_OR_JSON, ABOUT_FORMAT = ("text", "json"), "Output format: text, or JSON Lines (--json)."
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,6 +64,29 @@ def _release(_: click.Context, __: click.Parameter, value: str) -> Release:
     return release
 
 
+def packed(kind: type[Struct], name: str, *add: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Add options; the command gets their values as one struct of this type."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_struct(*args: Any, **values: Any) -> Any:
+            struct = kind(**{field: values.pop(field) for field in kind.__struct_fields__ if field in values})
+            return command(*args, **{name: struct}, **values)
+
+        decorated: Any = with_struct
+        for option in reversed(add):
+            decorated = option(decorated)
+        result: Command = decorated
+        return result
+
+    return decorate
+
+
+def screen(*forms: str, about: str = "") -> Callable[[Command], Command]:
+    """-o/--format, --json, -v, -q, --no-progress: the parameter screen."""
+    return packed(Screen, "screen", output_format(forms or TEXT_OR_JSON, about or ABOUT_FORMAT), quiet, no_progress)
+
+
 def no_progress(command: Command) -> Command:
     """--no-progress."""
     return click.option("--no-progress", is_flag=True, help="Show no progress bar.")(command)
@@ -69,18 +97,6 @@ def quiet(command: Command) -> Command:
     to report."""
     command = click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr, no notes.")(command)
     return click.option("-v", "--verbose", is_flag=True, help="Name every partition, file and finding.")(command)
-
-
-def purge(command: Command) -> Command:
-    """--purge: do not wait for file.delete.delay.ms. --no-undo: keep nothing for undo."""
-    for option in (
-        click.option(
-            "--no-undo", is_flag=True, help="With --purge: keep nothing for undo, and free the space at once."
-        ),
-        click.option("--purge", is_flag=True, help="Leave no .deleted files. Deleted files are still kept for undo."),
-    ):
-        command = option(command)
-    return command
 
 
 def selection(command: Command) -> Command:
@@ -128,9 +144,7 @@ class FormatOption(click.Option):
         parser.add_option(self, ["--json"], dest=self.name, action="store_const", const="json")
 
 
-def output_format(
-    forms: Sequence[str] = ("text", "json"), about: str = "Output format: text, or JSON Lines (--json)."
-) -> Callable[[Command], Command]:
+def output_format(forms: Sequence[str] = TEXT_OR_JSON, about: str = ABOUT_FORMAT) -> Callable[[Command], Command]:
     """-o/--format and --json: the parameter form."""
     choice = click.Choice(forms)
     return click.option(
@@ -168,9 +182,14 @@ class Number(click.IntRange):
         return super().convert(typed, param, ctx)
 
 
-def longs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+def longs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...]:
     """Parse numbers in the range of a Java long (a click callback)."""
-    return [number for value in values if (number := long(ctx, param, value)) is not None]
+    return tuple(number for value in values if (number := long(ctx, param, value)) is not None)
+
+
+def moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Parse times (a click callback); None if there is none."""
+    return tuple(at for value in values if (at := moment(ctx, param, value)) is not None) or None
 
 
 def span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:

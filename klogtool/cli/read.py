@@ -16,13 +16,12 @@ from klogtool.broker.content import content_size
 from klogtool.broker.releases import Release
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
 from klogtool.broker.unified_log.reading import Isolation
-from klogtool.cli import circumstance_options, commands, options, value_options
+from klogtool.cli import commands, options, question_options, value_options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines, note
 from klogtool.cli.output_file import output_sink
+from klogtool.cli.show import header, is_refusal
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
-from klogtool.cli.writing import is_refusal
-from klogtool.cli.writing_options import header
 from klogtool.disk.moving import send
 from klogtool.errors import KlogError
 from klogtool.escape import joined
@@ -97,7 +96,7 @@ def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
 @options.output_format()
 @options.jobs
 @options.quiet
-@circumstance_options.circumstances
+@question_options.circumstances
 @options.debug
 def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
     """Read what a fetch from a broker returns: the bytes starting with the batch that contains an offset.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
-from klogtool.cli.writing import Refusal, Show, decide_and_carry_out
-from klogtool.cli.writing_options import writing
+from klogtool.cli import commands, options
+from klogtool.cli.question_options import question_options
+from klogtool.cli.show import Refusal
+from klogtool.cli.writing import PlanFace, PlanShow, decide_and_carry_out
+from klogtool.cli.writing_options import Writing, writing
 from klogtool.errors import KlogError
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -27,14 +29,10 @@ if TYPE_CHECKING:
 
 @commands.command(COMMAND)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--mark-clean", is_flag=True, help="Leave the log dir as after a clean shutdown, if all of it is sound.")
+@question_options(RecoverQuestion)
 @writing
-@options.jobs
-@options.quiet
-@options.no_progress
-@circumstance_options.circumstances
 @options.debug
-def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+def command(paths: tuple[str, ...], question: RecoverQuestion, writing: Writing) -> int:
     """Do what a broker does to the logs of a partition dir or a log dir at startup, after an unclean shutdown.
 
     klogtool cuts each log at its first damage, rebuilds indexes, and finishes interrupted operations. It prints the
@@ -50,24 +48,20 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any)
     Exit status: 0 nothing is lost; 1 records are lost or missing; 2 wrong usage, no such path; 3 refused, nothing
     written: a broker does not start on this log dir, or takes it offline; 4 could not go on.
     """
-    if chosen["mark_clean"]:
+    if question.mark_clean:
         for path in paths:
             check_mark_clean(path)
-    question = RecoverQuestion(circumstances=circumstances, jobs=chosen["jobs"], mark_clean=chosen["mark_clean"])
-    return decide_and_carry_out(
-        COMMAND,
-        paths,
-        question,
-        chosen,
+    face = PlanFace(
         text_of=recover_text,
         brief_of=recover_brief,
         totals=RecoverTotals(),
-        begin=lambda show: _begin(show, paths, circumstances),
+        begin=lambda show: _begin(show, paths, question.circumstances),
         refusal_of=_refusal_in_loading,
     )
+    return decide_and_carry_out(COMMAND, paths, question, writing, face)
 
 
-def _begin(show: Show, paths: Sequence[str], circumstances: Circumstances) -> list[str]:
+def _begin(show: PlanShow, paths: Sequence[str], circumstances: Circumstances) -> list[str]:
     """First of all: whether a broker gets as far as its logs. Of several log dirs, which are those of one broker, it
     goes on without those that it gives up. Returns the paths that it gets to."""
     log_dirs = [os.path.abspath(path) for path in paths if isinstance(open_path(path), LogDir)]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
-from klogtool.cli.writing import decide_and_carry_out
-from klogtool.cli.writing_options import writing
+from klogtool.cli import commands, options
+from klogtool.cli.question_options import question_options
+from klogtool.cli.writing import PlanFace, decide_and_carry_out
+from klogtool.cli.writing_options import Writing, writing
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.plans.retain import COMMAND, RetainQuestion
@@ -18,13 +16,10 @@ from klogtool.render.retain import retain_brief, retain_text, unchanged_text
 
 @commands.command("retain")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@options.purge
+@question_options(RetainQuestion)
 @writing
-@options.jobs
-@options.quiet
-@circumstance_options.circumstances
 @options.debug
-def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+def command(paths: tuple[str, ...], question: RetainQuestion, writing: Writing) -> int:
     """Delete the segments that retention no longer keeps, in a partition dir or in every partition of a log dir.
 
     Segments are deleted by log start offset, retention.bytes and retention.ms, as on a broker, and never above the
@@ -40,10 +35,6 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any)
     log; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
     """
     is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)
-    question = RetainQuestion(
-        circumstances=circumstances, jobs=chosen["jobs"], purge=chosen["purge"], no_undo=chosen["no_undo"]
-    )
     text_of = retain_text if is_one else retain_brief
-    return decide_and_carry_out(
-        COMMAND, paths, question, chosen, text_of=text_of, brief_of=None if is_one else unchanged_text
-    )
+    face = PlanFace(text_of=text_of, brief_of=None if is_one else unchanged_text)
+    return decide_and_carry_out(COMMAND, paths, question, writing, face)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import Content
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options
+from klogtool.cli.question_options import question_options
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import decide_and_carry_out
+from klogtool.cli.writing import PlanFace, decide_and_carry_out
+from klogtool.cli.writing_options import OUTPUT, PLAN_OUT, Writing, writing_by
 from klogtool.disk.output import check_place
 from klogtool.errors import Refused
 from klogtool.log.log_dirs import is_log_dir
@@ -29,17 +30,7 @@ def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> Non
 
 @commands.command("salvage")
 @click.argument("partition", metavar="PARTITION")
-@click.option(
-    "--output", type=click.Path(), metavar="DIR", help="Write the result to this folder. It must be new or empty."
-)
-@click.option(
-    "--replica",
-    "replicas",
-    multiple=True,
-    type=click.Path(),
-    metavar="DIR",
-    help="Another copy of the partition, to fill holes from. Repeatable: the first copy that has the records is used.",
-)
+@question_options(SalvageQuestion)
 @click.option(
     "--rejected",
     type=click.Path(),
@@ -52,14 +43,10 @@ def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> Non
     help="Open every batch, and reject those whose records cannot be read; or go by headers and checksums alone.  "
     "[default: --deep]",
 )
-@click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply.")
 @click.option("--apply", is_flag=True, hidden=True, expose_value=False, callback=_refuse_in_place)
-@options.output_format()
-@circumstance_options.circumstances
-@options.jobs
-@options.quiet
+@writing_by(OUTPUT, PLAN_OUT)
 @options.debug
-def command(partition: str, circumstances: Circumstances, replicas: tuple[str, ...], **more: Any) -> int:
+def command(partition: str, question: SalvageQuestion, writing: Writing, rejected: str | None) -> int:
     """Copy every good batch of a damaged partition dir, before and after each damage.
 
     Prints the plan and stops. With --output, writes a partition dir that a broker can load: offsets are unchanged,
@@ -75,43 +62,34 @@ def command(partition: str, circumstances: Circumstances, replicas: tuple[str, .
     Exit status: 0 nothing is lost; 1 records are lost (the result is written all the same); 2 wrong usage, no such
     path; 3 refused, nothing written; 4 could not go on.
     """
-    writing = {"apply": False, "journal": None, "output": more["output"], "plan_out": more["plan_out"]}
-    writing |= {"form": more["form"], "quiet": True, "no_notes": more["quiet"]}
-    rejected = _place_for_rejected(partition, more["output"], more["rejected"])
-    question = SalvageQuestion(
-        circumstances=circumstances,
-        jobs=more["jobs"],
-        replicas=tuple(os.path.abspath(replica) for replica in replicas),
-        deep=more["deep"],
-    )
-
+    place = _place_for_rejected(partition, writing.output, rejected)
+    replicas = tuple(os.path.abspath(replica) for replica in question.replicas)
     kept: dict[str, Mapping[str, Content]] = {}
 
     def beside_of(plan: Plan) -> Mapping[str, Mapping[str, Content]]:
-        files = rejected_files(plan) if rejected is not None else {}
-        if rejected is not None and files:
-            kept[rejected] = files
+        files = rejected_files(plan) if place is not None else {}
+        if place is not None and files:
+            kept[place] = files
         return kept
 
     def next_steps() -> Iterator[str]:
-        for place, files in kept.items():
-            yield rejected_text(place, len(files) - 1)
-        yield from place_lines(partition, more["output"])
+        for folder, files in kept.items():
+            yield rejected_text(folder, len(files) - 1)
+        yield from place_lines(partition, writing.output or "")
 
     def text_of(plan: Plan) -> str:
-        is_shown_only = not (more["output"] or more["plan_out"] or more["quiet"])
+        is_shown_only = not (writing.keeps_plans or writing.quiet)
         return salvage_text(plan) + (f"\n{NOTHING_WRITTEN}" if is_shown_only else "")
 
-    return decide_and_carry_out(
-        COMMAND,
-        [partition],
-        question,
-        writing,
+    face = PlanFace(
         text_of=text_of,
         status_of=lambda plan: FOUND if lost_anything(plan) else DONE,
         beside_of=beside_of,
         next_steps=next_steps,
+        nothing_changed="",
     )
+    question = replace(question, replicas=replicas)
+    return decide_and_carry_out(COMMAND, [partition], question, writing, face)
 
 
 def _place_for_rejected(partition: str, output: str | None, rejected: str | None) -> str | None:

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.compact import status_of_plan
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
 from klogtool.cli.status import DONE
 from klogtool.cli.writing import status_of_answer
-from klogtool.cli.writing_options import header
 from klogtool.disk.assembling import Assembly
 from klogtool.json_rows import row_line
 from klogtool.plans.compact import CompactQuestion
@@ -45,7 +45,7 @@ COMMAND = "spark compact"
 @click.option("--purge", is_flag=True, help="Leave no .deleted files.")
 @options.output_format()
 @on_spark
-@circumstance_options.circumstances
+@question_options.circumstances
 def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, output: str, **chosen: Any) -> int:
     """Clean the compacted partitions of LOGDIR as the broker's log cleaner does, and write the whole log dir to DIR.
 

@@ -12,9 +12,9 @@ from click.core import ParameterSource
 
 from klogtool.cli import commands, options, value_options
 from klogtool.cli.output import Output, note
+from klogtool.cli.show import header
 from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, pairs, running
 from klogtool.cli.status import DONE
-from klogtool.cli.writing_options import header
 from klogtool.decoding.record_values import Formats
 from klogtool.disk.dataset import check_new
 from klogtool.errors import Corrupt, KlogError, Refused, StalePlan, Unsupported

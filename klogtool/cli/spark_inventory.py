@@ -10,12 +10,12 @@ import click
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, Circumstances
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.output import Output, note
 from klogtool.cli.output_file import output_file
+from klogtool.cli.show import header
 from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
 from klogtool.cli.status import DONE
-from klogtool.cli.writing_options import header
 from klogtool.disk.facts import check_saving_place
 from klogtool.json_rows import row_line
 from klogtool.render.inventory import inventory_text, totals_of
@@ -31,7 +31,7 @@ COMMAND = "spark inventory"
 @click.option("--html", type=click.Path(), metavar="FILE", help="Also write a page with plots to this file.")
 @options.output_format()
 @on_spark
-@circumstance_options.circumstances
+@question_options.circumstances
 def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
     """Describe what is under LOGDIR, with one row for each copy of each partition. LOGDIR may be a URI such as
     s3://bucket/path.

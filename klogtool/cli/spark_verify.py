@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, running
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing_options import header
 from klogtool.disk.dataset import Dataset, check_new
 from klogtool.json_rows import row_line
 from klogtool.log.under import log_files
@@ -45,7 +45,7 @@ COMMAND = "spark verify"
 )
 @options.output_format()
 @on_spark
-@circumstance_options.circumstances
+@question_options.circumstances
 def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
     """Find all damage under LOGDIR. Several LOGDIRs are log dirs of one broker. LOGDIR may be a URI such as
     s3://bucket/path.

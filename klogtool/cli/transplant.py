@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
-from klogtool.cli.writing import decide_and_carry_out, writing
+from klogtool.cli import commands, options
+from klogtool.cli.question_options import question_options
+from klogtool.cli.writing import PlanFace, decide_and_carry_out
+from klogtool.cli.writing_options import Writing, writing
 from klogtool.errors import KlogError
-from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.uuids import parse_uuid
 from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import COMMAND, TransplantQuestion
@@ -20,50 +20,12 @@ from klogtool.render.plans import plan_text
 from klogtool.render.transplant import CHECKED, NOTHING_WRITTEN, place_lines, transplant_text
 
 
-def _topic_id(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    try:
-        if value is not None:
-            parse_uuid(value)
-    except KlogError as error:
-        raise click.BadParameter(f"{error.reason}.", ctx, param) from None
-    return value
-
-
 @commands.command(COMMAND)
 @click.argument("partition_dir", metavar="PARTITION")
-@click.option("--topic-id", callback=_topic_id, metavar="ID", help="The id of the topic that adopts it.")
-@click.option("--topic", metavar="NAME", help="The name of that topic.  [default: that of the copy]")
-@click.option(
-    "--partition",
-    type=options.Number(0, MAX_INT),
-    default=None,
-    metavar="N",
-    help="The number of the partition.  [default: that of the copy]",
-)
-@click.option(
-    "--log-dir",
-    type=click.Path(),
-    metavar="LOGDIR",
-    help="A log dir of the adopting broker: the topic id is looked up there.",
-)
-@click.option(
-    "--keep-producers",
-    is_flag=True,
-    help="Keep the state of producers: only if the topic is adopted by the cluster that wrote the copy.",
-)
-@click.option(
-    "--forget-open-transactions",
-    "forget_open",
-    is_flag=True,
-    help="Records of transactions without a marker may count as committed.",
-)
-@click.option("--check", is_flag=True, help="Only say whether it can be transplanted, and to where.")
+@question_options(TransplantQuestion)
 @writing
-@circumstance_options.circumstances
-@options.jobs
-@options.quiet
 @options.debug
-def command(partition_dir: str, circumstances: Circumstances, **more: Any) -> int:
+def command(partition_dir: str, question: TransplantQuestion, writing: Writing) -> int:
     """Make a copied partition dir ready for another cluster, or for a topic that was created again.
 
     Prints the plan and stops. With --output, writes a partition dir with the topic's new id. With --apply, changes a
@@ -78,39 +40,37 @@ def command(partition_dir: str, circumstances: Circumstances, **more: Any) -> in
 
     Exit status: 0 done; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
     """
-    carries_out = any(more[name] for name in ("apply", "output", "plan_out"))
-    if more["check"] and carries_out:
+    if question.check and writing.keeps_plans:
         raise click.UsageError("--check writes nothing, so it does not go with --apply, --output or --plan-out.")
-    in_place = more["apply"] or (more["plan_out"] is not None and more["output"] is None)
-    if more["topic_id"] is None and more["log_dir"] is None and not (more["check"] or in_place):
+    in_place = writing.apply or (writing.plan_out is not None and writing.output is None)
+    if question.topic_id is None and question.log_dir is None and not (question.check or in_place):
         raise click.UsageError("Give --topic-id, or --log-dir of a broker that knows the topic. --check needs neither.")
-    chosen = more | {"quiet": True, "no_notes": more["quiet"]}
-    log_dir = None if more["log_dir"] is None else os.path.abspath(more["log_dir"])
+    _check_topic_id(question.topic_id)
+    log_dir = None if question.log_dir is None else os.path.abspath(question.log_dir)
     if log_dir is not None and not os.path.isdir(log_dir):
         raise KlogError("no such folder", path=log_dir)
-    question = TransplantQuestion(
-        circumstances=circumstances,
-        jobs=more["jobs"],
-        topic_id=more["topic_id"],
-        log_dir=log_dir,
-        topic=more["topic"],
-        partition=more["partition"],
-        keep_producers=more["keep_producers"],
-        check=more["check"],
-        forget_open=more["forget_open"],
-        in_place=in_place,
-    )
     plans: list[Plan] = []
 
     def text_of(plan: Plan) -> str:
         if not plan.answer:
             return plan_text(plan)
         plans.append(plan)
-        told = "" if carries_out or more["quiet"] else f"\n{CHECKED if more['check'] else NOTHING_WRITTEN}"
-        return transplant_text(plan) + told
+        if writing.keeps_plans or writing.quiet:
+            return transplant_text(plan)
+        return f"{transplant_text(plan)}\n{CHECKED if question.check else NOTHING_WRITTEN}"
 
     def next_steps() -> Iterator[str]:
         for plan in plans:
-            yield from place_lines(plan.answer, more["output"], log_dir)
+            yield from place_lines(plan.answer, writing.output or "", log_dir)
 
-    return decide_and_carry_out(COMMAND, [partition_dir], question, chosen, text_of=text_of, next_steps=next_steps)
+    face = PlanFace(text_of=text_of, next_steps=next_steps, nothing_changed="")
+    question = replace(question, log_dir=log_dir, in_place=in_place)
+    return decide_and_carry_out(COMMAND, [partition_dir], question, writing, face)
+
+
+def _check_topic_id(topic_id: str | None) -> None:
+    try:
+        if topic_id is not None:
+            parse_uuid(topic_id)
+    except KlogError as error:
+        raise click.UsageError(f"Invalid value for '--topic-id': {error.reason}.") from None

@@ -15,13 +15,12 @@ from klogtool.broker.coordinator.coordinators import Coordinators, clusters_of, 
 from klogtool.broker.coordinator.open_transactions import OpenTransaction, find_open
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_transactions import Status, Transaction, TransactionState
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines, note
+from klogtool.cli.show import header, is_refusal
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.txns_audit import run_audit
-from klogtool.cli.writing import is_refusal
-from klogtool.cli.writing_options import header
 from klogtool.errors import KlogError
 from klogtool.json_rows import row_line
 from klogtool.log.logdir import LogDir
@@ -54,7 +53,7 @@ COMMAND = "txns"
 @options.output_format()
 @options.jobs
 @options.quiet
-@circumstance_options.circumstances
+@question_options.circumstances
 @options.debug
 def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
     """List the transactions of partition dirs or of whole log dirs, and the state of producers as a broker has it.

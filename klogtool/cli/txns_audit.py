@@ -12,9 +12,8 @@ from klogtool.broker.coordinator.transaction_parts import PartitionParts, read_p
 from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines, note
+from klogtool.cli.show import header, is_refusal
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import is_refusal
-from klogtool.cli.writing_options import header
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
 from klogtool.json_rows import row_line

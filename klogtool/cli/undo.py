@@ -10,8 +10,9 @@ import click
 
 from klogtool.cli import commands, options
 from klogtool.cli.journals import ID, find_entries, only_one, when_ms
+from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import Show, told_if_interrupted, words
+from klogtool.cli.writing import told_if_interrupted, words
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import check_undo, discard, undo
@@ -29,11 +30,10 @@ FINISHED = (Progress.DONE, Progress.UNDONE)
 @click.option("--discard", "discarding", is_flag=True, help="Give up undo for a run, and free the space that it holds.")
 @click.option("--all", "all_of_them", is_flag=True, help="With --discard: all finished runs.")
 @click.option("--journal", type=click.Path(), metavar="DIR", help="The journal, if it is not beside PATH.")
-@options.output_format()
-@options.quiet
+@options.screen()
 @options.debug
 def command(
-    given: tuple[str, ...], listing: bool, discarding: bool, all_of_them: bool, journal: str | None, **more: Any
+    given: tuple[str, ...], listing: bool, discarding: bool, all_of_them: bool, journal: str | None, screen: Screen
 ) -> int:
     """Take back what --apply did: every byte, name, time, owner and mode.
 
@@ -56,7 +56,7 @@ def command(
     if all_of_them and not discarding:
         raise click.UsageError("--all needs --discard.")
     entries = find_entries(given, journal)
-    show = Show("undo", more)
+    show = Show("undo", screen)
     if listing:
         _list(show, entries)
         return DONE

@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, commands, options
+from klogtool.cli import commands, options, question_options
 from klogtool.cli.verify_settings import exclusions, merged, settings_of, severity_rules
 from klogtool.cli.verifying import run_verify
 
@@ -97,7 +97,7 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 @options.jobs
 @options.quiet
 @options.no_progress
-@circumstance_options.circumstances
+@question_options.circumstances
 @options.debug
 @click.pass_context
 def command(

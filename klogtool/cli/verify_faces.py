@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.status import COULD_NOT
 from klogtool.cli.version import VERSION
-from klogtool.cli.writing_options import header
 from klogtool.json_rows import row_line
 from klogtool.render.ci.github import GithubReport
 from klogtool.render.ci.gitlab import GitlabReport

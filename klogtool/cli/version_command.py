@@ -7,8 +7,8 @@ import click
 from klogtool.cli import options
 from klogtool.cli.commands import command as cli_command
 from klogtool.cli.output import Output
+from klogtool.cli.show import header
 from klogtool.cli.version import KAFKA_VERSION, VERSION, crc_ways, version_text
-from klogtool.cli.writing_options import header
 from klogtool.json_rows import row_line
 
 

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
@@ -19,27 +19,25 @@ from klogtool import interrupts
 from klogtool.broker.content import Content
 from klogtool.broker.spools import OnlyTold
 from klogtool.cli.in_use import note_if_in_use
-from klogtool.cli.output import Output, error_lines, note
+from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.room import check_makes_room
+from klogtool.cli.show import Refusal, Row, Screen, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
-from klogtool.cli.writing_options import header as header
-from klogtool.cli.writing_options import writing as writing
+from klogtool.cli.writing_options import Writing
 from klogtool.disk.discarding import discard_all
 from klogtool.disk.facts import check_facts, check_saving_place, with_digests
 from klogtool.disk.for_good import ForGood
 from klogtool.disk.journal import check_journal
 from klogtool.disk.output import carry_out_to, check_place, spools_beside
 from klogtool.disk.writer import InPlace, check_not_in_use
-from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.errors import KlogError, Refused
 from klogtool.escape import quoted
-from klogtool.json_rows import row_line
-from klogtool.log.file import Unreadable
 from klogtool.log.in_order import in_order
 from klogtool.log.under import count_partitions, log_files
 from klogtool.plans.decisions import SPOOLING, decide
 from klogtool.plans.plan import Plan, tells_of_loss
-from klogtool.plans.question import Question
+from klogtool.plans.question import DeletingQuestion, Question
 from klogtool.plans.saved_plan import KeptPlans, SavedPlan, build_saved_plans
 from klogtool.render.digest import Digest, Rank, Totals
 from klogtool.render.plans import NOTHING_CHANGED, NOTHING_CHANGED_YET, plan_text, steps_text
@@ -53,64 +51,68 @@ if TYPE_CHECKING:
 
 
 NOTHING_DONE = "interrupted: nothing was changed"
-Row: TypeAlias = "Mapping[str, Any]"
-BriefOf: TypeAlias = Callable[[Plan], "str | None"]
 NO_TOTALS = Totals()
 
 
+class PlanFace(Struct, frozen=True, kw_only=True):
+    """How the plans of one command are shown, and what else is its own.
+
+    text_of: the plan as text. brief_of, totals: for a command that accepts log dirs, see `Digest` and `Totals`.
+    answers_of: rows that follow the plan's line in JSON, in place of its `answer`. status_of: the status if all goes
+    well. beside_of: additional folders that --output writes, see `carry_out_to`. begin: is shown first, and returns the
+    paths to decide for. refusal_of: additional text for a refusal. next_steps: what to do with the result of --output.
+    nothing_changed: what to say when nothing was carried out, if the command has other options for that than most.
+    """
+
+    text_of: Callable[[Plan], str] = plan_text
+    brief_of: Callable[[Plan], str | None] | None = None
+    totals: Totals = NO_TOTALS
+    answers_of: Callable[[Plan], Iterable[Row]] = lambda _: ()
+    status_of: Callable[[Plan], int] = lambda _: DONE
+    beside_of: Callable[[Plan], Mapping[str, Mapping[str, Content]]] = lambda _: {}
+    begin: Callable[[PlanShow], Sequence[str]] | None = None
+    refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None
+    next_steps: Callable[[], Iterable[str]] = tuple
+    nothing_changed: str | None = None
+
+
+PLAIN = PlanFace()
+
+
 def decide_and_carry_out(
-    command: str,
-    paths: Sequence[str],
-    question: Question,
-    chosen: Row,
-    *,
-    text_of: Callable[[Plan], str] = plan_text,
-    brief_of: BriefOf | None = None,
-    totals: Totals = NO_TOTALS,
-    answers_of: Callable[[Plan], Iterable[Row]] = lambda _: (),
-    status_of: Callable[[Plan], int] = lambda _: DONE,
-    beside_of: Callable[[Plan], Mapping[str, Mapping[str, Content]]] = lambda _: {},
-    begin: Callable[[Show], Sequence[str]] | None = None,
-    refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None,
-    next_steps: Callable[[], Iterable[str]] = tuple,
-    nothing_changed: str | None = None,
+    command: str, paths: Sequence[str], question: Question, writing: Writing, face: PlanFace = PLAIN
 ) -> int:
     """Run a command that writes: decide for each path, show, and carry out if requested. Returns the exit status.
 
-    command: a name in plans/decisions.py. chosen: the parameters of `writing`, and quiet. text_of: the plan as text.
-    brief_of, totals: for a command that accepts log dirs, see `Digest` and `Totals`. answers_of: rows that follow the
-    plan's line in JSON, in place of its `answer`. status_of: the status if all goes well. beside_of: additional folders
-    that --output writes, see `carry_out_to`. begin: is shown first, and returns the paths to decide for. refusal_of:
-    additional text for a refusal. next_steps: what to do with the result of --output. nothing_changed: what to say
-    when nothing was carried out, if the command has other options for that than most.
+    command: a name in plans/decisions.py.
 
     A plan that reports lost records has status 1, whether it is carried out or not. If Kafka (or a rule of ours)
     refuses, the answer has `error`, the status is 3, and nothing at all is written.
     """
-    _check_usage(chosen, paths)
-    show, statuses = Show(command, chosen, text_of, answers_of, brief_of, totals, refusal_of), [DONE]
+    _check_usage(writing, question, paths)
+    show, statuses = PlanShow(command, writing, face), [DONE]
     beside: dict[str, Mapping[str, Content]] = {}
     with show.refusals():
-        _check_places(chosen, paths)
-    if not (chosen["apply"] or chosen.get("no_notes", chosen["quiet"])):
+        _check_places(writing, question, paths)
+    if not (writing.apply or writing.quiet):
         note_if_in_use(paths)
     with ExitStack() as held:
         if show.refused:
             going_on: Sequence[str] = ()
         else:
-            going_on = paths if begin is None else begin(show)
-        decisions = _walk_decisions(command, going_on, question, lambda path: find_spools(chosen, path, held))
-        with held_back(show), plan_bar(going_on, chosen) as bar:
+            going_on = paths if face.begin is None else face.begin(show)
+        decisions = _walk_decisions(command, going_on, question, lambda path: find_spools(writing, path, held))
+        with held_back(show), plan_bar(going_on, writing) as bar:
             for plans in decisions:
                 with show.refusals():
                     for plan in plans:
                         bar.advance_partition(log_bytes(plan))
-                        statuses.append(max(status_of(plan), status_of_answer(plan.answer)))
+                        statuses.append(max(face.status_of(plan), status_of_answer(plan.answer)))
                         show.plan(plan, is_loud=statuses[-1] != DONE)
-                        beside.update(beside_of(plan))
-        status = _carry_out(show, paths, chosen, beside, nothing_changed)
-        if chosen["output"] and not show.refused:
-            for line in next_steps():
+                        beside.update(face.beside_of(plan))
+        status = _carry_out(show, paths, question, writing, beside)
+        if writing.output and not show.refused:
+            for line in face.next_steps():
                 show.line(line)
         return max([status, *statuses])
 
@@ -151,71 +153,32 @@ def _collected(plans: Iterator[Plan]) -> Callable[[], Iterator[Plan]]:
     return walk
 
 
-def find_spools(chosen: Row, path: str, held: ExitStack) -> MakeSpool:
+def find_spools(writing: Writing, path: str, held: ExitStack) -> MakeSpool:
     """Return a spool for new contents, on the device where they will be, while `held` is open; None unless carried
     out."""
-    if chosen["apply"]:
+    if writing.apply:
         from klogtool.disk.journal import spools_for
 
-        return held.enter_context(spools_for(path, chosen["journal"])).make_spool
-    if chosen["output"]:
-        return held.enter_context(spools_beside(chosen["output"])).make_spool
+        return held.enter_context(spools_for(path, writing.journal)).make_spool
+    if writing.output:
+        return held.enter_context(spools_beside(writing.output)).make_spool
     return OnlyTold
 
 
-class Refusal(Struct, frozen=True):
-    """What to show of a refusal beside its error. text: lines for users; row: further fields of its JSON."""
-
-    text: str
-    row: Row
-
-
-class Show:
+class PlanShow(Show):
     """Prints plans, refusals and results as they come; keeps the plans, large ones only in their saved form."""
 
-    def __init__(
-        self,
-        command: str,
-        chosen: Row,
-        text_of: Callable[[Plan], str] = plan_text,
-        answers_of: Callable[[Plan], Iterable[Row]] = lambda _: (),
-        brief_of: BriefOf | None = None,
-        totals: Totals = NO_TOTALS,
-        refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None,
-    ) -> None:
-        self.command, self.out, self.json = command, Output(), chosen["form"] == "json"
-        self.refused, self.has_steps = False, False
+    def __init__(self, command: str, screen: Screen, face: PlanFace = PLAIN) -> None:
+        super().__init__(command, screen, face.refusal_of)
+        self.face, self.has_steps = face, False
         self._kept = KeptPlans()
-        self._is_kept = any(chosen.get(name) for name in ("apply", "output", "plan_out"))
-        self._text_of, self._answers_of, self._brief_of, self._totals = text_of, answers_of, brief_of, totals
-        self._refusal_of = refusal_of
-        self._is_verbose = bool(chosen.get("verbose"))
-        self._digest = Digest(is_whole=self._is_verbose)
-        if self.json:
-            self.row(header(command))
+        self._is_kept = isinstance(screen, Writing) and screen.keeps_plans
+        self._digest = Digest(is_whole=screen.verbose)
 
     @property
     def plans(self) -> list[SavedPlan]:
         """The plans that were shown."""
         return self._kept.plans
-
-    def row(self, row: Row) -> None:
-        """Write a JSON line, unless the output is text."""
-        if self.json:
-            self.out.line(row_line(dict(row)))
-            self.out.flush()
-
-    def line(self, line: str) -> None:
-        """Write a line of text, unless the output is JSON."""
-        if not self.json:
-            self.out.line(line)
-            self.out.flush()
-
-    def text(self, text: str) -> None:
-        """Write lines of text, unless the output is JSON."""
-        if not self.json:
-            self.out.text(text)
-            self.out.flush()
 
     def plan(self, plan: Plan, *, is_loud: bool = False) -> None:
         """Show a plan; as text, one of many is held back to the end. is_loud: it loses records, or is refused."""
@@ -224,62 +187,38 @@ class Show:
             self._kept.keep(plan)
         if self.json:
             self.row(self._kept.plans[-1].row if self._is_kept else plan.as_json())
-            for answer in self._answers_of(plan):
+            for answer in self.face.answers_of(plan):
                 told = {"type": "answer", "command": self.command, **answer}
                 self.row({**told, "kafka": plan.question.circumstances.kafka})
-        elif self._brief_of is None:
+        elif self.face.brief_of is None:
             self.text(self._paragraph(plan))
         else:
-            self._add(plan, self._brief_of, is_loud=is_loud)
+            self._add(plan, self.face.brief_of, is_loud=is_loud)
 
-    def _add(self, plan: Plan, brief_of: BriefOf, *, is_loud: bool) -> None:
+    def _add(self, plan: Plan, brief_of: Callable[[Plan], str | None], *, is_loud: bool) -> None:
         is_about_all = not plan.answer or "marked_clean" in plan.answer
         rank = Rank.LOSES if is_loud else Rank.ABOUT_ALL if is_about_all else Rank.CHANGES
         brief = None if is_loud or is_about_all else brief_of(plan)
         self._digest.add(self._paragraph(plan), rank, brief)
-        self._totals.add(plan, is_loud=is_loud)
+        self.face.totals.add(plan, is_loud=is_loud)
 
     def close(self) -> None:
         """Show what was held back."""
         for paragraph in self._digest.walk():
             self.out.text(paragraph)
-        for line in self._totals.walk():
+        for line in self.face.totals.walk():
             self.out.line(line)
         self.out.flush()
 
     def _paragraph(self, plan: Plan) -> str:
         """Return the plan as text. Records lost by loading come first, whatever the command is about."""
-        text = self._text_of(plan)
+        text = self.face.text_of(plan)
         if "state" in plan.answer and tells_of_loss(plan.answer):
             first = recovery_first_text(plan)
             text = f"{first}\n{text}" if first else text
-        if self._is_verbose and plan.steps:
+        if self.screen.verbose and plan.steps:
             text += f"\n{steps_text(plan)}"
         return text
-
-    @contextmanager
-    def refusals(self) -> Iterator[None]:
-        """Show and remember refusals in this context. Other errors are raised, for example for an unreadable file."""
-        try:
-            yield
-        except KlogError as error:
-            if not is_refusal(error):
-                raise
-            self.refusal(error, self._refusal_of(error))
-
-    def refusal(self, error: KlogError, more: Refusal | None = None) -> None:
-        """Show that something is refused, and remember it."""
-        self.refused = True
-        if self.json:
-            told = {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}
-            self.row({"type": "answer", "command": self.command, "error": told, **(more.row if more else {})})
-        else:
-            if more is not None:
-                self.text(more.text)
-            self.out.note(*error_lines(error))
-        for told in getattr(error, "__notes__", ()):
-            if told != error.cure:  # that was shown with the error
-                self.out.note(f"klogtool: {told}")
 
     def applied(self, entry: Entry) -> None:
         """Say that it was done, and how to undo it."""
@@ -295,7 +234,7 @@ def status_of_answer(answer: Row) -> int:
 
 
 @contextmanager
-def held_back(show: Show) -> Iterator[None]:
+def held_back(show: PlanShow) -> Iterator[None]:
     """Show at the end everything that is held back in this context, even after an error."""
     try:
         yield
@@ -305,9 +244,9 @@ def held_back(show: Show) -> Iterator[None]:
     show.close()
 
 
-def plan_bar(paths: Sequence[str], chosen: Row) -> Bar:
+def plan_bar(paths: Sequence[str], screen: Screen) -> Bar:
     """Return a progress bar over the partitions of log dirs; a single partition dir has none."""
-    wanted = not (chosen.get("quiet") or chosen.get("no_progress")) and is_drawn()
+    wanted = screen.wants_bar and is_drawn()
     partitions = count_partitions(paths) if wanted else 0
     if partitions <= len(paths):
         return Bar(0, wanted=False)
@@ -319,69 +258,68 @@ def log_bytes(plan: Plan) -> int:
     return sum(fact.size for fact in plan.facts if fact.path.endswith(".log"))
 
 
-def is_refusal(error: KlogError) -> bool:
-    """Return whether a rule of Kafka or ours refused; otherwise klogtool could not continue."""
-    if isinstance(error, Unreadable):
-        return False
-    return isinstance(error, Refused | Corrupt) or error.kafka_class is not None
-
-
 def words(command: str, entry: Entry) -> str:
     """Return a command line about an entry that works in any folder."""
     return f"klogtool {command} {entry.id} --journal {quoted(entry.journal)}"
 
 
-def _check_usage(chosen: Row, paths: Sequence[str]) -> None:
-    if not (chosen["apply"] or chosen["output"] or chosen["journal"]):
+def _check_usage(writing: Writing, question: Question, paths: Sequence[str]) -> None:
+    if not (writing.apply or writing.output or writing.journal):
         return
-    if chosen["apply"] and chosen["output"]:
+    if writing.apply and writing.output:
         raise click.UsageError("Give --apply (in place) or --output (elsewhere), not both.")
-    if chosen["output"] and len(paths) != 1:
+    if writing.output and len(paths) != 1:
         raise click.UsageError("--output takes exactly one PATH.")
-    if chosen["journal"] and not chosen["apply"]:
+    if writing.journal and not writing.apply:
         raise click.UsageError("--journal needs --apply.")
-    if chosen.get("no_undo") and (chosen["journal"] or chosen["output"]):
+    if question.no_undo and (writing.journal or writing.output):
         raise click.UsageError("--no-undo keeps nothing, so it does not go with --journal or --output.")
 
 
-def _check_places(chosen: Row, paths: Sequence[str]) -> None:
+def _check_places(writing: Writing, question: Question, paths: Sequence[str]) -> None:
     """Check the places before long work. Raises Refused, or KlogError for what does not exist."""
-    if chosen.get("no_undo") and not chosen.get("purge"):
+    if isinstance(question, DeletingQuestion) and question.no_undo and not question.purge:
         raise Refused("--no-undo deletes files for good: confirm it by giving both, --purge --no-undo")
-    if chosen["output"]:
-        check_place(chosen["output"], paths[0])
-    if chosen["journal"]:
-        check_journal(chosen["journal"])
-    if chosen["plan_out"]:
-        check_saving_place(chosen["plan_out"])
-    if chosen["apply"]:
+    if writing.output:
+        check_place(writing.output, paths[0])
+    if writing.journal:
+        check_journal(writing.journal)
+    if writing.plan_out:
+        check_saving_place(writing.plan_out)
+    if writing.apply:
         check_not_in_use(paths)
 
 
 def _carry_out(
-    show: Show,
+    show: PlanShow,
     paths: Sequence[str],
-    chosen: Row,
+    question: Question,
+    writing: Writing,
     beside: Mapping[str, Mapping[str, Content]],
-    nothing_changed: str | None,
 ) -> int:
     """Carry out what was requested, unless something is refused. Returns the exit status."""
     with show.refusals():
         if show.refused:
             return REFUSED
-        if chosen["plan_out"]:
-            save_plans(head_of(show.command, paths), show.plans, chosen["plan_out"], is_applied=chosen["apply"])
-        if chosen["output"]:
-            with told_if_interrupted(lambda: f"{chosen['output']} was not written, or it is complete"):
-                carry_out_to(show.plans, os.path.abspath(paths[0]), chosen["output"], beside=beside)
-            row = {"type": "written", "path": os.path.abspath(chosen["output"])}
+        if writing.plan_out:
+            save_plans(head_of(show.command, paths), show.plans, writing.plan_out, is_applied=writing.apply)
+        if writing.output:
+            with told_if_interrupted(lambda: f"{writing.output} was not written, or it is complete"):
+                carry_out_to(show.plans, os.path.abspath(paths[0]), writing.output, beside=beside)
+            row = {"type": "written", "path": os.path.abspath(writing.output)}
             show.row(row | ({"beside": [os.path.abspath(place) for place in beside]} if beside else {}))
-            show.line(f"Done: {chosen['output']}")
-        elif chosen["apply"]:
-            apply_plans(show, head_of(show.command, paths), show.plans, chosen["journal"])
-        elif not chosen["quiet"] and show.has_steps:
-            show.text(nothing_changed or (NOTHING_CHANGED_YET if chosen.get("no_undo") else NOTHING_CHANGED))
+            show.line(f"Done: {writing.output}")
+        elif writing.apply:
+            apply_plans(show, head_of(show.command, paths), show.plans, writing.journal)
+        elif not writing.quiet and show.has_steps and (text := _nothing_changed(show.face, question)):
+            show.text(text)
     return REFUSED if show.refused else DONE
+
+
+def _nothing_changed(face: PlanFace, question: Question) -> str:
+    if face.nothing_changed is not None:
+        return face.nothing_changed
+    return NOTHING_CHANGED_YET if question.no_undo else NOTHING_CHANGED
 
 
 def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
@@ -389,7 +327,7 @@ def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
     return {**header(command), "paths": [os.path.abspath(path) for path in paths]}
 
 
-def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str | None) -> None:
+def apply_plans(show: PlanShow, head: Row, plans: Sequence[SavedPlan], journal: str | None) -> None:
     """Apply in place, and say how to undo it, or how to continue an interrupted run."""
     check_makes_room(plans, journal)
     check_facts(plan for plan in plans if plan.discards)
@@ -408,7 +346,7 @@ def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str 
         show.text("Nothing to do.")
 
 
-def _discard(show: Show, plans: Sequence[SavedPlan]) -> bool:
+def _discard(show: PlanShow, plans: Sequence[SavedPlan]) -> bool:
     """Delete what the plans discard, and say so; return whether there was anything."""
     done = discard_all(plans)
     for path in done:
@@ -417,7 +355,7 @@ def _discard(show: Show, plans: Sequence[SavedPlan]) -> bool:
     return bool(done)
 
 
-def _apply_for_good(show: Show, plans: Sequence[SavedPlan]) -> None:
+def _apply_for_good(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
     """Apply in place, and keep nothing."""
     run = ForGood(plans)
     try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from klogtool.broker.appending.appender import CURRENT_MAGIC, Appender, Call
@@ -17,6 +18,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import KlogError, Refused
 from klogtool.format.codecs import CODECS
 from klogtool.format.java_numbers import MAX_INT
+from klogtool.parameters import parameter
 from klogtool.plans.creation import CreationQuestion, is_to_be_created, plan_creation
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change
@@ -59,12 +61,22 @@ class AppendQuestion(CreationQuestion, frozen=True):
     requests: PathText | None = None
     requests_text: str | None = None
     folder: PathText | None = None
-    leader_epoch: Long | None = None
-    fetch_bytes: Count | None = None
-    codec: Codec | None = None
-    magic: Long | None = None
-    batch_bytes: Count | None = None
-    batch_records: Count | None = None
+    fetch_bytes: Annotated[
+        Count | None,
+        parameter("With --batches: append N bytes in one call, as a follower fetches.  [default: the whole file]"),
+    ] = None
+    leader_epoch: Annotated[Long | None, parameter("Append with this leader epoch.  [default: the latest]")] = None
+    codec: Annotated[Codec | None, parameter("With --records: compress batches with this codec.  [default: none]")] = (
+        None
+    )
+    magic: Annotated[
+        Annotated[int, Meta(ge=0, le=2)] | None, parameter("With --records: the record format.  [default: 2]")
+    ] = None
+    batch_bytes: Annotated[
+        Count | None,
+        parameter(f"With --records: largest size of a batch, before compression.  [default: {BATCH_BYTES}]"),
+    ] = None
+    batch_records: Annotated[Count | None, parameter("With --records: largest number of records in a batch.")] = None
 
     @property
     def ways(self) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec.structs import replace
 
@@ -29,6 +29,7 @@ from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.parameters import Unit, parameter
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, check_forced_cleaning, check_kept_for_longer
 from klogtool.plans.index_doubts import (
@@ -43,7 +44,7 @@ from klogtool.plans.index_doubts import (
 )
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition
-from klogtool.plans.question import Question
+from klogtool.plans.question import DeletingQuestion
 from klogtool.plans.recover_log_dir import walk_partition_dirs
 from klogtool.plans.retain import deletions_answer
 
@@ -59,17 +60,30 @@ SETTINGS = (
 NOT_COMPACTED = "cleanup.policy has no compact"
 
 
-class CompactQuestion(Question, frozen=True):
-    """What would the log cleaner do? first_dirty_offset: None: use the line in cleaner-offset-checkpoint.
+class CompactQuestion(DeletingQuestion, frozen=True):
+    """What would the log cleaner do?"""
 
-    passes_at_ms: a pass at each of these times; None: one pass, now. force: clean even if not due. keep_magic: keep
-    messages of magic 0 and 1, as brokers before 4.0 do.
-    """
-
-    first_dirty_offset: Long | None = None
-    passes_at_ms: tuple[Long, ...] | None = None
-    force: bool = False
-    keep_magic: bool = False
+    first_dirty_offset: Annotated[
+        Long | None,
+        parameter("Use N instead of the checkpointed first dirty offset. It is validated the same way."),
+    ] = None
+    passes_at_ms: Annotated[
+        tuple[Long, ...] | None,
+        parameter(
+            "Run one cleaner pass at this time. Repeatable.  [default: one pass, at --now]",
+            Unit.TIME,
+            option="pass-at",
+        ),
+    ] = None
+    force: Annotated[
+        bool,
+        parameter(
+            "Also clean a log that is not due, and a partition dir whose cleanup.policy does not contain compact."
+        ),
+    ] = False
+    keep_magic: Annotated[
+        bool, parameter("Keep messages of magic 0 and 1 in their format, as brokers before 4.0 do.")
+    ] = False
 
 
 QUESTION = CompactQuestion

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from typing import Annotated
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import read_whole
 from klogtool.log.folder import find_partition_dir_name, list_folder, own_name
+from klogtool.parameters import Unit, parameter
 from klogtool.plans.plan import Plan
 from klogtool.plans.plan_change import ChangeLog, plan_draft
 from klogtool.plans.question import PathText, Question
@@ -33,8 +35,11 @@ class CreationQuestion(Question, frozen=True):
     new_topic_id: the id to use if nothing in the log dir gives one.
     """
 
-    create: bool = False
-    topic_id: PathText | None = None
+    create: Annotated[bool, parameter("Create the partition dir if it does not exist.")] = False
+    topic_id: Annotated[
+        PathText | None,
+        parameter("With --create: the topic id.  [default: from the log dir, else a new one]", Unit.TOPIC_ID),
+    ] = None
     new_topic_id: PathText | None = None
 
 

@@ -7,6 +7,7 @@ What that retention would delete by time or size is left to `retain`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 from klogtool.broker.circumstances import Checkpoints, Long
 from klogtool.broker.unified_log.kept_segments import ages_of
@@ -14,20 +15,24 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import delete_below_log_start
 from klogtool.errors import Refused
 from klogtool.log.folder import own_name
+from klogtool.parameters import parameter
 from klogtool.plans.guessed_settings import Beside, check_delete_records
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change
-from klogtool.plans.question import Question
+from klogtool.plans.question import DeletingQuestion
 from klogtool.plans.retain import deletion_verdicts, deletions_answer
 
 COMMAND = "delete-records"
 HIGH_WATERMARK = -1  # DeleteRecordsRequest.HIGH_WATERMARK: up to the current high watermark
 
 
-class DeleteRecordsQuestion(Question, frozen=True):
-    """before: the first offset that stays, or HIGH_WATERMARK."""
+class DeleteRecordsQuestion(DeletingQuestion, frozen=True):
+    """What is deleted below an offset?"""
 
-    before: Long
+    before: Annotated[
+        Long,
+        parameter("The new log start offset. Records below it are deleted. -1: the high watermark."),
+    ]
 
 
 QUESTION = DeleteRecordsQuestion

@@ -8,7 +8,7 @@ the log (LogLoader, UnifiedLog.rebuildProducerState), the plan is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from klogtool.format.producer_snapshot import build_producer_snapshot, parse_pro
 from klogtool.kernels import crc32c
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.parameters import parameter
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
 from klogtool.verify.cures import recover
@@ -31,9 +32,9 @@ COMMAND = "drop-producer"
 
 
 class DropProducerQuestion(Question, frozen=True):
-    """producer_id: the one that goes."""
+    """Which producer goes?"""
 
-    producer_id: Long
+    producer_id: Annotated[Long, parameter("The producer to remove.")]
 
 
 QUESTION = DropProducerQuestion

@@ -15,6 +15,7 @@ from msgspec.structs import fields
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.log.cores import usable_cores
+from klogtool.parameters import parameter
 from klogtool.plans.fields import WrongField
 
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
@@ -27,13 +28,10 @@ _CIRCUMSTANCES = "circumstances"
 
 
 class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every command is asked. circumstances: what is known beside the files. jobs: threads; None: one per core.
-
-    purge: leave no `.deleted` files. no_undo: keep nothing for undo.
-    """
+    """What every command is asked. circumstances: what is known beside the files."""
 
     circumstances: Circumstances
-    jobs: Threads | None = None
+    jobs: Annotated[Threads | None, parameter("Number of threads.  [default: all cores]")] = None
     purge: bool = False
     no_undo: bool = False
 
@@ -48,6 +46,13 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         used = {name: value for name, value in own.items() if value is not None and value is not False}
         listed = {name: list(value) if isinstance(value, tuple) else value for name, value in used.items()}
         return {**self.circumstances.as_arguments(), **listed}
+
+
+class DeletingQuestion(Question, frozen=True, kw_only=True):
+    """What commands are asked that delete segments."""
+
+    purge: Annotated[bool, parameter("Leave no .deleted files. Deleted files are still kept for undo.")] = False
+    no_undo: Annotated[bool, parameter("With --purge: keep nothing for undo, and free the space at once.")] = False
 
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)

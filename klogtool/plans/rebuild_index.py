@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.parameters import Unit, parameter
 from klogtool.plans.loading_steps import carried_out, order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import Question
@@ -46,10 +47,21 @@ INSTEAD = "'klogtool recover' cuts the log there as a broker does; 'klogtool sal
 
 
 class RebuildIndexQuestion(Question, frozen=True):
-    """segments: base offsets; empty: all. only: which side files; empty: all."""
+    """Which side files are wrong or missing?"""
 
-    segments: tuple[Long, ...] = ()
-    only: tuple[SideFile, ...] = ()
+    segments: Annotated[
+        tuple[Long, ...],
+        parameter(
+            "Only rebuild the segment with this base offset. If it is damaged, cut it at the first damage, as a "
+            "broker's recovery does. Repeatable.",
+            Unit.SEGMENT,
+            option="segment",
+        ),
+    ] = ()
+    only: Annotated[
+        tuple[SideFile, ...],
+        parameter(f"Only rebuild these side files: {', '.join(KINDS)}.", Unit.KINDS),
+    ] = ()
 
 
 QUESTION = RebuildIndexQuestion

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from msgspec import Struct
 
@@ -30,6 +30,7 @@ from klogtool.log.file import Unreadable
 from klogtool.log.folder import list_folder
 from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import REMOTE_INDEX_CACHE
+from klogtool.parameters import parameter
 from klogtool.plans.clean_stop import prove
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import Question
@@ -46,9 +47,11 @@ _ONLY_IN_PLACE = "files of the log dir change only with --apply: --output of a p
 
 
 class RecoverQuestion(Question, frozen=True):
-    """mark_clean: for a log dir: check every batch, and mark the log dir as cleanly stopped if all are sound."""
+    """What would a broker's start do?"""
 
-    mark_clean: bool = False
+    mark_clean: Annotated[bool, parameter("Leave the log dir as after a clean shutdown, if all of it is sound.")] = (
+        False
+    )
 
 
 # Path, question, checkpoints, threads.

@@ -35,14 +35,14 @@ from klogtool.plans.index_doubts import (
 )
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition
-from klogtool.plans.question import Question
+from klogtool.plans.question import DeletingQuestion, Question
 from klogtool.plans.recover_log_dir import first_of, walk_partition_dirs
 
 COMMAND = "retain"
 SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable", "remote.log.copy.disable")
 
 
-class RetainQuestion(Question, frozen=True):
+class RetainQuestion(DeletingQuestion, frozen=True):
     """What would retention delete?"""
 
 

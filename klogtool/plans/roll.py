@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.rolling import Incoming, RollVerdict, roll, should_roll
+from klogtool.parameters import Unit, parameter
 from klogtool.plans.index_doubts import zeros_that_fill
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change
-from klogtool.plans.question import Question
+from klogtool.plans.question import DeletingQuestion
 
 COMMAND = "roll"
 SETTINGS = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")
 
 
-class RollQuestion(Question, frozen=True):
-    """Is the active segment due? incoming_*: what is about to be appended; None: nothing, now, at the log end.
+class RollQuestion(DeletingQuestion, frozen=True):
+    """Is the active segment due?"""
 
-    force: roll in any case.
-    """
-
-    incoming_bytes: Long | None = None
-    incoming_timestamp: Long | None = None
-    incoming_offset: Long | None = None
-    force: bool = False
+    incoming_bytes: Annotated[Long | None, parameter("Size of the next append.  [default: 0]")] = None
+    incoming_timestamp: Annotated[
+        Long | None,
+        parameter(
+            "Largest timestamp of the next append. A broker compares the age of the segment with it.  [default: --now]",
+            Unit.TIME,
+        ),
+    ] = None
+    incoming_offset: Annotated[
+        Long | None, parameter("Last offset of the next append.  [default: the log end offset]")
+    ] = None
+    force: Annotated[bool, parameter("Roll the segment even if it is not due.")] = False
 
 
 QUESTION = RollQuestion

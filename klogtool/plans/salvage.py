@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from klogtool.format.uuids import build_uuid
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.parameters import Unit, parameter
 from klogtool.plans.plan import Plan
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.salvage_answer import UNLOADABLE, Salvaged, notes, result_of, verdicts
@@ -68,7 +70,15 @@ _METADATA, _EPOCHS = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOI
 class SalvageQuestion(Question, frozen=True):
     """replicas: paths of other copies. deep: open every batch, and leave out those whose records cannot be read."""
 
-    replicas: tuple[PathText, ...] = ()
+    replicas: Annotated[
+        tuple[PathText, ...],
+        parameter(
+            "Another copy of the partition, to fill holes from. Repeatable: the first copy that has the records is "
+            "used.",
+            Unit.FOLDER,
+            option="replica",
+        ),
+    ] = ()
     deep: bool = True
 
 

@@ -32,6 +32,7 @@ from klogtool.format.uuids import build_uuid, parse_uuid
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.parameters import Unit, parameter
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -49,21 +50,32 @@ _METADATA, _EPOCHS = FileKind.PARTITION_METADATA.value, FileKind.LEADER_EPOCH_CH
 
 
 class TransplantQuestion(Question, frozen=True):
-    """topic_id: in Kafka's text form. log_dir: one of the adopting broker, which may know the id. topic, partition: the
-    new name; None: the name stays.
+    """What is to become of a copy? topic, partition: its new name; None: the name stays. in_place: the copy already
+    lies in the log dir of the adopting broker."""
 
-    keep_producers: the adopting cluster is the one that wrote the copy. check: the topic id need not be known.
-    forget_open: records of open transactions may count as committed. in_place: the copy already lies in the log dir of
-    the adopting broker.
-    """
-
-    topic_id: PathText | None = None
-    log_dir: PathText | None = None
-    topic: PathText | None = None
-    partition: Annotated[int, Meta(ge=0, le=MAX_INT)] | None = None
-    keep_producers: bool = False
-    check: bool = False
-    forget_open: bool = False
+    topic_id: Annotated[PathText | None, parameter("The id of the topic that adopts it.", Unit.TOPIC_ID)] = None
+    topic: Annotated[PathText | None, parameter("The name of that topic.  [default: that of the copy]", Unit.TOPIC)] = (
+        None
+    )
+    partition: Annotated[
+        Annotated[int, Meta(ge=0, le=MAX_INT)] | None,
+        parameter("The number of the partition.  [default: that of the copy]"),
+    ] = None
+    log_dir: Annotated[
+        PathText | None,
+        parameter("A log dir of the adopting broker: the topic id is looked up there.", Unit.LOG_DIR),
+    ] = None
+    keep_producers: Annotated[
+        bool,
+        parameter("Keep the state of producers: only if the topic is adopted by the cluster that wrote the copy."),
+    ] = False
+    forget_open: Annotated[
+        bool,
+        parameter(
+            "Records of transactions without a marker may count as committed.", option="forget-open-transactions"
+        ),
+    ] = False
+    check: Annotated[bool, parameter("Only say whether it can be transplanted, and to where.")] = False
     in_place: bool = False
 
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.truncation import truncate_fully_and_start_at, truncate_to
 from klogtool.errors import KlogError
+from klogtool.parameters import parameter
 from klogtool.plans.checkpoint_lines import end_at_next_start
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change
-from klogtool.plans.question import Question
+from klogtool.plans.question import DeletingQuestion
 
 COMMAND = "truncate"
 
 
-class TruncateQuestion(Question, frozen=True):
+class TruncateQuestion(DeletingQuestion, frozen=True):
     """Cut at an offset, `to`; or start anew at one, `start_at`, with or without `log_start_offset_after`."""
 
-    to: Long | None = None
-    start_at: Long | None = None
-    log_start_offset_after: Long | None = None
+    to: Annotated[Long | None, parameter("Truncate to this offset: records from N on are deleted.")] = None
+    start_at: Annotated[Long | None, parameter("Delete all records. The log starts again, empty, at offset N.")] = None
+    log_start_offset_after: Annotated[
+        Long | None, parameter("With --start-at: the new log start offset.  [default: --start-at]")
+    ] = None
 
 
 QUESTION = TruncateQuestion

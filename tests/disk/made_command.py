@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 from made import TestsQuestion
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import options
-from klogtool.cli.writing import decide_and_carry_out, writing
+from klogtool.cli.writing import decide_and_carry_out
+from klogtool.cli.writing_options import Writing, writing
 
 
 @click.command("test")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--refuse", is_flag=True)
 @writing
-@options.quiet
 @options.debug
-def command(paths: tuple[str, ...], refuse: bool, **given: Any) -> int:
+def command(paths: tuple[str, ...], refuse: bool, writing: Writing) -> int:
     """For tests."""
-    return decide_and_carry_out("test", paths, TestsQuestion(circumstances=Circumstances(0), refuse=refuse), given)
+    return decide_and_carry_out("test", paths, TestsQuestion(circumstances=Circumstances(0), refuse=refuse), writing)

@@ -227,8 +227,8 @@ APPLY = [
     "from klogtool.plans import decisions",
     "from klogtool.cli.writing import decide_and_carry_out",
     "decisions.DECISIONS['test'] = 'made'",
-    "given = dict(apply=True, output=None, plan_out=None, journal=None, form='text', quiet=False)",
-    "sys.exit(guarded(lambda: decide_and_carry_out('test', sys.argv[3:], made.NOTHING_ASKED, given)))",
+    "from klogtool.cli.writing_options import Writing",
+    "sys.exit(guarded(lambda: decide_and_carry_out('test', sys.argv[3:], made.NOTHING_ASKED, Writing(apply=True))))",
 ]
 
 

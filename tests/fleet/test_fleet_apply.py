@@ -10,7 +10,7 @@ import pytest
 from fleets import collect_broker, make_fleet
 from running import Done, run_here, tree_of
 
-from klogtool.cli.writing_options import header
+from klogtool.cli.show import header
 from klogtool.fleet.framed import walk_lines
 
 FLEET = """
