@@ -95,7 +95,7 @@ class Circumstances(Struct, frozen=True):
         return settle(layers_of(topic, self.settings, by_file, cluster), _defaults_of(rules_of(self.kafka)))
 
     def as_arguments(self) -> dict[str, Any]:
-        """Return the same as JSON types, for a plan that is carried out later."""
+        """Return all fields as JSON types, for a plan that is carried out later."""
         return {
             "now_ms": self.now_ms,
             "loaded_at_ms": self.loaded_at_ms,

@@ -24,7 +24,7 @@ from klogtool.doctor.fixes import choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
 from klogtool.doctor.server_properties import log_dirs_of, server_settings
 from klogtool.json_rows import row_line
-from klogtool.log.under import count_partitions
+from klogtool.log.log_files import count_partitions
 from klogtool.plans.mend import COMMAND as FIX
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
 from klogtool.render.plans import NOTHING_CHANGED_YET

@@ -16,7 +16,7 @@ from klogtool.cli.status import COULD_NOT, DONE
 from klogtool.fleet.collected import COMMAND, Collected, CopyFacts
 from klogtool.fleet.collecting import Collecting, collect
 from klogtool.fleet.framed import walk_lines
-from klogtool.log.under import count_partitions
+from klogtool.log.log_files import count_partitions
 from klogtool.render.counts import count_text
 from klogtool.render.progress_bar import Bar, is_drawn
 

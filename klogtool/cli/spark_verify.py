@@ -16,7 +16,7 @@ from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, run
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.dataset import Dataset, check_new
 from klogtool.json_rows import row_line
-from klogtool.log.under import log_files
+from klogtool.log.log_files import log_files
 from klogtool.render.findings import finding_row, summary_row
 from klogtool.render.progress_bar import total_size
 from klogtool.render.spark_text import findings_text

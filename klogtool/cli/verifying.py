@@ -17,10 +17,10 @@ from klogtool.errors import KlogError, Refused
 from klogtool.log.cores import usable_cores
 from klogtool.log.folder import list_folder
 from klogtool.log.log_dirs import log_dirs_of_files
+from klogtool.log.log_files import count_partitions, log_files
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.search import FoundBelow, search_below
-from klogtool.log.under import count_partitions, log_files
 from klogtool.render.counts import count_text
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.verify.baseline import Baseline, baseline_lines, is_baseline_file

@@ -34,7 +34,7 @@ from klogtool.disk.writer import InPlace, check_not_in_use
 from klogtool.errors import KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.log.in_order import in_order
-from klogtool.log.under import count_partitions, log_files
+from klogtool.log.log_files import count_partitions, log_files
 from klogtool.plans.decisions import SPOOLING, decide
 from klogtool.plans.plan import Plan, tells_of_loss
 from klogtool.plans.question import DeletingQuestion, Question

@@ -38,7 +38,7 @@ def numbers(declaration: Struct) -> struct.Struct:
 
 
 def number(field: Construct) -> struct.Struct:
-    """Return the same for one field: `number(SNAPSHOT_HEADER.version)`."""
+    """Return the struct module's reader of one field, such as `SNAPSHOT_HEADER.version`."""
     return struct.Struct(field.fmtstr)
 
 

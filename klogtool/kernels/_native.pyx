@@ -1,5 +1,5 @@
 # cython: language_level=3, cdivision=True
-"""The hot loops over log bytes. Each has a counterpart in klogtool/format and is tested against it.
+"""The hot loops over log bytes. Each has a reference in Python, named in klogtool/kernels/__init__.py.
 
 A kernel takes buffers and numbers, fills a buffer of its caller, and says how far it came and why it stopped. What it
 is not sure of it leaves to the reference: it stops in front of it, with nothing of it written.

@@ -89,14 +89,14 @@ class LogFile:
         return view[:done]
 
     def map(self, position: int, size: int) -> memoryview:
-        """Return the same bytes, mapped: see the module docstring. Raises OSError, ValueError if that is impossible."""
+        """Return the bytes from a position on, mapped: see the module docstring. Raises OSError, ValueError if that is impossible."""
         before = position % mmap.ALLOCATIONGRANULARITY
         size = min(size, self.size - position)
         mapped = mmap.mmap(self._fd, before + size, prot=mmap.PROT_READ, offset=position - before)
         return memoryview(mapped)[before:]
 
     def again(self) -> LogFile:
-        """Return the same open file for another reader, who closes it."""
+        """Return this file with a descriptor of its own, for another reader, who closes it."""
         return LogFile.over(os.dup(self._fd), self.path)
 
     def about(self) -> os.stat_result:

@@ -53,7 +53,7 @@ class MappedReads(Reads):
         return view
 
     def read_entry(self, at: int, size: int) -> memoryview:
-        """Return the same for an entry of any size."""
+        """Return the bytes of an entry, mapped as all others are, whatever its size."""
         return self.read(at, size)
 
     def give_back(self, view: memoryview) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from klogtool.log.below import SYSTEM_FOLDERS
 from klogtool.log.file import Unreadable, unreadable
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.log_dir_hints import SYSTEM_FOLDERS
 from klogtool.log.log_dirs import has_root_file, holds_partition_dirs
 from klogtool.log.partition import has_partition_files
 

@@ -134,7 +134,7 @@ def read_content(path: str) -> Any:
 
 
 def find_content(path: str) -> Any:
-    """Return the same; None if the file does not exist."""
+    """Return the contents of a side file; None if it does not exist. Raises as `read_content`."""
     try:
         return read_content(path)
     except Unreadable as error:

@@ -69,7 +69,7 @@ class Reads:
         return self.file.read_into(self._pool.take(size), at, size)
 
     def read_entry(self, at: int, size: int) -> memoryview:
-        """Return the same for a large entry. It is mapped, because a damaged length may claim more than fits in
+        """Return the bytes of an entry. A large one is mapped, because a damaged length may claim more than fits in
         memory."""
         return self.file.read_into(bytearray(size), at, size) if size < MAPPED_FROM_BYTES else self.file.map(at, size)
 

@@ -186,7 +186,7 @@ def _to_bytes(value: _Bytes | UnsetType) -> bytes | None:
 
 
 def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row | None:
-    """As `_row_of`, of any line."""
+    """Return the row of a line; None for a line that is no record, or is to be left out."""
     row = parse_line(line, number, path)
     kind = row.get("type", RECORD)
     if kind != RECORD:

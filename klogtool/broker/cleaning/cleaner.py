@@ -62,7 +62,7 @@ class CleanLog(Protocol):
     def __call__(
         self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False
     ) -> tuple[int, CleaningStats]:
-        """See `clean`."""
+        """Clean a log, as `clean` does."""
 
 
 def clean(log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False) -> tuple[int, CleaningStats]:

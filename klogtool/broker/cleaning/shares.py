@@ -219,7 +219,7 @@ def _follow_on(shares: Sequence[KeyShare], found: Sequence[KeysFound]) -> bool:
 
 
 def _carried(transactions: CleanedTransactions) -> CleanedTransactions:
-    """The same for the next share, which is not asked yet."""
+    """Return the transactions as the next share begins with them: nobody has asked it yet."""
     carried = transactions.copy()
     carried.is_asked = False
     return carried

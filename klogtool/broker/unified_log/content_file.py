@@ -56,7 +56,7 @@ class ContentFile(LogFile):
         return view[:done]
 
     def map(self, position: int, size: int) -> memoryview:
-        """Return the same bytes, mapped if they are from one file, else copied to anonymous memory. Raises OSError,
+        """Return the bytes from a position on, mapped if they are from one file, else copied to anonymous memory. Raises OSError,
         ValueError if that is impossible."""
         size = min(size, self.size - position)
         parts = list(self._parts_of(position, size))

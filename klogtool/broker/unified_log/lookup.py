@@ -78,7 +78,7 @@ class IndexLookup(Struct, frozen=True):
 
 
 class TimeIndexLookup(Struct, frozen=True):
-    """The same for a `.timeindex`."""
+    """Entry `slot` (from 0) of `entries` of a `.timeindex`; None: all are later, or there are none."""
 
     file: str
     slot: int | None

@@ -159,7 +159,7 @@ class _Fetch:
         self.end, self.committed = end, committed
 
     def run(self) -> Fetched:
-        """As `fetch`."""
+        """Return what a fetch gets; see `fetch`."""
         segment = self.log.segments.floor(self.offset)
         if self.offset > self.log.log_end_offset or segment is None:
             raise Refused(

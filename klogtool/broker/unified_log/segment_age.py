@@ -32,7 +32,7 @@ def age_of(log: LoadedLog, segment: LogSegment) -> Age:
 
 
 def age_by(log: LoadedLog, segment: LogSegment, latest: TimeIndexEntry | None) -> Age:
-    """Return the same by the largest timestamp that is known of its records; None: it cannot be read."""
+    """Return the age of a segment by the largest timestamp that is known of its records; None: it cannot be read."""
     if latest is not None and latest.timestamp >= 0:
         return Age(segment.base_offset, segment.size, latest.timestamp, latest.offset)
     return Age(segment.base_offset, segment.size, last_modified_ms(log, segment), None)

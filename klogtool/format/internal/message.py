@@ -49,7 +49,7 @@ def parse_message(name: str, version: int, data: bytes, *, newest: bool = False)
 
 
 def parse_front(name: str, version: int, data: bytes, *, newest: bool = False) -> tuple[dict[str, Any], int]:
-    """Return the same as parse_message, and the number of bytes after the message."""
+    """Return the message at the front of the bytes, and the number of bytes after the message."""
     stream = ValueStream(data)
     nearest = schema_of(name, newest=newest).versions.nearest(version)
     try:
