@@ -92,7 +92,8 @@ class Circumstances(Struct, frozen=True):
         exactly this name; later ones win. Raises KlogError for a given value of the wrong type.
         """
         by_file = settings_by_file(topic, self.sections)
-        return settle(layers_of(topic, self.settings, by_file, cluster), _defaults_of(rules_of(self.kafka)))
+        defaults = LogConfig(message_timestamp_after_max_ms=rules_of(self.kafka).timestamp_after_max_ms_default)
+        return settle(layers_of(topic, self.settings, by_file, cluster), defaults)
 
     def as_arguments(self) -> dict[str, Any]:
         """Return all fields as JSON types, for a plan that is carried out later."""
@@ -107,11 +108,6 @@ class Circumstances(Struct, frozen=True):
             "last_stop": self.last_stop,
             "kafka": self.kafka,
         }
-
-
-def _defaults_of(rules: Rules) -> LogConfig:
-    """Return the settings of a topic for which nothing is set."""
-    return LogConfig(message_timestamp_after_max_ms=rules.timestamp_after_max_ms_default)
 
 
 def settings_by_file(topic: str, sections: Sections) -> dict[str, str]:

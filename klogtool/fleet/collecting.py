@@ -32,7 +32,6 @@ from klogtool.fleet.collected import (
     TopicFacts,
     Wound,
 )
-from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.format.uuids import build_uuid
@@ -246,7 +245,9 @@ def collect_copy(
         log_end_offset=end,
         sound_end_offset=_sound_end(stretches, facts.holes, end),
         epochs=tuple(_epochs(runs)),
-        checkpoint_epochs=None if files.epochs is None else tuple(map(_epoch, files.epochs.entries)),
+        checkpoint_epochs=None
+        if files.epochs is None
+        else tuple(Epoch(entry.epoch, entry.start_offset) for entry in files.epochs.entries),
         segments=len(files.segments),
         batches=sum(run.batches for run in runs),
         records=sum(run.records for run in runs),
@@ -345,7 +346,3 @@ def _epochs(runs: Sequence[Run]) -> Iterator[Epoch]:
         if run.epoch > latest:
             latest = run.epoch
             yield Epoch(run.epoch, run.first_offset)
-
-
-def _epoch(entry: EpochEntry) -> Epoch:
-    return Epoch(entry.epoch, entry.start_offset)

@@ -44,8 +44,8 @@ def history_of(copy: CopyFacts) -> History:
 
 
 def remembered_history(copy: CopyFacts) -> History:
-    """Return a copy's history with what it only remembers: a checkpoint that was written before the log lost its end says
-    which leaders wrote what is gone."""
+    """Return a copy's history with what it only remembers: a checkpoint that was written before the log lost its end
+    says which leaders wrote what is gone."""
     epochs = _epochs_of(copy)
     return History(copy.log_start_offset, max([copy.log_end_offset, *(e.start_offset for e in epochs[-1:])]), epochs)
 

@@ -54,12 +54,8 @@ def find_share(plan: FleetPlan, paths: Sequence[str], circumstances: Circumstanc
     results: list[Done | Todo] = []
     for choice, share in plan.shares_of(broker.node_id):
         results += _judge(choice, share, places[share.placed.copy.log_dir], circumstances)
-    return sorted(results, key=_order)
-
-
-def _order(result: Done | Todo) -> bool:
-    """Return whether it comes after others: a folder gets its name when the folder of that name is set aside."""
-    return result.share.action == "restore"
+    # A restored folder gets its name after the folder that has it now was set aside.
+    return sorted(results, key=lambda result: result.share.action == "restore")
 
 
 def _log_dir(path: str) -> LogDir:

@@ -177,7 +177,7 @@ class Succession:
     def _commit(self, entry: EntryFacts, first: int, gaps: int) -> None:
         self.before_offset, self.before_epoch = self.last_offset, self.epoch
         self.last_offset, self.gaps = entry.last_offset, gaps
-        self.previous = _row(entry)
+        self.previous = tuple(getattr(entry, name) for name in FACTS)
         if not self.batches or entry.partition_leader_epoch != self.latest_epoch:
             self.latest_epoch = entry.partition_leader_epoch
             start = self.latest_epoch, first, self.before_offset, entry.position, self.batches, entry.magic
@@ -249,7 +249,3 @@ def facts_at(rows: array[int] | memoryview | Sequence[int], number: int) -> Entr
     """Return the facts of one entry out of many."""
     width = len(FACTS)
     return EntryFacts(*rows[number * width : (number + 1) * width])
-
-
-def _row(entry: EntryFacts) -> tuple[int, ...]:
-    return tuple(getattr(entry, name) for name in FACTS)

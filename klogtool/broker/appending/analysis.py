@@ -105,7 +105,8 @@ class _Analysis:
             return kernels.native.REFERENCE
         kernel.leader_epoch, kernel.last_offset = self._rules.leader_epoch, info.last_offset
         kernel.max_timestamp, kernel.codec = info.max_timestamp, CODEC_NAMES.index(info.codec)
-        kernel.latest_epoch, kernel.latest_start = _number(info.epochs[-1][0]), info.epochs[-1][1]
+        epoch, kernel.latest_start = info.epochs[-1]
+        kernel.latest_epoch = _OLD_FORMAT if epoch is None else epoch
         to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, piece.checked - base)
         info.last_offset, info.max_timestamp = kernel.last_offset, kernel.max_timestamp
         info.codec = CODEC_NAMES[kernel.codec]
@@ -193,10 +194,6 @@ class _Analysis:
 
 
 _OLD_FORMAT = -(1 << 40)  # the kernel's epoch of a run of magic 0 and 1
-
-
-def _number(epoch: int | None) -> int:
-    return _OLD_FORMAT if epoch is None else epoch
 
 
 def invalid_record(reason: str) -> Refused:

@@ -262,7 +262,8 @@ class Appender:
             if log.terms.rules.index_entry_per_batch:
                 _note_batches(segment, batches)
             else:
-                segment.note_write(map(_marks_of, batches), segment.size, info.last_offset)
+                marks = (BatchMarks(batch.size, batch.last_offset, batch.max_timestamp) for batch in batches)
+                segment.note_write(marks, segment.size, info.last_offset)
         for update in examined.updates:
             producers.update(update)
         for completed in examined.completed:
@@ -294,10 +295,6 @@ def _error(error: KlogError) -> Mapping[str, Any]:
 
 def _epoch_of(entry: Entry) -> tuple[int | None, int]:
     return (entry.partition_leader_epoch if isinstance(entry, RecordBatch) else None, entry.base_offset or 0)
-
-
-def _marks_of(entry: Entry) -> BatchMarks:
-    return BatchMarks(entry.size, entry.last_offset, entry.max_timestamp)
 
 
 def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:

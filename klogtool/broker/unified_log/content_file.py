@@ -56,8 +56,8 @@ class ContentFile(LogFile):
         return view[:done]
 
     def map(self, position: int, size: int) -> memoryview:
-        """Return the bytes from a position on, mapped if they are from one file, else copied to anonymous memory. Raises OSError,
-        ValueError if that is impossible."""
+        """Return the bytes from a position on, mapped if they are from one file, else copied to anonymous
+        memory. Raises OSError, ValueError if that is impossible."""
         size = min(size, self.size - position)
         parts = list(self._parts_of(position, size))
         if len(parts) == 1 and isinstance(part := parts[0][0], FileRange):

@@ -234,8 +234,8 @@ class LogSegment:
         return self._next_offset_from(found.position)
 
     def next_offset_by_headers(self) -> int:
-        """Return the offset after the last batch, of a segment with a sound index. No batch is opened, because that fails for a damaged
-        wrapper."""
+        """Return the offset after the last batch, of a segment with a sound index. No batch is opened, because
+        that fails for a damaged wrapper."""
         return self._next_offset_from(self.offset_index.lookup(self.offset_index.last_offset).position)
 
     def has_overflow(self) -> bool:
