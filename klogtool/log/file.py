@@ -89,8 +89,8 @@ class LogFile:
         return view[:done]
 
     def map(self, position: int, size: int) -> memoryview:
-        """Return the bytes from a position on, mapped: see the module docstring. Raises OSError or ValueError if that is
-        impossible."""
+        """Return the bytes from a position on, mapped: see the module docstring. Raises OSError or ValueError if that
+        is impossible."""
         before = position % mmap.ALLOCATIONGRANULARITY
         size = min(size, self.size - position)
         mapped = mmap.mmap(self._fd, before + size, prot=mmap.PROT_READ, offset=position - before)

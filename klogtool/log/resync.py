@@ -39,7 +39,7 @@ def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int, stop
 def search_next_batch(
     file: LogFile, position: int, *, end: int, lowest: int, stop: int | None = None
 ) -> tuple[int | None, bool]:
-    """Return where the next entry begins, and whether all bytes before it were searched: some may cost too much time."""
+    """Return where the next entry begins, and whether all bytes before it were searched: some cost too much time."""
     if lowest > LAST_OFFSET:  # behind a batch that has the last offset there is
         return None, True
     left, is_sure, buffer, size = MOST_EXTRA_BYTES, True, bytearray(), min(NEAR_BYTES, PIECE_BYTES)
