@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from klogtool.escape import escaped, joined
 from klogtool.render.counts import count_text, offsets_text
 from klogtool.verify.findings import Finding, Kind, Severity
@@ -157,17 +159,37 @@ def _left_out(summary: Summary) -> str:
 # JSON.
 
 
-def finding_row(finding: Finding, *, is_known: bool = False) -> dict[str, Any]:
-    """Return a finding in JSON's types; fields that do not apply are absent."""
-    fields = ("start", "end", "first_offset", "last_offset", "field", "detail", "cure")
-    row: dict[str, Any] = {
-        "type": "finding",
-        "id": finding.id,
-        "severity": finding.severity.value,
-        "path": finding.path,
-    }
-    row |= {name: value for name in fields if (value := getattr(finding, name)) is not None}
-    return row | {"known": True} if is_known else row
+class FindingRow(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="finding"):
+    """A finding in JSON; fields that do not apply are absent."""
+
+    id: Kind
+    severity: Severity
+    path: str
+    start: int | None = None
+    end: int | None = None
+    first_offset: int | None = None
+    last_offset: int | None = None
+    field: str | None = None
+    detail: str | None = None
+    cure: str | None = None
+    known: bool = False
+
+
+def finding_row(finding: Finding, *, is_known: bool = False) -> FindingRow:
+    """Return a finding as it is in JSON. is_known: it is in the baseline."""
+    return FindingRow(
+        finding.id,
+        finding.severity,
+        finding.path,
+        finding.start,
+        finding.end,
+        finding.first_offset,
+        finding.last_offset,
+        finding.field,
+        finding.detail,
+        finding.cure,
+        is_known,
+    )
 
 
 def summary_row(summary: Summary, not_counted: NotCounted | None) -> dict[str, Any]:

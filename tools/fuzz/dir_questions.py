@@ -24,6 +24,8 @@ from asking import (
 from choices import Choices
 from damaged import EXTREMES
 from dumps import DUMPS
+from klogtool.render.json_dump import JsonDump
+from msgspec import to_builtins
 from trees import HERE, THERE
 from work import WORK
 
@@ -34,7 +36,6 @@ from klogtool.errors import KlogError
 from klogtool.json_rows import row_line
 from klogtool.render.file_dump import TextDump, walk_files
 from klogtool.render.findings import FindingText, closing_line, finding_row, summary_row
-from klogtool.render.json_dump import JsonDump
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.selection import Selection
 from klogtool.verify.findings import KINDS, Finding
@@ -81,7 +82,7 @@ def check_findings(place: Place, paths: list[str], answer: list[Finding | Summar
     for finding in findings:
         must(isinstance(finding, Finding), "findings come before")
         check_finding(place, finding)
-        must(is_json(finding_row(finding)), "a finding is JSON", finding)
+        must(is_json(to_builtins(finding_row(finding))), "a finding is JSON", finding)
         if with_text:
             must(finding.id in text.block(finding), "a finding has a text", finding)
     counted = summary.errors + summary.warnings + summary.infos
