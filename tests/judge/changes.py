@@ -102,7 +102,7 @@ def judge_changes(version: str, seed: str) -> Outcome:
         sound = set(chosen) - damaged
         truth = started(version, copied(crowd.root, place / "broker"), Asked.WRITE, sound, only_read=damaged)
         outcome.differences += list(differences(claims, truth, middle))
-        outcome.differences += list(about_writes(truth))
+        outcome.differences += list(about_writes(claims, truth))
         if truth.is_up:
             for change in changes:
                 outcome.differences += list(about_change(change, before[change.folder], truth))

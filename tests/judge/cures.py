@@ -62,8 +62,7 @@ def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions
         Difference(f"AFTER {difference.kind}", difference.about, difference.told)
         for difference in differences(after, truth, middle)
     ]
-    told = {Path(path).parts[1] for _, path in after.ahead if len(Path(path).parts) > 1}
-    outcome.differences += [difference for difference in about_writes(truth) if difference.about not in told]
+    outcome.differences += list(about_writes(after, truth))
     if truth.is_up:
         for number, path in chosen.items():
             if number in claims.options and is_plain(path) and path in before:
@@ -161,9 +160,14 @@ def about_witness(path: str, option: OptionClaim, claims: Claims, after: Claims)
         yield Difference("WITNESS", f"{path} option {option.number}", f"gone before: {forgotten}; after it: {known}")
 
 
-def about_writes(truth: Truth) -> Iterator[Difference]:
-    """What producers were told, and whether all is read afterwards."""
+def about_writes(claims: Claims, truth: Truth) -> Iterator[Difference]:
+    """What producers were told, and whether all is read afterwards: where nothing is ahead of a partition, and it is
+    served for sure."""
+    warned = {Path(path).parts[1] for _, path in claims.ahead if len(Path(path).parts) > 1}
+    warned |= {Path(path).name for path, claim in claims.partitions.items() if claim.served is None}
     for partition, writing in truth.written.items():
+        if partition in warned:
+            continue
         again, read = truth.again.get(partition), truth.read[partition]
         if writing.error:
             yield Difference("WRITE", partition, writing.error[:300])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from .changes import Change, about_change
-from .claims import Lost, OptionClaim
+from .claims import BrokerClaim, Claims, Lost, OptionClaim, PartitionClaim
 from .comparison import Before
 from .cures import about_option, about_writes
 from .records_on_disk import Found
@@ -18,6 +19,7 @@ def found(*offsets: int) -> frozenset[Found]:
     return frozenset(Found(offset, 7 * offset) for offset in offsets)
 
 
+SERVED = Claims(BrokerClaim(True), "", {}, {FOLDER: PartitionClaim(FOLDER, served=True)})
 BEFORE = Before(found(*range(10)), frozenset(), 10, {}, None)
 
 
@@ -60,7 +62,10 @@ WRITES = [
 def test_writes_are_read_and_nothing_goes_by_them(written: Writing, again: frozenset[Found], count: int) -> None:
     did = truth(*range(10))
     did.written["t-0"], did.again["t-0"] = written, Reading(0, 12, again, (), True, None)
-    assert len(list(about_writes(did))) == count
+    assert len(list(about_writes(SERVED, did))) == count
+    warned = msgspec.structs.replace(SERVED, ahead=(("ends-early", FOLDER),))
+    unknown = msgspec.structs.replace(SERVED, partitions={FOLDER: PartitionClaim(FOLDER)})
+    assert list(about_writes(warned, did)) == list(about_writes(unknown, did)) == []
 
 
 CHANGES = [
