@@ -192,7 +192,8 @@ def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Itera
     highest = log.segments.last.base_offset + _FARTHEST  # what lies farther away is a mistake
     on_disk = max([end, *(last + 1 for _, last in there.ranges if last <= highest)])
     told = sorted(walk_told(log), key=_offset_of, reverse=True)
-    yield from ((on_disk, each.offset - 1, _WITNESSES[each.by]) for each in told if on_disk < each.offset < _HIGHEST)
+    first = end if log.terms.compaction is None else on_disk  # compaction leaves gaps in what is lost
+    yield from ((first, each.offset - 1, _WITNESSES[each.by]) for each in told if first < each.offset < _HIGHEST)
     if (claimed := recovery.lost) is not None and log.terms.compaction is None:
         yield claimed.first_offset, claimed.last_offset, Witness.DAMAGED_BYTES
     behind = recovery.behind_end

@@ -167,7 +167,8 @@ def _about_files(
     """Which files are deleted, which have another name, and (where nobody wrote to them since) which are changed."""
     gone = {name for name in before if name not in after and not name.endswith(PASSING)}
     claimed = {name for name in (*claim.deleted, *claim.renamed) if not name.endswith(PASSING)}
-    if gone != claimed:
+    made_again = claimed & after.keys() if is_written else set()  # an index, where the log was rolled
+    if gone != claimed - made_again:
         yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
     if unnamed := [name for name in claim.renamed if name.removesuffix(".swap") not in after]:
         yield differ("RENAMED", f"claim: {unnamed}; there is no such file without .swap")
@@ -218,7 +219,7 @@ def _about_gone(claim: PartitionClaim, before: Before, loaded: Loaded, differ: D
     if there:
         yield differ("GONE", f"claim: {claim.gone_already.ranges} are on no disk; {there[:5]} are sound on this one")
     mark, end = before.high_watermark, max(before.end, loaded.log_end_offset)
-    if mark is not None and mark > end and not is_in(end, claim.gone_already.ranges):
+    if mark is not None and mark > end and not is_in(end, (*claim.gone_already.ranges, *claim.lost.ranges)):
         told = f"claim: {claim.gone_already.ranges}; the files end at {end}, the high watermark is {mark}"
         yield differ("GONE", told)
 

@@ -13,6 +13,8 @@ from .claims import Claims, OptionClaim, claims_of, is_in, klogtool, short
 from .comparison import Before, Difference, before_start, differences
 from .truth import Asked, Truth, is_plain, started
 
+LASTING = {"high-watermark", "recovery-point"}
+
 
 def judge_crowd_of_options(version: str, seed: str) -> Outcome:
     """An option of each trouble of many partitions."""
@@ -150,9 +152,10 @@ def about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) ->
 
 
 def about_witness(path: str, option: OptionClaim, claims: Claims, after: Claims) -> Iterator[Difference]:
-    """Unless the option erases a witness, all that was known to be gone is known afterwards, or can be read."""
+    """Unless the option erases a witness, what checkpoints show to be gone is known afterwards, or can be read. What
+    only damaged bytes show goes with them."""
     now, then = claims.partitions.get(path), after.partitions.get(path)
-    if option.erases_witness or now is None or then is None:
+    if option.erases_witness or now is None or then is None or not set(now.gone_already.witness) <= LASTING:
         return
     known = [*then.gone_already.ranges, *(option.readable or ())]
     forgotten = [gone for gone in now.gone_already.ranges if not any(is_in(offset, known) for offset in gone)]
