@@ -382,19 +382,11 @@ cdef class CommitReplay:
 
     cdef int64_t committer_of(self, int64_t producer_id) noexcept nogil:
         """The number of a producer, a new one if it has none; -1: there is no memory for it."""
-        cdef int64_t n = number_of(&self.numbers, <Bytes> self.committers, sizeof(Committer), producer_id), room
-        cdef void* grown
+        cdef int64_t n = number_of(&self.numbers, <Bytes> self.committers, sizeof(Committer), producer_id)
         if n >= 0:
             return n
-        if self.committers_count == self.committers_room:
-            room = 2 * self.committers_room if self.committers_room else FIRST_COMMITS
-            grown = realloc(self.committers, room * sizeof(Committer))
-            if grown == NULL:
-                return -1
-            self.committers, self.committers_room = <Committer*> grown, room
         n = self.committers_count
-        if 2 * (n + 1) > self.numbers.slot_count and not make_slots(
-                &self.numbers, <Bytes> self.committers, sizeof(Committer), n, 2 * self.committers_room):
+        if not has_room_for_row(&self.numbers, <void**> &self.committers, sizeof(Committer), n, &self.committers_room):
             return -1
         self.committers[n].id, self.committers[n].first_row = producer_id, NO_ROW
         self.committers_count += 1

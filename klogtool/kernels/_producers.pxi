@@ -258,7 +258,7 @@ cdef class ProducerReplay:
         cdef Seen* p
         if n >= 0:
             return n
-        if self.seen_count == self.seen_room and not self.grow():
+        if not has_room_for_row(&self.numbers, <void**> &self.seen, sizeof(Seen), self.seen_count, &self.seen_room):
             return -1
         n = self.seen_count
         p = &self.seen[n]
@@ -268,15 +268,3 @@ cdef class ProducerReplay:
         self.seen_count += 1
         note_number(&self.numbers, producer_id, n)
         return n
-
-    cdef bint grow(self) noexcept nogil:
-        """Room for more; the table is at most half full."""
-        cdef int64_t room = 2 * self.seen_room if self.seen_room else 64
-        cdef void* grown = realloc(self.seen, room * sizeof(Seen))
-        if grown == NULL:
-            return False
-        self.seen = <Seen*> grown
-        if not make_slots(&self.numbers, <Bytes> self.seen, sizeof(Seen), self.seen_count, 2 * room):
-            return False
-        self.seen_room = room
-        return True

@@ -231,22 +231,19 @@ cdef class Recovery:
         return number_of(&self.numbers, <Bytes> self.producers, sizeof(Known), producer_id)
 
     cdef bint has_room_for_producer(self) noexcept nogil:
-        """Whether one more can be had; the table is at most half full."""
-        cdef int64_t room = 2 * self.producer_room if self.producer_room else 64
+        """Whether one more can be had."""
+        cdef int64_t room = self.producer_room
         cdef void* grown
-        if self.producer_count < self.producer_room:
-            return True
-        grown = realloc(self.producers, room * sizeof(Known))
-        if grown == NULL:
+        if not has_room_for_row(&self.numbers, <void**> &self.producers, sizeof(Known), self.producer_count,
+                                &self.producer_room):
             return False
-        self.producers = <Known*> grown
-        grown = realloc(self.changed, room * sizeof(int64_t))
+        if self.producer_room == room:
+            return True
+        grown = realloc(self.changed, self.producer_room * sizeof(int64_t))
         if grown == NULL:
+            self.producer_room = room       # both arrays have room for as many, or neither
             return False
         self.changed = <int64_t*> grown
-        if not make_slots(&self.numbers, <Bytes> self.producers, sizeof(Known), self.producer_count, 2 * room):
-            return False
-        self.producer_room = room
         return True
 
     cdef inline Known* change(self, int64_t n, int64_t producer_id) noexcept nogil:

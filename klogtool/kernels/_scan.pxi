@@ -43,7 +43,6 @@ cdef enum:
     NULL_SIZES = 8                  # of a null key and a null value
     MOST_AT_ONCE = 4096
     MOST_PRODUCERS = 65536
-    FIRST_PRODUCERS = 256           # slots; twice as many as producers, at least
     EPOCH_FIELDS = 6
 
 cdef int64_t NOT_TOLD = <int64_t> 0x8000000000000000ULL
@@ -185,7 +184,6 @@ cdef struct Sequence:               # what is remembered of a producer
     int64_t id, gaps
     int32_t last_sequence
     int16_t epoch
-    bint is_used
 
 cdef struct Ahead:                  # entries later than now: format.succession.Future
     int64_t entries, position, end, first_offset, last_offset, timestamp
@@ -213,12 +211,6 @@ def entries_in_order(const uint8_t[::1] data not None, bint times):
             at += size
     return bool(good)
 
-cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
-    """Every bit of it in every bit (the finalizer of splitmix64)."""
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL
-    return x ^ (x >> 31)
-
 @cython.final
 cdef class Succession:
     """format.succession.Succession: the same attributes and methods, and the same answers."""
@@ -235,8 +227,8 @@ cdef class Succession:
     cdef Ahead ahead
     cdef Growing epochs
     cdef Sequence* producers
-    cdef int64_t slots, producers_count
-    cdef uint64_t seed
+    cdef int64_t producers_count, producers_room
+    cdef Numbers numbers
 
     def __cinit__(self, int64_t base_offset, int64_t now_ms, bytes offset_index not None, bytes time_index not None):
         if base_offset < 0:
@@ -250,11 +242,12 @@ cdef class Succession:
         self.offset_index, self.time_index = offset_index, time_index
         self.offsets, self.offsets_count = <Bytes> <const char*> offset_index, len(offset_index) // OFFSET_INDEX_SIZE
         self.times, self.times_count = <Bytes> <const char*> time_index, len(time_index) // TIME_INDEX_SIZE
-        self.seed = mixed(<uint64_t> <size_t> <void*> self)
+        self.numbers.seed = mixed(<uint64_t> <size_t> <void*> self)
 
     def __dealloc__(self):
         free(self.epochs.data)
         free(self.producers)
+        free(self.numbers.slots)
 
     @property
     def previous(self):
@@ -292,12 +285,12 @@ cdef class Succession:
     def last_sequence(self, int64_t producer_id):
         """The last sequence number of a producer in its epoch; -1 if that is not known."""
         cdef Sequence* p = self.find(producer_id)
-        return p.last_sequence if p != NULL and p.is_used else -1
+        return p.last_sequence if p != NULL else -1
 
     def forget_producer(self, int64_t producer_id):
         """The next sequence number of this producer may be any."""
         cdef Sequence* p = self.find(producer_id)
-        if p != NULL and p.is_used:
+        if p != NULL:
             p.last_sequence = -1
 
     cdef int take(self, const int64_t* f) noexcept nogil:
@@ -400,12 +393,13 @@ cdef class Succession:
     cdef bint take_producer(self, const int64_t* f, int64_t gaps) noexcept nogil:
         cdef Sequence* p = self.find(f[F_PRODUCER_ID])
         cdef int32_t base = <int32_t> f[F_BASE_SEQUENCE]
-        if p == NULL or not p.is_used:
-            if self.producers_count >= MOST_PRODUCERS or not self.has_room():
+        if p == NULL:
+            if self.producers_count >= MOST_PRODUCERS or not has_room_for_row(
+                    &self.numbers, <void**> &self.producers, sizeof(Sequence), self.producers_count, &self.producers_room):
                 return True
-            p = self.find(f[F_PRODUCER_ID])
+            p = &self.producers[self.producers_count]
+            note_number(&self.numbers, f[F_PRODUCER_ID], self.producers_count)
             p.id, p.epoch, p.last_sequence, p.gaps = f[F_PRODUCER_ID], <int16_t> f[F_PRODUCER_EPOCH], -1, gaps
-            p.is_used = True
             self.producers_count += 1
         if p.epoch != f[F_PRODUCER_EPOCH]:
             p.epoch, p.last_sequence = <int16_t> f[F_PRODUCER_EPOCH], -1
@@ -418,30 +412,7 @@ cdef class Succession:
             p.last_sequence = increment_sequence(base, <int32_t> minus(f[F_LAST_OFFSET], f[F_FIRST_OFFSET]))
         return True
 
-    cdef Sequence* find(self, int64_t producer_id) noexcept nogil:
-        """Its slot, or the free one where it would be; NULL if there are none at all."""
-        cdef uint64_t at
-        if self.slots == 0:
-            return NULL
-        at = mixed(<uint64_t> producer_id ^ self.seed) & <uint64_t> (self.slots - 1)
-        while self.producers[at].is_used and self.producers[at].id != producer_id:
-            at = (at + 1) & <uint64_t> (self.slots - 1)
-        return &self.producers[at]
-
-    cdef bint has_room(self) noexcept nogil:
-        """Room for one more producer; False if there is no memory for that."""
-        cdef Sequence* before = self.producers
-        cdef int64_t slots_before = self.slots, n, slots = 2 * self.slots if self.slots else FIRST_PRODUCERS
-        cdef Sequence* grown
-        if 2 * (self.producers_count + 1) <= self.slots:
-            return True
-        grown = <Sequence*> malloc(slots * sizeof(Sequence))
-        if grown == NULL:
-            return False
-        memset(grown, 0, slots * sizeof(Sequence))
-        self.producers, self.slots = grown, slots
-        for n in range(slots_before):
-            if before[n].is_used:
-                self.find(before[n].id)[0] = before[n]
-        free(before)
-        return True
+    cdef inline Sequence* find(self, int64_t producer_id) noexcept nogil:
+        """What is remembered of a producer; NULL: nothing."""
+        cdef int64_t n = number_of(&self.numbers, <Bytes> self.producers, sizeof(Sequence), producer_id)
+        return &self.producers[n] if n >= 0 else NULL

@@ -2,6 +2,7 @@
 
 cdef enum:
     KEPT_BATCHES = 5                # producers.NUM_BATCHES_TO_RETAIN
+    FIRST_ROWS = 64
 
 cdef int64_t NO_ID = <int64_t> 0x8000000000000000ULL       # before all ids
 
@@ -63,11 +64,15 @@ cdef inline void take_marker(Producer* p, int16_t epoch, Marker* marker) noexcep
 cdef inline int64_t id_at(Bytes rows, int64_t row_size, int64_t n) noexcept nogil:
     return (<const int64_t*> (rows + n * row_size))[0]
 
+cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
+    """Every bit of it in every bit (the finalizer of splitmix64)."""
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL
+    return x ^ (x >> 31)
+
 cdef inline uint64_t home_of(Numbers* t, int64_t producer_id) noexcept nogil:
     """Where a producer is looked for at first."""
-    cdef uint64_t h = (<uint64_t> producer_id ^ t.seed) * 0xFF51AFD7ED558CCDULL
-    h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53ULL
-    return h ^ (h >> 33)
+    return mixed(<uint64_t> producer_id ^ t.seed)
 
 cdef inline int64_t number_of(Numbers* t, Bytes rows, int64_t row_size, int64_t producer_id) noexcept nogil:
     """Its number, or -1."""
@@ -98,6 +103,21 @@ cdef bint make_slots(Numbers* t, Bytes rows, int64_t row_size, int64_t count, in
     memset(t.slots, 0, slot_count * sizeof(int64_t))
     for n in range(count):
         note_number(t, id_at(rows, row_size, n), n)
+    return True
+
+cdef bint has_room_for_row(Numbers* t, void** rows, int64_t row_size, int64_t count, int64_t* room) noexcept nogil:
+    """Whether the array can have one more; the table is at most half full. False: there is no memory."""
+    cdef int64_t more = 2 * room[0] if room[0] else FIRST_ROWS
+    cdef void* grown
+    if count < room[0]:
+        return True
+    grown = realloc(rows[0], more * row_size)
+    if grown == NULL:
+        return False
+    rows[0] = grown
+    if not make_slots(t, <Bytes> grown, row_size, count, 2 * more):
+        return False
+    room[0] = more
     return True
 
 # Open transactions.
