@@ -13,7 +13,7 @@ from itertools import zip_longest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.content import Content, FileRange
+from klogtool.broker.content import Content, FileRange, part_size
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
@@ -252,8 +252,8 @@ def _outside(file: LogFile, parts: Iterable[Readable], after: After) -> Iterator
 
 
 def _cleaned_end(before: Before, name: str) -> int | None:
-    """Return the last offset of the cleaned segment that replaces this one; None if none does, or if it is only a part
-    of this one, which no cleaner makes."""
+    """Return the last offset of the cleaned segment that replaces this one; -1 if it is damaged, so that nobody knows
+    what it had; None if none does, or if it is only a part of this one, which no cleaner makes."""
     base = parse_file_name(name).base_offset or 0
     parsed = (parse_file_name(other) for other in before.files)
     logs = [other for other in parsed if other.kind is FileKind.LOG and other.suffix == SWAP]
@@ -265,7 +265,10 @@ def _cleaned_end(before: Before, name: str) -> int | None:
     if _is_head(swap, before.files[name].content):
         return None
     with ContentFile(name, swap) as file:
-        return max((part.last_offset for part in walk_readable(file, 0, file.size)), default=None)
+        parts = list(walk_readable(file, 0, file.size))
+    if sum(part.stop - part.start for part in parts) < sum(map(part_size, swap)):
+        return -1
+    return max((part.last_offset for part in parts), default=None)
 
 
 def _is_head(shorter: Content, longer: Content) -> bool:

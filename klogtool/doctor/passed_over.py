@@ -331,8 +331,10 @@ def _take_damaged(probe: Probe, frame: Frame | Stop, at: int, position: int) -> 
     judged = probe.judge(at)
     if judged is None and frame.magic == _LAST_MAGIC:
         return _Outcome.FAILS, position
-    try:  # a checksum of magic 0 or 1 is looked at once the message is opened
+    try:  # the checksum of a wrapper is looked at once it is opened
         entry = FrameReader(probe.file).read(frame)
+        if judged is None and not isinstance(entry, RecordBatch) and entry.base_offset is not None:
+            return _Outcome.FAILS, position  # of a message that is no wrapper, the checksum comes first
         for record in stream_records(entry) if isinstance(entry, RecordBatch) else entry.records():
             position = max(position, record.offset + 1) if judged else position
     except (Corrupt, Unsupported) as error:

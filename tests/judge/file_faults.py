@@ -237,6 +237,14 @@ def link_in_place_of_file(disks: Disks) -> str:
     return f"link in place of {disks.name(file)}"
 
 
+def link_to_nowhere(disks: Disks) -> str:
+    """The disk that a link leads to is not mounted."""
+    file = disks.rng.choice(disks.files())
+    file.unlink()
+    file.symlink_to("../not-mounted")
+    return f"link to nowhere in place of {disks.name(file)}"
+
+
 def old_times(disks: Disks) -> str:
     partition = disks.partition()
     for file in partition.iterdir():
@@ -277,6 +285,7 @@ MENU: list[tuple[Fault, float]] = [
     (left_over, 5),
     (folder_in_place_of_file, 1.5),
     (link_in_place_of_file, 0.7),
+    (link_to_nowhere, 0.5),
     (old_times, 1.5),
     (wrong_epochs, 1.5),
 ]
