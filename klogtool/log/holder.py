@@ -1,4 +1,4 @@
-"""Who holds the lock of a log dir. It is asked without taking the lock, so a broker that starts meanwhile is not
+"""Who holds the lock of a log dir. It is found out without taking the lock, so a broker that starts meanwhile is not
 affected.
 
 A broker has a record lock (fcntl) on all of `.lock` while it runs. A record that it is just writing may be read
@@ -37,24 +37,24 @@ def find_holder(lock: str) -> str | None:
     if not sys.platform.startswith("linux") or not os.path.isfile(lock):
         return None
     try:
-        found = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        kind, process = _asked(found)
+        kind, process = _conflicting_lock(descriptor)
     except OSError as error:
         return "another process" if error.errno in (errno.EACCES, errno.EAGAIN) else None
     finally:
-        os.close(found)
+        os.close(descriptor)
     if kind == fcntl.F_UNLCK:
         return None
     return f"process {process}" if process > 0 else "another process"
 
 
-def _asked(found: int) -> tuple[int, int]:
+def _conflicting_lock(descriptor: int) -> tuple[int, int]:
     """Return kind and process of a lock that conflicts with a lock on the whole file (F_GETLK; struct flock of 64-bit
     Linux)."""
     numbers = ((fcntl.F_WRLCK, 2), (os.SEEK_SET, 2), (0, 4), (0, 8), (0, 8), (0, 4), (0, 4))
-    asked = b"".join(number.to_bytes(size, sys.byteorder) for number, size in numbers)
-    told = fcntl.fcntl(found, fcntl.F_GETLK, asked)
-    return int.from_bytes(told[:2], sys.byteorder), int.from_bytes(told[24:28], sys.byteorder, signed=True)
+    query = b"".join(number.to_bytes(size, sys.byteorder) for number, size in numbers)
+    reply = fcntl.fcntl(descriptor, fcntl.F_GETLK, query)
+    return int.from_bytes(reply[:2], sys.byteorder), int.from_bytes(reply[24:28], sys.byteorder, signed=True)

@@ -60,31 +60,31 @@ def walk_spans(
     """
     work, at = make_work(), start
     if jobs > 1 and kernels.native.RUNS_IN_THREADS and end - start > span_bytes:
-        for span, made in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
+        for span, result in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
             if at >= span.stop:  # an entry that began before this span reaches beyond it: none begins in it
                 continue
-            if made.start != at:
+            if result.start != at:
                 break
-            yield made
-            at = _next_entry(file, at, made)
-            while not made.last and at < span.stop:
-                made = work(Span(at, span.stop))
-                yield made
-                at = _next_entry(file, at, made)
-            if made.last:
+            yield result
+            at = _next_entry(file, at, result)
+            while not result.last and at < span.stop:
+                result = work(Span(at, span.stop))
+                yield result
+                at = _next_entry(file, at, result)
+            if result.last:
                 return
     while True:
-        made = work(Span(at, at + span_bytes))
-        yield made
-        at = _next_entry(file, at, made)
-        if made.last:
+        result = work(Span(at, at + span_bytes))
+        yield result
+        at = _next_entry(file, at, result)
+        if result.last:
             return
 
 
-def _next_entry(file: LogFile, at: int, made: Done) -> int:
-    if made.reached <= at and not made.last and not made.is_enough:
+def _next_entry(file: LogFile, at: int, result: Done) -> int:
+    if result.reached <= at and not result.last and not result.is_enough:
         raise KlogError("klogtool does not get past this entry", path=file.path, position=at)
-    return made.reached
+    return result.reached
 
 
 def find_start(file: LogFile, span: Span, end: int) -> int | None:
