@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.spools import OnlyTold
@@ -32,10 +32,13 @@ from klogtool.verify.verification import VerifyOptions, verify
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from klogtool.broker.circumstances import Stop
     from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
     from klogtool.broker.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
     from klogtool.format.typed import Moment
+    from klogtool.plans.append import Codec
     from klogtool.plans.plan import Plan
+    from klogtool.plans.rebuild_index import SideFile
     from klogtool.verify.findings import Finding
 
 
@@ -46,6 +49,86 @@ class Findings(list["Finding"]):
         """Return a table for a notebook."""
         rows = ((str(found.id.value), found.severity.value, found.path, found.detail) for found in self)
         return _html_table(("id", "severity", "path", "detail"), rows)
+
+
+class LoadArguments(TypedDict, total=False):
+    """What a broker knows beside a partition dir; the fields of Circumstances, and jobs. What is not given is read from
+    the log dir's own files."""
+
+    now_ms: Moment | None
+    loaded_at_ms: Moment | None
+    config: Mapping[str, str]
+    recovery_point: int | None
+    log_start_offset: int | None
+    high_watermark: int | None
+    last_stop: Stop | None
+    kafka: str
+    jobs: int | None
+
+
+class RecoverArguments(LoadArguments, total=False):
+    """The arguments of `plan_recover`."""
+
+    mark_clean: bool
+
+
+class RebuildIndexArguments(LoadArguments, total=False):
+    """The arguments of `plan_rebuild_index`."""
+
+    segments: Sequence[int]
+    only: Sequence[SideFile]
+
+
+class AppendArguments(LoadArguments, total=False):
+    """The arguments of `plan_append`, beside its input."""
+
+    create: bool
+    topic_id: str | None
+    fetch_bytes: int | None
+    leader_epoch: int | None
+    codec: Codec | None
+    magic: int | None
+    batch_bytes: int | None
+    batch_records: int | None
+
+
+class DeletingArguments(LoadArguments, total=False):
+    """The arguments of plans that delete segments."""
+
+    purge: bool
+    no_undo: bool
+
+
+class TruncateArguments(DeletingArguments, total=False):
+    """The arguments of `plan_truncate`."""
+
+    to: int | None
+    start_at: int | None
+    log_start_offset_after: int | None
+
+
+class RollArguments(DeletingArguments, total=False):
+    """The arguments of `plan_roll`."""
+
+    incoming_bytes: int | None
+    incoming_timestamp: Moment | None
+    incoming_offset: int | None
+    force: bool
+
+
+class DeleteRecordsArguments(DeletingArguments, total=False):
+    """The arguments of `plan_delete_records`."""
+
+    before: Required[int]
+
+
+class CompactArguments(DeletingArguments, total=False):
+    """The arguments of `plan_compact`."""
+
+    first_dirty_offset: int | None
+    passes_at_ms: Sequence[Moment] | None
+    force: bool
+    keep_magic: bool
 
 
 class Planned:
@@ -100,7 +183,7 @@ class Partition(partition.Partition, frozen=True):
         """
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
-    def load(self, *, now_ms: Moment | None = None, **given: Any) -> LoadedPartition:
+    def load(self, **given: Unpack[LoadArguments]) -> LoadedPartition:
         """Load it as a broker does, for several lookups; nothing is written.
 
         given: recovery_point, log_start_offset, high_watermark (offsets); last_stop ("clean" or "unclean"); config
@@ -108,32 +191,38 @@ class Partition(partition.Partition, frozen=True):
         the log dir's own files. now_ms: the clock, which decides which producers have expired. Raises Corrupt or
         Refused, with Kafka's class of exception, if a broker would not start.
         """
-        question = _asked(Question, now_ms, given)
+        question = _asked(Question, given)
         return load(self.path, question.circumstances, question.jobs)
 
-    def lookup_offset(self, offset: int, *, explain: bool = False, **given: Any) -> OffsetFound:
+    def lookup_offset(self, offset: int, *, explain: bool = False, **given: Unpack[LoadArguments]) -> OffsetFound:
         """Return the batch that contains an offset or follows it; given as in `load`. Raises Refused for an offset
         outside the log."""
         return self.load(**given).lookup_offset(offset, explain=explain)
 
-    def lookup_timestamp(self, timestamp: Moment, **given: Any) -> TimestampFound:
+    def lookup_timestamp(self, timestamp: Moment, **given: Unpack[LoadArguments]) -> TimestampFound:
         """Return the first record from a time (epoch ms, ISO 8601) on, or `earliest`, `latest`, `max`; given as in
         `load`."""
         return self.load(**given).lookup_timestamp(timestamp)
 
-    def end_offset_for_epoch(self, leader_epoch: int, **given: Any) -> EpochEnd:
+    def end_offset_for_epoch(self, leader_epoch: int, **given: Unpack[LoadArguments]) -> EpochEnd:
         """Return where a leader epoch ended; given as in `load`."""
         return self.load(**given).end_offset_for_epoch(leader_epoch)
 
     def read(
-        self, offset: int, max_bytes: int, *, min_one_message: bool = False, isolation: str = "log_end", **given: Any
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        min_one_message: bool = False,
+        isolation: str = "log_end",
+        **given: Unpack[LoadArguments],
     ) -> FetchedBytes:
         """Return what a fetch gets, starting with the batch that contains an offset; isolation: "log_end",
         "high_watermark" or "read_committed"; given as in `load`. Raises Refused for an offset outside the log."""
         loaded = self.load(**given)
         return loaded.read(offset, max_bytes, min_one_message=min_one_message, isolation=isolation)
 
-    def plan_recover(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_recover(self, **given: Unpack[RecoverArguments]) -> Planned:
         """Plan what a broker's start would make of it. now_ms: the clock, which decides which producers have expired.
 
         given: recovery_point, log_start_offset (offsets); last_stop ("clean" or "unclean"); config (Kafka's names and
@@ -141,30 +230,29 @@ class Partition(partition.Partition, frozen=True):
         read from the log dir's own files. Raises Corrupt or Refused, with Kafka's class of exception, if a broker would
         not start.
         """
-        return _plan("recover", self.path, now_ms, given)
+        return _plan("recover", self.path, given)
 
-    def plan_rebuild_index(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_rebuild_index(self, **given: Unpack[RebuildIndexArguments]) -> Planned:
         """Plan to rebuild its side files from its logs; given as in `plan_recover`. Raises Refused for a damaged
         log."""
-        return _plan("rebuild-index", self.path, now_ms, given)
+        return _plan("rebuild-index", self.path, given)
 
-    def plan_truncate(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_truncate(self, **given: Unpack[TruncateArguments]) -> Planned:
         """Plan to cut it at an offset (`to`), or to start it anew at one (`start_at`, with or without
         `log_start_offset_after`).
 
         given: these; `purge`: leave no `.deleted` files; and as in `load`. Raises Refused, Corrupt or Unsupported, with
         Kafka's class of exception, if a broker refuses.
         """
-        return _plan("truncate", self.path, now_ms, given)
+        return _plan("truncate", self.path, given)
 
     def plan_append(
         self,
         *,
-        now_ms: Moment | None = None,
         batches: Iterable[str | os.PathLike[str]] = (),
         records: str | os.PathLike[str] | None = None,
         requests: str | os.PathLike[str] | None = None,
-        **given: Any,
+        **given: Unpack[AppendArguments],
     ) -> Planned:
         """Plan to append, as a broker does: `answers[0]["appends"]` has the result of each call.
 
@@ -175,40 +263,40 @@ class Partition(partition.Partition, frozen=True):
         """
         ways: dict[str, Any] = {"batches": [os.path.abspath(path) for path in batches] or None}
         ways |= {"records": records and os.path.abspath(records), "requests": requests and os.path.abspath(requests)}
-        return _plan("append", self.path, now_ms, {name: way for name, way in ways.items() if way} | given)
+        return _plan("append", self.path, {**{name: way for name, way in ways.items() if way}, **given})
 
-    def plan_roll(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_roll(self, **given: Unpack[RollArguments]) -> Planned:
         """Plan to close its active segment, if that is due; the answer says why it is due or not.
 
         given: what is about to be appended, `incoming_bytes`, `incoming_timestamp`, `incoming_offset` (default:
         nothing, now, at the log end); `force`: close it in any case; `purge`; and as in `load`. Raises as
         `plan_truncate` does.
         """
-        return _plan("roll", self.path, now_ms, given)
+        return _plan("roll", self.path, given)
 
-    def plan_retain(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_retain(self, **given: Unpack[DeletingArguments]) -> Planned:
         """Plan what retention deletes at that time; the answer says why other segments stay, and until when.
 
         given: `purge`: leave no `.deleted` files; and as in `load`. Raises as `plan_truncate` does.
         """
-        return _plan("retain", self.path, now_ms, given)
+        return _plan("retain", self.path, given)
 
-    def plan_delete_records(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_delete_records(self, **given: Unpack[DeleteRecordsArguments]) -> Planned:
         """Plan to move the log start (`before`; -1: to the high watermark), and to delete the segments wholly below it.
 
         given: `before`; `purge`; and as in `load`. Raises Refused above the high watermark; and as `plan_truncate`
         does.
         """
-        return _plan("delete-records", self.path, now_ms, given)
+        return _plan("delete-records", self.path, given)
 
-    def plan_compact(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_compact(self, **given: Unpack[CompactArguments]) -> Planned:
         """Plan to clean it as the broker's log cleaner does, if that is due.
 
         given: `first_dirty_offset` (default: the line in cleaner-offset-checkpoint); `passes_at_ms`, the times of
         successive passes (default: one, now); `force`: clean in any case; `keep_magic`; `purge`; and as in `load`.
         Raises Refused, Corrupt or Unsupported, with Kafka's class of exception, if a broker's cleaner fails.
         """
-        return _plan("compact", self.path, now_ms, given)
+        return _plan("compact", self.path, given)
 
 
 class LogDir(logdir.LogDir, frozen=True):
@@ -249,17 +337,17 @@ class LogDir(logdir.LogDir, frozen=True):
         """Return everything that is wrong with it and its partitions; see `Partition.verify`."""
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
-    def plan_recover(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_recover(self, **given: Unpack[RecoverArguments]) -> Planned:
         """Plan what a broker's start would make of all its partitions; see `Partition.plan_recover`."""
-        return _plan("recover", self.path, now_ms, given)
+        return _plan("recover", self.path, given)
 
-    def plan_compact(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_compact(self, **given: Unpack[CompactArguments]) -> Planned:
         """Plan to clean its compacted logs, the dirtiest first; see `Partition.plan_compact`."""
-        return _plan("compact", self.path, now_ms, given)
+        return _plan("compact", self.path, given)
 
-    def plan_retain(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
+    def plan_retain(self, **given: Unpack[DeletingArguments]) -> Planned:
         """Plan what retention deletes of all its partitions; see `Partition.plan_retain`."""
-        return _plan("retain", self.path, now_ms, given)
+        return _plan("retain", self.path, given)
 
 
 Opened: TypeAlias = LogDir | Partition | Segment | KraftSnapshot | EntriesFile[Any] | PropertiesFile[Any]
@@ -312,9 +400,9 @@ def _moment(moment: Moment | None) -> int:
     return clock_ms() if moment is None else parse_moment(moment)
 
 
-def _arguments(now_ms: Moment | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a decision, with times in milliseconds."""
-    arguments = {"now_ms": _moment(now_ms), **given}
+    arguments = {**given, "now_ms": _moment(given.get("now_ms"))}
     for name in ("loaded_at_ms", "incoming_timestamp"):
         if given.get(name) is not None:
             arguments[name] = _moment(given[name])
@@ -323,9 +411,9 @@ def _arguments(now_ms: Moment | None, given: Mapping[str, Any]) -> dict[str, Any
     return arguments
 
 
-def _asked(kind: type[AnyQuestion], now_ms: Moment | None, given: Mapping[str, Any]) -> AnyQuestion:
+def _asked(kind: type[AnyQuestion], given: Mapping[str, Any]) -> AnyQuestion:
     """Return the question with the named arguments. Raises KlogError for an unknown name or a wrong type."""
-    asked = {name: value for name, value in _arguments(now_ms, given).items() if value is not None}
+    asked = {name: value for name, value in _arguments(given).items() if value is not None}
     try:
         return read_question(kind, asked, "the question")
     except WrongField as error:
@@ -337,7 +425,7 @@ def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -
     return Findings(found for found in verify(paths, options) if isinstance(found, Finding))
 
 
-def _plan(command: str, path: str, now_ms: Moment | None, given: Mapping[str, Any]) -> Planned:
+def _plan(command: str, path: str, given: Mapping[str, Any]) -> Planned:
     whole = os.path.abspath(path)
-    question = _asked(question_type(command), now_ms, given)
+    question = _asked(question_type(command), given)
     return Planned(command, whole, list(decide(command, whole, question, OnlyTold)))

@@ -103,3 +103,18 @@ def test_a_finding_shows_how_grave_it_is(log_dir: pathlib.Path) -> None:
     assert repr(klogtool.Finding(Kind.BATCH_CRC, "p", "d", start=0)).endswith(
         "id='batch-crc', path='p', detail='d', start=0)"
     )
+
+
+@pytest.mark.parametrize(
+    "command", ["recover", "rebuild-index", "append", "truncate", "roll", "retain", "delete-records", "compact"]
+)
+def test_the_arguments_of_a_plan_are_the_parameters_of_its_question(command: str) -> None:
+    """A type checker reads the arguments, the command line the question: neither has what the other has not."""
+    from klogtool import objects
+    from klogtool.parameters import parameters_of
+    from klogtool.plans.decisions import question_type
+
+    name = {"retain": "Deleting"}.get(command, "".join(map(str.title, command.split("-"))))
+    arguments = getattr(objects, f"{name}Arguments")
+    declared = {parameter.key for parameter in parameters_of(question_type(command))} - {"config_sections"}
+    assert arguments.__required_keys__ | arguments.__optional_keys__ == declared
