@@ -134,17 +134,16 @@ def about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) ->
     if not reading or reading.error or not reading.is_complete:
         return
     name, served = f"{path} option {claim.number}", {record.offset for record in reading.records}
+    # Under whatever name, and offset: an option may give a folder another one, and correct a base offset.
+    digests = {record.digest for other in truth.read.values() for record in other.records}
+    lost = {record for record in before.records if record.digest not in digests}
     if claim.readable is not None:
-        known = {record.offset for record in before.records}
-        unread = sorted(offset for offset in known - served if is_in(offset, claim.readable))
+        unread = sorted(record.offset for record in lost if is_in(record.offset, claim.readable))
         unsaid = sorted(offset for offset in served if not is_in(offset, claim.readable))
         if unread:
             yield Difference("OPTION", name, f"readable: {claim.readable}; not served: {unread[:5]} ({len(unread)})")
         if unsaid:
             yield Difference("OPTION", name, f"readable: {claim.readable}; served, too: {unsaid[:5]} ({len(unsaid)})")
-    # Under whatever name, and offset: an option may give a folder another one, and correct a base offset.
-    digests = {record.digest for other in truth.read.values() for record in other.records}
-    lost = {record for record in before.records if record.digest not in digests}
     if claim.lost.records is not None and claim.lost.records < len(lost):
         offsets = sorted(record.offset for record in lost)
         told = f"lost: {claim.lost.records} {claim.lost.ranges}; not served any more: {len(lost)}, {offsets[:5]}"
