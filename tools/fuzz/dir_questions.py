@@ -34,7 +34,7 @@ from klogtool.cli.dump_log import command as dump_log
 from klogtool.cli.kafka_options import KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.json_rows import row_line
-from klogtool.render.file_dump import TextDump, walk_files
+from klogtool.render.file_dump import dump_json, dump_text, walk_files
 from klogtool.render.findings import FindingText, closing_line, finding_row, summary_row
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.selection import Selection
@@ -172,11 +172,11 @@ def dump(place: Place, name: str, words: list[str], form: str, resync: bool, sel
         selection=selection,
         go_on=resync,
     )
-    one = TextDump(kafka).file if form == "text" else JsonDump(kafka).file
+    dump = dump_text if form == "text" else dump_json
     told: list[KlogError] = []
     for file in walk_files(place.path(name), told.append):
         try:
-            one(file)
+            dump(kafka, file)
         except KlogError as error:
             told.append(error)
     for error in told:
