@@ -24,7 +24,6 @@ from asking import (
 from choices import Choices
 from damaged import EXTREMES
 from dumps import DUMPS
-from klogtool.render.json_dump import JsonDump
 from msgspec import to_builtins
 from trees import HERE, THERE
 from work import WORK
