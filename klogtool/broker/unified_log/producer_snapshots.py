@@ -134,12 +134,6 @@ class SnapshottedProducers(ProducerStateManager):
         if name is not None and name in self._draft:
             self._draft.move(name, name + _DELETED)
 
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Delete snapshots of lower offsets."""
-        for known in self._snapshots.up_to(offset - 1):
-            if known >= 0:
-                self._delete(known)
-
     def _load_latest(self, log_start_offset: int) -> None:
         while (latest := self.latest_snapshot_offset) is not None:
             try:
