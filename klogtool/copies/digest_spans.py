@@ -119,10 +119,9 @@ def walk_digests(file: LogFile, wanted: Wanted, *, jobs: int) -> Iterator[Digest
     if not file.size:
         return
 
-    def make_maker() -> DigestMaker:
-        return DigestMaker(file, wanted)
-
-    for created in walk_made(file, make_maker, start=0, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
+    for created in walk_made(
+        file, lambda: DigestMaker(file, wanted), start=0, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs
+    ):
         yield created
         if created.is_past or created.error is not None:
             return

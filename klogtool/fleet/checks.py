@@ -97,7 +97,7 @@ def wrong_copy(copy: CopyFacts) -> Iterator[str]:
     yield from wrong_topic(copy.topic)
     yield from wrong_number(copy.partition)
     result = find_partition_dir_name(copy.folder) if is_plain_name(copy.folder) else None
-    if result is None or (result.topic, result.partition) != copy.key or result.state.value.lstrip("-") != _end(copy):
+    if result is None or (result.topic, result.partition) != copy.key or result.state.name.lower() != copy.state:
         yield f"the folder {escaped(copy.folder)} is none of a {copy.state} copy of {_named(copy)}"
     if not copy.log_start_offset <= copy.log_end_offset or copy.sound_end_offset > copy.log_end_offset:
         yield f"the offsets of {_named(copy)} are not in order"
@@ -107,10 +107,6 @@ def wrong_copy(copy: CopyFacts) -> Iterator[str]:
         yield f"the damage of {_named(copy)} is impossible"
     if not (_ascend(copy.epochs) and _ascend(copy.checkpoint_epochs or ())):
         yield f"the leader epochs of {_named(copy)} are not in order"
-
-
-def _end(copy: CopyFacts) -> str:
-    return "" if copy.state == "current" else copy.state
 
 
 def _named(copy: CopyFacts) -> str:

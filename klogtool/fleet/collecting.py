@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints, Circumstances, find_compaction
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, METADATA_TOPIC, ClusterConfig
 from klogtool.broker.draft import DraftFile
-from klogtool.broker.metadata.image import ClusterMetadata, Replicas, read_cluster_metadata
+from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.errors import KlogError, Refused
 from klogtool.fleet.collected import (
     FORMAT,
@@ -33,15 +33,15 @@ from klogtool.fleet.collected import (
     Wound,
 )
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import FileKind, TopicPartition
 from klogtool.format.uuids import build_uuid
 from klogtool.log.cores import usable_cores
 from klogtool.log.in_processes import in_processes
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.log.log_files import log_files
 from klogtool.log.logdir import LogDir, knows_topic_ids
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.log.under import log_files
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.corrections import find_closed_end, mend_by_closed_end, mend_leader_epochs
 from klogtool.salvage.holes import Evidence, find_holes, shows_cleaning
@@ -53,14 +53,6 @@ MOST_WOUNDS = 100
 MOST_HOLES = 1000
 HIGHEST = 1 << 62  # no log reaches this offset: a source that says so is wrong
 NO_FINGERPRINT = "0" * 32
-_STATES = {
-    PartitionDirState.CURRENT: "current",
-    PartitionDirState.FUTURE: "future",
-    PartitionDirState.STRAY: "stray",
-    PartitionDirState.DELETE: "delete",
-}
-
-
 _Id = TypeVar("_Id", int, str)
 
 
@@ -75,7 +67,7 @@ class Collecting(Struct, frozen=True):
 def collect(paths: Sequence[str], how: Collecting) -> Collected:
     """Collect from all log dirs of one broker. Raises Refused if they belong to several brokers or clusters, KlogError
     for a path that is no log dir, Unreadable for one that cannot be listed."""
-    log_dirs = [_log_dir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
+    log_dirs = [open_log_dir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
     facts = tuple(map(log_dir_facts, log_dirs))
     node_id = _same("node id", [(log_dir.node_id, log_dir.path) for log_dir in facts])
     cluster_id = _same("cluster id", [(log_dir.cluster_id, log_dir.path) for log_dir in facts])
@@ -91,10 +83,12 @@ def collect(paths: Sequence[str], how: Collecting) -> Collected:
         None if metadata is None else _metadata_facts(*metadata, copies),
         _kafka_at_least(known, facts, log_dirs),
     )
-    return Collected(broker, tuple(_topics(known)), tuple(_partitions(known)), copies)
+    topics = (TopicFacts(topic, uuid, known.topics.get(topic, {})) for topic, uuid in sorted(known.topic_ids.items()))
+    return Collected(broker, tuple(topics), tuple(_partitions(known)), copies)
 
 
-def _log_dir(path: str) -> LogDir:
+def open_log_dir(path: str) -> LogDir:
+    """Raises KlogError if it is none."""
     opened = open_path(path)
     if not isinstance(opened, LogDir):
         raise KlogError("not a log dir", path=path)
@@ -150,31 +144,22 @@ def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[Co
     return MetadataFacts(log_dir, end, metadata.features, metadata.problem)
 
 
-def _topics(metadata: ClusterMetadata) -> Iterator[TopicFacts]:
-    for topic, topic_id in sorted(metadata.topic_ids.items()):
-        yield TopicFacts(topic, topic_id, metadata.topics.get(topic, {}))
-
-
 def _partitions(metadata: ClusterMetadata) -> Iterator[PartitionFacts]:
     for topic, topic_id in sorted(metadata.topic_ids.items()):
         for partition, replicas in sorted(metadata.replicas.get(topic_id, {}).items()):
-            yield _partition_facts(topic, topic_id, partition, replicas)
-
-
-def _partition_facts(topic: str, topic_id: str, partition: int, replicas: Replicas) -> PartitionFacts:
-    return PartitionFacts(
-        topic,
-        topic_id,
-        partition,
-        replicas.brokers,
-        replicas.isr,
-        replicas.elr,
-        replicas.leader,
-        replicas.leader_epoch,
-        replicas.partition_epoch,
-        replicas.directories,
-        replicas.last_known_elr,
-    )
+            yield PartitionFacts(
+                topic,
+                topic_id,
+                partition,
+                replicas.brokers,
+                replicas.isr,
+                replicas.elr,
+                replicas.leader,
+                replicas.leader_epoch,
+                replicas.partition_epoch,
+                replicas.directories,
+                replicas.last_known_elr,
+            )
 
 
 def _kafka_at_least(metadata: ClusterMetadata, facts: Sequence[LogDirFacts], log_dirs: Sequence[LogDir]) -> str | None:
@@ -203,7 +188,10 @@ def _walk_copies(log_dir: LogDir, cluster: ClusterConfig | None, how: Collecting
     results = in_processes(work, partitions, processes, weight=_size_of)
     for partition, result in zip(partitions, results, strict=True):
         how.on_partition()
-        yield _unread(partition, result) if isinstance(result, KlogError) else result
+        if isinstance(result, KlogError):
+            yield replace(_named(partition, NO_FINGERPRINT), problem=str(result.at_path(partition.path)))
+        else:
+            yield result
 
 
 def _size_of(partition: Partition) -> int:
@@ -213,14 +201,10 @@ def _size_of(partition: Partition) -> int:
         return 1
 
 
-def _unread(partition: Partition, error: KlogError) -> CopyFacts:
-    return replace(_named(partition, NO_FINGERPRINT), problem=str(error.at_path(partition.path)))
-
-
 def _named(partition: Partition, fingerprint: str) -> CopyFacts:
     key = partition.topic_partition or TopicPartition("", 0)
     log_dir = os.path.dirname(partition.path)
-    state = _STATES[partition.state]
+    state = partition.state.name.lower()
     return CopyFacts(key.topic, key.partition, log_dir, partition.name, state, fingerprint)  # type: ignore[arg-type]
 
 
@@ -247,7 +231,7 @@ def collect_copy(
         epochs=tuple(_epochs(runs)),
         checkpoint_epochs=None
         if files.epochs is None
-        else tuple(Epoch(entry.epoch, entry.start_offset) for entry in files.epochs.entries),
+        else tuple(Epoch(e.epoch, e.start_offset) for e in files.epochs.entries),
         segments=len(files.segments),
         batches=sum(run.batches for run in runs),
         records=sum(run.records for run in runs),

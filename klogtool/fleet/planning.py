@@ -90,7 +90,8 @@ class FleetPlan(Struct, frozen=True):
     def reassignments(self) -> dict[str, Any]:
         """Return the JSON for `kafka-reassign-partitions.sh --reassignment-json-file`: partitions without the brokers
         that are missing, the best copy first. The tool refuses brokers that do not run."""
-        return {"version": 1, "partitions": [_reassignment(each) for each in self.choices if _is_reassigned(each)]}
+        lacking = [each for each in self.choices if each.missing and each.leader in each.replicas]
+        return {"version": 1, "partitions": list(map(_reassignment, lacking))}
 
     def shares_of(self, node_id: int) -> Iterator[tuple[Choice, Share]]:
         """Yield the copies of a broker."""
@@ -156,7 +157,12 @@ def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:
     unclean = _unclean(brokers, metadata_from)
     choices = [choose(placed.get(key, ()), known.get(key), tuple(brokers), key, unclean) for key in keys]
     open_topics = _open_to_all(brokers, metadata_from)
-    choices = [_open_to_replicas(choice) if choice.topic in open_topics else choice for choice in choices]
+    choices = [
+        replace(each, electable=tuple(dict.fromkeys((*each.electable, *each.replicas))))
+        if each.topic in open_topics
+        else each
+        for each in choices
+    ]
     choices, waves, conflicts = _in_order(choices, tuple(brokers))
     in_conflict: dict[tuple[str, int], set[int]] = defaultdict(set)
     for each in conflicts:
@@ -229,10 +235,6 @@ def _open_to_all(brokers: Mapping[int, Collected], metadata_from: int | None) ->
     return {known.topic for known in topics if known.settings.get(UNCLEAN_ELECTIONS) == "true"}
 
 
-def _open_to_replicas(choice: Choice) -> Choice:
-    return replace(choice, electable=tuple(dict.fromkeys((*choice.electable, *choice.replicas))))
-
-
 def _placed(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[Placed]]:
     results: dict[tuple[str, int], list[Placed]] = defaultdict(list)
     for node_id, file in brokers.items():
@@ -279,10 +281,6 @@ def is_damaged(choice: Choice) -> bool:
     return choice.best is not None and (hidden_damage(choice.best) is not None or bool(choice.fills))
 
 
-def _is_reassigned(choice: Choice) -> bool:
-    return bool(choice.missing) and choice.leader in choice.replicas
-
-
 def _reassignment(choice: Choice) -> dict[str, Any]:
     leader = choice.leader
     others = [node_id for node_id in choice.replicas if node_id != leader and node_id not in choice.missing]
@@ -298,13 +296,10 @@ def _in_order(
         ranked = [replace(choice, rivals=_rivals(choice, brokers, first)) for choice in choices]
         waves, conflicts = start_order(ranked, brokers)
         still_first = set(first) & set(waves[0]) if waves else set()
-        if still_first == set(first) or not any(_is_late(choice, still_first, first) for choice in ranked):
+        later = set(first) - still_first
+        if not any(needs_election(choice) and choice.leader in later for choice in ranked):
             return ranked, waves, conflicts
         first = still_first
-
-
-def _is_late(choice: Choice, now: Collection[int], before: Collection[int]) -> bool:
-    return needs_election(choice) and choice.leader in before and choice.leader not in now
 
 
 def _rivals(choice: Choice, brokers: Collection[int], first: Collection[int]) -> tuple[int, ...]:

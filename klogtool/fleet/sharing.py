@@ -13,16 +13,14 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.draft import Draft
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import Refused
 from klogtool.escape import escaped
 from klogtool.fleet.choosing import Choice, Placed, Share, hidden_damage
 from klogtool.fleet.collected import CopyFacts, LogDirFacts
-from klogtool.fleet.collecting import collect_copy, fingerprint_of, log_dir_facts
+from klogtool.fleet.collecting import collect_copy, fingerprint_of, log_dir_facts, open_log_dir
 from klogtool.fleet.histories import history_of, parting_offset
 from klogtool.fleet.planning import BY_APPLY, FleetPlan, PlannedBroker
 from klogtool.log.folder import find_partition_dir_name
-from klogtool.log.logdir import LogDir
-from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.plans.fleet_share import Act, Cut, Move
 from klogtool.plans.plan import is_plain_name, moved_out
@@ -47,7 +45,7 @@ def find_share(plan: FleetPlan, paths: Sequence[str], circumstances: Circumstanc
     Raises Refused, and nothing is to be done, if the plan is not about this broker or cluster, if a log dir is missing,
     or if a copy was changed since it was collected; KlogError for a path that is no log dir.
     """
-    log_dirs = [_log_dir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
+    log_dirs = [open_log_dir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
     facts = [log_dir_facts(log_dir) for log_dir in log_dirs]
     broker = _broker_of(plan, facts)
     places = dict(_places(broker, facts, plan.path))
@@ -56,13 +54,6 @@ def find_share(plan: FleetPlan, paths: Sequence[str], circumstances: Circumstanc
         results += _judge(choice, share, places[share.placed.copy.log_dir], circumstances)
     # A restored folder gets its name after the folder that has it now was set aside.
     return sorted(results, key=lambda result: result.share.action == "restore")
-
-
-def _log_dir(path: str) -> LogDir:
-    opened = open_path(path)
-    if not isinstance(opened, LogDir):
-        raise KlogError("not a log dir", path=path)
-    return opened
 
 
 # Which broker this is.

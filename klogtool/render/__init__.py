@@ -25,8 +25,7 @@ Arrow:
 
     arrow              records as record batches, and as Arrow and Parquet files
     arrow_batches      record batches of a `.log`: by the kernel on several threads, or by the reference
-    arrow_reference    rows of Python's records: the reference of the Arrow kernel
-    arrow_constants    columns with one value for a whole file
+    arrow_reference    rows of Python's records: the reference of the Arrow kernel; columns with one value
     arrow_memory       memory of record batches, which is reused
 
 Findings:

@@ -17,9 +17,8 @@ from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.message import Message, check_magic, parse_entry
 from klogtool.log.file import LogFile
 from klogtool.log.span_maker import SpanMaker
-from klogtool.render.arrow_constants import Constants
 from klogtool.render.arrow_memory import Blocks
-from klogtool.render.arrow_reference import ReferenceRows
+from klogtool.render.arrow_reference import Constants, ReferenceRows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,28 +1,59 @@
-"""Rows of Python's records, for Arrow record batches. The kernel must give the same rows, and damage is judged here.
+"""Rows of Python's records, for Arrow record batches, and the columns that have one value for a whole file.
+
+The kernel must give the same rows, and damage is judged here.
 
 This is the reference of kernels/_columns.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import AboveLimit
-from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
 from klogtool.format.text import java_utf8
+from klogtool.render.csv_lines import TIMESTAMP_TYPE_IDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.message import Message
-    from klogtool.render.arrow_constants import Constants
 
 MOST_COLUMN_BYTES = 2**31 - 1
 MOST_TIMESTAMP_MS = (2**63 - 1) // 1000
-TIMESTAMP_TYPE_IDS = {NO_TIMESTAMP_TYPE: -1, CREATE_TIME: 0, LOG_APPEND_TIME: 1}
 
 Row = dict[str, Any]
+
+
+def column_text(name: str) -> str:
+    """Return a name of a file or folder as a column can hold it: bytes that are not UTF-8 are escaped."""
+    try:
+        data = os.fsencode(name)
+    except UnicodeEncodeError:  # a lone surrogate that does not represent a byte
+        data = name.encode("utf-8", "surrogatepass")
+    return data.decode("utf-8", "backslashreplace")
+
+
+class Constants:
+    """Columns with the same value in every row, made once and cut to length."""
+
+    def __init__(self, path: str, topic: str | None, partition: int | None, schema: pa.Schema) -> None:
+        self._made: dict[tuple[str, object], pa.Array] = {}
+        self._schema = schema
+        segment = column_text(os.path.basename(path))
+        self.values = {"topic": topic and column_text(topic), "partition": partition, "_segment": segment}
+
+    def column(self, name: str, rows: int, value: object = None) -> pa.Array:
+        """Return a column of `rows` times `value`; for topic, partition and segment the value is that of the file."""
+        import pyarrow
+
+        value = self.values.get(name, value)
+        created = self._made.get((name, value))
+        if created is None or len(created) < rows:
+            scalar = pyarrow.scalar(value, self._schema.field(name).type)
+            created = self._made[name, value] = pyarrow.repeat(scalar, 1 << (rows - 1).bit_length())
+        return created.slice(0, rows)
 
 
 class ReferenceRows:

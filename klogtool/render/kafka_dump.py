@@ -12,8 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.indexes import parse_txn_index
 from klogtool.format.java_numbers import parse_java_long
 from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
+from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.render.arrow import partition_of
 from klogtool.render.csv_lines import CsvPlace
@@ -22,7 +25,7 @@ from klogtool.render.index_text import dump_offset_index, dump_time_index
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
 from klogtool.render.reports import Reports
-from klogtool.render.side_text import aborted_txn_line, producer_line, read_aborted_txns, read_producers
+from klogtool.render.side_text import aborted_txn_line, producer_line
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
@@ -231,7 +234,7 @@ class KafkaDump:
 
     def _snapshot(self, path: str, name: str) -> None:
         try:
-            producers = read_producers(path)
+            producers = parse_producer_snapshot(read_whole(path, limit=INT_MAX), crc32c)
         except Corrupt as error:
             self.damaged = True
             self._tell(error.at_path(path))
@@ -242,7 +245,7 @@ class KafkaDump:
     def _txn_index(self, path: str, name: str) -> None:
         parse_base_offset(name)
         if os.path.exists(path):
-            for txn in read_aborted_txns(path):
+            for txn in parse_txn_index(read_whole(path, limit=INT_MAX)):
                 self.print(aborted_txn_line(txn))
 
 

@@ -453,7 +453,8 @@ def _mended(file: LogFile, form: Form, write: Callable[[bytes | memoryview], Non
     dump.errors += results
     if results and form.json_file is not None:
         for error in results:
-            write(json_line({**error_row(form.json_file, error), "mended": error.as_row()}))
+            fields = {"field": error.field, "was": error.was, "is": error.now}  # as in salvage's answer
+            write(json_line({**error_row(form.json_file, error), "mended": fields}))
     return file
 
 

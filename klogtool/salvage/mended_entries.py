@@ -43,10 +43,6 @@ class SetRight(Corrupt):
         super().__init__(f"{damage.detail}; read {how}", path=path, position=damage.start)
         self.field, self.was, self.now = field, was, now
 
-    def as_row(self) -> dict[str, str | int]:
-        """Return the fields as in salvage's answer."""
-        return {"field": self.field, "was": self.was, "is": self.now}
-
 
 def mended(
     file: LogFile, *, start: int = 0, end: int, on_mended: Callable[[SetRight], None] = lambda _: None

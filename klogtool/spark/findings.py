@@ -17,7 +17,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.cores import usable_cores
 from klogtool.log.folder import find_partition_dir_name
-from klogtool.render.arrow_constants import column_text
+from klogtool.render.arrow_reference import column_text
 from klogtool.spark.copies import find_copies
 from klogtool.spark.fetching import Mirror, as_given, mirrored, verify_anywhere
 from klogtool.spark.options import Query

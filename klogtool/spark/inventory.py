@@ -20,7 +20,7 @@ from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.names import FileKind
 from klogtool.format.uuids import build_uuid
 from klogtool.plans.reclaimable_bytes import Headroom, find_headroom
-from klogtool.render.arrow_constants import column_text
+from klogtool.render.arrow_reference import column_text
 from klogtool.spark.copies import Copy, find_copies
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES

@@ -15,8 +15,8 @@ from klogtool.log.file import LogFile
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
-from klogtool.render.arrow_constants import column_text
 from klogtool.render.arrow_memory import Blocks
+from klogtool.render.arrow_reference import column_text
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.spark.filters import Bounds
 from klogtool.spark.notes import log_warning
