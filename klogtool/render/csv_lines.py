@@ -19,7 +19,6 @@ from msgspec import Struct
 from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE
 from klogtool.format.text import java_utf8
 from klogtool.render.json_lines import LONG_BYTES, is_utf8, json_bytes_or_long, walk_json, walk_pieces
-from klogtool.render.kafka_text import java_bool
 
 if TYPE_CHECKING:
     from klogtool.format.batch import Record, RecordBatch
@@ -105,13 +104,17 @@ def walk_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> I
         batch.producer_id,
         batch.producer_epoch,
         record.sequence,
-        java_bool(batch.is_control),
-        java_bool(batch.is_transactional),
+        _truth(batch.is_control),
+        _truth(batch.is_transactional),
         batch.codec,
-        java_bool(batch.crc_valid and record.crc_valid is not False),
+        _truth(batch.crc_valid and record.crc_valid is not False),
         batch.partition_leader_epoch,
     )
     yield (",".join(map(str, lineage)) + "\r\n").encode()
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def csv_value(data: bytes | None) -> bytes:
