@@ -38,10 +38,10 @@ from klogtool.format.uuids import build_uuid
 from klogtool.log.cores import usable_cores
 from klogtool.log.in_processes import in_processes
 from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.log_files import log_files
 from klogtool.log.logdir import LogDir, knows_topic_ids
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
-from klogtool.log.under import log_files
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.corrections import find_closed_end, mend_by_closed_end, mend_leader_epochs
 from klogtool.salvage.holes import Evidence, find_holes, shows_cleaning
@@ -231,7 +231,7 @@ def collect_copy(
         epochs=tuple(_epochs(runs)),
         checkpoint_epochs=None
         if files.epochs is None
-        else tuple(Epoch(e.epoch, e.start_offset) for e in files.epochs.entries),
+        else tuple(Epoch(entry.epoch, entry.start_offset) for entry in files.epochs.entries),
         segments=len(files.segments),
         batches=sum(run.batches for run in runs),
         records=sum(run.records for run in runs),
