@@ -252,16 +252,20 @@ class Partition(partition.Partition, frozen=True):
         batches: Iterable[str | os.PathLike[str]] = (),
         records: str | os.PathLike[str] | None = None,
         requests: str | os.PathLike[str] | None = None,
+        records_text: str | None = None,
+        requests_text: str | None = None,
         **given: Unpack[AppendArguments],
     ) -> Planned:
         """Plan to append, as a broker does: `answers[0]["appends"]` has the result of each call.
 
         One of: batches: files of raw batches that keep their offsets, one call each; records: a file of JSON lines as
-        dump-log prints them, which get the next offsets; requests: a file of calls as JSON lines. given: for records
+        dump-log prints them, which get the next offsets; requests: a file of calls as JSON lines; records_text and
+        requests_text: such lines themselves. given: for records
         `codec`, `magic`, `batch_bytes`, `batch_records`; `leader_epoch`; and as in `load`. A refused call does not
         prevent the others. Raises KlogError for invalid input; and as `plan_truncate` does.
         """
         ways: dict[str, Any] = {"batches": [os.path.abspath(path) for path in batches] or None}
+        ways |= {"records_text": records_text, "requests_text": requests_text}
         ways |= {"records": records and os.path.abspath(records), "requests": requests and os.path.abspath(requests)}
         return _plan("append", self.path, {**{name: way for name, way in ways.items() if way}, **given})
 
