@@ -155,12 +155,11 @@ def about_change(change: Change, before: Before, truth: Truth) -> Iterator[Diffe
     if change.end is not None and change.end != loaded.log_end_offset and not is_within:
         yield Difference("COMMAND", change.folder, f"{change.told}: plan: log end {change.end}; broker: {loaded}")
     if reading and not reading.error and reading.is_complete and not reading.stuck:
-        known = before.records | before.below
         end = min(change.end or 0, loaded.log_end_offset)
-        kept = {record for record in known if change.start is not None and change.start <= record.offset < end}
+        kept = {record for record in before.records if change.start is not None and change.start <= record.offset < end}
         if change.was_sound and not change.is_thinning and (gone := kept - reading.records):
             yield Difference("COMMAND", change.folder, f"{change.told}: not served any more: {sorted(gone)[:4]}")
-        if change.was_sound and (invented := reading.records - known):
+        if change.was_sound and (invented := reading.records - before.records - before.below):
             yield Difference(
                 "COMMAND", change.folder, f"{change.told}: served, and not there before: {sorted(invented)[:4]}"
             )
