@@ -23,7 +23,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.sound_batches import has_epochs_of
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
-from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index, walk_txn_index
+from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.opened import open_path
@@ -170,7 +170,7 @@ def _rebuild_all(
     epochs_file = draft.files.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
     # Start from nothing: an unreadable or wrong file must not affect its successor.
     draft.write(FileKind.LEADER_EPOCH_CHECKPOINT.value, b"")
-    _drop_unreadable_txn_indexes(draft, whole_version=terms.rules.reads_whole_txn_version)
+    _make_loadable(draft)
     log = LoadedLog(draft, replace(terms, is_clean=False, recovery_point=0), question.threads)
     _check_is_whole(log)
     verdicts = tuple(_verdict(segment, 0, segment.next_offset_by_headers()) for segment in log.segments.all)
@@ -180,14 +180,16 @@ def _rebuild_all(
     return log, verdicts
 
 
-def _drop_unreadable_txn_indexes(draft: Draft, *, whole_version: bool) -> None:
-    """Delete transaction indexes of a version that Kafka does not know: with them a broker does not load the log."""
-    for name in draft.names():
-        if name.endswith(FileKind.TXN_INDEX.value):
-            try:
-                list(walk_txn_index(draft.read(name), whole_version=whole_version))
-            except KlogError:
-                draft.delete(name)
+def _make_loadable(draft: Draft) -> None:
+    """Empty the indexes because of which a broker recovers a segment already while it loads it, or does not load it: a
+    missing offset index, any transaction index. It would do so before it recovers the segments below, and their lower
+    epochs would come too late for its cache then."""
+    for base in _base_offsets(draft.names()):
+        offset_index, txn_index = (build_file_name(kind, base) for kind in (FileKind.OFFSET_INDEX, FileKind.TXN_INDEX))
+        if offset_index not in draft:
+            draft.write(offset_index, b"")
+        if txn_index in draft:
+            draft.write(txn_index, b"")
 
 
 def _check_is_whole(log: LoadedLog) -> None:
