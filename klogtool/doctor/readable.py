@@ -114,12 +114,12 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
     while start < stop:
         for proved in walk_proved(file, start, pool, end=stop, deep=opened):
             for rows, count in proved.rows:
-                if opened or _are_full(rows, count):
-                    yield from _of_rows(file, rows, count)
-                else:
-                    last = (count - 1) * _WIDTH
-                    end = rows[last + _POSITION] + rows[last + _SIZE]
-                    yield from walk_readable(file, rows[_POSITION], end, opened=True)
+                for part, is_full in [(rows[: count * _WIDTH], True)] if opened else _by_fullness(rows, count):
+                    if is_full:
+                        yield from _of_rows(file, part, len(part) // _WIDTH)
+                    else:
+                        end = part[-_WIDTH + _POSITION] + part[-_WIDTH + _SIZE]
+                        yield from walk_readable(file, part[_POSITION], end, opened=True)
             start = proved.reached
         if start >= stop:
             return
@@ -134,14 +134,17 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
             start = stop if found is None else found
 
 
-def _are_full(rows: array[int], count: int) -> bool:
-    """Return whether each batch has a record for each of its offsets."""
+def _by_fullness(rows: array[int], count: int) -> Iterator[tuple[array[int], bool]]:
+    """Yield entries in a row of which each has a record for each of its offsets, or of which none has."""
     whole = count * _WIDTH
     facts = (rows[name:whole:_WIDTH] for name in (_MAGIC, _FIRST, _LAST, _RECORDS))
-    return all(
+    full = [
         magic < _BATCHES_SINCE or last - first + 1 == records
         for magic, first, last, records in zip(*facts, strict=True)
-    )
+    ]
+    breaks = [0, *(n for n, (one, other) in enumerate(pairwise(full), 1) if one != other), count]
+    for low, high in pairwise(breaks):
+        yield rows[low * _WIDTH : high * _WIDTH], full[low]
 
 
 def walk_each(file: LogFile, part: Readable) -> Iterator[Readable]:

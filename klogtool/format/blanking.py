@@ -101,7 +101,8 @@ def blank_batch(
     """Blank a batch of magic 2 that consists of all these bytes, whatever its length and magic say. The new checksum is
     right.
 
-    open_from_ms: if the batch is compressed, and its largest timestamp is not below this, its records stay readable.
+    open_from_ms: if the batch is compressed, and its largest timestamp is not below this, its records stay readable;
+    so do those of a compressed batch that has not as many records as offsets.
     blank_value: blanks a value in place, and may keep parts of it; such records stay readable, too. most_offset: the
     largest offset that stays.
     """
@@ -109,11 +110,12 @@ def blank_batch(
     batch = parse_batch(entry)
     body, count = entry[RECORD_BATCH_OVERHEAD:], batch.records_count
     with_end, is_compressed = _end_of_data(body), bool(batch.attributes & CODEC_MASK)
+    has_gaps = count != batch.last_offset_delta + 1  # only its records say which offsets it has
     records = _Records(blank_value or _blank_whole, is_control=batch.is_control)
     if not is_compressed:
         records.blank(body, count)
         _keep_end(body, with_end)
-    elif batch.max_timestamp >= open_from_ms or blank_value is not None or batch.is_control:
+    elif batch.max_timestamp >= open_from_ms or has_gaps or blank_value is not None or batch.is_control:
         _blank_inside(body, batch.attributes, 2, lambda inside: records.blank(inside, count))
     else:
         _fill(body, (0, len(body)))

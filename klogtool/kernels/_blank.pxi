@@ -100,6 +100,8 @@ cdef inline bint blank_one(uint8_t* b, int64_t size, int64_t open_from_ms, int64
     if attributes & CODEC_MASK:
         if be64(b + BATCH_MAX_TIMESTAMP) >= open_from_ms:
             return False
+        if be32(b + BATCH_RECORDS_COUNT) != be32(b + BATCH_LAST_OFFSET_DELTA) + 1:  # doctor opens it, to know its offsets
+            return False
         memset(body, 0, size - BATCH_SIZE)
     elif not blank_plain_records(body, size - BATCH_SIZE, be32(b + BATCH_RECORDS_COUNT)):
         return False

@@ -132,6 +132,7 @@ def test_every_option_of_an_export_is_thought_of() -> None:
         "output",
         "resume",
         "form",
+        "verbose",
         "master",
         "spark_conf",
         "quiet",
