@@ -15,10 +15,10 @@ from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, fitting
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties
+from klogtool.format.names import METADATA_TOPIC
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 
-METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA_DIR = f"{METADATA_TOPIC}-0"
 ALL_BROKERS = ""  # key of settings for all brokers, in place of a broker's id
 AS_GIVEN, BY_FILE, BY_CLUSTER = "as given", "by --config-file", "by __cluster_metadata"

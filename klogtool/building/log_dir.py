@@ -26,10 +26,8 @@ from klogtool.building.wounds import NAME, read_wound
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import build_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, MetaProperties, build_clean_shutdown, build_meta_properties
-from klogtool.format.names import FileKind, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
 from klogtool.format.uuids import parse_uuid
-
-METADATA_TOPIC = "__cluster_metadata"
 
 
 class BuiltLogDir(Struct, frozen=True):

@@ -16,7 +16,7 @@ from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.file import LogFile
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -24,7 +24,6 @@ from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes, find_log_end
 from klogtool.verify.verify_log_dirs import read_stated
-from klogtool.verify.verify_names import METADATA_TOPIC
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
 _ASIDE = (PartitionDirState.STRAY, PartitionDirState.DELETE)

@@ -34,12 +34,11 @@ from klogtool.doctor.messages import situation_of
 from klogtool.doctor.option_prices import price_of
 from klogtool.doctor.patient import Patient
 from klogtool.escape import quoted
-from klogtool.format.names import parse_file_name
+from klogtool.format.names import METADATA_TOPIC, parse_file_name
 from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition
 from klogtool.verify.findings import Kind
-from klogtool.verify.verify_names import METADATA_TOPIC
 
 _REPLICA = (
     "is another replica of this partition whole? Then a broker can fetch all of it again (klogtool hash on each host "

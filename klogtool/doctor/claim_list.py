@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from klogtool.broker.cluster_config import METADATA_TOPIC
 from klogtool.doctor.answers import Diagnosis, Option, Starts, What
 from klogtool.doctor.claims import (
     BrokerClaim,
@@ -20,7 +19,7 @@ from klogtool.doctor.claims import (
     PartitionClaim,
     WhyUnknown,
 )
-from klogtool.format.names import PartitionDirState
+from klogtool.format.names import METADATA_TOPIC, PartitionDirState
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
 

@@ -19,7 +19,7 @@ from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
-from klogtool.format.names import FileKind, build_file_name, parse_file_name, parse_partition_dir_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, parse_file_name, parse_partition_dir_name
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
@@ -40,7 +40,6 @@ from klogtool.verify.identity_cures import (
 )
 from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_log_dirs import CHECKPOINTS, DIRECTORY_ID, worse_and_better
-from klogtool.verify.verify_names import METADATA_TOPIC
 from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
 
 OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]

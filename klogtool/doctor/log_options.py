@@ -24,7 +24,7 @@ from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
@@ -35,7 +35,6 @@ from klogtool.plans.recovery import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
 from klogtool.verify.cures import rebuild_index, recover, salvage
-from klogtool.verify.verify_names import METADATA_TOPIC
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 _LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP, DELETED))

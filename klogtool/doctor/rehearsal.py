@@ -40,7 +40,7 @@ from klogtool.doctor.unclean import walk_unclean_notes
 from klogtool.doctor.voters import walk_quorum_notes, walk_voter_points
 from klogtool.doctor.zookeeper import walk_zookeeper_points
 from klogtool.errors import KlogError
-from klogtool.format.names import PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, PartitionDirState, TopicPartition
 from klogtool.log.cores import usable_cores
 from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
@@ -48,7 +48,6 @@ from klogtool.log.partition import Partition
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_start import StartProblem, find_start_problems, replay_problems
 from klogtool.verify.findings import Kind, Severity
-from klogtool.verify.verify_names import METADATA_TOPIC
 
 
 class Examination(Struct, frozen=True):

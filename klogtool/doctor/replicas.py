@@ -10,13 +10,12 @@ from klogtool.broker.metadata.image import Replicas
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.patient import Patient
-from klogtool.format.names import PartitionDirState
+from klogtool.format.names import METADATA_TOPIC, PartitionDirState
 from klogtool.format.uuids import is_reserved_directory_id, parse_uuid
 from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes
-from klogtool.verify.verify_names import METADATA_TOPIC
 
 _Key = tuple[str, int]  # topic, partition
 

@@ -14,13 +14,12 @@ from msgspec.structs import replace
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.metadata_lost import is_forgotten
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity import IdentityKind
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes
-from klogtool.verify.verify_names import METADATA_TOPIC
 
 _LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, find_compaction
-from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, METADATA_TOPIC, ClusterConfig
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, ClusterConfig
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.errors import KlogError, Refused
@@ -33,7 +33,7 @@ from klogtool.fleet.collected import (
     Wound,
 )
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
-from klogtool.format.names import FileKind, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
 from klogtool.format.uuids import build_uuid
 from klogtool.log.cores import usable_cores
 from klogtool.log.in_processes import in_processes

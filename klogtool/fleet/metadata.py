@@ -26,6 +26,7 @@ from klogtool.fleet.collected import Collected, CopyFacts, LogDirFacts
 from klogtool.fleet.histories import history_of, latest_epoch_of, parting_offset
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
+from klogtool.format.names import METADATA_TOPIC
 from klogtool.format.uuids import METADATA_TOPIC_ID, ZERO_UUID, parse_uuid
 
 MARGIN = 1_000_000  # how far the snapshot's offset is ahead of every one that a disk has
@@ -88,7 +89,6 @@ _TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.comm
 LEAST_LEVEL = 7  # of metadata.version, for which records are written: 3.3-IV3
 MOST_MISSING = 10_000  # partitions of a topic that begin empty
 _NO_START = "Move this one away: a broker with two does not start"
-_METADATA_TOPIC = "__cluster_metadata"
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
@@ -289,7 +289,7 @@ def _check_lost(collected: Sequence[Collected]) -> None:
         known = {topic.topic_id for topic in one.topics}
         if one.broker.metadata is not None and any(copy.topic_id in known for copy in one.copies):
             raise Refused(
-                f"broker {_node(one)} still has {_METADATA_TOPIC} up to offset {one.broker.metadata.end_offset:,} in "
+                f"broker {_node(one)} still has {METADATA_TOPIC} up to offset {one.broker.metadata.end_offset:,} in "
                 f"{one.broker.metadata.log_dir}, with settings, ACLs, quotas and users, which this command cannot know",
                 path=one.path,
                 cure="Copy that folder to every controller instead. To build a snapshot anyway: --rebuild-anyway.",
@@ -348,7 +348,7 @@ class _Found:
             why = self._why_not(copy)
             if why is None:
                 self._copies.append((_node(one), log_dirs.get(copy.log_dir), copy))
-            elif copy.topic != _METADATA_TOPIC:
+            elif copy.topic != METADATA_TOPIC:
                 self._leave(_node(one), copy, why)
 
     def topics(self, known: Mapping[str, Mapping[str, str]]) -> Iterator[Topic]:
@@ -371,7 +371,7 @@ class _Found:
         self.not_adopted.append(NotAdopted(broker, copy.log_dir, copy.folder, why))
 
     def _why_not(self, copy: CopyFacts) -> str | None:
-        if copy.topic == _METADATA_TOPIC:
+        if copy.topic == METADATA_TOPIC:
             return "it is the metadata itself"
         if copy.problem is not None:
             return copy.problem

@@ -30,10 +30,10 @@ from klogtool.fleet.collected import (
 )
 from klogtool.fleet.framed import End, Frame
 from klogtool.fleet.histories import brokers_cut
+from klogtool.format.names import METADATA_TOPIC
 
 COMMAND = "fleet plan"
 FORMAT = 1
-METADATA_TOPIC = "__cluster_metadata"
 UNCLEAN_ELECTIONS = "unclean.leader.election.enable"
 ELR = "eligible.leader.replicas.version"  # a feature
 BY_APPLY = ("truncate", "set-aside", "restore")

@@ -15,6 +15,7 @@ from msgspec import Struct
 from klogtool.errors import Corrupt
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
 
+METADATA_TOPIC = "__cluster_metadata"
 OFFSET_DIGITS = 20
 EPOCH_DIGITS = 10
 MAX_DIR_NAME_LENGTH = 255

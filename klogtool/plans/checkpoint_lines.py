@@ -19,11 +19,10 @@ from klogtool.broker.file_facts import file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
-from klogtool.plans.recover_log_dir import METADATA_TOPIC
 
 _HELD = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 _RECOVERY_POINTS, _LOG_STARTS = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT

@@ -16,13 +16,12 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, parse_file_name
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.free_candidates import LeftOut, PartitionDir
 from klogtool.plans.free_choice import Candidate, Name, find_name
 from klogtool.plans.free_kinds import RETENTION
 from klogtool.plans.plan import Delete, Plan
-from klogtool.plans.recover_log_dir import METADATA_TOPIC
 from klogtool.plans.retain import RetainQuestion, plan_one
 
 # The .log goes last: an index without it would look like the trace of a lost segment. The offset index goes first: a

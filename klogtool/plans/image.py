@@ -14,15 +14,13 @@ from msgspec import Struct, field
 from klogtool.format.blanked_entries import Limits, blank_index, blank_snapshot
 from klogtool.format.blanked_numbers import LARGEST_RELATIVE_OFFSET
 from klogtool.format.blanked_text import blank_text
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
 from klogtool.log.file import LogFile, read_whole, unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.opened import open_path
 from klogtool.log.side_file import MOST_INDEX_BYTES, MOST_TEXT_BYTES, kind_of
 from klogtool.plans.image_log import Piece, changed_bytes, walk_blanked
 from klogtool.plans.image_names import TopicNames
-
-METADATA_TOPIC = "__cluster_metadata"
 
 
 class Treatment(Enum):

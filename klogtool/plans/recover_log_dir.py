@@ -20,6 +20,7 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, build_clean_shutdown, parse_clean_shutdown
 from klogtool.format.names import (
+    METADATA_TOPIC,
     FileKind,
     PartitionDirName,
     PartitionDirState,
@@ -39,7 +40,6 @@ from klogtool.plans.recover_start import find_start_problems
 from klogtool.plans.recovery import Recovery
 
 COMMAND = "recover"
-METADATA_TOPIC = "__cluster_metadata"
 UNKNOWN_BROKER_EPOCH = -1
 _MARKER = FileKind.CLEAN_SHUTDOWN.value
 _NEVER_BEYOND = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)

@@ -18,7 +18,7 @@ from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import Rules
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
-from klogtool.format.names import FileKind
+from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.log_dirs import is_log_dir
 from klogtool.log.logdir import LogDir
@@ -30,7 +30,7 @@ from klogtool.verify.stops import Outcome, Stop, refuses, stop_of
 from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_kraft import verify_kraft
 from klogtool.verify.verify_log_dirs import CHECKPOINTS, read_stated, verify_log_dirs
-from klogtool.verify.verify_names import METADATA_PARTITION, METADATA_TOPIC, verify_names
+from klogtool.verify.verify_names import METADATA_PARTITION, verify_names
 from klogtool.verify.verify_partition import judge_partition_metadata
 from klogtool.verify.verify_replay import verify_replay
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from klogtool.broker.circumstances import Checkpoints
-from klogtool.broker.cluster_config import METADATA_TOPIC
-from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState
 from klogtool.log.folder import find_partition_dir_name, own_name
 
 _LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)

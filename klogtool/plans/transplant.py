@@ -26,7 +26,14 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.java_numbers import MAX_INT
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, build_file_name, parse_file_name
+from klogtool.format.names import (
+    METADATA_TOPIC,
+    FileKind,
+    PartitionDirState,
+    TopicPartition,
+    build_file_name,
+    parse_file_name,
+)
 from klogtool.format.producer_snapshot import build_producer_snapshot
 from klogtool.format.uuids import build_uuid, parse_uuid
 from klogtool.log.folder import find_partition_dir_name, own_name
@@ -38,7 +45,6 @@ from klogtool.plans.creation import TOPIC_NAME, known_topic_id
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.recover_answer import losses_of_loading
-from klogtool.plans.recover_log_dir import METADATA_TOPIC
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.salvage_steps import order_steps
 from klogtool.verify.cures import salvage

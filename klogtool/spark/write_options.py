@@ -18,10 +18,10 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import CODEC_NAMES
 from klogtool.format.codecs import compress
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
+from klogtool.format.names import METADATA_TOPIC
 from klogtool.format.text import did_you_mean
 from klogtool.format.uuids import ZERO_UUID, parse_uuid
 from klogtool.plans.creation import TOPIC_NAME
-from klogtool.plans.recover_log_dir import METADATA_TOPIC
 from klogtool.spark.storage import LOCAL_SCHEMES, Place
 
 if TYPE_CHECKING:

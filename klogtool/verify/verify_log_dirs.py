@@ -17,7 +17,7 @@ from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.identity import MetaProperties, parse_meta_properties
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.folder import list_folder
@@ -47,7 +47,7 @@ from klogtool.verify.identity_cures import (
 from klogtool.verify.log_end import find_log_bytes, find_log_end
 from klogtool.verify.stops import Outcome, Stop, offline, refuses, stop_of
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
-from klogtool.verify.verify_names import METADATA_PARTITION, METADATA_TOPIC
+from klogtool.verify.verify_names import METADATA_PARTITION
 from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with_directory_id
 
 CHECKPOINTS = (

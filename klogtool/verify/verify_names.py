@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import (
+    METADATA_TOPIC,
     FileKind,
     FileName,
     TopicPartition,
@@ -29,7 +30,6 @@ from klogtool.verify.log_end import find_span_lost_by_swap, find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.stops import Stop, refuses
 
-METADATA_TOPIC = "__cluster_metadata"
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 TEXT_KINDS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
