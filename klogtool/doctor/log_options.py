@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import CLEAN, UNCLEAN, Stop
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_other
@@ -37,7 +37,7 @@ from klogtool.plans.salvage_answer import SalvageResult
 from klogtool.verify.cures import rebuild_index, recover, salvage
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
-_LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP, DELETED))
+_LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
 _BROKERS_WAY = "as the broker does it"
 
 

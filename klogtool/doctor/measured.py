@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content, FileRange, part_size
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
@@ -50,13 +50,11 @@ class After(Struct, frozen=True):
 
 
 class Before(Struct, frozen=True):
-    """A partition dir as it is. start: below it records were deleted on purpose; replicated: up to there (exclusive) no
-    broker takes records back. replaced: names of files that a cleaned segment replaces. is_compacted: such a segment
-    may lack records that have newer ones."""
+    """A partition dir as it is. start: below it records were deleted on purpose. replaced: names of files that a
+    cleaned segment replaces. is_compacted: such a segment may lack records that have newer ones."""
 
     files: Mapping[str, DraftFile]
     start: int = 0
-    replicated: int = 0
     replaced: frozenset[str] = frozenset()
     is_compacted: bool = False
 
@@ -99,9 +97,8 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
             if name in after.names:
                 hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
                 continue
-            if suffix := parse_file_name(name).suffix:
-                wanted = found if suffix != DELETED else _below(file, found, max(after.end, before.replicated))
-                alone = list(served.walk_others(file, wanted, counted))
+            if parse_file_name(name).suffix:
+                alone = list(served.walk_others(file, found, counted))
                 lost += alone
                 lost_bytes += sum(part.stop - part.start for part in alone)
                 continue
@@ -124,23 +121,17 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
                 kept.setdefault(part.path, Offsets()).add(part.start, part.stop - 1)
     for name, file in sorted(before.files.items()):
         parsed = parse_file_name(name)
-        if parsed.kind is FileKind.LOG and parsed.base_offset is not None and file.size and _counts(parsed, before):
+        if parsed.kind is FileKind.LOG and parsed.base_offset is not None and file.size and _counts(parsed):
             paths = [part.path for part in file.content if isinstance(part, FileRange)]
             found = next((kept[path] for path in paths if path in kept), Offsets())
             if spans := [(first, last + 1) for first, last in found.holes(0, file.size - 1)]:
                 yield name, spans
 
 
-def _counts(log: FileName, before: Before) -> bool:
-    """Return whether what a file has was to be kept. A `.deleted` one was deleted on purpose, if retention explains it
-    (it is below the log start), the cleaner, or a truncation (it is not replicated)."""
-    if log.suffix == DELETED:
-        return not before.is_compacted and (log.base_offset or 0) >= before.start
+def _counts(log: FileName) -> bool:
+    """Return whether what a file has was to be kept. What a broker names `.deleted`, it deletes on purpose: retention,
+    a truncation or the cleaner said so, and it is only the time that has not come."""
     return log.suffix in ("", SWAP, CLEANED)
-
-
-def _below(file: LogFile, parts: Iterable[Readable], end: int) -> Iterator[Readable]:
-    return (each for part in parts for each in walk_each(file, part) if each.last_offset < end)
 
 
 def _from(file: LogFile, parts: Iterable[Readable], start: int) -> Iterator[Readable]:

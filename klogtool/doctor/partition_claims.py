@@ -98,8 +98,7 @@ def _measure(log: LoadedLog, recovery: Recovery) -> Measured:
 
 def compared(log: LoadedLog, files: Mapping[str, DraftFile], *, looks_behind_end: bool) -> Measured:
     """Compare files that a partition dir has with the loaded log that is made of them. Raises Unreadable."""
-    is_compacted, replicated = log.terms.compaction is not None, log.terms.high_watermark or 0
-    before = Before(files, _deleted_below(log), replicated, frozenset(log.report.replaced), is_compacted)
+    before = Before(files, _deleted_below(log), frozenset(log.report.replaced), log.terms.compaction is not None)
     reaches = tuple(next_offset_of(segment) for segment in log.segments.all)
     after = After(_segments_of(log), log.log_start_offset, log.log_end_offset, _untouched_names(log), reaches)
     return measure(before, after, looks_behind_end=looks_behind_end)

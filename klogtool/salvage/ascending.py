@@ -84,7 +84,9 @@ def _put_in_order(items: list[Stretch]) -> list[Stretch]:
         runs = sorted((item for item in group if isinstance(item, Run)), key=lambda run: run.first_offset)
         before = found[-1] if found and isinstance(found[-1], Run) else None
         row = runs if before is None else [before, *runs]
+        epochs = [run.epoch for run in row if run.epoch != NO_EPOCH]
         is_row = all(one.last_offset + 1 == other.first_offset for one, other in pairwise(row))
+        is_row = is_row and epochs == sorted(epochs)  # else two base offsets were exchanged, not two batches
         is_whole = len(runs) == len(group) and len({run.segment for run in runs}) == 1
         found += runs if is_row and is_whole else group
     return found

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from damage import append_bytes, flip_bit, overwrite, tear_at
 from make_broker import SMALL
-from running import KLOGTOOL, run_here
+from running import FIXTURES, KLOGTOOL, run_here
 from startup import HERE
 
 from klogtool.format.checksums import crc32c
@@ -207,10 +207,10 @@ def test_the_first_segments_that_are_gone_have_a_witness(tmp_path: Path) -> None
 
 
 def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
-    """Retention, which leaves `.deleted` files below the log start, meant to; in the middle nobody did."""
+    """A broker that names a file `.deleted` meant to: retention, a truncation, the cleaner."""
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
     log = disks / "d1/t-0" / f"{11:020d}.log"
-    for ending in (".cleaned", ".deleted", ".swap"):
+    for ending in (".cleaned", ".swap"):
         left = log.rename(log.with_name(log.name + ending))
         rows = rows_of(disks)
         claim = claim_about(rows, log.parent)
@@ -220,10 +220,19 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
         moves = [row for row in rows if row["type"] == "option" and row["command"].startswith("mv ")]
         assert [row["lost_records"] for row in moves] == [0] * is_lost
         left.rename(log)
-    for path in log.parent.glob(f"{0:020d}.*"):
-        path.rename(path.with_name(f"{path.name}.deleted"))
-    (disks / "d1/log-start-offset-checkpoint").write_text("0\n1\nt 0 11\n")
+    log.rename(log.with_name(f"{log.name}.deleted"))
     assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
+
+
+@pytest.mark.parametrize("fixture", ["retention/logdir", "compacted/result-2"])
+def test_what_retention_and_the_cleaner_deleted_is_not_lost(tmp_path: Path, fixture: str) -> None:
+    """Stopped before `file.delete.delay.ms` was over, as brokers often are. Of a cleaning nobody may know any more."""
+    log_dir = Path(shutil.copytree(FIXTURES / fixture, tmp_path / "d"))
+    assert list(log_dir.glob("*/*.log.deleted"))
+    (log_dir / "cleaner-offset-checkpoint").write_text("0\n0\n")
+    done = run_here(["doctor", "d", "--format", "json", *NOW], tmp_path)
+    assert {row["starts"] for row in map(json.loads, done.out.splitlines()) if row["type"] == "verdict"} == {"yes"}
+    assert done.status == 0
 
 
 def test_4_4_reads_both_bytes_of_the_version_of_an_aborted_transaction(tmp_path: Path) -> None:

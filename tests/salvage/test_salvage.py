@@ -239,6 +239,23 @@ def test_batches_in_another_order_keep_their_offsets(copy_of: CopyOf, salvage: S
     assert (plan.segments[0].action, plan.segments[0].reason) == ("rewrite", "batches put in order")
 
 
+def test_exchanged_base_offsets_are_no_exchanged_batches(copy_of: CopyOf, salvage: Salvage) -> None:
+    """Base offset and leader epoch are under no checksum. In order of their base offsets, the epochs would go back."""
+    partition = copy_of(EPOCHS)
+    rows = [batch for batch in batches(partition) if batch.name == next(iter(batches(partition))).name]
+    path, size = logs(partition)[0], len(rows[0].data)
+    row = [bytearray(rows[0].data) for _ in range(4)]
+    width = int.from_bytes(rows[0].data[23:27], "big") + 1
+    for data, place, epoch in zip(row, (0, 2, 1, 3), (1, 2, 3, 3), strict=True):
+        data[:8], data[12:16] = (place * width).to_bytes(8, "big"), epoch.to_bytes(4, "big")
+    for other in (*logs(partition)[1:], partition / "leader-epoch-checkpoint"):
+        other.unlink()
+    path.write_bytes(b"".join(row))
+    plan, kept = salvage(partition)
+    assert plan.answer["rejected"] == []
+    assert [batch.position for batch in kept] == [n * size for n in range(4)]
+
+
 @pytest.mark.parametrize("n", range(1, 7))
 def test_a_batch_that_is_there_twice_never_gets_other_offsets(copy_of: CopyOf, salvage: Salvage, n: int) -> None:
     """Also where a cleaner left room for it."""
