@@ -95,7 +95,7 @@ class Wounded:
 
     source: str
     wound: Callable[[Path], int | None]
-    command: tuple[str, ...] = "recover"
+    command: tuple[str, ...] = ("recover",)
 
 
 REBUILD = ("rebuild-index",)

@@ -194,7 +194,8 @@ def test_an_inventory_in_all_its_forms(tmp_path: pathlib.Path) -> None:
     assert page.count("<svg") == page.count("</svg>") >= 5
     assert Structure(page).wrong == []
     assert "/disks/&lt;1&gt;" in page
-    assert "http" not in page
+    assert "http://" not in page
+    assert "https://" not in page
     assert "<script" not in page
 
 
