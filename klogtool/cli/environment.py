@@ -25,6 +25,11 @@ def environment_text() -> str:
     return joined([version_text(), *(f"{name + ':':<13}{value}" for name, value in _walk())])
 
 
+def environment() -> dict[str, str]:
+    """Return what `environment_text` says, by name."""
+    return dict(_walk())
+
+
 def _walk() -> Iterator[tuple[str, str]]:
     ways = crc_ways()
     yield "kernels", _kernels(bool(ways))

@@ -115,7 +115,8 @@ def _by_new_name(name: str, words: list[str]) -> list[str]:
         return [name, *words]
     option, command, instead = WERE_OPTIONS[name]
     end = words.index("--") if "--" in words else len(words)
-    at = next((n for n, word in enumerate(words[:end]) if word.partition("=")[0] == option), None)
+    is_meant = {option} if instead is None else {option, f"{option}="}  # a flag takes no value
+    at = next((n for n, word in enumerate(words[:end]) if word[: len(option) + 1] in is_meant), None)
     if at is None:
         return [name, *words]
     _, equals, value = words[at].partition("=")

@@ -33,11 +33,12 @@ def command(form: str, verbose: bool, quiet: bool) -> None:
     if form == "json":
         out.line(row_line(header("version")))
         ways = list(crc_ways())
-        out.line(
-            row_line(
-                {"type": "version", "version": VERSION, "kafka": KAFKA_VERSION, "kernels": bool(ways), "crc32c": ways}
-            )
-        )
+        row = {"type": "version", "version": VERSION, "kafka": KAFKA_VERSION, "kernels": bool(ways), "crc32c": ways}
+        if verbose:
+            from klogtool.cli.environment import environment  # imports much
+
+            row["environment"] = environment()
+        out.line(row_line(row))
     elif verbose:
         from klogtool.cli.environment import environment_text  # imports much
 

@@ -84,6 +84,18 @@ def test_the_older_name_of_recover(words: list[str]) -> None:
     assert run_here([*words, *now], FIXTURES) == run_here(of_today, FIXTURES)
 
 
+def test_a_value_of_a_flag_is_no_older_name() -> None:
+    done = run_here(["verify", "--recover=no", DAMAGED], FIXTURES)
+    assert (done.status, done.out, "--recover" in done.err) == (2, b"", True)
+
+
+def test_json_of_the_version_says_as_much_as_its_text() -> None:
+    text = run_here(["version", "-v"], ROOT).out.decode().splitlines()[1:]
+    row = json.loads(run_here(["version", "-v", "--json"], ROOT).out.splitlines()[-1])
+    assert [line.partition(":")[0] for line in text] == list(row["environment"])
+    assert "environment" not in json.loads(run_here(["version", "--json"], ROOT).out.splitlines()[-1])
+
+
 def test_an_older_name_is_none_where_it_is_a_path(tmp_path: pathlib.Path) -> None:
     done = run_here(["verify", "--", "--recover"], tmp_path)
     assert (done.status, "no such file" in done.err) == (2, True)
