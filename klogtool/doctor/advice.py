@@ -198,7 +198,7 @@ def _last_resort(point: Ahead, patient: Patient) -> Option:
     if point.what is What.STRAY:  # nobody would be served from it
         return option
     price = "the broker creates an empty one; another replica fills it, if there is one"
-    return replace(option, strategy=Strategy.AS_THE_BROKER, lost_records=None, lost_ms=None, price=price)
+    return replace(option, strategy=Strategy.AS_THE_BROKER, price=price)
 
 
 def _by_hand(path: str, cure: str) -> Option:

@@ -149,7 +149,8 @@ class Remedy(Struct, frozen=True):
 
 
 class Option(Struct, frozen=True):
-    """One way out of a trouble. title: in a few words. command: to paste. lost_records, lost_ms: None if unknown.
+    """One way out of a trouble. title: in a few words. command: to paste. lost_records, lost_ms: None if unknown,
+    as of all that nobody measured.
 
     price: what it costs beside records, or "". remedies: what `--fix` plans; empty if a person has to do it. is_undone:
     whether `klogtool undo` takes it back. lost, readable: what is lost, and what can be read afterwards; None if that
@@ -160,8 +161,8 @@ class Option(Struct, frozen=True):
     path: str
     command: str
     strategy: Strategy
-    lost_records: int | None = 0
-    lost_ms: int | None = 0
+    lost_records: int | None = None
+    lost_ms: int | None = None
     price: str = ""
     remedies: tuple[Remedy, ...] = ()
     is_undone: bool = True

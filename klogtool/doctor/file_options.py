@@ -183,7 +183,7 @@ def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         yield _put_back(expected.aside, expected, patient)
         return
     command = f"cp -a COPY {quoted(point.path)}  # COPY: the folder on its old disk, in a backup, or of another replica"
-    yield Option("put a copy of the folder there", point.path, command, Strategy.NOTHING_LOST, None, None)
+    yield Option("put a copy of the folder there", point.path, command, Strategy.NOTHING_LOST)
 
 
 def _put_back(aside: Partition, expected: Expected, patient: Patient) -> Option:
@@ -203,7 +203,7 @@ def _put_back(aside: Partition, expected: Expected, patient: Patient) -> Option:
         away = move_away("", expected.current.path, patient)
         is_kept = has_all_of(aside, expected.current)
         price = "" if is_kept else f"the records of the folder that is moved away are not in {plain} then"
-        option = _after(away, replace(option, lost_records=0 if is_kept else None, price=price))
+        option = _after(away, replace(option, price=price))
     return option
 
 

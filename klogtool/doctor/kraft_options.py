@@ -20,7 +20,7 @@ _FORGETS = "the cluster forgets what changed from this offset on; partitions tha
 def copy_option(folder: str) -> Option:
     """Return the option to take the folder from another controller. What its log lacks is not known here."""
     title = "take the copy of another controller"
-    return Option(title, folder, FROM_A_CONTROLLER, Strategy.NOTHING_LOST, None, None, is_undone=False)
+    return Option(title, folder, FROM_A_CONTROLLER, Strategy.NOTHING_LOST, is_undone=False)
 
 
 def replay_options(point: Ahead, patient: Patient) -> Iterator[Option]:

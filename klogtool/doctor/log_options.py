@@ -212,7 +212,7 @@ def _giving_up(path: str, patient: Patient) -> Iterator[Option]:
             patient,
             strategy=Strategy.AS_THE_BROKER,
         )
-        yield replace(option, lost_records=None, lost_ms=None, erases_witness=True)
+        yield replace(option, erases_witness=True)
 
 
 def replica_option(path: str) -> Option:
@@ -222,8 +222,6 @@ def replica_option(path: str) -> Option:
         path,
         f"klogtool salvage {quoted(path)} --replica COPY --output DIR",
         Strategy.NOTHING_LOST,
-        None,
-        None,
     )
 
 

@@ -36,7 +36,9 @@ def _numbered(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
 
 def _price(option: Option) -> tuple[bool, int, int]:
     """Sort key: what is lost; of options that lose the same, the safer strategy. Unknown losses come last, but salvage
-    never keeps less than the broker. What removes the only witness of a loss is the very last."""
-    most = 0 if option.strategy is Strategy.DAMAGED_ONLY else 1 << 62
+    never keeps less than the broker, and a plan that only gives names and ids back is there to lose nothing. What
+    removes the only witness of a loss is the very last."""
+    is_sparing = bool(option.remedies) and option.strategy in (Strategy.NOTHING_LOST, Strategy.DAMAGED_ONLY)
+    most = 0 if is_sparing else 1 << 62
     lost = most if option.lost_records is None else option.lost_records
     return option.erases_witness, lost, _STRATEGIES[option.strategy]

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from klogtool.broker.timestamps import duration_text
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Strategy, Trouble, What, Work
+from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Trouble, What, Work
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim, Claim, LogDirClaim, OptionClaim, PartitionClaim
 from klogtool.doctor.fixes import first_fix
@@ -319,10 +319,8 @@ def price_text(option: Option) -> str:
     """Return what an option costs, in a few words."""
     if option.erases_witness:
         lost = "brings nothing back, and erases what shows that records are missing"
-    elif option.lost_records is None and option.strategy is Strategy.AS_THE_BROKER:
-        lost = "loses what the damaged bytes had; nobody knows how many records"
     elif option.lost_records is None:
-        lost = "how much it loses depends on what is found"
+        lost = "how much it loses is unknown"
     else:
         lost = f"loses {count_text(option.lost_records, 'record')}" if option.lost_records else "loses nothing"
         lost += f", {duration_text(option.lost_ms)}" if option.lost_ms else ""

@@ -78,7 +78,7 @@ def test_the_fuller_one_of_two_is_put_back(tmp_path: pathlib.Path, suffix: str, 
     rows = asked(disks, scenario)
     assert next(row["what"] for row in rows if row["type"] == "ahead") == ABSENT
     option = next(row for row in rows if row["type"] == "option" and "the name t-0 back" in row["title"])
-    assert (option["fix"], option["lost_records"]) == (True, None if differs else 0)
+    assert (option["fix"], option["lost_records"], bool(option["price"])) == (True, None, differs)
     words = ["doctor", "d0", "d1", "--fix", "--option", str(option["number"]), "--plan-out", "../plan.json"]
     assert run_here(words, disks).status == 0
     assert run_here(["apply", "../plan.json"], disks).status == 0

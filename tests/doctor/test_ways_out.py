@@ -24,7 +24,9 @@ from startup import (
     unclean,
 )
 
+from klogtool.doctor.answers import Option, Strategy
 from klogtool.doctor.situation import Outcome, situations
+from klogtool.render.doctor import price_text
 
 TROUBLED = [name for name, scenario in SCENARIOS.items() if scenario.ahead]
 FIX = ["doctor", "d0", "d1", "--now", str(NOW_MS), "--fix", "--plan-out", "../plan.json"]
@@ -57,6 +59,18 @@ def test_every_trouble_has_a_way_out(tmp_path: pathlib.Path, name: str) -> None:
     scenario = SCENARIOS[name]
     rows = asked(wounded(scenario, tmp_path / "disks"), scenario)
     assert all(commands and all(commands) for commands in options_by_trouble(rows).values())
+    said = {row["number"]: row["lost_records"] for row in rows if row["type"] == "option"}
+    claimed = {row["number"]: row["lost"]["records"] for row in rows if row.get("about") == "option"}
+    assert said == claimed  # what nobody measured is unknown in all of them
+
+
+@pytest.mark.parametrize("lost", [None, 0, 3])
+def test_only_what_is_measured_is_said_to_lose_nothing(lost: int | None) -> None:
+    words = {None: "how much it loses is unknown", 0: "loses nothing", 3: "loses 3 records"}
+    for strategy in Strategy:
+        told = price_text(Option("title", "t-0", "command", strategy, lost_records=lost))
+        assert told.split(";")[0] == words[lost]
+    assert Option("title", "t-0", "command", Strategy.NOTHING_LOST).lost_records is None
 
 
 @pytest.mark.parametrize("name", BLOCKED)
