@@ -1,6 +1,6 @@
 """Which partition dirs a broker sets aside as stray: those that the cluster's metadata does not know as they are.
 
-The rules are LogManager.isStrayKraftReplica's, with the metadata on these disks. A broker compares with the newest
+The rules are LogManager.isStrayReplica's, with the metadata on these disks. A broker compares with the newest
 metadata of its controllers, which may know more.
 """
 

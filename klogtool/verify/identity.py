@@ -1,6 +1,6 @@
 """Whose partition a folder is: by its name, and by the topic id in its partition.metadata.
 
-The rule is LogManager.isStrayKraftReplica's: it asks for the id only. A log that is loaded under another topic's name
+The rule is LogManager.isStrayReplica's: it asks for the id only. A log that is loaded under another topic's name
 is not served, because its topic id is not that of the name. `verify` and `doctor` judge by this.
 """
 
