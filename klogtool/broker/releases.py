@@ -98,6 +98,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     reads_zero_checkpoint: bool = False
     reads_whole_txn_version: bool = False
     has_zookeeper: bool = False
+    has_dynamic_quorum: bool = True
 
 
 class About(Struct, frozen=True):
@@ -252,6 +253,13 @@ ABOUT: Mapping[str, About] = {
         "it starts with ZooKeeper",
         "refused, or all partitions are set aside as -stray: migrate to KRaft first",
     ),
+    "has_dynamic_quorum": About(
+        "starting",
+        "its settings have controller.quorum.bootstrap.servers, and no controller.quorum.voters",
+        "KIP-853",
+        "the metadata log says who votes",
+        "refused",
+    ),
 }
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -299,6 +307,7 @@ _V3_8_1 = replace(
     _V3_9_0,
     release="3.8.1",
     knows_latest_tiered=False,
+    has_dynamic_quorum=False,
     metadata_levels=MetadataLevels(1, 21, 20),
     feature_levels=FeatureLevels(known=False),
 )

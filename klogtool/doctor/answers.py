@@ -102,7 +102,8 @@ class Ahead(Struct, frozen=True):
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
     record. stop: what stops the broker. finding: its kind for verify, if it is one; field: of that finding; cure:
     verify's line for it. is_hidden: data stay on the disk, but nobody is served from them. is_uncounted: lost_records
-    is not all. may_end: the broker may end by it: that is decided while it runs.
+    is not all. may_end: the broker may end by it: that is decided while it runs. ends: whether a process that comes up
+    ends by it (None: unknown), and ends_after_ms: how long after it asked for its registration.
     """
 
     path: str
@@ -122,6 +123,8 @@ class Ahead(Struct, frozen=True):
     is_hidden: bool = False
     is_uncounted: bool = False
     may_end: bool = False
+    ends: bool | None = None
+    ends_after_ms: int | None = None
 
     @property
     def is_losing(self) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from klogtool.doctor.answers import Diagnosis, Option, Starts, What
+from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, What
 from klogtool.doctor.claims import (
     BrokerClaim,
     Claim,
@@ -36,8 +36,7 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     may_end = starts and any(point.may_end for point in points)
     stops = (point.stop for point in points if point.what is What.REFUSES and point.stop is not None)
     errors = {stop.kafka_class for stop in stops if not stop.is_exit}
-    has_leader = False if any(point.what is What.NO_LEADER for point in points) else None
-    yield BrokerClaim(None if may_end else starts, _only(errors), leader_elected=has_leader)
+    yield _of_process(points, BrokerClaim(None if may_end else starts, _only(errors)))
     off, unserved, failing = (
         {find_log_dir_among(point.path, diagnosis.log_dirs) for point in points if point.what in whats}
         for whats in (_OFF, (What.UNSERVED,), _MAY_FAIL)
@@ -57,6 +56,17 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
                 claim = _until_it_fails(claim)
             yield replace(claim, served=None) if claim.served and is_delta_cut else claim
     yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
+
+
+def _of_process(points: Sequence[Ahead], claim: BrokerClaim) -> BrokerClaim:
+    """Return the claim with whether the process ends, and whether the controllers have a leader. What ends a start
+    comes before any election."""
+    if any(point.what is What.REFUSES for point in points):
+        return replace(claim, ends=True)
+    leaderless = next((point for point in points if point.what is What.NO_LEADER), None)
+    if leaderless is not None:
+        return replace(claim, ends=leaderless.ends, ends_after_ms=leaderless.ends_after_ms, leader_elected=False)
+    return replace(claim, ends=True) if claim.starts is False else claim
 
 
 def _only(errors: set[str]) -> str | None:

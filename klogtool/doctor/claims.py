@@ -91,11 +91,13 @@ class Hidden(Struct, frozen=True):
 
 class BrokerClaim(Struct, frozen=True):
     """starts: None if it may end; that is decided while it loads its logs, or runs. error: the class of the exception
-    that ends the start. ends_after_ms: when a broker that started ends; None if it
-    does not, or nobody knows. leader_elected: whether the controllers elect a leader; None if unknown."""
+    that ends the start. ends: whether the process ends by itself; None if that is decided elsewhere, or unknown.
+    ends_after_ms: how long after it asked for its registration, if it comes up and finds no leader; None if it does
+    not end, or ends before. leader_elected: whether the controllers elect a leader; None if unknown."""
 
     starts: bool | None
     error: str | None = None
+    ends: bool | None = None
     ends_after_ms: int | None = None
     leader_elected: bool | None = None
 

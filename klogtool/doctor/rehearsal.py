@@ -37,7 +37,7 @@ from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
 from klogtool.doctor.strays import find_stray
 from klogtool.doctor.unclean import walk_unclean_notes
-from klogtool.doctor.voters import walk_quorum_notes, walk_voter_points
+from klogtool.doctor.voters import walk_quorum_notes, walk_unlike_settings, walk_voter_points
 from klogtool.doctor.zookeeper import walk_zookeeper_points
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState, TopicPartition
@@ -249,6 +249,7 @@ def _notes(found: _Found, patient: Patient, how: Examination) -> Iterator[str]:
     if how.quick:
         yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"
     yield from walk_absent_notes(patient)
+    yield from walk_unlike_settings(patient)
     yield from walk_server_notes(found.log_dirs, how.circumstances)
     yield from walk_unclean_notes(found.log_dirs, cluster)
     yield from walk_room_notes(found.log_dirs)

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.releases import Rules, rules_of
 from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.quorum_settings import BOOTSTRAP_SERVERS, ROLES, VOTERS, QuorumSettings, find_node_id
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 from klogtool.verify.findings import Severity
 from klogtool.verify.stops import refuses
-
-_NODE_IDS = ("node.id", "broker.id")
 
 
 def server_settings(circumstances: Circumstances) -> Mapping[str, str]:
@@ -35,10 +35,10 @@ def log_dirs_of(settings: Mapping[str, str]) -> tuple[str, ...]:
 def walk_server_points(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:
     """Yield what stops a broker with these settings on these log dirs."""
     settings = server_settings(circumstances)
-    node_id = next((settings[key].strip() for key in _NODE_IDS if key in settings), None)
+    node_id = find_node_id(settings)
     if node_id is not None:
         yield from _other_nodes(log_dirs, node_id)
-        yield from _no_voter(log_dirs, settings, node_id)
+    yield from _wrong_quorum(log_dirs, settings, rules_of(circumstances.kafka))
     yield from _metadata_elsewhere(log_dirs, settings)
 
 
@@ -70,26 +70,25 @@ def _other_nodes(log_dirs: Sequence[str], node_id: str) -> Iterator[Ahead]:
         yield _refusal(path, detail, "RuntimeException", told, cure)
 
 
-def _no_voter(log_dirs: Sequence[str], settings: Mapping[str, str], node_id: str) -> Iterator[Ahead]:
-    voters = [voter.partition("@")[0].strip() for voter in _listed(settings.get("controller.quorum.voters"))]
-    if "controller" in _listed(settings.get("process.roles")) and voters and node_id not in voters:
-        told = (
-            f"requirement failed: If process.roles contains the 'controller' role, the node id {node_id} must be "
-            f"included in the set of voters controller.quorum.voters=Set({', '.join(voters)})"
-        )
-        detail = f"node {node_id} is a controller, but controller.quorum.voters has nodes {', '.join(voters)} only"
-        cure = "correct process.roles, node.id or controller.quorum.voters in the file of settings"
-        yield _refusal(log_dirs[0], detail, "IllegalArgumentException", told, cure)
+def _wrong_quorum(log_dirs: Sequence[str], settings: Mapping[str, str], rules: Rules) -> Iterator[Ahead]:
+    """Yield the setting that ends the process before it reads a log."""
+    try:
+        QuorumSettings.of(settings, rules)
+    except KlogError as error:
+        cure = f"correct {ROLES}, node.id, {VOTERS} or {BOOTSTRAP_SERVERS} in the file of settings"
+        detail = "the file of settings has no quorum that this process takes"
+        yield _refusal(log_dirs[0], detail, error.kafka_class or "ConfigException", error.reason, cure)
 
 
 def _metadata_elsewhere(log_dirs: Sequence[str], settings: Mapping[str, str]) -> Iterator[Ahead]:
     """Yield a metadata log outside of its log dir (KafkaRaftServer.initializeLogDirs). By default that is the first of
-    the log dirs."""
+    the log dirs. A log dir that the file does not have is not looked at by the broker: it may be a copy."""
     dirs = _listed(settings.get("log.dirs")) or _listed(settings.get("log.dir"))
     own = next(iter((*_listed(settings.get("metadata.log.dir")), *dirs)), None)
+    read = set(map(_real, log_dirs_of(settings)))
     for log_dir in log_dirs:
         path = os.path.join(log_dir, CLUSTER_METADATA_DIR)
-        if own is not None and os.path.isdir(path) and _real(log_dir) != _real(own):
+        if own is not None and os.path.isdir(path) and _real(log_dir) in read - {_real(own)}:
             told = (
                 f"Found unexpected metadata location in data directory `{path}` (the configured metadata directory is "
                 f"{own})."

@@ -184,8 +184,9 @@ def headline(diagnosis: Diagnosis) -> str:
 def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
     if diagnosis.starts is Starts.REFUSES:
         stopping = [point for point in diagnosis.points if point.what is What.REFUSES]
-        if not stopping and any(point.what is What.NO_LEADER for point in diagnosis.points):
-            return f"comes up on {disks} and NEVER HAS A CONTROLLER: it serves nothing, and ends after about a minute"
+        leaderless = next((point for point in diagnosis.points if point.what is What.NO_LEADER), None)
+        if not stopping and leaderless is not None:
+            return f"comes up on {disks} and NEVER HAS A CONTROLLER: it serves nothing, and {_end_text(leaderless)}"
         why = count_text(len(stopping), "reason") if stopping else "all log dirs go offline"
         return f"REFUSES to start on {disks}: {why}"
     if diagnosis.starts is Starts.LOSES_DATA:
@@ -196,6 +197,14 @@ def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
         return f"would start on {disks}, as far as names and small files tell (--quick)"
     is_gone = any(point.what is What.MISSING for point in diagnosis.points)
     return f"would start on {disks} and lose nothing{' more' if is_gone else ''}"
+
+
+def _end_text(point: Ahead) -> str:
+    """Return when a process without a controller ends."""
+    if point.ends_after_ms is not None:
+        seconds = point.ends_after_ms // 1000
+        return f"ends after about {'a minute' if seconds == 60 else count_text(seconds, 'second')}"
+    return "waits for ever" if point.ends is False else "a broker ends after about a minute"
 
 
 _HIDING = {

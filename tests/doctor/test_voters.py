@@ -7,13 +7,17 @@ import pathlib
 import shutil
 
 import pytest
+from msgspec.structs import replace
 from running import FIXTURES, run_here
 from wounded import CASES, another_voter
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.metadata.image import ClusterMetadata
 from klogtool.broker.metadata.quorum import Quorum
+from klogtool.broker.releases import REFERENCE, Release
 from klogtool.doctor.answers import Diagnosis, Starts, What
+from klogtool.doctor.claim_list import walk_claims
+from klogtool.doctor.claims import BrokerClaim
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.doctor.voters import walk_quorum_notes
@@ -31,7 +35,9 @@ SAMPLES = pathlib.Path(__file__).parents[3] / "shared/quorum-samples"
 # What a single disk shows: a node that does not vote any more. The others need a look at the other disks.
 NO_LEADER = {"s1-dirid-deleted", "c440-dirid-deleted"}
 # These disks are from before the edit that the sample is about: the disk is new, and the log has the old id.
-NO_LEADER |= {"r1-append-same-epoch", "r1-id-back", "r1-rewrite-both", "r1-rewrite-checkpoint-only", "rs-snap-append"}
+BEFORE_EDIT = {"r1-append-same-epoch", "r1-id-back", "r1-rewrite-both", "r1-rewrite-checkpoint-only", "rs-snap-append"}
+NO_LEADER |= BEFORE_EDIT
+VOTERS_NEVER_SEEN = {"k1-voters-three", "k3-two-wiped-whole-first"}  # what other nodes do decides
 NOT_VOTER = {"d3-dirid-deleted-one", "d3-node-id-changed"}
 
 
@@ -43,8 +49,15 @@ def log_dir(tmp_path: Path) -> Path:
     return copied
 
 
-def diagnosed(log_dir: Path) -> Diagnosis:
-    return examine([str(log_dir)], Examination(Circumstances(now_ms=0)))
+def diagnosed(log_dir: Path, kafka: Release = REFERENCE, **settings: str) -> Diagnosis:
+    how = Examination(Circumstances(now_ms=0, kafka=kafka, sections=((None, settings),)))
+    return examine([str(log_dir)], how)
+
+
+def process(log_dir: Path, kafka: Release = REFERENCE, **settings: str) -> BrokerClaim:
+    found = next(walk_claims(diagnosed(log_dir, kafka, **settings)))
+    assert isinstance(found, BrokerClaim)
+    return found
 
 
 def whats(log_dir: Path) -> list[What]:
@@ -58,6 +71,18 @@ def test_a_lone_controller_with_another_directory_id_does_not_start(log_dir: Pat
     assert (found.starts, found.points[0].what) == (Starts.REFUSES, What.NO_LEADER)
     assert OLD_ID in found.points[0].detail
     assert "NEVER HAS A CONTROLLER" in run_here(["doctor", str(log_dir)], log_dir).out.decode()
+
+
+def test_a_broker_without_a_leader_ends_after_its_timeout_and_a_controller_alone_never(log_dir: Path) -> None:
+    """BrokerLifecycleManager's RegistrationTimeoutEvent; a controller has none."""
+    another_voter(log_dir)
+    leaderless = BrokerClaim(False, leader_elected=False)
+    assert process(log_dir) == replace(leaderless, ends=True, ends_after_ms=60_000)  # the metadata has it as a broker
+    both = {"process.roles": "broker,controller", "controller.quorum.bootstrap.servers": "h:9093", "node.id": "1"}
+    waits_longer = {"initial.broker.registration.timeout.ms": "120000"}
+    assert process(log_dir, **both, **waits_longer) == replace(leaderless, ends=True, ends_after_ms=120_000)
+    assert process(log_dir, **both | {"process.roles": "controller"}) == replace(leaderless, ends=False)
+    assert process(log_dir, **both | {"controller.quorum.bootstrap.servers": ""}).error == "ConfigException"
 
 
 def test_the_option_writes_the_old_id_back(log_dir: Path) -> None:
@@ -126,3 +151,55 @@ def test_disks_of_real_quorums(name: str, tmp_path: Path) -> None:
             seen |= {point.what for point in diagnosed(disk).points} & {What.NO_LEADER, What.NOT_VOTER}
     expected = {What.NO_LEADER} if name in NO_LEADER else {What.NOT_VOTER} if name in NOT_VOTER else set()
     assert seen == expected
+
+
+def _settings_of(disk: Path) -> dict[str, str]:
+    """The configuration that the node had, without its log dirs."""
+    lines = (disk / "s.properties").read_text().splitlines()
+    found = dict(line.split("=", 1) for line in lines if "=" in line)
+    return {name: value for name, value in found.items() if name != "log.dirs"}
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs ../shared: it has the disks of real quorums")
+def test_disks_and_settings_of_lone_controllers_beside_what_their_process_did() -> None:
+    """Of one process alone its disk and its settings decide. Where a node has other voters, nothing is claimed."""
+    wrong, seen = [], set()
+    for outcome in sorted(SAMPLES.glob("*/expected.json")):
+        disk, told = outcome.parent / "n1", json.loads(outcome.read_text())
+        real = told.get("real") or told.get("cluster") or {}
+        nodes = real.get("nodes")
+        if outcome.parent.name in BEFORE_EDIT or not isinstance(nodes, dict) or list(nodes) != ["1"]:
+            continue
+        claim, exit_ = process(disk, told["kafka"], **_settings_of(disk)), nodes["1"].get("exit")
+        seen.add((claim.starts, claim.ends, claim.ends_after_ms))
+        if claim.ends_after_ms is not None:
+            is_true = (
+                exit_ is not None and claim.ends_after_ms <= 1000 * exit_["after_s"] <= claim.ends_after_ms + 20_000
+            )
+        elif claim.ends:
+            is_true = exit_ is not None and exit_["after_s"] < 30
+        else:
+            is_true = exit_ is None or bool(VOTERS_NEVER_SEEN & {outcome.parent.name})
+        wrong += [] if is_true else [(outcome.parent.name, claim, exit_)]
+    assert not wrong
+    assert seen >= {(True, None, None), (False, True, 60_000), (False, True, None)}
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("k1-voters-three", "the voters were 1: a leader needs 2 of those"),
+        ("k3-voters-differ", "but the voters were 1, 2, 3"),
+        ("a-static-wrong-port", "nobody reaches it"),
+        ("d3-control listeners=CONTROLLER://h:9", "if a majority of the voters has moved"),
+        ("d3-control process.roles=broker", "node 1 is a voter by the metadata log"),
+        ("d3-control controller.quorum.bootstrap.servers=h:9", "this node finds no leader"),
+        ("d3-control controller.quorum.voters=1@h:9", "those of the log count"),
+    ],
+)
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs ../shared: it has the disks of real quorums")
+def test_settings_that_contradict_the_metadata_log_are_said(name: str, word: str) -> None:
+    name, _, changed = name.partition(" ")
+    key, _, value = changed.partition("=")
+    asked = [(disk, _settings_of(disk) | ({key: value} if key else {})) for disk in SAMPLES.glob(f"{name}/n*")]
+    assert any(word in note for disk, settings in asked for note in diagnosed(disk, **settings).notes)

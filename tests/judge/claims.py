@@ -42,6 +42,7 @@ class Hidden(Struct, frozen=True):
 class BrokerClaim(Struct, frozen=True, tag_field="about", tag="broker"):
     starts: bool | None
     error: str | None = None
+    ends: bool | None = None
     ends_after_ms: int | None = None
     leader_elected: bool | None = None
 

@@ -1,0 +1,173 @@
+"""What a broker's server.properties says of its quorum: roles, `controller.quorum.voters`, and the servers to ask.
+
+Knows Kafka's checks of these settings (QuorumConfig, KafkaConfig.validateValues), and compares them with what the
+metadata log and `quorum-state` say of the voters. Other controllers are not known here: what they decide is no claim.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from klogtool.broker.releases import Rules
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.java_numbers import parse_java_int
+
+BROKER, CONTROLLER = "broker", "controller"
+VOTERS, BOOTSTRAP_SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+ROLES = "process.roles"
+_REGISTRATION_TIMEOUT = "initial.broker.registration.timeout.ms"
+REGISTRATION_TIMEOUT_MS = 60_000
+_COMMAS = re.compile(r"\s*,\s*")
+_HOST_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)  # Utils
+_NO_ADDRESS = "0.0.0.0"  # QuorumConfig.NON_ROUTABLE_HOST
+
+
+class Address(Struct, frozen=True):
+    """A host and its port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as it stands in a setting."""
+        return f"{self.host}:{self.port}"
+
+
+class QuorumSettings(Struct, frozen=True):
+    """The settings of a file that has `process.roles`. voters: addresses by node id. servers: bootstrap servers; always
+    empty for a release without dynamic quorums. endpoints: addresses of the controller's listeners.
+    registration_timeout_ms: how long a broker asks to be registered before it ends (BrokerLifecycleManager)."""
+
+    node_id: int | None
+    roles: frozenset[str]
+    voters: dict[int, Address]
+    servers: tuple[Address, ...] = ()
+    endpoints: tuple[Address, ...] = ()
+    registration_timeout_ms: int = REGISTRATION_TIMEOUT_MS
+
+    @property
+    def is_controller(self) -> bool:
+        """Return whether the process is a controller, with or without a broker."""
+        return CONTROLLER in self.roles
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str], rules: Rules) -> QuorumSettings | None:
+        """Read the settings as the release does; None if they do not say which roles the process has. Raises
+        KlogError where the process would end."""
+        roles = frozenset(listed(settings, ROLES))
+        if not roles:
+            return None
+        voters = dict(map(_voter, listed(settings, VOTERS)))
+        servers = tuple(_server(text) for text in listed(settings, BOOTSTRAP_SERVERS))
+        found = cls(
+            _node_id(settings),
+            roles,
+            voters,
+            servers if rules.has_dynamic_quorum else (),
+            tuple(_endpoints(settings)),
+            _timeout_ms(settings),
+        )
+        found.check(rules)
+        return found
+
+    def check(self, rules: Rules) -> None:
+        """Raise KlogError for what KafkaConfig.validateValues and KafkaRaftServer refuse."""
+        if not self.voters and not self.servers:
+            needed = (
+                f"either {BOOTSTRAP_SERVERS} must contain the set of bootstrap controllers or {VOTERS} must contain a "
+                "parseable set of controllers."
+                if rules.has_dynamic_quorum
+                else f"{VOTERS} must contain a parseable set of voters."
+            )
+            raise _wrong(f"If using {ROLES}, {needed}")
+        names = f"{VOTERS}=Set({', '.join(map(str, sorted(self.voters)))})"
+        if self.roles == {BROKER} and self.node_id in self.voters:
+            raise _required(
+                f"If {ROLES} contains just the 'broker' role, the node id {self.node_id} must not be included in the "
+                f"set of voters {names}"
+            )
+        if self.is_controller and self.node_id is not None and self.voters and self.node_id not in self.voters:
+            raise _required(
+                f"If {ROLES} contains the 'controller' role, the node id {self.node_id} must be included in the set of "
+                f"voters {names}"
+            )
+        if any(address.host == _NO_ADDRESS for address in self.voters.values()):
+            raise _wrong(f"Host string ({_NO_ADDRESS}) is not routeable")
+
+
+def listed(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the values of a setting that is a list (ConfigDef.Type.LIST); an empty value stays one."""
+    text = settings.get(name, "").strip()
+    return tuple(_COMMAS.split(text)) if text else ()
+
+
+def find_node_id(settings: Mapping[str, str]) -> str | None:
+    """Return the text of node.id, or of its older name."""
+    return next((settings[key].strip() for key in ("node.id", "broker.id") if key in settings), None)
+
+
+def _node_id(settings: Mapping[str, str]) -> int | None:
+    try:
+        return parse_java_int(find_node_id(settings) or "")
+    except Corrupt:
+        return None
+
+
+def _voter(text: str) -> tuple[int, Address]:
+    """Parse `ID@HOST:PORT` (QuorumConfig.parseVoterConnections)."""
+    form = "Each entry should be in the form `{id}@{host}:{port}`."
+    number, *rest = re.sub("@+$", "", text).split("@")  # String.split leaves out empty texts at the end
+    if len(rest) != 1:
+        raise _wrong(f"Invalid configuration value for {VOTERS}. {form}")
+    try:
+        node_id = parse_java_int(number)
+    except Corrupt:
+        raise _wrong(f"Failed to parse voter ID as an integer from {number}") from None
+    address = _address(rest[0])
+    if address is None:
+        raise _wrong(f"Failed to parse host name from entry {text} for the configuration {VOTERS}. {form}")
+    return node_id, address
+
+
+def _server(text: str) -> Address:
+    """Parse `HOST:PORT` (QuorumConfig.parseBootstrapServer)."""
+    address = _address(text)
+    if address is None:
+        raise _wrong(
+            f"Failed to parse host name from {text} for the configuration {BOOTSTRAP_SERVERS}. Each entry should be in "
+            'the form "{host}:{port}"'
+        )
+    return address
+
+
+def _address(text: str) -> Address | None:
+    found = _HOST_PORT.fullmatch(text)
+    return None if found is None else Address(found[1], int(found[2]))
+
+
+def _endpoints(settings: Mapping[str, str]) -> Iterator[Address]:
+    """Yield the addresses of the controller's listeners."""
+    names = {name.upper() for name in listed(settings, "controller.listener.names")}
+    for listener in listed(settings, "listeners"):
+        name, _, address = listener.partition("://")
+        parsed = _address(address)
+        if name.upper() in names and parsed is not None:
+            yield parsed
+
+
+def _timeout_ms(settings: Mapping[str, str]) -> int:
+    try:
+        return parse_java_int(settings[_REGISTRATION_TIMEOUT].strip())
+    except (KeyError, Corrupt):
+        return REGISTRATION_TIMEOUT_MS
+
+
+def _wrong(message: str) -> KlogError:
+    return KlogError(message, kafka_class="ConfigException")
+
+
+def _required(message: str) -> KlogError:
+    return KlogError(f"requirement failed: {message}", kafka_class="IllegalArgumentException")
