@@ -75,7 +75,8 @@ if TYPE_CHECKING:
     from klogtool.objects import open_log_dir as open_log_dir
     from klogtool.objects import open_partition as open_partition
     from klogtool.objects import open_path
-    from klogtool.render.arrow import columns as columns
+    from klogtool.render.scan import LogScan as LogScan
+    from klogtool.render.scan import scan as scan
     from klogtool.verify.findings import Finding as Finding
     from klogtool.verify.findings import Severity as Severity
 
@@ -87,7 +88,8 @@ _WHERE = {
     "open_log_dir": "objects.open_log_dir",
     "open_partition": "objects.open_partition",
     "Findings": "objects.Findings",
-    "columns": "render.arrow.columns",
+    "scan": "render.scan.scan",
+    "LogScan": "render.scan.LogScan",
     "build": "disk.building.build",
     "LogDir": "objects.LogDir",
     "Partition": "objects.Partition",

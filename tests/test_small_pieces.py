@@ -16,7 +16,7 @@ from readers import NAME, log_file
 from running import Done, run_here
 from small_pieces import Sizes, small_pieces
 
-from klogtool import columns, kernels
+from klogtool import kernels, scan
 from klogtool.format.batch import Record, build_batch
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
@@ -160,7 +160,7 @@ def batches_with_records(out: bytes) -> list[int]:
 
 
 def batches_in_arrow(path: pathlib.Path, jobs: int) -> list[int]:
-    found = columns(path, columns=["_position"], resync=True, on_damage=lambda _: None, jobs=jobs)
+    found = scan(path, columns=["_position"], resync=True, on_damage=lambda _: None, jobs=jobs).to_reader()
     return list(dict.fromkeys(position for rows in found for position in rows.column(0).to_pylist()))
 
 

@@ -186,35 +186,6 @@ def _behind(extract: Extract, position: int, on_damage: OnDamage | None) -> int 
     return result
 
 
-def columns(
-    path: str | os.PathLike[str],
-    *,
-    columns: Sequence[str] | None = None,
-    selection: Selection | None = None,
-    jobs: int | None = None,
-    with_control: bool = True,
-    on_damage: OnDamage | None = None,
-    tally: Tally | None = None,
-    resync: bool = False,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a log file, a partition dir or a log dir as Arrow record batches (see
-    `walk_record_batches`).
-
-    A partition dir gives all its `.log` files, in order of base offset. A log dir gives all its partition dirs, in
-    order of topic and partition, except those that are marked for deletion, strays or future replicas.
-    """
-    return walk_files(
-        find_logs(path),
-        columns=columns,
-        selection=selection and selection.in_ms(),
-        jobs=jobs,
-        with_control=with_control,
-        on_damage=on_damage,
-        tally=tally,
-        resync=resync,
-    )
-
-
 def walk_files(paths: Iterable[str | os.PathLike[str] | LogFile], **options: Any) -> Iterator[pa.RecordBatch]:
     """Yield the records of log files, one file after another (see `walk_record_batches`).
 
@@ -236,7 +207,7 @@ def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:
 
 
 def find_logs(path: str | os.PathLike[str]) -> list[str]:
-    """Return the log files under a path, as `columns` reads them; a path that is not a folder is returned as it is.
+    """Return the log files under a path, as `klogtool.scan` reads them; a path that is not a folder is its own log.
 
     Raises KlogError for a folder that is neither a log dir nor a partition dir, and for a foreign file.
     """

@@ -91,4 +91,4 @@ def test_columns_of_such_a_folder_are_refused_and_not_empty() -> None:
     import klogtool
 
     with pytest.raises(klogtool.Unsupported, match="neither a log dir nor a partition dir"):
-        list(klogtool.columns(DISKS))
+        klogtool.scan(DISKS)

@@ -152,7 +152,7 @@ def test_records_are_read_without_the_faces_and_what_they_need() -> None:
 
 def test_public_names() -> None:
     for name in klogtool.__all__:
-        if name != "columns":
+        if name not in ("scan", "LogScan"):
             assert getattr(klogtool, name).__doc__
     assert set(klogtool.__all__) < set(dir(klogtool))
     assert klogtool.__version__ == importlib.metadata.version("klogtool")
@@ -160,8 +160,8 @@ def test_public_names() -> None:
         _ = klogtool.no_such_name
 
 
-def test_columns_come_from_where_arrow_is() -> None:
+def test_a_scan_comes_from_where_arrow_is() -> None:
     pytest.importorskip("pyarrow")
-    from klogtool.render.arrow import columns
+    from klogtool.render.scan import scan
 
-    assert klogtool.columns is columns
+    assert klogtool.scan is scan

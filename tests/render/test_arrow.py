@@ -42,8 +42,9 @@ from klogtool.format.message import build_message, build_message_set
 from klogtool.format.text import java_utf8
 from klogtool.log.file import LogFile
 from klogtool.render import arrow_batches, arrow_memory
-from klogtool.render.arrow import columns, schema, walk_record_batches
+from klogtool.render.arrow import schema, walk_record_batches
 from klogtool.render.arrow_memory import Blocks
+from klogtool.render.scan import scan
 from klogtool.render.selection import Selection
 
 # ---------------------------------------------------------------- what the columns say
@@ -222,7 +223,7 @@ def test_the_columns_are_what_kafkas_reader_says(path: pathlib.Path, golden: lis
     """Kafka's reader judges a batch of a wrong CRC, or the end of a file, as `isvalid` or `error`."""
     doubtful = {row.get("batch_position") for row in golden if "isvalid" in row or "error" in row}
     kafkas = [as_columns(row) for row in golden if "offset" in row]
-    table = table_of(columns(path, on_damage=lambda _: None))
+    table = table_of(scan(path, on_damage=lambda _: None).to_reader())
     numbers = table.set_column(5, "timestamp", table["timestamp"].cast(pa.int64()))
     ours = [row for row in numbers.to_pylist() if row["_position"] not in doubtful]
     assert [{name: row[name] for name in kafkas[0]} for row in ours] == kafkas
@@ -428,7 +429,7 @@ def test_records_under_a_wrong_checksum_are_given_and_marked(reader: str) -> Non
 def test_without_on_damage_the_error_is_raised_behind_the_records_before_it(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(batches_of(2) + broken_inside("gzip") + batches_of(1))
-    found = columns(path)
+    found = iter(scan(path).to_reader())
     assert next(found).num_rows == 20
     with pytest.raises(Corrupt) as told:
         next(found)
@@ -564,7 +565,7 @@ def test_a_record_batch_that_is_kept_is_never_overwritten(little_room: Callable[
     little_room(64, 4000)
     kept, parts = [], []
     with log_file(THREADED["generated"]) as path:
-        for n, batch in enumerate(columns(path, jobs=2)):
+        for n, batch in enumerate(scan(path, jobs=2).to_reader()):
             copied = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
             if n % 3 == 0:
                 kept.append((batch, copied))
@@ -612,7 +613,7 @@ def test_memory_goes_with_the_last_batch(monkeypatch: pytest.MonkeyPatch) -> Non
     watching = types.SimpleNamespace(mmap=watched, MAP_PRIVATE=mmap.MAP_PRIVATE, MAP_ANONYMOUS=mmap.MAP_ANONYMOUS)
     monkeypatch.setattr(arrow_memory, "mmap", watching)
     with log_file(THREADED["plain"]) as path:
-        kept = list(columns(path))
+        kept = list(scan(path).to_reader())
         assert len(mapped) > 10 if kernels.is_built() else pa.total_allocated_bytes() > before
     del kept
     assert not mapped

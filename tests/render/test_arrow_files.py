@@ -29,7 +29,8 @@ from klogtool import kernels
 from klogtool.errors import Unsupported
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.render import arrow, arrow_batches
-from klogtool.render.arrow import columns, find_left_out, find_logs, schema, walk_record_batches
+from klogtool.render.arrow import find_left_out, find_logs, schema, walk_record_batches
+from klogtool.render.scan import scan
 
 # ---------------------------------------------------------------- files and folders
 
@@ -55,7 +56,7 @@ def test_each_column_by_itself_is_as_among_all(name: str) -> None:
 
 def test_a_partition_dir_is_read_in_order_of_base_offset() -> None:
     folder = FIXTURES / "three-magics/logdir/plain-0"
-    table = table_of(columns(folder))
+    table = table_of(scan(folder).to_reader())
     assert table["offset"].to_pylist() == sorted(table["offset"].to_pylist())
     assert table["topic"].unique().to_pylist() == ["plain"]
     assert table["partition"].unique().to_pylist() == [0]
@@ -67,7 +68,7 @@ def test_a_log_dir_is_read_without_doomed_stray_and_future_partitions() -> None:
     assert find_logs(folder) == [str(path) for path in sorted(folder.glob("t-2/*.log"))]
     left_out = find_left_out(folder)
     assert [pathlib.Path(path).name.rpartition("-")[2] for path in left_out] == ["delete", "future"]
-    table = table_of(columns(left_out[1]))
+    table = table_of(scan(left_out[1]).to_reader())
     assert table["topic"].unique().to_pylist() == ["t"]
     assert table["partition"].unique().to_pylist() == [1]
     assert find_left_out(folder / "t-2") == []
@@ -77,7 +78,7 @@ def test_a_file_outside_of_a_partition_dir_has_no_topic(tmp_path: pathlib.Path) 
     path = tmp_path / "copy.log"
     path.write_bytes(batches_of(1))
     names = ["topic", "partition", "_segment"]
-    table = table_of(columns(path, columns=names), names)
+    table = table_of(scan(path, columns=names).to_reader(), names)
     assert table.to_pylist()[0] == {"topic": None, "partition": None, "_segment": "copy.log"}
 
 
@@ -85,14 +86,14 @@ def test_names_that_are_no_text_are_escaped(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "t\udcff-3"
     folder.mkdir()
     (folder / "0\udcfe.log").write_bytes(batches_of(1))
-    row = table_of(columns(folder / "0\udcfe.log")).to_pylist()[0]
+    row = table_of(scan(folder / "0\udcfe.log").to_reader()).to_pylist()[0]
     assert (row["topic"], row["partition"], row["_segment"]) == ("t\\xff", 3, "0\\xfe.log")
 
 
 def test_an_empty_log_gives_no_record_batch(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.touch()
-    assert list(columns(path)) == []
+    assert list(scan(path).to_reader()) == []
 
 
 def written(write: Callable[..., None], data: bytes, target: pathlib.Path, names: list[str] | None = None) -> Any:
@@ -149,7 +150,7 @@ def test_a_log_without_records_is_a_file_without_rows(tmp_path: pathlib.Path, wr
 
 def test_without_pyarrow_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for ask in (schema, lambda: list(columns(LOGS[0])), lambda: arrow.write_arrow([], io.BytesIO())):
+    for ask in (schema, lambda: list(scan(LOGS[0]).to_reader()), lambda: arrow.write_arrow([], io.BytesIO())):
         with pytest.raises(Unsupported, match=r"^Arrow and Parquet need pyarrow: pip install klogtool\[arrow\]$"):
             ask()
 
@@ -163,7 +164,7 @@ def test_dump_log_writes_a_file(klogtool: Callable[..., Done], tmp_path: pathlib
     done = klogtool("dump-log", "logdir/t-0", "--format", form, "--output", target, folder=FIXTURES / "transactions")
     assert (done.status, done.out, done.err) == (0, b"", "")
     found = parquet.read_table(target) if form == "parquet" else pa.ipc.open_file(target).read_all()
-    assert found.equals(table_of(columns(FIXTURES / "transactions/logdir/t-0")).combine_chunks())
+    assert found.equals(table_of(scan(FIXTURES / "transactions/logdir/t-0").to_reader()).combine_chunks())
     assert list(tmp_path.iterdir()) == [target]
 
 
@@ -196,7 +197,7 @@ def test_an_error_of_reading_comes_behind_what_was_read_before_it(monkeypatch: p
 
     monkeypatch.setattr(LogFile, "read_into", read_a_little)
     with log_file(data) as path:
-        found = columns(path, jobs=1, on_damage=lambda _: None)
+        found = iter(scan(path, jobs=1, on_damage=lambda _: None).to_reader())
         assert next(found)["offset"].to_pylist() == list(range(300))
         with pytest.raises(Unreadable, match="bad sector"):
             list(found)

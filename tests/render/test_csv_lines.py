@@ -162,13 +162,14 @@ def table(out: bytes) -> list[dict[str, Any]]:
 def test_rows_are_those_of_arrow(folder: str) -> None:
     """Names, order and values, of sound and of damaged logs; of a log with several kinds of entries."""
     pytest.importorskip("pyarrow")
-    from klogtool.render.arrow import columns, schema
+    from klogtool.render.arrow import schema
+    from klogtool.render.scan import scan
 
     assert tuple(schema().names) == CSV_COLUMNS
     log_dir = next(iter(sorted((FIXTURES / folder).glob("logdir*"))))
     done = run_here(["dump-log", str(log_dir), "--format", "csv", "--resync"], FIXTURES)
     ours = table(done.out)
-    theirs = [row for batch in columns(log_dir, on_damage=lambda _: None, resync=True) for row in batch.to_pylist()]
+    theirs = scan(log_dir, on_damage=lambda _: None, resync=True).to_reader().read_all().to_pylist()
     assert len(ours) == len(theirs) > 0
     for mine, arrow in zip(ours, theirs, strict=True):
         for name in ("key", "value"):

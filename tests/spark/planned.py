@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from klogtool.render.arrow import columns as klogtool_columns
+from klogtool.render.scan import scan
 from klogtool.spark.filters import Bounds, bounds_of
 from klogtool.spark.options import parse_query
 from klogtool.spark.planning import Split, plan_splits
@@ -53,7 +53,7 @@ def offsets(table: pa.Table) -> list[int]:
 
 def by_klogtool(*folders: Path, **options: Any) -> pa.Table:
     """The same records as klogtool reads them, control records left out."""
-    batches = [b for folder in folders for b in klogtool_columns(folder, with_control=False, **options)]
+    batches = [b for folder in folders for b in scan(folder, with_control=False, **options).to_reader()]
     return pa.Table.from_batches(batches, klogtool_schema())
 
 

@@ -28,7 +28,7 @@ DATA_SETS = ("plain", "lz4", "zstd", "single")
 KEYED = ("keyed", "keyed-lz4")
 DUMPS = {"shallow": [], "deep": ["--deep-iteration"], "print": ["--print-data-log"]}
 EXPORTS = ("json", "batches", "arrow", "parquet")
-BATCHES = "import sys, klogtool\nfor _ in klogtool.columns(sys.argv[1], jobs=int(sys.argv[2])): pass"
+BATCHES = "import sys, klogtool\nfor _ in klogtool.scan(sys.argv[1], jobs=int(sys.argv[2])).to_reader(): pass"
 RECOVERIES = {"rebuild-index": ["rebuild-index"], "verify": ["verify"]}
 WALKS = ("walk",)
 RESYNCS = ("resync",)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""klogtool.columns in a program that is running already: `column_rates.py LOG RUNS JOBS...`.
+"""klogtool.scan in a program that is running already: `column_rates.py LOG RUNS JOBS...`.
 
 Prints a line for each choice of columns: its name, then million records a second for each number of jobs, the best of
 the runs. The record batches are counted and dropped.
@@ -25,7 +25,7 @@ CHOICES: dict[str, tuple[str, ...] | None] = {
 def rate(log: str, columns: tuple[str, ...] | None, jobs: int) -> float:
     """Million records a second, once."""
     begin = time.perf_counter()
-    records = sum(batch.num_rows for batch in klogtool.columns(log, columns=columns, jobs=jobs))
+    records = sum(batch.num_rows for batch in klogtool.scan(log, columns=columns, jobs=jobs).to_reader())
     return records / (time.perf_counter() - begin) / 1e6
 
 

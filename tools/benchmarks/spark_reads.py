@@ -45,7 +45,7 @@ SETTINGS = [f"{name}={value}" for name, value in FAST.items()]
 TOPIC = "bench"
 COLD = 2  # runs before those that count
 WITHOUT_BROKER = "--without-broker"
-COLUMNS = "import klogtool, sys; sum(batch.num_rows for batch in klogtool.columns(sys.argv[1], with_control=False))"
+COLUMNS = "import klogtool, sys; sum(b.num_rows for b in klogtool.scan(sys.argv[1], with_control=False).to_reader())"
 
 
 # ---------------------------------------------------------------- data

@@ -1,0 +1,193 @@
+"""`klogtool.scan`: the records of a path as an Arrow stream that any engine reads.
+
+Nothing is read before a reader is made, and each reader begins again: DuckDB, Polars, DataFusion and pyarrow take the
+object as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.typed import parse_moment
+from klogtool.log.file import unreadable
+from klogtool.render.arrow import OnDamage, find_logs, schema, walk_files
+from klogtool.render.selection import LARGEST, SMALLEST, Selection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.compute import Expression
+
+    from klogtool.format.typed import Moment
+
+Path = str | os.PathLike[str]
+
+
+class LogScan(Struct, frozen=True, eq=False):
+    """The records of some log files, not read yet. Made by `klogtool.scan`.
+
+    Each reader reads the files anew, and sees what they contain then.
+    """
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    selection: Selection | None = None
+    filter: Expression | None = None
+    with_control: bool = True
+    jobs: int | None = None
+    on_damage: OnDamage | None = None
+    resync: bool = False
+
+    def __post_init__(self) -> None:
+        """Look up the columns, so that a wrong name is an error at once. Raises ValueError."""
+        _ = self._read
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return schema(self.columns)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a `pyarrow.RecordBatchReader`: it reads as far as it is asked to.
+
+        It raises `klogtool.Corrupt` or `Unsupported` at damage, after the records before that place.
+        """
+        import pyarrow
+
+        return pyarrow.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a new reader as a capsule of Arrow's C stream interface. Engines call this."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        count = len(self.paths)
+        return f"<klogtool.LogScan of {count} file{'s' * (count != 1)}: {', '.join(self.schema.names)}>"
+
+    @property
+    def _read(self) -> tuple[str, ...] | None:
+        """The columns that are read: those of the result, and those that the filter needs."""
+        names = self.schema.names
+        more = () if self.filter is None else _columns_in(self.filter)
+        return None if self.columns is None else tuple(dict.fromkeys((*names, *more)))
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        batches = walk_files(
+            self.paths,
+            columns=self._read,
+            selection=self.selection,
+            jobs=self.jobs,
+            with_control=self.with_control,
+            on_damage=self.on_damage,
+            resync=self.resync,
+        )
+        return batches if self.filter is None else _filtered(batches, self.filter, self.schema.names)
+
+
+def scan(
+    path: Path | Sequence[Path],
+    *,
+    columns: Sequence[str] | None = None,
+    offsets: tuple[int | None, int | None] | None = None,
+    times: tuple[Moment | None, Moment | None] | None = None,
+    producer_id: int | None = None,
+    key: bytes | None = None,
+    grep: bytes | None = None,
+    filter: Expression | None = None,
+    with_control: bool = True,
+    jobs: int | None = None,
+    on_damage: OnDamage | None = None,
+    resync: bool = False,
+) -> LogScan:
+    """Return the records of a log file, a partition dir or a log dir, or of several, as an Arrow stream.
+
+    A partition dir gives all its `.log` files, in order of base offset. A log dir gives all its partition dirs, in
+    order of topic and partition, except those that are marked for deletion, strays or future replicas.
+
+    columns: only these, in this order. offsets, times: the first and the last one, inclusive, None for no bound; a time
+    is epoch ms, ISO 8601 (UTC) or a datetime. producer_id, key: equal to this. grep: bytes that are in the key or the
+    value. filter: a `pyarrow.compute` expression over any of the columns. with_control: include control records. jobs:
+    threads, default one for each core, at most 4.
+
+    on_damage: called with each error about the bytes, and reading goes on; without it, the reader raises the error.
+    resync: also search for the next batch after bytes that are not a batch.
+
+    Raises KlogError for a path that cannot be read, ValueError for an unknown column, Unsupported without pyarrow.
+    """
+    wanted = Selection(_span(offsets), _span(times, parse_moment), producer_id, key, grep or None)
+    paths = [path] if isinstance(path, str | os.PathLike) else path
+    for one in paths:
+        _check_exists(one)
+    return LogScan(
+        paths=tuple(log for one in paths for log in _within(find_logs(one), wanted.offsets)),
+        columns=None if columns is None else tuple(columns),
+        selection=None if wanted == Selection() else wanted,
+        filter=filter,
+        with_control=with_control,
+        jobs=jobs,
+        on_damage=on_damage,
+        resync=resync,
+    )
+
+
+def _check_exists(path: Path) -> None:
+    try:
+        os.stat(path)
+    except OSError as error:
+        raise unreadable(os.fspath(path), error) from error
+
+
+def _span(bounds: tuple[Any, Any] | None, parsed: Any = int) -> tuple[int, int]:
+    first, last = bounds or (None, None)
+    return SMALLEST if first is None else parsed(first), LARGEST if last is None else parsed(last)
+
+
+def _within(logs: list[str], offsets: tuple[int, int]) -> Iterator[str]:
+    """Yield the files that may have such offsets, by their names, as a broker looks them up."""
+    for log, after in pairwise([*logs, ""]):
+        base, end = _base_offset(log), _base_offset(after)
+        ends_before = base is not None and end is not None and base < end <= offsets[0] and _is_beside(log, after)
+        if not ends_before and (base is None or base <= offsets[1]):
+            yield log
+
+
+def _is_beside(log: str, after: str) -> bool:
+    return os.path.dirname(log) == os.path.dirname(after)
+
+
+def _base_offset(log: str) -> int | None:
+    name = parse_file_name(os.path.basename(log))
+    return name.base_offset if name.kind is FileKind.LOG else None
+
+
+def _filtered(
+    batches: Iterable[pa.RecordBatch], expression: Expression, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow
+
+    for batch in batches:
+        yield from pyarrow.Table.from_batches([batch]).filter(expression).select(names).to_batches()
+
+
+def _columns_in(expression: Expression) -> list[str]:
+    """Return the columns without which an expression has no value: pyarrow does not tell them."""
+    every = schema()
+    if not _has_value(expression, every):
+        raise ValueError(f"the filter does not fit the columns: {expression}")
+    without = {name: every.remove(n) for n, name in enumerate(every.names)}
+    return [name for name, rest in without.items() if not _has_value(expression, rest)]
+
+
+def _has_value(expression: Expression, columns: pa.Schema) -> bool:
+    import pyarrow
+
+    try:
+        columns.empty_table().filter(expression)
+    except pyarrow.ArrowException:
+        return False
+    return True
