@@ -27,6 +27,7 @@ Arrow:
     arrow_batches      record batches of a `.log`: by the kernel on several threads, or by the reference
     arrow_reference    rows of Python's records: the reference of the Arrow kernel; columns with one value
     arrow_memory       memory of record batches, which is reused
+    scan               `klogtool.scan`: records as an Arrow stream for any engine
 
 Findings:
 
