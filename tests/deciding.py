@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from klogtool.broker.spools import MakeSpool
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.rolling import roll
 from klogtool.plans.compact import CompactQuestion
 from klogtool.plans.decisions import decide, question_type
 from klogtool.plans.plan import Plan
+from klogtool.plans.plan_change import Change, settle
 from klogtool.plans.question import Question, read_question
+from klogtool.plans.results import ChangeResult
 
 
 def question_of(command: str, asked: Mapping[str, Any]) -> Question:
@@ -29,3 +33,14 @@ def decided(
 ) -> Iterator[Plan]:
     """The plans."""
     yield from decide(command, os.fspath(path), question_of(command, asked), make_spool)
+
+
+class RolledTo(ChangeResult, frozen=True):
+    """Where a log was rolled to."""
+
+    rolled_to: int
+
+
+def roll_at(log: LoadedLog, expected: int) -> Change:
+    """Roll a log at an offset, as `UnifiedLog.roll` with an expected next offset."""
+    return Change(RolledTo(roll(log, expected).base_offset, state=settle(log)))

@@ -16,7 +16,8 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
 from klogtool.format.uuids import build_uuid
-from klogtool.plans.append import COMMAND, AppendQuestion, refused_calls
+from klogtool.plans.append import COMMAND, AppendQuestion, AppendResult
+from klogtool.plans.plan import Plan
 from klogtool.render.append import append_text
 
 STDIN = "-"
@@ -67,8 +68,12 @@ def command(partition: str, more_files: tuple[str, ...], question: AppendQuestio
     _check_goes_with(ways[0], question)
     if question.create:
         question = replace(question, new_topic_id=build_uuid(uuid.uuid4().bytes))
-    face = PlanFace(text_of=append_text, status_of=lambda plan: FOUND if refused_calls(plan) else DONE)
+    face = PlanFace(text_of=append_text, status_of=_status_of)
     return decide_and_carry_out(COMMAND, [partition], _with_input(question, more_files), writing, face)
+
+
+def _status_of(plan: Plan) -> int:
+    return FOUND if isinstance(plan.result, AppendResult) and plan.result.refused else DONE
 
 
 def _check_goes_with(way: str, question: AppendQuestion) -> None:

@@ -10,8 +10,8 @@ import click
 from klogtool.cli import commands, options
 from klogtool.cli.journals import find_entries, only_one
 from klogtool.cli.show import Screen
-from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import PlanShow, apply_plans, status_of_answer, told_if_interrupted, words
+from klogtool.cli.status import DONE, FOUND, REFUSED
+from klogtool.cli.writing import PlanShow, apply_plans, told_if_interrupted, words
 from klogtool.disk.facts import check_facts
 from klogtool.disk.journal import spools_for
 from klogtool.disk.manifest import Progress
@@ -97,7 +97,7 @@ def _resume(given: tuple[str, ...], journal: str | None, screen: Screen) -> int:
 def _status_of(plans: Sequence[SavedPlan]) -> int:
     """Return the status that the commands which made the plans would return: lost records are lost, whoever applies the
     plan."""
-    return max([DONE, *(status_of_answer(plan.row.get("answer") or {}) for plan in plans)])
+    return max([DONE, *(FOUND for plan in plans if plan.loses)])
 
 
 def _line(plan: SavedPlan) -> str:

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from klogtool.building.places import WrongSpec
 from klogtool.building.spec_text import MOST_TEXT_BYTES, read_spec
@@ -59,9 +60,9 @@ def command(spec: str, form: str, **chosen: Any) -> int:
     out = Output()
     if form == "json":
         out.line(row_line(header(COMMAND)))
-        out.line(row_line({"type": "answer", "command": COMMAND, "path": plan.path, **plan.answer}))
+        out.line(row_line({"type": "answer", "command": COMMAND, "path": plan.path, **to_builtins(plan.result)}))
     elif not chosen["quiet"]:
-        out.text(build_text(plan.answer, output))
+        out.text(build_text(plan.result, output))
     out.flush()
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import click
+from msgspec import to_builtins
 
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
@@ -14,7 +15,7 @@ from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
-from klogtool.plans.compact import COMMAND, CompactQuestion
+from klogtool.plans.compact import COMMAND, CleanerFailure, CompactQuestion
 from klogtool.plans.plan import Plan
 from klogtool.plans.why_not_compacted import walk_standings
 from klogtool.render.compact import compact_brief, compact_text, uncleaned_text
@@ -57,7 +58,7 @@ def command(paths: tuple[str, ...], why: bool, question: CompactQuestion, writin
 
 def status_of_plan(plan: Plan) -> int:
     """Return FOUND if a broker's cleaner would fail."""
-    return FOUND if "error" in plan.answer else DONE
+    return FOUND if isinstance(plan.result, CleanerFailure) else DONE
 
 
 def _tell_why(paths: tuple[str, ...], question: CompactQuestion, writing: Writing) -> int:
@@ -66,6 +67,6 @@ def _tell_why(paths: tuple[str, ...], question: CompactQuestion, writing: Writin
         raise click.UsageError("--why makes no plan, so there is nothing to carry out or to save.")
     show = Show(COMMAND, writing)
     for standing in walk_standings([os.path.abspath(path) for path in paths], question):
-        show.row({"type": "answer", "command": COMMAND, **standing.as_json()})
+        show.row({"type": "answer", "command": COMMAND, **to_builtins(standing)})
         show.text(standing_text(standing))
     return DONE

@@ -20,7 +20,7 @@ from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.errors import KlogError
 from klogtool.format.typed import ungrouped
-from klogtool.plans.free import COMMAND, MOST_ASKED, FreeQuestion
+from klogtool.plans.free import COMMAND, MOST_ASKED, FreeQuestion, FreeResult
 from klogtool.plans.free_kinds import NAMES, STRAY
 from klogtool.plans.plan import Plan
 from klogtool.render.free import HOW_TO_APPLY, HOW_TO_APPLY_FOR_GOOD, free_text
@@ -127,4 +127,4 @@ def _finished_runs(log_dir: str) -> Iterator[Entry]:
 
 
 def _status(plan: Plan) -> int:
-    return DONE if plan.answer["reached"] else FOUND
+    return FOUND if isinstance(plan.result, FreeResult) and not plan.result.reached else DONE

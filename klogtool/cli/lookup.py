@@ -19,7 +19,7 @@ from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.java_numbers import INT_BITS
 from klogtool.json_rows import row_line
-from klogtool.plans.index_doubts import doubts_answer, lookup_doubts
+from klogtool.plans.index_doubts import lookup_doubts
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.lookup import (
     epoch_row,
@@ -161,7 +161,7 @@ def _of_timestamp(loaded: LoadedPartition, asked: int | str, explain: bool) -> A
     doubts = lookup_doubts(loaded.log, found)
     text = timestamp_text(asked, found, high_watermark, explain=explain)
     warnings = joined(doubt_lines(loaded.path, doubts))
-    row = timestamp_row(asked, found, high_watermark, explain=explain) | doubts_answer(doubts)
+    row = timestamp_row(asked, found, high_watermark, explain=explain, doubts=doubts)
     return row, f"{text}\n{warnings}" if warnings else text
 
 

@@ -8,7 +8,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
-from klogtool.plans.rebuild_index import COMMAND, RebuildIndexQuestion, answer_rows
+from klogtool.plans.rebuild_index import COMMAND, RebuildIndexQuestion, walk_rebuilt
 
 
 @commands.command("rebuild-index")
@@ -31,4 +31,4 @@ def command(partition: str, question: RebuildIndexQuestion, writing: Writing) ->
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such path or segment; 3 refused, nothing written: a .log
     is damaged, or a broker refuses it; 4 could not go on.
     """
-    return decide_and_carry_out(COMMAND, [partition], question, writing, PlanFace(answers_of=answer_rows))
+    return decide_and_carry_out(COMMAND, [partition], question, writing, PlanFace(answers_of=walk_rebuilt))

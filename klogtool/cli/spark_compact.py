@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options, question_options
@@ -14,7 +15,7 @@ from klogtool.cli.output import Output
 from klogtool.cli.show import header
 from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
 from klogtool.cli.status import DONE
-from klogtool.cli.writing import status_of_answer
+from klogtool.cli.writing import status_of_losses
 from klogtool.disk.assembling import Assembly
 from klogtool.json_rows import row_line
 from klogtool.plans.compact import CompactQuestion
@@ -78,7 +79,7 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, out
     finally:
         assembly.abandon()
     _show(done, form, output)
-    return max([DONE, *(max(status_of_plan(plan), status_of_answer(plan.answer)) for _, plan in done)])
+    return max([DONE, *(max(status_of_plan(plan), status_of_losses(plan)) for _, plan in done)])
 
 
 def _show(done: Sequence[tuple[Folder, Plan]], form: str, output: str) -> None:
@@ -86,9 +87,8 @@ def _show(done: Sequence[tuple[Folder, Plan]], form: str, output: str) -> None:
     if form == "json":
         out.line(row_line(header(COMMAND)))
         for folder, plan in done:
-            told = [{"segment": s.segment, "action": s.action, "reason": s.reason, **s.more} for s in plan.segments]
-            answer = {"type": "answer", "command": COMMAND, "path": folder.path, **plan.told_answer, "segments": told}
-            out.line(row_line(answer))
+            answer = {"type": "answer", "command": COMMAND, "path": folder.path, **plan.released_answer}
+            out.line(row_line({**answer, "segments": to_builtins(plan.segments)}))
         out.line(row_line({"type": "written", "path": output}))
     else:
         for line in compacted_text([plan for _, plan in done], output):

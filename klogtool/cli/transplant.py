@@ -15,7 +15,7 @@ from klogtool.cli.writing_options import Writing, writing
 from klogtool.errors import KlogError
 from klogtool.format.uuids import parse_uuid
 from klogtool.plans.plan import Plan
-from klogtool.plans.transplant import COMMAND, TransplantQuestion
+from klogtool.plans.transplant import COMMAND, TransplantQuestion, TransplantResult
 from klogtool.render.plans import plan_text
 from klogtool.render.transplant import CHECKED, NOTHING_WRITTEN, place_lines, transplant_text
 
@@ -49,19 +49,21 @@ def command(partition_dir: str, question: TransplantQuestion, writing: Writing) 
     log_dir = None if question.log_dir is None else os.path.abspath(question.log_dir)
     if log_dir is not None and not os.path.isdir(log_dir):
         raise KlogError("no such folder", path=log_dir)
-    plans: list[Plan] = []
+    results: list[TransplantResult] = []
 
     def text_of(plan: Plan) -> str:
-        if not plan.answer:
+        result = plan.result
+        if not isinstance(result, TransplantResult):
             return plan_text(plan)
-        plans.append(plan)
+        results.append(result)
+        text = transplant_text(plan, result)
         if writing.keeps_plans or writing.quiet:
-            return transplant_text(plan)
-        return f"{transplant_text(plan)}\n{CHECKED if question.check else NOTHING_WRITTEN}"
+            return text
+        return f"{text}\n{CHECKED if question.check else NOTHING_WRITTEN}"
 
     def next_steps() -> Iterator[str]:
-        for plan in plans:
-            yield from place_lines(plan.answer, writing.output or "", log_dir)
+        for result in results:
+            yield from place_lines(result, writing.output or "", log_dir)
 
     face = PlanFace(text_of=text_of, next_steps=next_steps, nothing_changed="")
     question = replace(question, log_dir=log_dir, in_place=in_place)

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from klogtool import interrupts
 from klogtool.broker.content import Content
@@ -36,8 +36,10 @@ from klogtool.escape import quoted
 from klogtool.log.in_order import in_order
 from klogtool.log.log_files import count_partitions, log_files
 from klogtool.plans.decisions import SPOOLING, decide
-from klogtool.plans.plan import Plan, tells_of_loss
+from klogtool.plans.plan import Plan
 from klogtool.plans.question import DeletingQuestion, Question
+from klogtool.plans.recover_log_dir import MarkedClean
+from klogtool.plans.results import ChangeResult
 from klogtool.plans.saved_plan import KeptPlans, SavedPlan, build_saved_plans
 from klogtool.render.digest import Digest, Rank, Totals
 from klogtool.render.plans import NOTHING_CHANGED, NOTHING_CHANGED_YET, plan_text, steps_text
@@ -67,7 +69,7 @@ class PlanFace(Struct, frozen=True, kw_only=True):
     text_of: Callable[[Plan], str] = plan_text
     brief_of: Callable[[Plan], str | None] | None = None
     totals: Totals = NO_TOTALS
-    answers_of: Callable[[Plan], Iterable[Row]] = lambda _: ()
+    answers_of: Callable[[Plan], Iterable[Struct]] = lambda _: ()
     status_of: Callable[[Plan], int] = lambda _: DONE
     beside_of: Callable[[Plan], Mapping[str, Mapping[str, Content]]] = lambda _: {}
     begin: Callable[[PlanShow], Sequence[str]] | None = None
@@ -107,7 +109,7 @@ def decide_and_carry_out(
                 with show.refusals():
                     for plan in plans:
                         bar.advance_partition(log_bytes(plan))
-                        statuses.append(max(face.status_of(plan), status_of_answer(plan.answer)))
+                        statuses.append(max(face.status_of(plan), status_of_losses(plan)))
                         show.plan(plan, is_loud=statuses[-1] != DONE)
                         beside.update(face.beside_of(plan))
         status = _carry_out(show, paths, question, writing, beside)
@@ -188,7 +190,7 @@ class PlanShow(Show):
         if self.json:
             self.row(self._kept.plans[-1].row if self._is_kept else plan.as_json())
             for answer in self.face.answers_of(plan):
-                told = {"type": "answer", "command": self.command, **answer}
+                told = {"type": "answer", "command": self.command, **to_builtins(answer)}
                 self.row({**told, "kafka": plan.question.circumstances.kafka})
         elif self.face.brief_of is None:
             self.text(self._paragraph(plan))
@@ -196,7 +198,7 @@ class PlanShow(Show):
             self._add(plan, self.face.brief_of, is_loud=is_loud)
 
     def _add(self, plan: Plan, brief_of: Callable[[Plan], str | None], *, is_loud: bool) -> None:
-        is_about_all = not plan.answer or "marked_clean" in plan.answer
+        is_about_all = plan.result is None or isinstance(plan.result, MarkedClean)
         rank = Rank.LOSES if is_loud else Rank.ABOUT_ALL if is_about_all else Rank.CHANGES
         brief = None if is_loud or is_about_all else brief_of(plan)
         self._digest.add(self._paragraph(plan), rank, brief)
@@ -213,7 +215,7 @@ class PlanShow(Show):
     def _paragraph(self, plan: Plan) -> str:
         """Return the plan as text. Records lost by loading come first, whatever the command is about."""
         text = self.face.text_of(plan)
-        if "state" in plan.answer and tells_of_loss(plan.answer):
+        if isinstance(plan.result, ChangeResult) and plan.loses:
             first = recovery_first_text(plan)
             text = f"{first}\n{text}" if first else text
         if self.screen.verbose and plan.steps:
@@ -228,9 +230,9 @@ class PlanShow(Show):
         self.line(f"To give up undo and free them: {words('undo --discard', entry)}")
 
 
-def status_of_answer(answer: Row) -> int:
-    """Return FOUND if the answer reports lost records."""
-    return FOUND if tells_of_loss(answer) else DONE
+def status_of_losses(plan: Plan) -> int:
+    """Return FOUND if the plan reports lost records."""
+    return FOUND if plan.loses else DONE
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import suppress
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,12 +18,12 @@ from klogtool.disk.disk import Disk
 from klogtool.disk.output import check_place, remove_folder
 from klogtool.disk.putting import put
 from klogtool.disk.space import BLOCK_BYTES, check_space
-from klogtool.plans.build import BuildPlan, decide
+from klogtool.plans.build import BuildPlan, BuildResult, decide
 
 FOLDER_MODE = 0o755
 
 
-def build(spec: Spec, folder: str | os.PathLike[str]) -> dict[str, Any]:
+def build(spec: Spec, folder: str | os.PathLike[str]) -> BuildResult:
     """Make the log dir of a spec in a new or empty folder, and return the answer of `klogtool build`.
 
     Raises KlogError for a spec that cannot be, Refused for a folder that is not empty or lies in a log dir; OSError if
@@ -34,7 +33,7 @@ def build(spec: Spec, folder: str | os.PathLike[str]) -> dict[str, Any]:
     check_place(output, None)
     plan = decide(os.path.abspath(output), spec)
     write_log_dir(plan, output)
-    return dict(plan.answer)
+    return plan.result
 
 
 def write_log_dir(plan: BuildPlan, output: str, *, disk: Disk | None = None) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from klogtool.broker.appending.appender import CURRENT_MAGIC, Appender, Call
+from klogtool.broker.appending.appender import CURRENT_MAGIC, Appended, Appender, Call, NotAppended
 from klogtool.broker.appending.calls import Facts, read_pieces, split_lines, walk_batch_files, walk_requests
 from klogtool.broker.appending.records import BATCH_BYTES, Batching, walk_record_calls
 from klogtool.broker.circumstances import Long
@@ -21,8 +21,9 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.parameters import parameter
 from klogtool.plans.creation import CreationQuestion, is_to_be_created, plan_creation
 from klogtool.plans.plan import Plan, SegmentVerdict
-from klogtool.plans.plan_change import Change, plan_change
+from klogtool.plans.plan_change import Change, plan_change, settle
 from klogtool.plans.question import Count, PathText
+from klogtool.plans.results import ChangeResult
 
 COMMAND = "append"
 STANDARD_INPUT = "standard input"
@@ -92,6 +93,17 @@ class AppendQuestion(CreationQuestion, frozen=True):
 QUESTION = AppendQuestion
 
 
+class AppendResult(ChangeResult, frozen=True):
+    """The reply to each call."""
+
+    appends: list[Appended | NotAppended]
+
+    @property
+    def refused(self) -> list[tuple[int, NotAppended]]:
+        """The refused calls, with their numbers from 1 on."""
+        return [(n, reply) for n, reply in enumerate(self.appends, 1) if isinstance(reply, NotAppended)]
+
+
 def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
     """Plan for one partition dir and its log dir.
 
@@ -111,17 +123,13 @@ def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
         yield replace(plan, facts=(*plan.facts, *facts.all)) if plan.path == path else plan
 
 
-def refused_calls(plan: Plan) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return the number (from 0 on) and the error of each call that was refused."""
-    return [(n, row["error"]) for n, row in enumerate(plan.answer.get("appends", ())) if "error" in row]
-
-
 def _append_all(log: LoadedLog, question: AppendQuestion, facts: Facts) -> Change:
     before = {segment.base_offset: segment.size for segment in log.segments.all}
     notes: list[str] = []
     appender = Appender(log)
-    rows = [appender.answer(call) for call in _walk_calls(log, question, facts, notes)]
-    return Change({"appends": rows}, tuple(_verdicts(log, before)), (*notes, *log.terms.setting_notes(SETTINGS)))
+    replies = [appender.reply(call) for call in _walk_calls(log, question, facts, notes)]
+    verdicts = tuple(_verdicts(log, before))
+    return Change(AppendResult(replies, state=settle(log)), verdicts, (*notes, *log.terms.setting_notes(SETTINGS)))
 
 
 def _verdicts(log: LoadedLog, before: Mapping[int, int]) -> Iterator[SegmentVerdict]:

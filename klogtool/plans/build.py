@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -16,14 +15,35 @@ from klogtool.format.names import FileKind
 COMMAND = "build"
 
 
+class PartitionTotals(Struct, frozen=True):
+    """What a partition has. bytes: of its `.log`s."""
+
+    partition: str
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    segments: int
+    batches: int
+    bytes: int
+
+
+class BuildResult(Struct, frozen=True):
+    """The answer of docs/contract.md. files, bytes, wounds: how many. kafka: the release."""
+
+    partitions: list[PartitionTotals]
+    files: int
+    bytes: int
+    wounds: int
+    kafka: str
+
+
 class BuildPlan(Struct, frozen=True):
-    """What to write: contents by path below the log dir, and folders, outer ones first. answer: as in
-    docs/contract.md."""
+    """What to write: contents by path below the log dir, and folders, outer ones first."""
 
     path: str
     files: Mapping[str, Content]
     folders: tuple[str, ...]
-    answer: Mapping[str, Any]
+    result: BuildResult
 
     @property
     def size(self) -> int:
@@ -38,7 +58,7 @@ def decide(path: str, spec: Spec) -> BuildPlan:
     """
     built = build_log_dir(spec, path)
     files = {name: built.draft.files[name].content for name in built.draft.names()}
-    return BuildPlan(path, files, _folders(built), _answer(spec, built))
+    return BuildPlan(path, files, _folders(built), _result(spec, built))
 
 
 def _folders(built: BuiltLogDir) -> tuple[str, ...]:
@@ -50,29 +70,24 @@ def _folders(built: BuiltLogDir) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _answer(spec: Spec, built: BuiltLogDir) -> dict[str, Any]:
+def _result(spec: Spec, built: BuiltLogDir) -> BuildResult:
     sizes = [file.size for file in built.draft.files.values()]
-    return {
-        "partitions": [_partition_row(made, built) for made in built.partitions],
-        "files": len(sizes),
-        "bytes": sum(sizes),
-        "wounds": len(spec.wounds),
-        "kafka": spec.kafka,
-    }
+    partitions = [_partition(made, built) for made in built.partitions]
+    return BuildResult(partitions, len(sizes), sum(sizes), len(spec.wounds), spec.kafka)
 
 
-def _partition_row(made: BuiltPartition, built: BuiltLogDir) -> dict[str, Any]:
+def _partition(made: BuiltPartition, built: BuiltLogDir) -> PartitionTotals:
     logs = [
         file.size
         for name, file in built.draft.files.items()
         if name.startswith(f"{made.dir}/") and name.endswith(FileKind.LOG.value)
     ]
-    return {
-        "partition": made.dir,
-        "log_start_offset": made.log_start_offset,
-        "log_end_offset": made.log_end_offset,
-        "high_watermark": made.high_watermark,
-        "segments": made.segments,
-        "batches": made.batches,
-        "bytes": sum(logs),
-    }
+    return PartitionTotals(
+        made.dir,
+        made.log_start_offset,
+        made.log_end_offset,
+        made.high_watermark,
+        made.segments,
+        made.batches,
+        sum(logs),
+    )

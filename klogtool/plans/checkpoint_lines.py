@@ -115,7 +115,7 @@ def _plan(
     facts = (file_fact(kind.value, draft.files[kind.value]) for kind in changed if kind.value in draft)
     steps = (Write(kind.value, (build_offset_checkpoint(offsets),)) for kind, offsets in changed.items())
     told = (line for kind, offsets in changed.items() for line in _told(draft, kind, offsets))
-    return Plan(command, draft.path, question, tuple(facts), tuple(steps), (), {}, (*told, *notes))
+    return Plan(command, draft.path, question, tuple(facts), tuple(steps), (), None, (*told, *notes))
 
 
 def _told(draft: Draft, kind: FileKind, offsets: Offsets) -> Iterator[str]:

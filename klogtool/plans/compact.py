@@ -8,9 +8,10 @@ cleanup.policy has compact are cleaned, the dirtiest first.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
 
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, LoadTerms, Long, terms_of
@@ -35,18 +36,18 @@ from klogtool.plans.guessed_settings import Beside, check_forced_cleaning, check
 from klogtool.plans.index_doubts import (
     IndexDoubt,
     Timekeeper,
-    doubts_answer,
     first_too_early,
     lag_doubts,
     refusal_of,
     retention_doubts,
     true_ages,
 )
-from klogtool.plans.plan import Plan, SegmentVerdict
-from klogtool.plans.plan_change import Change, plan_change, plan_partition
+from klogtool.plans.plan import Plan, SegmentVerdict, SizedVerdict
+from klogtool.plans.plan_change import Change, plan_change, plan_partition, settle
 from klogtool.plans.question import DeletingQuestion
 from klogtool.plans.recover_log_dir import walk_partition_dirs
-from klogtool.plans.retain import deletions_answer
+from klogtool.plans.results import ChangeResult, LeftAlone, Result
+from klogtool.plans.retain import DeletedSegment, deleted_segments
 
 COMMAND = "compact"
 SETTINGS = (
@@ -87,6 +88,82 @@ class CompactQuestion(DeletingQuestion, frozen=True):
 
 
 QUESTION = CompactQuestion
+
+
+class CleanedBytes(Struct, frozen=True):
+    """How much a pass read and wrote. map_messages_read: to fill the offset map."""
+
+    messages_read: int
+    messages_written: int
+    map_messages_read: int
+    bytes_read: int
+    bytes_written: int
+
+
+class CleanerPass(Struct, frozen=True):
+    """One pass of the cleaner, and of retention after it. end_offset to split: only if it cleaned.
+    gone: how many records were removed, by the word for the reason; split: a segment is only split."""
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    bound: int
+    clean_bytes: int
+    cleanable_bytes: int
+    uncleanable_bytes: int
+    cleanable_ratio: float | None
+    eligible: bool
+    why: str
+    reset_checkpoint: bool
+    high_watermark: int
+    now_ms: int
+    end_offset: int | UnsetType = UNSET
+    stats: CleanedBytes | UnsetType = UNSET
+    gone: Mapping[str, int] | UnsetType = UNSET
+    map_is_full: bool | UnsetType = UNSET
+    split: bool | UnsetType = UNSET
+    deletions: Sequence[DeletedSegment] = ()
+
+
+class CompactResult(ChangeResult, frozen=True):
+    """What the passes do. cleaner_checkpoint: the line afterwards. producers: where their state is from."""
+
+    passes: list[CleanerPass]
+    cleaner_checkpoint: int | None
+    producers: str
+    index_doubts: list[IndexDoubt] | UnsetType = UNSET
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether any pass cleaned."""
+        return any(one.stats for one in self.passes)
+
+
+class ErrorText(Struct, frozen=True, rename={"kafka_class": "class"}):
+    """An error, by Kafka's class and message where it is Kafka's."""
+
+    kafka_class: str
+    message: str
+
+
+class CleanerFailure(Result, frozen=True):
+    """A partition at which a broker's cleaner fails."""
+
+    error: ErrorText
+
+
+class CleanedVerdict(SegmentVerdict, frozen=True):
+    """into: the base offset of the segment that has what stays of this one. gone: as in CleanerPass."""
+
+    into: int
+    size: int
+    bytes_written: int
+    gone: Mapping[str, int]
+
+
+class UncleanedVerdict(SizedVerdict, frozen=True):
+    """part: of the log, as the cleaner sees it: clean, dirty, uncleanable."""
+
+    part: str
 
 
 def decide(path: str, question: CompactQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
@@ -140,7 +217,7 @@ def _plan_log_dir(path: str, question: CompactQuestion, make_spool: MakeSpool | 
         if skipped is None:
             ratios[folder] = dirty_ratio(folder, question, checkpoints)
         else:
-            yield Plan(COMMAND, folder, question, (), (), (), {"skipped": skipped}, (skipped,))
+            yield Plan(COMMAND, folder, question, (), (), (), LeftAlone(skipped), (skipped,))
     if ratios:
         check_checkpoint(next(iter(ratios)), question, checkpoints)
     all_lines: list[CheckpointLines] = []
@@ -169,8 +246,8 @@ def check_checkpoint(folder: str, question: CompactQuestion, checkpoints: Checkp
 
 def refused_plan(folder: str, question: CompactQuestion, error: KlogError) -> Plan:
     """Return a plan without steps for a partition at which a broker's cleaner fails; its answer has the error."""
-    told = {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}
-    return Plan(COMMAND, folder, question, (), (), (), {"error": told}, (f"refused: {error}",))
+    told = ErrorText(error.kafka_class or type(error).__name__, error.kafka_message or str(error))
+    return Plan(COMMAND, folder, question, (), (), (), CleanerFailure(told), (f"refused: {error}",))
 
 
 def why_left_alone(
@@ -255,7 +332,7 @@ def compact_log(
     """
     if question.force:
         check_forced_cleaning(log, beside)
-    rows: list[dict[str, Any]] = []
+    passes: list[CleanerPass] = []
     verdicts: dict[int, SegmentVerdict] = {}
     line: int | None = None
     sizes = {segment.base_offset: segment.size for segment in log.segments.all}
@@ -266,30 +343,28 @@ def compact_log(
         log.terms = replace(log.terms, now_ms=now_ms)
         log.producers.now_ms = now_ms
         to_clean = find_log_to_clean(log, checkpoint, now_ms)
-        row = _range_row(log, to_clean)
+        done = _looked_at(log, to_clean)
         doubts += lag_doubts(log, to_clean)
         if to_clean.is_reset:
             line = to_clean.first_dirty_offset
         if (to_clean.is_eligible and log.terms.config.compact) or question.force:
             checkpoint, stats = cleaning(log, to_clean, now_ms, keeps_magic=question.keep_magic)
-            line = checkpoint
-            row |= _stats_row(checkpoint, stats)
+            line, done = checkpoint, _cleaned(done, checkpoint, stats)
             log.report.cleaned |= set(stats.groups)
             for verdict in _verdicts(stats, sizes):
                 verdicts.setdefault(verdict.segment, verdict)
         log.run_scheduled()
         # The cleaner does not touch a log without compact in its policy; retention runs on such logs at other times.
-        row["deletions"] = deletions_answer(_retain(log, doubts)) if log.terms.config.compact else []
+        deletions = deleted_segments(_retain(log, doubts)) if log.terms.config.compact else []
         log.run_scheduled()
-        rows.append(row)
+        passes.append(replace(done, deletions=deletions))
     kept = [_kept_verdict(base, size, to_clean) for base, size in sizes.items() if base not in verdicts]
     if question.no_undo and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
-    answer = {"passes": rows, "cleaner_checkpoint": checkpoint, "producers": _producers_from(log)}
-    answer |= doubts_answer(doubts)
+    result = CompactResult(passes, checkpoint, _producers_from(log), doubts or UNSET, state=settle(log))
     notes = (*_high_watermark_notes(log), *log.terms.setting_notes(SETTINGS))
     in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
-    return Change(answer, tuple(in_order_of_base), notes, first_dirty=line)
+    return Change(result, tuple(in_order_of_base), notes, first_dirty=line)
 
 
 def _high_watermark_notes(log: LoadedLog) -> Iterator[str]:
@@ -310,22 +385,23 @@ def _retain(log: LoadedLog, doubts: list[IndexDoubt]) -> list[Deletion]:
     return deleted
 
 
-def _range_row(log: LoadedLog, to_clean: LogToClean) -> dict[str, Any]:
+def _looked_at(log: LoadedLog, to_clean: LogToClean) -> CleanerPass:
+    """Return a pass that has cleaned nothing yet."""
     uncleanable = log.segments.values(to_clean.bound)
-    return {
-        "first_dirty_offset": to_clean.first_dirty_offset,
-        "first_uncleanable_offset": to_clean.first_uncleanable_offset,
-        "bound": to_clean.bound,
-        "clean_bytes": to_clean.clean_bytes,
-        "cleanable_bytes": to_clean.cleanable_bytes,
-        "uncleanable_bytes": sum(segment.size for segment in uncleanable),
-        "cleanable_ratio": to_clean.cleanable_ratio,
-        "eligible": to_clean.is_eligible,
-        "why": why_due(log, to_clean),
-        "reset_checkpoint": to_clean.is_reset,
-        "high_watermark": log.high_watermark,
-        "now_ms": log.terms.now_ms,
-    }
+    return CleanerPass(
+        to_clean.first_dirty_offset,
+        to_clean.first_uncleanable_offset,
+        to_clean.bound,
+        to_clean.clean_bytes,
+        to_clean.cleanable_bytes,
+        sum(segment.size for segment in uncleanable),
+        to_clean.cleanable_ratio,
+        to_clean.is_eligible,
+        why_due(log, to_clean),
+        to_clean.is_reset,
+        log.high_watermark,
+        log.terms.now_ms,
+    )
 
 
 def why_due(log: LoadedLog, to_clean: LogToClean) -> str:
@@ -339,24 +415,22 @@ def why_due(log: LoadedLog, to_clean: LogToClean) -> str:
     return told if log.terms.config.compact else f"{NOT_COMPACTED}; {told}"
 
 
-def _stats_row(end_offset: int, stats: CleaningStats) -> dict[str, Any]:
+def _cleaned(looked_at: CleanerPass, end_offset: int, stats: CleaningStats) -> CleanerPass:
     total = stats.total
-    return {
-        "end_offset": end_offset,
-        "stats": {
-            "messages_read": total.messages_read,
-            "messages_written": total.messages_written,
-            "map_messages_read": stats.map_messages_read,
-            "bytes_read": total.bytes_read,
-            "bytes_written": total.bytes_written,
-        },
-        "gone": total.gone,
-        "map_is_full": stats.map_is_full,
-        "split": stats.aborted,
-    }
+    written = CleanedBytes(
+        total.messages_read, total.messages_written, stats.map_messages_read, total.bytes_read, total.bytes_written
+    )
+    return replace(
+        looked_at,
+        end_offset=end_offset,
+        stats=written,
+        gone=total.gone,
+        map_is_full=stats.map_is_full,
+        split=stats.aborted,
+    )
 
 
-def _verdicts(stats: CleaningStats, sizes: Mapping[int, int]) -> Iterator[SegmentVerdict]:
+def _verdicts(stats: CleaningStats, sizes: Mapping[int, int]) -> Iterator[CleanedVerdict]:
     """Yield a verdict for each cleaned segment: the base offset of the new one, how much stays and how much is
     removed."""
     for into, group in stats.groups.items():
@@ -367,15 +441,14 @@ def _verdicts(stats: CleaningStats, sizes: Mapping[int, int]) -> Iterator[Segmen
             gone = ", ".join(f"{count:,} {reason}" for reason, count in tally.gone.items()) or "nothing"
             action = "clean" if base == into else "merge"
             reason = f"{tally.messages_written:,} records stay, {tally.bytes_written:,} bytes; deleted: {gone}"
-            more = {"into": into, "size": sizes[base], "bytes_written": tally.bytes_written, "gone": tally.gone}
-            yield SegmentVerdict(base, action, reason, more)
+            yield CleanedVerdict(base, action, reason, into, sizes[base], tally.bytes_written, tally.gone)
 
 
-def _kept_verdict(base: int, size: int, to_clean: LogToClean) -> SegmentVerdict:
+def _kept_verdict(base: int, size: int, to_clean: LogToClean) -> UncleanedVerdict:
     if base >= to_clean.bound:
-        return SegmentVerdict(base, "keep", f"uncleanable: {to_clean.why}", {"size": size, "part": "uncleanable"})
+        return UncleanedVerdict(base, "keep", f"uncleanable: {to_clean.why}", size, "uncleanable")
     part = "clean" if base < to_clean.first_dirty_offset else "dirty"
-    return SegmentVerdict(base, "keep", part, {"size": size, "part": part})
+    return UncleanedVerdict(base, "keep", part, size, part)
 
 
 def _producers_from(log: LoadedLog) -> str:

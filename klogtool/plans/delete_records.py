@@ -18,9 +18,10 @@ from klogtool.log.folder import own_name
 from klogtool.parameters import parameter
 from klogtool.plans.guessed_settings import Beside, check_delete_records
 from klogtool.plans.plan import Plan, SegmentVerdict
-from klogtool.plans.plan_change import Change, plan_change
+from klogtool.plans.plan_change import Change, plan_change, settle
 from klogtool.plans.question import DeletingQuestion
-from klogtool.plans.retain import deletion_verdicts, deletions_answer
+from klogtool.plans.results import ChangeResult
+from klogtool.plans.retain import DeletedSegment, deleted_segments, deletion_verdicts
 
 COMMAND = "delete-records"
 HIGH_WATERMARK = -1  # DeleteRecordsRequest.HIGH_WATERMARK: up to the current high watermark
@@ -36,6 +37,14 @@ class DeleteRecordsQuestion(DeletingQuestion, frozen=True):
 
 
 QUESTION = DeleteRecordsQuestion
+
+
+class DeleteRecordsResult(ChangeResult, frozen=True):
+    """What goes. moved: whether the log start offset changes."""
+
+    moved: bool
+    deletions: list[DeletedSegment]
+    log_start_offset_before: int
 
 
 def decide(path: str, question: DeleteRecordsQuestion) -> Iterator[Plan]:
@@ -68,9 +77,9 @@ def _delete_records(log: LoadedLog, before: int, beside: Beside) -> Change:
     moved = log.maybe_increment_log_start_offset(offset)
     log.run_scheduled()
     deleted = delete_below_log_start(log)
-    answer = {"moved": moved, "deletions": deletions_answer(deleted), "log_start_offset_before": start_before}
     verdicts = (*deletion_verdicts(log, deleted, ages), *_first_kept(log))
-    return Change(answer, verdicts, tuple(log.terms.setting_notes(("cleanup.policy",))))
+    result = DeleteRecordsResult(moved, deleted_segments(deleted), start_before, state=settle(log))
+    return Change(result, verdicts, tuple(log.terms.setting_notes(("cleanup.policy",))))
 
 
 def _first_kept(log: LoadedLog) -> Iterator[SegmentVerdict]:

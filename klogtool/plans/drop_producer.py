@@ -8,7 +8,7 @@ the log (LogLoader, UnifiedLog.rebuildProducerState), the plan is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from klogtool.log.partition import Partition
 from klogtool.parameters import parameter
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
+from klogtool.plans.results import Result
 from klogtool.verify.cures import recover
 
 COMMAND = "drop-producer"
@@ -38,6 +39,21 @@ class DropProducerQuestion(Question, frozen=True):
 
 
 QUESTION = DropProducerQuestion
+
+
+class DropProducerResult(Result, frozen=True):
+    """What changes for readers. snapshots: names of those that have the producer. open_since: where its open
+    transaction begins. visible: first and last offset of its data that becomes visible, None if there is none.
+    returns_after_unclean_stop: whether a start finds it again."""
+
+    producer_id: int
+    snapshots: list[str]
+    is_known: bool
+    open_since: int | None
+    visible: list[int | None] | None
+    last_stable_offset_before: int
+    last_stable_offset: int
+    returns_after_unclean_stop: bool
 
 
 def decide(path: str, question: DropProducerQuestion) -> Iterator[Plan]:
@@ -62,14 +78,20 @@ def _planned(path: str, question: DropProducerQuestion, terms: LoadTerms) -> Pla
     before, after = (LoadedLog(_draft_with(path, some), terms, jobs) for some in ({}, changed))
     if producer_id in after.producers.producers:
         raise _comes_back(path, after, producer_id)
-    answer = {
-        "producer_id": producer_id,
-        "snapshots": list(changed),
-        **_exposed(before, after, producer_id),
-        "returns_after_unclean_stop": producer_id in _after_unclean_stop(path, changed, terms, jobs),
-    }
+    known = before.producers.producers.get(producer_id)
+    since = None if known is None else known.current_txn_first_offset
+    result = DropProducerResult(
+        producer_id,
+        list(changed),
+        known is not None,
+        since,
+        None if since is None else _data_of(after, producer_id),
+        transaction_state(before).last_stable_offset,
+        transaction_state(after).last_stable_offset,
+        producer_id in _after_unclean_stop(path, changed, terms, jobs),
+    )
     steps = tuple(Write(name, (data,)) for name, data in changed.items())
-    return Plan(COMMAND, path, question, facts, steps, (), answer, (*terms.notes, *notes))
+    return Plan(COMMAND, path, question, facts, steps, (), result, (*terms.notes, *notes))
 
 
 def _snapshots_without(draft: Draft, producer_id: int) -> tuple[dict[str, bytes], list[str]]:
@@ -114,21 +136,6 @@ def _comes_back(path: str, log: LoadedLog, producer_id: int) -> Refused:
         cure=f"First bring the newest snapshot to the log end: stop a broker cleanly, or run {recover(path)}, "
         "for a log dir with --mark-clean.",
     )
-
-
-def _exposed(before: LoadedLog, after: LoadedLog, producer_id: int) -> dict[str, Any]:
-    """Return what changes for readers: the offsets that become visible, and the last stable offset before and after."""
-    known = before.producers.producers.get(producer_id)
-    since = None if known is None else known.current_txn_first_offset
-    states = transaction_state(before), transaction_state(after)
-    visible = None if since is None else _data_of(after, producer_id)
-    return {
-        "is_known": known is not None,
-        "open_since": since,
-        "visible": visible,
-        "last_stable_offset_before": states[0].last_stable_offset,
-        "last_stable_offset": states[1].last_stable_offset,
-    }
 
 
 def _data_of(log: LoadedLog, producer_id: int) -> list[int | None] | None:

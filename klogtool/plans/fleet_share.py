@@ -119,7 +119,7 @@ def _plan_moves(base: str, question: FleetShareQuestion, moves: Sequence[Move], 
     facts |= {name: file_fact(name, draft.files[name]) for name in contents if name in draft}
     facts |= {fact.path: fact for fact in moving.facts}
     steps = (*(Write(name, content) for name, content in contents.items()), *moving.steps)
-    return Plan(COMMAND, base, question, tuple(facts.values()), steps, (), {}, () if after is None else after.notes)
+    return Plan(COMMAND, base, question, tuple(facts.values()), steps, (), None, () if after is None else after.notes)
 
 
 def _without_lines(data: bytes, gone: Sequence[TopicPartition]) -> bytes | None:

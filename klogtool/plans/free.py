@@ -26,6 +26,7 @@ from klogtool.plans.free_retention import find_past_retention
 from klogtool.plans.free_untouched import Untouched, find_untouched
 from klogtool.plans.plan import Delete, Discard, Plan, Step
 from klogtool.plans.question import PathText, Question
+from klogtool.plans.results import Result
 
 COMMAND = "free"
 MOST_ASKED = (1 << 63) - 1
@@ -178,7 +179,7 @@ class KindTotals(Struct, frozen=True):
     loses: bool
 
 
-class FreeResult(Struct, frozen=True):
+class FreeResult(Result, frozen=True):
     """The answer of docs/contract.md for a log dir. disk_freed_bytes: of all log dirs on its disk."""
 
     asked_bytes: int | None

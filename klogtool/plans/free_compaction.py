@@ -11,7 +11,7 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.spools import OnlyTold
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
-from klogtool.plans.compact import CompactQuestion, plan_one, why_left_alone
+from klogtool.plans.compact import CompactQuestion, CompactResult, plan_one, why_left_alone
 from klogtool.plans.free_candidates import LeftOut, PartitionDir
 from klogtool.plans.free_retention import is_metadata, why_unclear
 
@@ -42,6 +42,6 @@ def find_compactable(
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason))
             continue
-        if plan.bytes_freed > 0 and any("stats" in row for row in plan.answer["passes"]):
+        if plan.bytes_freed > 0 and isinstance(plan.result, CompactResult) and plan.result.is_cleaned:
             found.append(Compactable(folder.path, plan.bytes_freed, plan.bytes_written))
     return found, left_out

@@ -22,7 +22,7 @@ from klogtool.plans.free_candidates import LeftOut, PartitionDir
 from klogtool.plans.free_choice import Candidate, Name, find_name
 from klogtool.plans.free_kinds import RETENTION
 from klogtool.plans.plan import Delete, Plan
-from klogtool.plans.retain import RetainQuestion, plan_one
+from klogtool.plans.retain import RetainQuestion, RetainResult, plan_one
 
 # The .log goes last: an index without it would look like the trace of a lost segment. The offset index goes first: a
 # segment that lacks it is recovered by the next start, which builds the others, too.
@@ -79,11 +79,12 @@ def is_metadata(folder: PartitionDir) -> bool:
 
 def _candidates(plan: Plan, folder: PartitionDir) -> Iterator[Candidate]:
     """Yield a candidate for each segment that goes, while another one stays."""
-    going = {verdict.segment: verdict.reason for verdict in plan.segments if verdict.action == "delete"}
+    going = {verdict.segment: verdict.why for verdict in plan.segments if verdict.action == "delete"}
     bases = sorted(going)
     if not any(verdict.action == "keep" for verdict in plan.segments):
         bases = bases[:-1]
     files = _files_by_base(plan, folder.path)
+    settings = tuple(plan.result.settings) if isinstance(plan.result, RetainResult) else ()
     facts = tuple(replace(fact, path=os.path.join(folder.path, fact.path).rstrip("/")) for fact in plan.facts)
     for base in bases:
         names = files.get(base, ())
@@ -97,7 +98,7 @@ def _candidates(plan: Plan, folder: PartitionDir) -> Iterator[Candidate]:
                 facts,
                 chain=folder.path,
                 why=going[base],
-                settings=tuple(plan.answer["settings"]),
+                settings=settings,
             )
 
 

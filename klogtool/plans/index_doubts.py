@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -35,8 +33,6 @@ from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SI
 from klogtool.log.frames import FrameReader
 from klogtool.salvage.stretches import Run, walk_stretches
 from klogtool.verify.cures import rebuild_index
-
-DOUBTS = "index_doubts"  # the field of an answer; absent if there is none
 
 
 class Effect(Enum):
@@ -62,16 +58,6 @@ class IndexDoubt(Struct, frozen=True):
     is_file_time: bool
     log_timestamp: int
     effect: Effect
-
-
-def doubts_answer(doubts: Sequence[IndexDoubt]) -> dict[str, Any]:
-    """Return the field of an answer for doubts; none if there are no doubts."""
-    return {DOUBTS: msgspec.to_builtins(list(doubts))} if doubts else {}
-
-
-def doubts_of(answer: Mapping[str, Any]) -> list[IndexDoubt]:
-    """Return the doubts that an answer has."""
-    return msgspec.convert(answer.get(DOUBTS, []), list[IndexDoubt])
 
 
 class Contradiction(Struct, frozen=True):

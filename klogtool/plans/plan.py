@@ -14,12 +14,13 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, to_builtins
 
 from klogtool.broker.content import Content, FileRange, Made, Part, content_size, crc_of, part_size
 from klogtool.broker.file_facts import Fact
 from klogtool.log.folder import own_name
 from klogtool.plans.question import Question
+from klogtool.plans.results import Result
 from klogtool.verify.cures import MOVED_OUT
 
 if TYPE_CHECKING:
@@ -136,16 +137,6 @@ def may_discard(path: str, log_dir: str) -> bool:
     return is_rejected or is_journal_entry(path, log_dir)
 
 
-def tells_of_loss(answer: Mapping[str, Any]) -> bool:
-    """Return whether a plan's answer, as in JSON, reports records that are lost without a request, or are gone already:
-    by loading a damaged log (`recover`, and every command that loads one), or in the rejected bytes of `salvage`; or
-    that a broker hides a partition."""
-    lost = answer.get("lost")
-    if isinstance(lost, list):
-        return any(loss["first_offset"] is not None for loss in lost)
-    return any(answer.get(name) for name in ("loses_records", "behind_end", "missing", "lost_by_recovery", "stray"))
-
-
 def names_of(step: Step) -> tuple[str, ...]:
     """Return the paths of the files that a step changes, relative to the plan's. A step about a folder changes none."""
     match step:
@@ -158,18 +149,34 @@ def names_of(step: Step) -> tuple[str, ...]:
 
 
 class SegmentVerdict(Struct, frozen=True):
-    """What happens to a segment, by its base offset, and why. more: further fields of its JSON."""
+    """What happens to a segment, by its base offset, and why. Commands have their own with further fields."""
 
     segment: int
     action: str
-    reason: str
-    more: Mapping[str, Any] = field(default_factory=dict)
+    reason: str | None
+
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        return self.reason or ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the segment, 0 where they do not matter."""
+        return 0
+
+
+class SizedVerdict(SegmentVerdict, frozen=True):
+    """A verdict about a segment of this many bytes."""
+
+    size: int
 
 
 class Plan(Struct, frozen=True):
     """What a command would do to one partition dir or log dir (`path`, absolute).
 
-    question: what was asked, so that it can be asked again. result: its answer in docs/contract.md.
+    question: what was asked, so that it can be asked again. result: its answer in docs/contract.md; None for a log
+    dir's own files.
     notes: where values came from that nobody gave. on_disk: by how much the disk has more room afterwards, if the
     decision measured that; else sizes of files count. on_disk_for_good: the part of it that is discarded, never kept
     for undo. losses: what a command loses when it loads the log.
@@ -181,7 +188,7 @@ class Plan(Struct, frozen=True):
     facts: tuple[Fact, ...]
     steps: tuple[Step, ...]
     segments: tuple[SegmentVerdict, ...] = ()
-    result: Mapping[str, Any] | Struct = field(default_factory=dict)
+    result: Result | None = None
     notes: tuple[str, ...] = ()
     on_disk: int | None = None
     on_disk_for_good: int = 0
@@ -200,14 +207,19 @@ class Plan(Struct, frozen=True):
     @property
     def answer(self) -> dict[str, Any]:
         """The answer as in docs/contract.md, as JSON types: the result, and the losses of loading."""
-        result = to_builtins(self.result) if isinstance(self.result, Struct) else self.result
-        return {**result, **({} if self.losses is None else to_builtins(self.losses))}
+        return {name: value for told in (self.result, self.losses) if told for name, value in to_builtins(told).items()}
 
     @property
-    def told_answer(self) -> dict[str, Any]:
+    def released_answer(self) -> dict[str, Any]:
         """The answer, with the release as which it was decided; empty if there is none."""
         answer = self.answer
         return {**answer, "kafka": self.question.circumstances.kafka} if answer else {}
+
+    @property
+    def loses(self) -> bool:
+        """Whether records are lost without a request, or are gone already: by loading a damaged log (`recover`, and
+        every command that loads one), or in the rejected bytes of `salvage`; or whether a broker hides a partition."""
+        return any(told.loses for told in (self.result, self.losses) if told is not None)
 
     @property
     def is_for_good(self) -> bool:
@@ -275,13 +287,11 @@ class Plan(Struct, frozen=True):
             "arguments": self.arguments,
             "facts": [fact.as_json(self.path) for fact in self.facts],
             "steps": [step_as_json(step) for step in self.steps],
-            "segments": [
-                {"segment": s.segment, "action": s.action, "reason": s.reason, **s.more} for s in self.segments
-            ],
+            "segments": to_builtins(self.segments),
             "bytes_freed": self.bytes_freed,
             "bytes_held": self.bytes_held,
             "notes": list(self.notes),
-            "answer": self.told_answer,
+            "answer": self.released_answer,
         }
 
 

@@ -8,10 +8,10 @@ dir, the log dir's own files get plans of their own: see checkpoint_lines.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints, LoadTerms, terms_of
 from klogtool.broker.draft import Draft
@@ -28,18 +28,19 @@ from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import Question
 from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.plans.recover_reach import find_behind_end
+from klogtool.plans.results import ChangeResult, LogState
 
 _KRAFT_DELETED = ".checkpoint" + DELETED
 
 
 class Change(Struct, frozen=True):
-    """What was done to a loaded log: the answer of docs/contract.md without `state`, verdicts, notes.
+    """What was done to a loaded log: the answer, verdicts, notes.
 
     first_dirty_at_most: where cleaning has to begin at the latest, if the operation lowers that; first_dirty: where it
     begins next, if the operation was a cleaning.
     """
 
-    answer: Mapping[str, Any] = field(default_factory=dict)
+    result: ChangeResult
     verdicts: tuple[SegmentVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     first_dirty_at_most: int | None = None
@@ -97,8 +98,6 @@ def plan_draft(
         losses = losses_of_loading(log, behind)
         lacking = None if behind is None else behind.sentence(log.log_end_offset)
         changed = change(log)
-        log.run_scheduled()
-        answer = {**changed.answer, "state": state_of(log)}
         log.stop()
         if in_log_dir:
             _lower_snapshots_beyond(log)
@@ -111,7 +110,7 @@ def plan_draft(
         _purge(draft)
     steps = order_steps(draft, log.report)
     notes = (*terms.notes, *changed.notes, *_note_on_line(log))
-    plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, answer, notes, losses=losses)
+    plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, changed.result, notes, losses=losses)
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
 
 
@@ -148,13 +147,10 @@ def _lower_snapshots_beyond(log: LoadedLog) -> None:
             log.draft.move(snapshots[offset], snapshots[end])
 
 
-def state_of(log: LoadedLog) -> dict[str, Any]:
-    """Return the `state` of docs/contract.md."""
-    return {
-        "log_start_offset": log.log_start_offset,
-        "log_end_offset": log.log_end_offset,
-        "log_start_checkpoint": log.log_start_checkpoint,
-    }
+def settle(log: LoadedLog) -> LogState:
+    """Do what a broker does later in the background, and return the log's state then."""
+    log.run_scheduled()
+    return LogState(log.log_start_offset, log.log_end_offset, log.log_start_checkpoint)
 
 
 def _purge(draft: Draft) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, LoadTerms, Long, terms_of
@@ -67,6 +68,14 @@ class RebuildIndexQuestion(Question, frozen=True):
 QUESTION = RebuildIndexQuestion
 
 
+class RebuildVerdict(SegmentVerdict, frozen=True):
+    """truncated_bytes: how many are cut off its `.log`. next_offset: the one after its last record."""
+
+    truncated_bytes: int
+    size: int
+    next_offset: int
+
+
 def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
     """Plan for one partition dir.
 
@@ -84,32 +93,49 @@ def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
     except KlogError as error:
         error.at_path(path)
         raise
-    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, {}, terms.notes)
+    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, None, terms.notes)
 
 
-def answer_rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield a row for each rebuilt segment, with its entries, which may be many."""
+class RebuiltSegment(Struct, frozen=True):
+    """A segment whose side files are rebuilt, with all entries: offset and position, timestamp and offset, aborted
+    transactions."""
+
+    segment: int
+    truncated_bytes: int
+    size: int
+    next_offset: int
+    offset_index: list[tuple[int, int]]
+    time_index: list[tuple[int, int]]
+    txn_index: list[tuple[int, int, int, int]]
+
+
+def walk_rebuilt(plan: Plan) -> Iterator[RebuiltSegment]:
+    """Yield each rebuilt segment, with its entries, which may be many."""
     files = carried_out(Draft.of(plan.path).before, plan.steps)
     for verdict in plan.segments:
+        if not isinstance(verdict, RebuildVerdict):
+            continue
         base = verdict.segment
         data = [read_content(files.get(build_file_name(kind, base), ())) for kind in list(KINDS.values())[:3]]
-        yield {
-            "segment": base,
-            **verdict.more,
-            "offset_index": [[entry.offset, entry.position] for entry in parse_offset_index(data[0], base)],
-            "time_index": [[entry.timestamp, entry.offset] for entry in parse_time_index(data[1], base)],
-            "txn_index": [
-                [entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset]
+        yield RebuiltSegment(
+            base,
+            verdict.truncated_bytes,
+            verdict.size,
+            verdict.next_offset,
+            [(entry.offset, entry.position) for entry in parse_offset_index(data[0], base)],
+            [(entry.timestamp, entry.offset) for entry in parse_time_index(data[1], base)],
+            [
+                (entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
                 for entry in parse_txn_index(data[2])
             ],
-        }
+        )
 
 
-def _verdict(segment: LogSegment, truncated: int, next_offset: int) -> SegmentVerdict:
-    more = {"truncated_bytes": truncated, "size": segment.size, "next_offset": next_offset}
-    if truncated:
-        return SegmentVerdict(segment.base_offset, "truncate", "damaged from there on", more)
-    return SegmentVerdict(segment.base_offset, "rebuild", "sound; its side files are rebuilt", more)
+def _verdict(segment: LogSegment, truncated: int, next_offset: int) -> RebuildVerdict:
+    action, why = (
+        ("truncate", "damaged from there on") if truncated else ("rebuild", "sound; its side files are rebuilt")
+    )
+    return RebuildVerdict(segment.base_offset, action, why, truncated, segment.size, next_offset)
 
 
 # Single segments.
@@ -117,7 +143,7 @@ def _verdict(segment: LogSegment, truncated: int, next_offset: int) -> SegmentVe
 
 def _rebuild_segments(
     draft: Draft, terms: LoadTerms, question: RebuildIndexQuestion
-) -> tuple[LogParts, tuple[SegmentVerdict, ...]]:
+) -> tuple[LogParts, tuple[RebuildVerdict, ...]]:
     log = LogParts(draft, terms, question.threads)
     lower = deque(_base_offsets(draft.names()))
     verdicts = [_rebuild_segment(log, base, lower) for base in sorted(set(question.segments))]
@@ -126,13 +152,13 @@ def _rebuild_segments(
     write_leader_epochs(draft, log.epochs)
     if question.only:
         for verdict in verdicts:
-            if verdict.more["truncated_bytes"]:
+            if verdict.truncated_bytes:
                 raise _damaged(verdict.segment, "but --only names some side files")
         _keep_only(draft, question.only)
     return log, tuple(verdicts)
 
 
-def _rebuild_segment(log: LogParts, base_offset: int, lower: deque[int]) -> SegmentVerdict:
+def _rebuild_segment(log: LogParts, base_offset: int, lower: deque[int]) -> RebuildVerdict:
     """Rebuild one segment, with the producer state from the segments below it and their snapshots.
 
     lower: ascending base offsets. Those below this segment are removed from it, and their segments join the log.
@@ -159,7 +185,7 @@ def _base_offsets(names: Iterable[str]) -> list[int]:
 
 def _rebuild_all(
     draft: Draft, terms: LoadTerms, question: RebuildIndexQuestion
-) -> tuple[LogParts, tuple[SegmentVerdict, ...]]:
+) -> tuple[LogParts, tuple[RebuildVerdict, ...]]:
     for name in draft.names():
         if name.endswith((CLEANED, SWAP)):
             raise Refused(

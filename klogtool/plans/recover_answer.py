@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import UNSET
-from msgspec.structs import asdict
 
 from klogtool.broker.content import Content
 from klogtool.broker.unified_log.content_file import ContentFile
@@ -30,6 +29,18 @@ from klogtool.plans.recovery import (
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _CHUNK_BYTES = 1 << 20
+
+
+class CutOffVerdict(SegmentVerdict, frozen=True):
+    """A segment whose `.log` is cut, as in TruncatedSegment."""
+
+    position: int
+    bytes: int
+
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        return self.reason or "the bytes after the last batch are not a whole batch"
 
 
 def recovery_of(log: LoadedLog, stray: str | None) -> Recovery:
@@ -131,8 +142,7 @@ def _verdict(log: LoadedLog, segment: LogSegment, *, is_recovered: bool, is_swap
         return SegmentVerdict(base, "create", why)
     if cut is not None:
         action = "empty" if base in report.emptied else "truncate"
-        why = cut.reason or "the bytes after the last batch are not a whole batch"
-        return SegmentVerdict(base, action, why, asdict(cut))
+        return CutOffVerdict(base, action, cut.reason, cut.position, cut.bytes)
     if is_recovered:
         return SegmentVerdict(base, "recover", "sound; its side files are rebuilt")
     if is_swapped:

@@ -38,6 +38,7 @@ from klogtool.plans.question import Question
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_start import find_start_problems
 from klogtool.plans.recovery import Recovery
+from klogtool.plans.results import LeftAlone, Result
 
 COMMAND = "recover"
 UNKNOWN_BROKER_EPOCH = -1
@@ -52,6 +53,13 @@ class RecoverQuestion(Question, frozen=True):
     mark_clean: Annotated[bool, parameter("Leave the log dir as after a clean shutdown, if all of it is sound.")] = (
         False
     )
+
+
+class MarkedClean(Result, frozen=True):
+    """A log dir of so many partitions that gets the clean marker."""
+
+    marked_clean: bool
+    partitions: int
 
 
 # Path, question, checkpoints, threads.
@@ -79,7 +87,7 @@ def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanParti
     )
     for name, parsed in folders:
         if (skipped := _skipped(parsed)) is not None:
-            yield Plan(COMMAND, os.path.join(path, name), question, (), (), (), {"skipped": skipped}, (skipped,))
+            yield Plan(COMMAND, os.path.join(path, name), question, (), (), (), LeftAlone(skipped), (skipped,))
             continue
         log = next(loaded)
         if isinstance(log, Unreadable):
@@ -208,7 +216,7 @@ def _without_marker(path: str, question: RecoverQuestion) -> Plan:
     """Plan the removal of the marker: a broker, too, deletes it before it loads anything."""
     draft = Draft.of(path)
     note = "the clean shutdown marker is deleted first: with it, a broker would not recover a run that was interrupted"
-    return Plan(COMMAND, path, question, _facts(draft, _MARKER), (Delete(_MARKER),), (), {}, (note,))
+    return Plan(COMMAND, path, question, _facts(draft, _MARKER), (Delete(_MARKER),), (), None, (note,))
 
 
 def walk_lowered(path: str, question: Question, ends: Mapping[TopicPartition, int]) -> Iterator[Plan]:
@@ -219,7 +227,7 @@ def walk_lowered(path: str, question: Question, ends: Mapping[TopicPartition, in
     if contents:
         steps = tuple(Write(name, (data,)) for name, data in contents.items())
         notes = (f"{', '.join(contents)}: lines above the end of their log are lowered to it", _ONLY_IN_PLACE)
-        yield Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), {}, notes)
+        yield Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), None, notes)
 
 
 def _with_marker(
@@ -242,8 +250,8 @@ def _with_marker(
     steps: tuple[Step, ...] = tuple(Write(name, (data,)) for name, data in contents.items())
     note = "every batch of every partition was read and is sound: the log dir can be marked clean"
     told = "" if epoch != UNKNOWN_BROKER_EPOCH else "; the broker's epoch is not known"
-    answer = {"marked_clean": True, "partitions": len(ends)}
-    return Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), answer, (note + told, *short))
+    marked = MarkedClean(True, len(ends))
+    return Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), marked, (note + told, *short))
 
 
 def _lowered(draft: Draft, ends: Mapping[TopicPartition, int], kinds: Iterable[FileKind]) -> dict[str, bytes]:

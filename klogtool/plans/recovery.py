@@ -6,6 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_reach import BehindEnd
+from klogtool.plans.results import Result
 
 
 class TruncatedSegment(Struct, frozen=True):
@@ -57,7 +58,7 @@ class LoadingLosses(Struct, frozen=True):
         return bool(self.lost_by_recovery or self.behind_end)
 
 
-class Recovery(Struct, frozen=True):
+class Recovery(Result, frozen=True):
     """The answer of `recover` for a stopped log. loses_records: whether it removes more than zeros; lost, why: as in
     RecoveryLoss. behind_end: what shows offsets after the end; missing: gaps. stray: why a broker hides the partition.
     """
@@ -76,3 +77,8 @@ class Recovery(Struct, frozen=True):
     missing: list[Gap]
     below_high_watermark: BelowHighWatermark | None
     stray: str | None
+
+    @property
+    def loses(self) -> bool:
+        """Whether records go or are gone, or a broker hides the partition."""
+        return bool(self.loses_records or self.behind_end or self.missing or self.stray)

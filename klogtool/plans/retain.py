@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
 
 from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints
 from klogtool.broker.timestamps import duration_text
@@ -26,17 +27,18 @@ from klogtool.log.partition import Partition
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, KnownSettings, check_retention, check_settings_are_known
 from klogtool.plans.index_doubts import (
+    IndexDoubt,
     Timekeeper,
-    doubts_answer,
     first_too_early,
     refusal_of,
     retention_doubts,
     true_ages,
 )
-from klogtool.plans.plan import Plan, SegmentVerdict
-from klogtool.plans.plan_change import Change, plan_change, plan_partition
+from klogtool.plans.plan import Plan, SegmentVerdict, SizedVerdict
+from klogtool.plans.plan_change import Change, plan_change, plan_partition, settle
 from klogtool.plans.question import DeletingQuestion, Question
 from klogtool.plans.recover_log_dir import first_of, walk_partition_dirs
+from klogtool.plans.results import ChangeResult, LeftAlone
 
 COMMAND = "retain"
 SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable", "remote.log.copy.disable")
@@ -47,6 +49,30 @@ class RetainQuestion(DeletingQuestion, frozen=True):
 
 
 QUESTION = RetainQuestion
+
+
+class DeletedSegment(Struct, frozen=True):
+    """A segment that retention deletes. reason: which rule, a word of broker/unified_log/retention.py."""
+
+    segment: int
+    reason: str
+
+
+class RetainResult(ChangeResult, frozen=True):
+    """What retention deletes, what stays and why, and by which settings."""
+
+    deletions: list[DeletedSegment]
+    kept: list[Kept]
+    log_start_offset_before: int
+    settings: list[str]
+    index_doubts: list[IndexDoubt] | UnsetType = UNSET
+
+
+class AgedVerdict(SizedVerdict, frozen=True):
+    """newest_ms: the time of the newest record, None for an empty segment. file_time: it is the file's."""
+
+    newest_ms: int | None
+    file_time: bool
 
 
 def decide(path: str, question: RetainQuestion) -> Iterator[Plan]:
@@ -75,7 +101,7 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
         if parsed.state is PartitionDirState.STRAY:
             skipped = "stray: not a partition of this broker, which leaves it alone"
         if skipped is not None:
-            yield Plan(COMMAND, folder, question, (), (), (), {"skipped": skipped}, (skipped,))
+            yield Plan(COMMAND, folder, question, (), (), (), LeftAlone(skipped), (skipped,))
             continue
         try:
             plan, lines = plan_one(folder, question, checkpoints)
@@ -85,7 +111,7 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
             errors.append(error)
             continue
         yield plan
-        if lines is not None and plan.answer["deletions"]:
+        if lines is not None and isinstance(plan.result, RetainResult) and plan.result.deletions:
             all_lines.append(lines)
     if errors:
         raise first_of(errors)
@@ -119,15 +145,9 @@ def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None, 
     if for_good and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
     settings = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
-    answer = {
-        "deletions": deletions_answer(deleted),
-        "kept": [segment.as_json() for segment in kept],
-        "log_start_offset_before": start_before,
-        "settings": settings,
-        **doubts_answer(doubts),
-    }
     verdicts = (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages))
-    return Change(answer, verdicts, tuple(settings))
+    result = RetainResult(deleted_segments(deleted), kept, start_before, settings, doubts or UNSET, state=settle(log))
+    return Change(result, verdicts, tuple(settings))
 
 
 def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[str]:
@@ -141,16 +161,16 @@ def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[str]:
         )
 
 
-def deletions_answer(deleted: list[Deletion]) -> list[dict[str, Any]]:
+def deleted_segments(deleted: list[Deletion]) -> list[DeletedSegment]:
     """Return the `deletions` of docs/contract.md."""
-    return [{"segment": deletion.segment, "reason": deletion.by} for deletion in deleted]
+    return [DeletedSegment(deletion.segment, deletion.by) for deletion in deleted]
 
 
 def deletion_verdicts(log: LoadedLog, deleted: list[Deletion], ages: Mapping[int, Age]) -> Iterator[SegmentVerdict]:
     """Yield each deleted segment, by base offset, and why."""
     for deletion in deleted:
         age = ages[deletion.segment]
-        yield SegmentVerdict(deletion.segment, "delete", _why_deleted(log, deletion), _more(age))
+        yield _aged(deletion.segment, "delete", _why_deleted(log, deletion), age)
 
 
 def _kept_verdicts(kept: list[Kept], ages: Mapping[int, Age]) -> Iterator[SegmentVerdict]:
@@ -159,11 +179,11 @@ def _kept_verdicts(kept: list[Kept], ages: Mapping[int, Age]) -> Iterator[Segmen
         if age is None:
             yield SegmentVerdict(segment.segment, "create", "a log always has a segment")
         else:
-            yield SegmentVerdict(segment.segment, "keep", segment.detail, _more(age))
+            yield _aged(segment.segment, "keep", segment.detail, age)
 
 
-def _more(age: Age) -> dict[str, Any]:
-    return {"size": age.size, "newest_ms": age.timestamp if age.size else None, "file_time": age.is_file_time}
+def _aged(segment: int, action: str, reason: str, age: Age) -> AgedVerdict:
+    return AgedVerdict(segment, action, reason, age.size, age.timestamp if age.size else None, age.is_file_time)
 
 
 def _why_deleted(log: LoadedLog, deletion: Deletion) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
+
+from msgspec import UNSET, Struct, UnsetType
 
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -12,8 +14,9 @@ from klogtool.broker.unified_log.rolling import Incoming, RollVerdict, roll, sho
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.index_doubts import zeros_that_fill
 from klogtool.plans.plan import Plan, SegmentVerdict
-from klogtool.plans.plan_change import Change, plan_change
+from klogtool.plans.plan_change import Change, plan_change, settle
 from klogtool.plans.question import DeletingQuestion
+from klogtool.plans.results import ChangeResult
 
 COMMAND = "roll"
 SETTINGS = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")
@@ -39,6 +42,43 @@ class RollQuestion(DeletingQuestion, frozen=True):
 QUESTION = RollQuestion
 
 
+class IndexRoom(Struct, frozen=True, array_like=True):
+    """How many entries an index has, and can have."""
+
+    entries: int
+    max_entries: int
+
+
+class ActiveSegment(Struct, frozen=True):
+    """The active segment before the roll."""
+
+    segment: int
+    size: int
+    offset_index: IndexRoom
+    time_index: IndexRoom
+
+
+class RollLimits(Struct, frozen=True):
+    """The settings that decide: segment.bytes, and the smaller of segment.ms and max.compaction.lag.ms."""
+
+    segment_bytes: int
+    max_segment_ms: int
+
+
+class RollResult(ChangeResult, frozen=True):
+    """Whether the segment is due, and why; with --force without `why`. zero_index_entries: how many zeros fill an
+    index, if they do."""
+
+    due: bool
+    why: RollVerdict | UnsetType
+    rolled_to: int | None
+    active: ActiveSegment
+    limits: RollLimits
+    first_timestamp: int | UnsetType = UNSET
+    incoming: Incoming | UnsetType = UNSET
+    zero_index_entries: int | UnsetType = UNSET
+
+
 def decide(path: str, question: RollQuestion) -> Iterator[Plan]:
     """Plan for one partition dir and its log dir. Raises as `plan_change` does."""
     change = _force if question.force else lambda log: _roll_if_due(log, question)
@@ -47,10 +87,9 @@ def decide(path: str, question: RollQuestion) -> Iterator[Plan]:
 
 def _force(log: LoadedLog) -> Change:
     active = log.segments.last
-    told = _facts_of(log, active)
-    return Change(
-        {"due": False, "rolled_to": roll(log).base_offset, **told}, _verdicts(log, active, "because of --force")
-    )
+    size, limits = _active(active), _limits(log)
+    rolled_to, verdicts = roll(log).base_offset, _verdicts(log, active, "because of --force")
+    return Change(RollResult(False, UNSET, rolled_to, size, limits, state=settle(log)), verdicts)
 
 
 def _roll_if_due(log: LoadedLog, question: RollQuestion) -> Change:
@@ -58,28 +97,13 @@ def _roll_if_due(log: LoadedLog, question: RollQuestion) -> Change:
     active = log.segments.last
     zeros = zeros_that_fill(log)
     verdict = should_roll(log, incoming)
-    told = _facts_of(log, active) | {
-        "first_timestamp": active.read_first_timestamp(),
-        "incoming": {
-            "bytes": incoming.size_bytes,
-            "max_timestamp": incoming.max_timestamp,
-            "last_offset": incoming.last_offset,
-        },
-    }
+    size, limits, first_timestamp = _active(active), _limits(log), active.read_first_timestamp()
     rolled_to = roll(log).base_offset if verdict.due else None
-    why = {
-        "size": verdict.size,
-        "time": verdict.time,
-        "waited_ms": verdict.waited_ms,
-        "offset_index_full": verdict.offset_index_full,
-        "time_index_full": verdict.time_index_full,
-        "offset_overflow": verdict.offset_overflow,
-    }
-    answer = {"due": verdict.due, "why": why, "rolled_to": rolled_to, **told}
-    if zeros:
-        answer["zero_index_entries"] = zeros
-    notes = tuple(log.terms.setting_notes(SETTINGS))
-    return Change(answer, _verdicts(log, active, ", ".join(reasons_of(verdict)) or "not due"), notes)
+    verdicts = _verdicts(log, active, ", ".join(reasons_of(verdict)) or "not due")
+    result = RollResult(
+        verdict.due, verdict, rolled_to, size, limits, first_timestamp, incoming, zeros or UNSET, state=settle(log)
+    )
+    return Change(result, verdicts, tuple(log.terms.setting_notes(SETTINGS)))
 
 
 def reasons_of(verdict: RollVerdict) -> Iterator[str]:
@@ -105,18 +129,16 @@ def _incoming(log: LoadedLog, question: RollQuestion) -> Incoming:
     )
 
 
-def _facts_of(log: LoadedLog, active: LogSegment) -> dict[str, Any]:
-    """Return the facts of the decision. Reading them opens no index that a clean stop would not open."""
-    config = log.terms.config
-    return {
-        "active": {
-            "segment": active.base_offset,
-            "size": active.size,
-            "offset_index": [active.offset_index.entries, active.offset_index.max_entries],
-            "time_index": [active.time_index.entries, active.time_index.max_entries],
-        },
-        "limits": {"segment_bytes": config.segment_bytes, "max_segment_ms": config.max_segment_ms},
-    }
+def _active(active: LogSegment) -> ActiveSegment:
+    """Return its size. Reading it opens no index that a clean stop would not open."""
+    indexes = active.offset_index, active.time_index
+    return ActiveSegment(
+        active.base_offset, active.size, *(IndexRoom(index.entries, index.max_entries) for index in indexes)
+    )
+
+
+def _limits(log: LoadedLog) -> RollLimits:
+    return RollLimits(log.terms.config.segment_bytes, log.terms.config.max_segment_ms)
 
 
 def _verdicts(log: LoadedLog, active: LogSegment, why: str) -> tuple[SegmentVerdict, ...]:

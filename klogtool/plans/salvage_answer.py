@@ -10,7 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.format.names import FileKind
-from klogtool.plans.plan import SegmentVerdict
+from klogtool.plans.plan import SizedVerdict
+from klogtool.plans.results import Result
 from klogtool.salvage.assembly import NewSegment
 from klogtool.salvage.holes import Copy, Filling, Hole, Refusal
 from klogtool.salvage.loadable import Loadable
@@ -76,7 +77,7 @@ class RejectedBytes(Struct, frozen=True):
     last_offset: int | None
 
 
-class SalvageResult(Struct, frozen=True):
+class SalvageResult(Result, frozen=True):
     """The answer of docs/contract.md, with further fields."""
 
     kept_batches: int
@@ -89,6 +90,17 @@ class SalvageResult(Struct, frozen=True):
     diverging: list[CopiedOffsets]
     rejected: list[RejectedBytes]
     log_end_offset: int
+
+    @property
+    def loses(self) -> bool:
+        """Whether offsets are lost."""
+        return any(loss.first_offset is not None for loss in self.lost)
+
+
+class SalvageVerdict(SizedVerdict, frozen=True):
+    """size: of what becomes of it. rejected_bytes: of it, not kept."""
+
+    rejected_bytes: int
 
 
 def result_of(salvaged: Salvaged) -> SalvageResult:
@@ -136,7 +148,7 @@ def _rejected(part: Rejected) -> RejectedBytes:
 # Segments.
 
 
-def verdicts(salvaged: Salvaged) -> Iterator[SegmentVerdict]:
+def verdicts(salvaged: Salvaged) -> Iterator[SizedVerdict]:
     """Yield what becomes of each old segment, and which segments are new."""
     became: dict[int | None, list[NewSegment]] = {}
     for segment in salvaged.segments:
@@ -150,7 +162,7 @@ def verdicts(salvaged: Salvaged) -> Iterator[SegmentVerdict]:
         yield _verdict(file, became.get(file.base_offset, []), parts.get(file.path, []), behind)
     for segment in salvaged.segments:
         if segment.source is None:
-            yield SegmentVerdict(segment.base_offset, "new", "only a copy has it", {"size": segment.size})
+            yield SizedVerdict(segment.base_offset, "new", "only a copy has it", segment.size)
 
 
 def _missing(salvaged: Salvaged) -> Iterator[tuple[int, Loss]]:
@@ -173,13 +185,13 @@ def _missing_text(loss: Loss) -> str:
 
 def _verdict(
     file: SegmentFile, became: Sequence[NewSegment], mine: Sequence[Stretch], missing: Sequence[Loss]
-) -> SegmentVerdict:
+) -> SalvageVerdict:
     rejected = [part for part in mine if isinstance(part, Rejected)]
-    more = {"size": sum(segment.size for segment in became), "rejected_bytes": sum(part.size for part in rejected)}
+    size, rejected_bytes = sum(segment.size for segment in became), sum(part.size for part in rejected)
     reasons = []
     if rejected:
         causes = ", ".join(dict.fromkeys(part.cause for part in rejected))
-        reasons.append(f"{more['rejected_bytes']:,} of {file.size:,} bytes rejected: {causes}")
+        reasons.append(f"{rejected_bytes:,} of {file.size:,} bytes rejected: {causes}")
     if mended := sum(len(run.mends) for run in mine if isinstance(run, Run)):
         reasons.append(f"{mended} field{'s' * (mended > 1)} corrected")
     if any(one.start > other.start for one, other in pairwise(mine)):
@@ -191,10 +203,12 @@ def _verdict(
     if names and names != [file.base_offset]:
         reasons.append(f"continues as {', '.join(map(str, names))}")
     if not became:
-        return SegmentVerdict(file.base_offset, "drop", "; ".join(["nothing of it is left", *reasons]), more)
+        told = ["nothing of it is left", *reasons]
+        return SalvageVerdict(file.base_offset, "drop", "; ".join(told), size, rejected_bytes)
     action = "rewrite" if reasons else "keep"
     told = [*(["it is empty"] if missing and not file.size else []), *reasons, *map(_missing_text, missing)]
-    return SegmentVerdict(file.base_offset, action, "; ".join(told) or "nothing is wrong with it", more)
+    why = "; ".join(told) or "nothing is wrong with it"
+    return SalvageVerdict(file.base_offset, action, why, size, rejected_bytes)
 
 
 # Notes.

@@ -70,6 +70,15 @@ class SavedPlan(Struct, frozen=True):
     steps: tuple[SavedStep, ...]
     plan: Plan | None = None
 
+    @property
+    def loses(self) -> bool:
+        """Whether its answer reports lost records, as `Plan.loses`."""
+        answer = self.row["answer"]
+        lost = answer.get("lost")
+        if isinstance(lost, list):
+            return any(loss["first_offset"] is not None for loss in lost)
+        return any(answer.get(name) for name in ("loses_records", "behind_end", "missing", "lost_by_recovery", "stray"))
+
     @classmethod
     def of(cls, plan: Plan, *, with_content: bool = True) -> SavedPlan:
         """Save a new plan. If its content is left out or incomplete, it has to be decided again."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from klogtool import kernels
@@ -42,10 +42,11 @@ from klogtool.log.partition import Partition
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
-from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.plan import Plan, SizedVerdict
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.plans.recover_reach import find_behind_end
+from klogtool.plans.results import Result
 from klogtool.plans.salvage_steps import order_steps
 from klogtool.verify.cures import salvage
 
@@ -86,6 +87,37 @@ class TransplantQuestion(Question, frozen=True):
 
 
 QUESTION = TransplantQuestion
+_LINES = {
+    "recovery_point": FileKind.RECOVERY_POINT_CHECKPOINT.value,
+    "high_watermark": FileKind.REPLICATION_CHECKPOINT.value,
+    "log_start_offset": FileKind.LOG_START_CHECKPOINT.value,
+}
+
+
+class NeededLines(Struct, frozen=True, rename=_LINES):
+    """The partition's lines in the checkpoints of its new log dir; None: it needs none."""
+
+    recovery_point: int
+    high_watermark: int
+    log_start_offset: int | None
+
+
+class TransplantResult(Result, frozen=True):
+    """What a copy becomes. topic_id_by: who knows the id. batches_restamped: how many had another leader epoch.
+    producers: how many the copy knows."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    topic_id_by: str | None
+    source_topic_id: str | None
+    log_start_offset: int
+    log_end_offset: int
+    batches_restamped: int
+    producers: int
+    producers_kept: bool
+    open_transactions: int
+    checkpoints: NeededLines
 
 
 def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
@@ -122,24 +154,20 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         _forget_producers(draft, end)
     if topic_id is not None:
         draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
-    answer = {
-        "topic": topic,
-        "partition": number,
-        "topic_id": None if topic_id is None else build_uuid(topic_id),
-        "topic_id_by": by,
-        "source_topic_id": source_id,
-        "log_start_offset": start,
-        "log_end_offset": end,
-        "batches_restamped": sum(changed.values()),
-        "producers": producers,
-        "producers_kept": question.keep_producers,
-        "open_transactions": open_txns,
-        "checkpoints": {
-            FileKind.RECOVERY_POINT_CHECKPOINT.value: end,
-            FileKind.REPLICATION_CHECKPOINT.value: end,
-            FileKind.LOG_START_CHECKPOINT.value: log_start_line,
-        },
-    }
+    result = TransplantResult(
+        topic,
+        number,
+        None if topic_id is None else build_uuid(topic_id),
+        by,
+        source_id,
+        start,
+        end,
+        sum(changed.values()),
+        producers,
+        question.keep_producers,
+        open_txns,
+        NeededLines(end, end, log_start_line),
+    )
     plan = Plan(
         COMMAND,
         path,
@@ -147,7 +175,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         found,
         order_steps(draft),
         tuple(_verdicts(draft, changed)),
-        answer,
+        result,
         tuple(_notes(open_txns, producers, question, log_start_line)),
     )
     if not question.in_place or beside.log_dir is None:
@@ -258,16 +286,16 @@ def _restamp(draft: Draft, name: str, writer: ContentWriter | None) -> int:
     return changed
 
 
-def _verdicts(draft: Draft, changed: Mapping[int, int]) -> Iterator[SegmentVerdict]:
+def _verdicts(draft: Draft, changed: Mapping[int, int]) -> Iterator[SizedVerdict]:
     for base_offset, count in sorted(changed.items()):
         name = build_file_name(FileKind.LOG, base_offset)
-        more: dict[str, Any] = {"size": draft.size(name)}
+        size = draft.size(name)
         if name not in draft.before:
-            yield SegmentVerdict(base_offset, "create", "empty: what the new cluster appends begins with it", more)
+            yield SizedVerdict(base_offset, "create", "empty: what the new cluster appends begins with it", size)
         elif count:
-            yield SegmentVerdict(base_offset, "rewrite", f"{count:,} batches get leader epoch {FIRST_EPOCH}", more)
+            yield SizedVerdict(base_offset, "rewrite", f"{count:,} batches get leader epoch {FIRST_EPOCH}", size)
         else:
-            yield SegmentVerdict(base_offset, "keep", "records and offsets as they are", more)
+            yield SizedVerdict(base_offset, "keep", "records and offsets as they are", size)
 
 
 def _notes(open_txns: int, producers: int, question: TransplantQuestion, log_start_line: int | None) -> Iterator[str]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
+from msgspec import UNSET, Struct, UnsetType
+
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.truncation import truncate_fully_and_start_at, truncate_to
 from klogtool.errors import KlogError
 from klogtool.parameters import parameter
 from klogtool.plans.checkpoint_lines import end_at_next_start
-from klogtool.plans.plan import Plan, SegmentVerdict
-from klogtool.plans.plan_change import Change, plan_change
+from klogtool.plans.plan import Plan, SizedVerdict
+from klogtool.plans.plan_change import Change, plan_change, settle
 from klogtool.plans.question import DeletingQuestion
+from klogtool.plans.results import ChangeResult
 
 COMMAND = "truncate"
 
@@ -29,6 +32,28 @@ class TruncateQuestion(DeletingQuestion, frozen=True):
 
 
 QUESTION = TruncateQuestion
+
+
+class LogSpan(Struct, frozen=True):
+    """Where a log starts and ends."""
+
+    log_start_offset: int
+    log_end_offset: int
+
+
+class TruncateResult(ChangeResult, frozen=True):
+    """What is cut. truncated: whether anything is, and end_at_next_start: where the log ends after a start of a broker;
+    neither if the log starts anew."""
+
+    truncated: bool | UnsetType
+    before: LogSpan
+    end_at_next_start: int | UnsetType = UNSET
+
+
+class CutVerdict(SizedVerdict, frozen=True):
+    """size_after: bytes that stay."""
+
+    size_after: int
 
 
 def decide(path: str, question: TruncateQuestion) -> Iterator[Plan]:
@@ -51,9 +76,10 @@ def truncate_change(log: LoadedLog, to: int) -> Change:
     before, high_watermark = _Before(log), log.high_watermark
     truncated = truncate_to(log, to)
     found = end_at_next_start(log)
+    verdicts = tuple(before.verdicts(log))
     return Change(
-        {"truncated": truncated, **before.answer, "end_at_next_start": found},
-        tuple(before.verdicts(log)),
+        TruncateResult(truncated, before.span, found, state=settle(log)),
+        verdicts,
         tuple(_notes(to, high_watermark, found)) if truncated else (),
         first_dirty_at_most=_first_dirty_at_most(log) if truncated else None,
     )
@@ -69,7 +95,8 @@ def _notes(to: int, high_watermark: int, end_at_start: int) -> Iterator[str]:
 def _start(log: LoadedLog, start_at: int, log_start_offset_after: int | None) -> Change:
     before = _Before(log)
     truncate_fully_and_start_at(log, start_at, log_start_offset_after)
-    return Change(before.answer, tuple(before.verdicts(log)), first_dirty_at_most=_first_dirty_at_most(log))
+    verdicts, result = tuple(before.verdicts(log)), TruncateResult(UNSET, before.span, state=settle(log))
+    return Change(result, verdicts, first_dirty_at_most=_first_dirty_at_most(log))
 
 
 def _first_dirty_at_most(log: LoadedLog) -> int:
@@ -83,21 +110,19 @@ class _Before:
 
     def __init__(self, log: LoadedLog) -> None:
         self.sizes = {segment.base_offset: segment.size for segment in log.segments.all}
-        self.answer = {
-            "before": {"log_start_offset": log.log_start_offset, "log_end_offset": log.log_end_offset},
-        }
+        self.span = LogSpan(log.log_start_offset, log.log_end_offset)
 
-    def verdicts(self, log: LoadedLog) -> Iterator[SegmentVerdict]:
+    def verdicts(self, log: LoadedLog) -> Iterator[CutVerdict]:
         """Yield what becomes of each segment."""
         after = {segment.base_offset: segment.size for segment in log.segments.all}
         for base in sorted({*self.sizes, *after}):
             before, now = self.sizes.get(base), after.get(base)
-            more = {"size": before or 0, "size_after": now or 0}
+            sizes = before or 0, now or 0
             if before is None:
-                yield SegmentVerdict(base, "create", "empty: the log starts again with it", more)
+                yield CutVerdict(base, "create", "empty: the log starts again with it", *sizes)
             elif now is None:
-                yield SegmentVerdict(base, "delete", "all its records are deleted", more)
+                yield CutVerdict(base, "delete", "all its records are deleted", *sizes)
             elif now < before:
-                yield SegmentVerdict(base, "truncate", f"{before - now:,} of {before:,} bytes are cut off", more)
+                yield CutVerdict(base, "truncate", f"{before - now:,} of {before:,} bytes are cut off", *sizes)
             else:
-                yield SegmentVerdict(base, "keep", "no record is deleted", more)
+                yield CutVerdict(base, "keep", "no record is deleted", *sizes)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, Offsets, terms_of
+from klogtool.broker.circumstances import Checkpoints, LoadTerms, Offsets, terms_of
 from klogtool.broker.cleaning.cleaner import clean
 from klogtool.broker.cleaning.dirty_range import (
     MIN_COMPACTION_LAG,
@@ -36,7 +35,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.side_file import find_content
 from klogtool.plans.compact import NOT_COMPACTED, CompactQuestion, find_first_dirty, why_due
-from klogtool.plans.index_doubts import doubts_answer, lag_doubts
+from klogtool.plans.index_doubts import IndexDoubt, lag_doubts
 from klogtool.plans.recover_log_dir import walk_partition_dirs
 from klogtool.verify.cures import (
     drop_line,
@@ -52,40 +51,79 @@ _CHECKPOINT = FileKind.CLEANER_CHECKPOINT
 _DEAD = "the cleaner thread dies of it, and this broker compacts nothing until it is restarted"
 
 
-class Reason(Struct, frozen=True):
+class Reason(Struct, frozen=True, rename={"id": "reason"}):
     """One cause that holds the cleaner back. id: a word for scripts. cure: a command, or what to do, or None."""
 
     id: str
     detail: str
     cure: str | None = None
-    more: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {"reason": self.id, "detail": self.detail, "cure": self.cure, **self.more}
+
+class CheckpointReason(Reason, frozen=True, kw_only=True):
+    """A wrong cleaner-offset-checkpoint. ends_thread: the cleaner's thread ends at it."""
+
+    ends_thread: bool
+
+
+class LagReason(Reason, frozen=True, kw_only=True):
+    """Records from an offset on are too young, or seem so."""
+
+    offset: int
+    index_doubts: list[IndexDoubt] | UnsetType = UNSET
+
+
+class WatermarkReason(Reason, frozen=True, kw_only=True):
+    """The high watermark is below the log end."""
+
+    high_watermark: int
+
+
+class TransactionReason(Reason, frozen=True, kw_only=True):
+    """A transaction is open. began_ms: the time of its first record, None if unknown."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    began_ms: int | None
+    last_offset: int
+
+
+class FailureReason(Reason, frozen=True, kw_only=True, rename={"id": "reason", "kafka_class": "class"}):
+    """The cleaner fails: Kafka's class, and the byte where."""
+
+    kafka_class: str
+    position: int | None
+
+
+class Remaining(Struct, frozen=True):
+    """What would stay if nothing held the cleaner back, in records and bytes, each with the total."""
+
+    records: int
+    of_records: int
+    bytes: int
+    of_bytes: int
 
 
 class Standing(Struct, frozen=True):
-    """The state of a log, or of a log dir (range None). reasons: empty if nothing holds the cleaner back.
-
-    remaining: what would stay if nothing held it back, in records and bytes, each with the total; None if unknown.
-    """
+    """The state of a log, or of a log dir. reasons: empty if nothing holds the cleaner back."""
 
     path: str
     reasons: tuple[Reason, ...]
-    range: LogToClean | None = None
-    uncleanable_bytes: int = 0
-    remaining: Mapping[str, int] | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the answer line of docs/contract.md."""
-        told: dict[str, Any] = {"path": self.path, "reasons": [reason.as_json() for reason in self.reasons]}
-        if self.range is not None:
-            names = ("first_dirty_offset", "first_uncleanable_offset", "bound", "clean_bytes", "cleanable_bytes")
-            told |= {name: getattr(self.range, name) for name in names}
-            told |= {"cleanable_ratio": self.range.cleanable_ratio, "eligible": self.range.is_eligible}
-            told |= {"uncleanable_bytes": self.uncleanable_bytes, "remaining": self.remaining}
-        return told
+
+class LogStanding(Standing, frozen=True):
+    """How much of a log can be cleaned, as in LogToClean; uncleanable_bytes: of whole segments. remaining: None if
+    unknown."""
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    bound: int
+    clean_bytes: int
+    cleanable_bytes: int
+    cleanable_ratio: float | None
+    eligible: bool
+    uncleanable_bytes: int
+    remaining: Remaining | None
 
 
 def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[Standing]:
@@ -96,7 +134,7 @@ def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[
     log_dirs = list(dict.fromkeys(found for path in paths if (found := _log_dir_of(path)) is not None))
     broken = False
     for log_dir, reasons in _checkpoint_reasons(log_dirs).items():
-        broken = broken or any(reason.more.get("ends_thread") for reason in reasons)
+        broken = broken or any(isinstance(reason, CheckpointReason) and reason.ends_thread for reason in reasons)
         if reasons:
             yield Standing(log_dir, tuple(reasons))
     for path in paths:
@@ -134,7 +172,19 @@ def standing_of(
     reasons += trouble
     if all(reason.id == "keyless" for reason in reasons):
         reasons.insert(0, Reason("cleaner-dead", f"see its log dir: {_DEAD}") if is_thread_dead else _due(log, found))
-    return Standing(path, tuple(reasons), found, uncleanable, remaining)
+    return LogStanding(
+        path,
+        tuple(reasons),
+        found.first_dirty_offset,
+        found.first_uncleanable_offset,
+        found.bound,
+        found.clean_bytes,
+        found.cleanable_bytes,
+        found.cleanable_ratio,
+        found.is_eligible,
+        uncleanable,
+        remaining,
+    )
 
 
 # --- the checkpoints --------------------------------------------------------------------------------------------------
@@ -178,7 +228,7 @@ def _unreadable(error: Corrupt, path: str) -> Reason:
     is_number = error.kafka_class == "NumberFormatException"
     what = _DEAD if is_number else "a broker takes the log dir offline"
     detail = f"{_CHECKPOINT.value}: {error.reason}: {what}"
-    return Reason("checkpoint-line", detail, remove(path, _PRICE), {"ends_thread": is_number})
+    return CheckpointReason("checkpoint-line", detail, remove(path, _PRICE), ends_thread=is_number)
 
 
 def _line_reasons(
@@ -192,7 +242,7 @@ def _line_reasons(
         detail = f"{name} has a line in {_CHECKPOINT.value} of {first} and of {log_dir}: since 4.1 {_DEAD}"
         lines = [drop_line(key), number_of_lines(len(read[stale]) - 1)]
         cure = edit(os.path.join(stale, _CHECKPOINT.value), lines, "while the broker is down")
-        yield Reason("checkpoint-duplicate", detail, cure, {"ends_thread": True})
+        yield CheckpointReason("checkpoint-duplicate", detail, cure, ends_thread=True)
     elif not any(os.path.isdir(os.path.join(other, name)) for other in log_dirs):
         detail = (
             f"{_CHECKPOINT.value} has a line for {name}, which is not there: harmless, unless it is on another disk"
@@ -232,7 +282,7 @@ def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Reason]
     else:
         detail = f"the high watermark is {log.high_watermark:,}, the log ends at {log.log_end_offset:,}"
         cure = "bring all replicas in sync: only replicated records are cleaned"
-        yield Reason("high-watermark", detail, cure, {"high_watermark": log.high_watermark})
+        yield WatermarkReason("high-watermark", detail, cure, high_watermark=log.high_watermark)
 
 
 def _lag(log: LoadedLog, found: LogToClean, path: str) -> Reason:
@@ -241,14 +291,13 @@ def _lag(log: LoadedLog, found: LogToClean, path: str) -> Reason:
     false = next((doubt for doubt in lag_doubts(log, found) if doubt.segment == found.bound), None)
     if false is None:
         detail = f"records from offset {found.bound:,} are younger than min.compaction.lag.ms ({lag})"
-        return Reason("lag", detail, None, {"offset": found.bound})
+        return LagReason("lag", detail, offset=found.bound)
     which = "the time of its file" if false.is_file_time else "its time index"
     detail = (
         f"segment {found.bound} seems younger than min.compaction.lag.ms ({lag}): by {which}, its newest record is of "
         f"{time_text(false.believed_timestamp)}, by its batches it is of {time_text(false.log_timestamp)}"
     )
-    more = {"offset": found.bound, **doubts_answer([false])}
-    return Reason("lag", detail, rebuild_index(path, "timeindex"), more)
+    return LagReason("lag", detail, rebuild_index(path, "timeindex"), offset=found.bound, index_doubts=[false])
 
 
 def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path: str) -> Reason:
@@ -263,14 +312,16 @@ def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path:
     where = f"--topic {name.topic} --partition {name.partition}" if name else "--topic ... --partition ..."
     abort = f"kafka-transactions.sh --bootstrap-server ... abort {where} --start-offset {first_offset}"
     cure = f"{abort}  # if it hangs: klogtool txns {quoted(path)} says so"
-    more = {
-        "producer_id": producer_id,
-        "producer_epoch": producer.producer_epoch,
-        "first_offset": first_offset,
-        "began_ms": began_ms,
-        "last_offset": producer.last_data_offset,
-    }
-    return Reason("transaction", detail, cure, more)
+    return TransactionReason(
+        "transaction",
+        detail,
+        cure,
+        producer_id=producer_id,
+        producer_epoch=producer.producer_epoch,
+        first_offset=first_offset,
+        began_ms=began_ms,
+        last_offset=producer.last_data_offset,
+    )
 
 
 def _timestamp_at(log: LoadedLog, offset: int) -> int | None:
@@ -313,7 +364,7 @@ def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
 # --- what the cleaner does when it gets there -------------------------------------------------------------------------
 
 
-def _trial(path: str, terms: Any, found: LogToClean) -> tuple[list[Reason], Mapping[str, int] | None]:
+def _trial(path: str, terms: LoadTerms, found: LogToClean) -> tuple[list[Reason], Remaining | None]:
     """Clean the log as if nothing held the cleaner back: return the error, or how much would stay."""
     log = LoadedLog(Draft.of(path), terms)
     free = _as_if_free(log, found)
@@ -329,12 +380,8 @@ def _trial(path: str, terms: Any, found: LogToClean) -> tuple[list[Reason], Mapp
         detail = "offsets do not fit into a segment (KAFKA-6264): a broker splits it now, and cleans it another time"
         return [Reason("overflow", detail)], None
     total = stats.total
-    remaining = {
-        "records": total.messages_written,
-        "of_records": total.messages_written + sum(total.gone.values()),
-        "bytes": total.bytes_written,
-        "of_bytes": total.bytes_read,
-    }
+    before = total.messages_written + sum(total.gone.values())
+    remaining = Remaining(total.messages_written, before, total.bytes_written, total.bytes_read)
     keyless = total.keyless
     detail = f"{keyless:,} records have no key: the cleaner deletes them (before 0.10 its thread died of one)"
     return ([Reason("keyless", detail)] if keyless else []), remaining
@@ -346,7 +393,7 @@ def _breaks_off(error: KlogError, path: str) -> Reason:
     detail = f"the cleaner fails: {error} ({kafka_class}); a broker does not clean this log until it is restarted"
     is_damage = isinstance(error, Corrupt) and not isinstance(error, OldFormat)
     cure = _cure_of_damage(error.path or path, path) if is_damage else None
-    return Reason("breaks-off", detail, cure, {"class": kafka_class, "position": error.position})
+    return FailureReason("breaks-off", detail, cure, kafka_class=kafka_class, position=error.position)
 
 
 def _cure_of_damage(damaged: str, partition: str) -> str:

@@ -15,10 +15,8 @@ def change_text(plan: Plan, headline: str, evidence: Iterable[str] = ()) -> str:
     return joined(_lines(plan, headline, evidence))
 
 
-def log_dir_text(plan: Plan) -> str | None:
-    """Return the notes of a plan for the log dir's own files; None for a plan of a partition."""
-    if plan.answer:
-        return None
+def notes_text(plan: Plan) -> str:
+    """Return the notes: of a plan for the log dir's own files, or for a partition that is left alone."""
     name = os.path.basename(plan.path)
     return joined(f"{name}: {note}" for note in plan.notes)
 
@@ -27,7 +25,7 @@ def _lines(plan: Plan, headline: str, evidence: Iterable[str]) -> Iterator[str]:
     yield f"{os.path.basename(plan.path)}: {headline}"
     yield from (f"  {line}" for line in evidence)
     shown, between = ends_of(plan.segments)
-    rows = [(f"{s.segment:020d}", s.action, s.reason) for s in shown]
+    rows = [(f"{s.segment:020d}", s.action, s.why) for s in shown]
     yield from (f"  {line}" for line in table_text(rows).splitlines())
     yield from between
     yield from (f"  {note}" for note in plan.notes)

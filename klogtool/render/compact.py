@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from klogtool.escape import joined
-from klogtool.plans.index_doubts import doubts_of
+from klogtool.plans.compact import CleanerFailure, CleanerPass, CompactResult
 from klogtool.plans.plan import Plan, SegmentVerdict
-from klogtool.render.changes import log_dir_text
+from klogtool.plans.results import LeftAlone
+from klogtool.render.changes import notes_text
 from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import change_count, ends_of, wrapped_table
@@ -27,46 +26,48 @@ _GONE = {
 
 def compact_text(plan: Plan) -> str:
     """Show the plan of a partition, or of its log dir."""
-    if "skipped" in plan.answer:
-        return joined([f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"])
-    if "error" in plan.answer:
-        error = plan.answer["error"]
-        return joined([f"{os.path.basename(plan.path)}: refused, as it stays: {error['message']} ({error['class']})"])
-    return log_dir_text(plan) or joined(_lines(plan))
+    return joined(_lines(plan, plan.result)) if isinstance(plan.result, CompactResult) else _uncleaned(plan)
 
 
 def compact_brief(plan: Plan) -> str:
     """Show the plan as one of many: without the single segments."""
-    if "passes" not in plan.answer:
-        return compact_text(plan)
-    warnings = doubt_lines(plan.path, doubts_of(plan.answer))
-    lines = [_headline(plan), *warnings, *(f"  {line}" for row in plan.answer["passes"] for line in _pass_lines(row))]
-    return joined(lines)
+    result = plan.result
+    if not isinstance(result, CompactResult):
+        return _uncleaned(plan)
+    warnings = doubt_lines(plan.path, result.index_doubts or ())
+    lines = (f"  {line}" for one in result.passes for line in _pass_lines(one))
+    return joined([_headline(plan, result), *warnings, *lines])
+
+
+def _uncleaned(plan: Plan) -> str:
+    if isinstance(plan.result, CleanerFailure):
+        error = plan.result.error
+        return joined([f"{os.path.basename(plan.path)}: refused, as it stays: {error.message} ({error.kafka_class})"])
+    return notes_text(plan)
 
 
 def uncleaned_text(plan: Plan) -> str | None:
     """Return the reason why a partition is not cleaned, by which partitions are counted; None if it is cleaned."""
-    answer = plan.answer
-    if "skipped" in answer:
-        return str(answer["skipped"])
-    is_due = any("stats" in row for row in answer.get("passes", ()))
-    return None if is_due or doubts_of(answer) or "passes" not in answer else "not due"
+    result = plan.result
+    if isinstance(result, LeftAlone):
+        return result.skipped
+    is_quiet = isinstance(result, CompactResult) and not (result.is_cleaned or result.index_doubts)
+    return "not due" if is_quiet else None
 
 
-def _lines(plan: Plan) -> Iterator[str]:
-    answer = plan.answer
-    yield _headline(plan)
-    yield from doubt_lines(plan.path, doubts_of(answer))
-    for n, row in enumerate(answer["passes"]):
-        if len(answer["passes"]) > 1:
-            yield f"  pass {n + 1}"
-        yield from (f"  {line}" for line in _pass_lines(row))
+def _lines(plan: Plan, result: CompactResult) -> Iterator[str]:
+    yield _headline(plan, result)
+    yield from doubt_lines(plan.path, result.index_doubts or ())
+    for n, one in enumerate(result.passes, 1):
+        if len(result.passes) > 1:
+            yield f"  pass {n}"
+        yield from (f"  {line}" for line in _pass_lines(one))
     shown, between = ends_of(plan.segments)
     yield from wrapped_table([("segment", "size", "verdict", ""), *map(_row, shown)])
     yield from between
-    yield f"  producers: {answer['producers']}"
+    yield f"  producers: {result.producers}"
     yield from (f"  {note}" for note in plan.notes)
-    deleted = sum(verdict.more["size"] for verdict in plan.segments if verdict.action in ("clean", "merge"))
+    deleted = sum(verdict.size for verdict in plan.segments if verdict.action in ("clean", "merge"))
     if deleted and not plan.question.purge:
         yield (
             f"  the old segments, {size_text(deleted)}, stay as .deleted until a broker removes them (--purge "
@@ -76,36 +77,35 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield change_count(plan)
 
 
-def _headline(plan: Plan) -> str:
-    name, cleaned = os.path.basename(plan.path), [row for row in plan.answer["passes"] if "stats" in row]
-    if not cleaned:
-        last = plan.answer["passes"][-1]
-        return f"{name}: not due: {last['why']}"
-    if cleaned[-1]["split"]:
+def _headline(plan: Plan, result: CompactResult) -> str:
+    name = os.path.basename(plan.path)
+    stats = [one.stats for one in result.passes if one.stats]
+    if not stats:
+        return f"{name}: not due: {result.passes[-1].why}"
+    if [one.split for one in result.passes if one.stats][-1]:
         return f"{name}: offsets do not fit into a segment: it is split now, and cleaned another time"
-    first, last = cleaned[0]["stats"], cleaned[-1]["stats"]
-    read, kept = first["bytes_read"], last["bytes_written"]
-    gone = sum((Counter(row["gone"]) for row in cleaned), Counter[str]())
+    read, kept = stats[0].bytes_read, stats[-1].bytes_written
+    gone = sum(sum((one.gone or {}).values()) for one in result.passes)
     won = f"{size_text(read - kept)} saved" if read >= kept else f"{size_text(kept - read)} more than before"
-    return f"{name}: {sum(gone.values()):,} records go, {last['messages_written']:,} stay; {won} of {size_text(read)}"
+    return f"{name}: {gone:,} records go, {stats[-1].messages_written:,} stay; {won} of {size_text(read)}"
 
 
-def _pass_lines(row: Mapping[str, Any]) -> Iterator[str]:
-    parts = (("clean", "clean_bytes"), ("dirty", "cleanable_bytes"), ("uncleanable", "uncleanable_bytes"))
-    text = ", ".join(f"{name} {size_text(row[field])}" for name, field in parts)
-    yield f"{text}; {row['why']}" if "stats" in row else text
-    if row["reset_checkpoint"]:
-        start = row["first_dirty_offset"]
+def _pass_lines(one: CleanerPass) -> Iterator[str]:
+    parts = (("clean", one.clean_bytes), ("dirty", one.cleanable_bytes), ("uncleanable", one.uncleanable_bytes))
+    text = ", ".join(f"{name} {size_text(size)}" for name, size in parts)
+    yield f"{text}; {one.why}" if one.stats else text
+    if one.reset_checkpoint:
+        start = one.first_dirty_offset
         yield f"cleaner-offset-checkpoint does not fit the log: everything from offset {start:,} is dirty"
-    if "stats" not in row:
+    if not one.stats:
         return
-    if row["map_is_full"]:
+    if one.map_is_full:
         text = "log.cleaner.dedupe.buffer.size has no room for more keys"
-        yield f"ended at offset {row['end_offset']:,} of {row['bound']:,}: {text}; another pass continues there"
-    yield from (f"{count:,} {_GONE[reason]}" for reason, count in row["gone"].items())
-    if row["deletions"]:
-        yield f"{count_text(len(row['deletions']), 'segment')} deleted by retention"
+        yield f"ended at offset {one.end_offset:,} of {one.bound:,}: {text}; another pass continues there"
+    yield from (f"{count:,} {_GONE[reason]}" for reason, count in (one.gone or {}).items())
+    if one.deletions:
+        yield f"{count_text(len(one.deletions), 'segment')} deleted by retention"
 
 
 def _row(verdict: SegmentVerdict) -> tuple[str, str, str, str]:
-    return f"…{verdict.segment}", size_text(verdict.more.get("size", 0)), verdict.action, verdict.reason
+    return f"…{verdict.segment}", size_text(verdict.size), verdict.action, verdict.why

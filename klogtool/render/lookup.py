@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.names import TopicPartition
+from klogtool.plans.index_doubts import IndexDoubt
 
 Row = dict[str, Any]
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -49,12 +50,16 @@ def offset_row(result: OffsetFound, *, explain: bool) -> Row:
     return row
 
 
-def timestamp_row(query: int | str, result: TimestampFound, high_watermark: int, *, explain: bool) -> Row:
+def timestamp_row(
+    query: int | str, result: TimestampFound, high_watermark: int, *, explain: bool, doubts: Sequence[IndexDoubt]
+) -> Row:
     """Return the contract's answer to --timestamp (docs/contract.md), and whether consumers can read what was found."""
     row: Row = {"timestamp": query, "found": to_builtins(result.found)}
     if result.found is not None and result.found.timestamp != NO_TIMESTAMP:
         row["below_high_watermark"] = result.found.offset < high_watermark
-    return row | ({"steps": [_step_row(step) for step in result.steps]} if explain else {})
+    if explain:
+        row["steps"] = [_step_row(step) for step in result.steps]
+    return row | ({"index_doubts": to_builtins(doubts)} if doubts else {})
 
 
 def epoch_row(result: EpochEnd) -> Row:

@@ -25,7 +25,7 @@ def plan_text(plan: Plan) -> str:
 def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"Plan {plan.id}   {plan.command}   {plan.path}"
     yield from (f"  {note}" for note in plan.notes)
-    yield from _aligned((f"{s.segment:020d}", s.action, s.reason) for s in plan.segments)
+    yield from _aligned((f"{s.segment:020d}", s.action, s.why) for s in plan.segments)
     yield from _aligned(_all_step_cells(plan))
     yield f"  {_closing(plan)}" if plan.steps else "  Nothing to do."
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from klogtool.escape import joined, quoted
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.plans.plan import Plan, tells_of_loss
+from klogtool.plans.plan import Plan
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_reach import BehindEnd
@@ -38,9 +38,9 @@ def recover_text(plan: Plan) -> str:
 
 def _lines(plan: Plan, recovery: Recovery, name: str) -> Iterator[str]:
     yield f"{name}: {outcome_text(recovery)}; ends at offset {recovery.log_end_offset:,}"
-    loud = tells_of_loss(plan.answer) or recovery.split
+    loud = plan.loses or recovery.split
     yield from (f"  {note}" for note in plan.notes if loud)
-    reasons = {verdict.segment: verdict.reason for verdict in plan.segments}
+    reasons = {verdict.segment: verdict.why for verdict in plan.segments}
     lacking = _Lacking(
         recovery.lost, recovery.behind_end, recovery.below_high_watermark, recovery.missing, recovery.stray
     )

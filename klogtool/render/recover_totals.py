@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from klogtool.plans.plan import Plan
 from klogtool.plans.recovery import Recovery
+from klogtool.plans.results import LeftAlone
 from klogtool.render.counts import count_text
 from klogtool.render.digest import Totals
 from klogtool.render.recover import scanned_bytes, unread_segments
@@ -13,10 +14,10 @@ from klogtool.render.recover import scanned_bytes, unread_segments
 
 def recover_brief(plan: Plan) -> str | None:
     """Return the text by which plans are counted together; None if the plan is shown by itself."""
-    answer = plan.answer
-    if "skipped" in answer:
-        return str(answer["skipped"])
-    return "nothing is lost" if isinstance(plan.result, Recovery) and not plan.result.split else None
+    result = plan.result
+    if isinstance(result, LeftAlone):
+        return result.skipped
+    return "nothing is lost" if isinstance(result, Recovery) and not result.split else None
 
 
 class RecoverTotals(Totals):

@@ -44,8 +44,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"Salvage of {plan.path}   (plan {plan.id})"
     yield f"  {_summary(result, is_deep=plan.arguments['deep'])}"
     rows: list[tuple[str, ...]] = [
-        (f"{segment.segment:020d}", f"{segment.more.get('size', 0):,} bytes", segment.action, segment.reason)
-        for segment in plan.segments
+        (f"{segment.segment:020d}", f"{segment.size:,} bytes", segment.action, segment.why) for segment in plan.segments
     ]
     yield from _table("Segments", rows)
     yield from _table("Lost", _loss_rows(result))

@@ -9,6 +9,7 @@ from typing import Any
 
 from klogtool.escape import joined
 from klogtool.plans.plan import Plan
+from klogtool.plans.results import LeftAlone
 from klogtool.render.compact import compact_brief
 from klogtool.render.counts import count_text
 from klogtool.render.findings import closing_line
@@ -69,7 +70,7 @@ def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str
 
 def compacted_text(plans: Sequence[Plan], output: str) -> Iterator[str]:
     """Yield a paragraph for each cleaned partition, how many were only copied and why, and where the result is."""
-    yield from (compact_brief(plan) for plan in plans if "skipped" not in plan.answer)
-    left_alone = Counter(str(plan.answer["skipped"]) for plan in plans if "skipped" in plan.answer)
+    yield from (compact_brief(plan) for plan in plans if not isinstance(plan.result, LeftAlone))
+    left_alone = Counter(plan.result.skipped for plan in plans if isinstance(plan.result, LeftAlone))
     yield from (joined([f"{count_text(count, 'partition')} copied: {why}"]) for why, count in left_alone.items())
     yield joined([f"Done: {output}"])

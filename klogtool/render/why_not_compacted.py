@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from klogtool.escape import joined
-from klogtool.plans.why_not_compacted import Standing
+from klogtool.plans.why_not_compacted import LogStanding, Standing
 from klogtool.render.retain import size_text
 from klogtool.render.terminal import columns
 
@@ -23,20 +23,19 @@ def _lines(standing: Standing) -> Iterator[str]:
         yield from textwrap.wrap(reason.detail, columns(), initial_indent="  ", subsequent_indent="    ")
         if reason.cure is not None:
             yield f"  →  {reason.cure}"
-    left = standing.remaining
+    left = standing.remaining if isinstance(standing, LogStanding) else None
     if left is not None:
-        records = f"{left['records']:,} of {left['of_records']:,} records would remain"
-        sizes = f"{size_text(left['bytes'])} of {size_text(left['of_bytes'])}"
+        records = f"{left.records:,} of {left.of_records:,} records would remain"
+        sizes = f"{size_text(left.bytes)} of {size_text(left.of_bytes)}"
         yield f"  After cleaning up to the active segment, {records}, {sizes}."
 
 
 def _headline(standing: Standing) -> str:
-    result = standing.range
     if any(reason.id == "breaks-off" for reason in standing.reasons):
         return "not compacted: the cleaner fails on it"
-    if result is None:
+    if not isinstance(standing, LogStanding):
         return "what a broker's cleaner finds here"
     if any(reason.id == "due" for reason in standing.reasons):
-        return f"to be compacted from offset {result.first_dirty_offset:,}"
-    dirty = f"{size_text(result.cleanable_bytes)} can be cleaned, {size_text(standing.uncleanable_bytes)} cannot"
-    return f"not compacted since offset {result.first_dirty_offset:,}; {dirty}"
+        return f"to be compacted from offset {standing.first_dirty_offset:,}"
+    dirty = f"{size_text(standing.cleanable_bytes)} can be cleaned, {size_text(standing.uncleanable_bytes)} cannot"
+    return f"not compacted since offset {standing.first_dirty_offset:,}; {dirty}"

@@ -26,9 +26,18 @@ from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
-from klogtool.plans.compact import COMMAND, CompactQuestion, check_checkpoint, plan_one, refused_plan, why_left_alone
+from klogtool.plans.compact import (
+    COMMAND,
+    CompactQuestion,
+    CompactResult,
+    check_checkpoint,
+    plan_one,
+    refused_plan,
+    why_left_alone,
+)
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover_log_dir import walk_partition_dirs
+from klogtool.plans.results import LeftAlone
 from klogtool.spark.findings import size_of
 from klogtool.spark.notes import log_info
 from klogtool.spark.sharing import TASK_BYTES, TASKS_A_SLOT, TaskCrew
@@ -144,9 +153,9 @@ def _task_bytes(session: Session, total: int) -> int:
 def _dirtiness(made: tuple[Folder, Compacted]) -> float:
     """Sort key: the dirtiest first, which is their order in the checkpoint."""
     plan = made[1].plan
-    passes = plan.answer.get("passes") if plan is not None else None
-    ratio = passes[0]["cleanable_ratio"] if passes else None
-    return 1.0 if ratio is None else -float(ratio)
+    result = None if plan is None else plan.result
+    ratio = result.passes[0].cleanable_ratio if isinstance(result, CompactResult) else None
+    return 1.0 if ratio is None else -ratio
 
 
 def _compact_in_shares(session: Session, stage: str, question: CompactQuestion, folder: Folder) -> Compacted | None:
@@ -171,7 +180,7 @@ def compact_folders(stage: str, question: CompactQuestion, folders: Sequence[Fol
 def compact_folder(stage: str, question: CompactQuestion, folder: Folder) -> Compacted:
     """Clean a folder, or copy it, into a place of the stage."""
     if folder.why_not is not None:
-        told = Plan(COMMAND, folder.path, question, (), (), (), {"skipped": folder.why_not}, (folder.why_not,))
+        told = Plan(COMMAND, folder.path, question, (), (), (), LeftAlone(folder.why_not), (folder.why_not,))
         return Compacted(write_part(stage, folder.path, None), told if folder.is_partition else None, None)
     try:
         found = _planned(question, folder, clean)

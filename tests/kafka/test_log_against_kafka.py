@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deciding import decided, question_of
+from deciding import decided, question_of, roll_at
 
 import klogtool
 from klogtool.broker.draft import Draft
-from klogtool.broker.unified_log.rolling import roll as roll_log
 from klogtool.plans.loading_steps import carried_out
 from klogtool.plans.plan import Plan
-from klogtool.plans.plan_change import Change, plan_change
+from klogtool.plans.plan_change import plan_change
 
 from .comparing import asked, change_differences, outcome, plan_differences, read_all, result_of
 from .folders import Files, files_of, put
@@ -147,7 +146,7 @@ def check_roll_ahead(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
             "roll",
             str(case.dir),
             question_of("roll", arguments),
-            lambda log: Change({"rolled_to": roll_log(log, ahead).base_offset}),
+            lambda log: roll_at(log, ahead),
         ),
         ("rolled_to",),
     )

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from deciding import decided, question_of
+from deciding import decided, question_of, roll_at
 from loading import CONFIG, NOW_MS, data, make, marker, names_of, result_of, segment
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.broker.unified_log.rolling import roll as roll_log
 from klogtool.errors import KlogError, Refused
 from klogtool.format.message import build_message
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.plans.plan import Plan
-from klogtool.plans.plan_change import Change, plan_change
+from klogtool.plans.plan_change import plan_change
 
 BATCH = len(data(0))
 
@@ -150,7 +149,7 @@ def rolled_ahead(folder: pathlib.Path, expected: int) -> Plan:
         "roll",
         str(folder),
         question_of("roll", arguments),
-        lambda log: Change({"rolled_to": roll_log(log, expected).base_offset}),
+        lambda log: roll_at(log, expected),
     )
     return plan
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import msgspec
 import pytest
 from curing import carry_out
 from damage import flip_bit
@@ -13,7 +14,7 @@ from loading import NOW_MS, data, make, marker
 from test_compact import COMPACT, keyed
 
 from klogtool.format.message import build_message
-from klogtool.plans.why_not_compacted import Standing, walk_standings
+from klogtool.plans.why_not_compacted import LogStanding, Standing, walk_standings
 from klogtool.render.why_not_compacted import standing_text
 
 TXN = {"producer_id": 9, "producer_epoch": 3, "base_sequence": 0, "is_transactional": True}
@@ -44,8 +45,9 @@ def test_a_log_that_is_due_and_one_that_is_clean(disk: pathlib.Path) -> None:
     folder = make(disk / "t-0", {0: keyed(0, b"a") + keyed(1, b"a"), 2: keyed(2, b"b")})
     (standing,) = standings(folder)
     assert [reason.id for reason in standing.reasons] == ["due"]
+    assert isinstance(standing, LogStanding)
     assert standing.remaining is not None
-    assert (standing.remaining["records"], standing.remaining["of_records"]) == (1, 2)
+    assert (standing.remaining.records, standing.remaining.of_records) == (1, 2)
     (disk / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 2\n")
     assert reasons(folder) == ["active-segment"]
 
@@ -62,8 +64,8 @@ def test_an_open_transaction_and_its_producer(disk: pathlib.Path) -> None:
     folder = make(disk / "t-0", {0: keyed(0, b"a") + keyed(1, b"b", **TXN), 2: keyed(2, b"c"), 3: keyed(3, b"d")})
     (standing,) = standings(folder)
     found = {reason.id: reason for reason in standing.reasons}
-    assert found["transaction"].more["producer_id"] == 9
-    assert (found["transaction"].more["first_offset"], found["transaction"].more["producer_epoch"]) == (1, 3)
+    told = msgspec.to_builtins(found["transaction"])
+    assert (told["producer_id"], told["first_offset"], told["producer_epoch"]) == (9, 1, 3)
     assert found["transaction"].cure == (
         "kafka-transactions.sh --bootstrap-server ... abort --topic t --partition 0 --start-offset 1"
         f"  # if it hangs: klogtool txns {folder} says so"
@@ -84,7 +86,7 @@ def test_what_the_cleaner_breaks_off_at(disk: pathlib.Path) -> None:
     folder = make(disk / "t-0", {0: keyed(0, b"a") + keyed(1, b"b"), 2: keyed(2, b"c")})
     flip_bit(folder / f"{0:020d}.log", 11, 0)
     (reason,) = standings(folder, last_stop="clean")[0].reasons
-    assert (reason.id, reason.more["class"]) == ("breaks-off", "InvalidRecordException")
+    assert (reason.id, msgspec.to_builtins(reason)["class"]) == ("breaks-off", "InvalidRecordException")
     old = make(disk / "t-1", {0: build_message(0, None, b"1", magic=1), 1: keyed(1, b"b")})
     (reason,) = standings(old, last_stop="clean")[0].reasons
     assert reason.id == "breaks-off"
@@ -102,15 +104,15 @@ def test_what_ends_the_cleaners_thread(disk: pathlib.Path, tmp_path: pathlib.Pat
     (other / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 1\ngone 3 5\n")
     assert reasons(disk, other)[:2] == ["checkpoint-duplicate", "checkpoint-stale"]
     duplicate = standings(disk, other)[0].reasons[0]
-    assert duplicate.more["ends_thread"]
+    assert msgspec.to_builtins(duplicate)["ends_thread"]
     assert duplicate.cure is not None
     assert str(other) in duplicate.cure
     (disk / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 x\n")
     (line, *_) = standings(disk)
-    assert [(r.id, r.more["ends_thread"]) for r in line.reasons] == [("checkpoint-line", True)]
+    assert [(r.id, msgspec.to_builtins(r)["ends_thread"]) for r in line.reasons] == [("checkpoint-line", True)]
     (disk / "cleaner-offset-checkpoint").write_text("0\n1\nt 0\n")
     (line, *_) = standings(disk)
-    assert [(r.id, r.more["ends_thread"]) for r in line.reasons] == [("checkpoint-line", False)]
+    assert [(r.id, msgspec.to_builtins(r)["ends_thread"]) for r in line.reasons] == [("checkpoint-line", False)]
 
 
 @pytest.mark.parametrize("line", ["t 0 x", "t 0"])

@@ -7,10 +7,9 @@ because stopping it flushes everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from klogtool.broker.appending.analysis import (
@@ -24,7 +23,7 @@ from klogtool.broker.appending.analysis import (
     walk_offsets,
     walk_set,
 )
-from klogtool.broker.appending.checks import Validation
+from klogtool.broker.appending.checks import RecordsRefused, Validation
 from klogtool.broker.appending.follower_sets import append_by_kernel
 from klogtool.broker.appending.producers import examine_producers
 from klogtool.broker.appending.validator import Validated, validate
@@ -71,6 +70,45 @@ class Call(Struct, frozen=True):
         return AppendOrigin.REPLICATION if self.is_follower else self.origin
 
 
+class RefusedRecord(Struct, frozen=True):
+    """Why a record was refused. batch_index: which of its batch."""
+
+    batch_index: int
+    message: str
+
+
+class CallError(Struct, frozen=True, rename={"kafka_class": "class"}):
+    """Why a call was refused: Kafka's class and message; for refused records also the message of each."""
+
+    kafka_class: str
+    message: str
+    invalid_class: str | UnsetType = UNSET
+    record_errors: list[RefusedRecord] | UnsetType = UNSET
+
+
+class Appended(Struct, frozen=True):
+    """A call that succeeded (docs/contract.md). first_offset: as in AppendInfo. rolled: whether the active segment was
+    closed."""
+
+    file: str | UnsetType
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    valid_bytes: int
+    rolled: bool
+    log_end_offset: int
+
+
+class NotAppended(Struct, frozen=True):
+    """A call that was refused. rolled: as in Appended."""
+
+    file: str | UnsetType
+    error: CallError
+    rolled: bool
+    log_end_offset: int
+
+
 class Appender:
     """Appends to one log, call by call. The high watermark follows the log's end, unless it was given.
 
@@ -81,24 +119,37 @@ class Appender:
         self._log, self._partition, self._rolls = log, own_name(log.draft.path), rolls
         self._follows_end = log.terms.high_watermark is None
 
-    def answer(self, call: Call) -> dict[str, Any]:
-        """Make a call, and return the contract's row for it (docs/contract.md), done or refused.
+    def reply(self, call: Call) -> Appended | NotAppended:
+        """Make a call, and return whether it is done or refused.
 
         Raises KlogError if a file cannot be read.
         """
         segments = len(self._log.segments)
         try:
-            row = _told(self.append(call))
+            done: AppendInfo | KlogError = self.append(call)
         except KlogError as error:
             if error.kafka_class is None or isinstance(error, Unreadable):
                 raise
-            row = {"error": _error(error)}
+            done = error
         if self._follows_end:
             self._log.update_high_watermark(self._log.log_end_offset)
         self._log.run_scheduled()
-        named = {} if call.file is None else {"file": call.file}
-        rolled = len(self._log.segments) > segments
-        return {**named, **row, "rolled": rolled, "log_end_offset": self._log.log_end_offset}
+        return self._reply(call, done, rolled=len(self._log.segments) > segments)
+
+    def _reply(self, call: Call, done: AppendInfo | KlogError, *, rolled: bool) -> Appended | NotAppended:
+        file, end = UNSET if call.file is None else call.file, self._log.log_end_offset
+        if isinstance(done, KlogError):
+            return NotAppended(file, _error(done), rolled, end)
+        return Appended(
+            file,
+            done.first_offset,
+            done.last_offset,
+            done.max_timestamp,
+            done.log_append_time,
+            done.valid_bytes,
+            rolled,
+            end,
+        )
 
     def append(self, call: Call) -> AppendInfo:
         """Append a set. Raises Refused, Corrupt or Unsupported, with Kafka's class, if it is refused."""
@@ -273,24 +324,12 @@ class Appender:
         return [txn.first_offset for update in examined.updates for txn in update.started]
 
 
-def _told(info: AppendInfo) -> dict[str, Any]:
-    return {
-        "first_offset": info.first_offset,
-        "last_offset": info.last_offset,
-        "max_timestamp": info.max_timestamp,
-        "log_append_time": info.log_append_time,
-        "valid_bytes": info.valid_bytes,
-    }
-
-
-def _error(error: KlogError) -> Mapping[str, Any]:
-    """Return the class and the message of a refusal; for refused records also the message of each."""
-    told: dict[str, Any] = {"class": error.kafka_class, "message": error.reason}
-    errors = getattr(error, "record_errors", ())
-    if errors:
-        told["invalid_class"] = getattr(error, "invalid_class", None)
-        told["record_errors"] = [{"batch_index": wrong.index, "message": wrong.message} for wrong in errors]
-    return told
+def _error(error: KlogError) -> CallError:
+    told = CallError(error.kafka_class or "", error.reason)
+    if not isinstance(error, RecordsRefused):
+        return told
+    wrong = [RefusedRecord(one.index, one.message) for one in error.record_errors]
+    return replace(told, invalid_class=error.invalid_class, record_errors=wrong)
 
 
 def _epoch_of(entry: Entry) -> tuple[int | None, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import reduce
 
-from klogtool.broker.appending.appender import Appender, Call
+from klogtool.broker.appending.appender import Appender, Call, NotAppended
 from klogtool.broker.circumstances import LoadTerms
 from klogtool.broker.content import Content
 from klogtool.broker.draft import Draft
@@ -77,9 +77,9 @@ class NewLog:
         if self._log.segments.last.size and should_roll(self._log, incoming).due:
             self._spool = self._make_spool()
         self._spool.write(data)
-        row = self._appender.answer(Call((self._spool.end_part(),), True, MAX_INT, None))
-        if "error" in row:
-            raise KlogError(row["error"]["message"], path=self._draft.path, kafka_class=row["error"]["class"])
+        reply = self._appender.reply(Call((self._spool.end_part(),), True, MAX_INT, None))
+        if isinstance(reply, NotAppended):
+            raise KlogError(reply.error.message, path=self._draft.path, kafka_class=reply.error.kafka_class)
 
     def finish(self, topic_id: bytes) -> Mapping[str, Content]:
         """Stop the log as a broker stops it. Return the files of the partition dir."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, unit_of
@@ -29,25 +28,26 @@ TIERED, UNLIMITED, SIZE = "tiered", "unlimited", "size"
 YOUNG, FUTURE, BEHIND = "young", "future", "behind"
 
 
+class HoldingRecord(Struct, frozen=True):
+    """The record that retention waits for. offset, producer_id: None if unknown. file_time: true if it is no record,
+    but the time of the file."""
+
+    segment: int
+    offset: int | None
+    producer_id: int | None
+    timestamp: int
+    file_time: bool | UnsetType = UNSET
+
+
 class Kept(Struct, frozen=True):
     """A segment that stays. detail: the reason in words. due_ms: when it would be deleted if nothing else changes;
-    None: time does not matter. held_by: the record that retention waits for, as JSON types."""
+    None: time does not matter. held_by: the record that retention waits for."""
 
     segment: int
     reason: str
+    due_ms: int | None
+    held_by: HoldingRecord | None
     detail: str
-    due_ms: int | None = None
-    held_by: Mapping[str, Any] | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return a row of the answer."""
-        return {
-            "segment": self.segment,
-            "reason": self.reason,
-            "due_ms": self.due_ms,
-            "held_by": self.held_by,
-            "detail": self.detail,
-        }
 
 
 def ages_of(log: LoadedLog) -> dict[int, Age]:
@@ -86,7 +86,12 @@ def explain_kept(log: LoadedLog, ages: Mapping[int, Age]) -> Iterator[Kept]:
 
 def _behind(segment: LogSegment, holder: Kept) -> Kept:
     detail = f"after segment {holder.segment}, which stays, because a log has no holes"
-    return Kept(segment.base_offset, BEHIND, detail, holder.due_ms, holder.held_by)
+    return Kept(segment.base_offset, BEHIND, holder.due_ms, holder.held_by, detail)
+
+
+def _regardless(segment: int, reason: str, detail: str) -> Kept:
+    """Return that a segment stays whatever its age is."""
+    return Kept(segment, reason, None, None, detail)
 
 
 class _Explainer:
@@ -102,22 +107,22 @@ class _Explainer:
         log, config, base = self._log, self._config, segment.base_offset
         upper_bound = upper_bound_of(log, segment)
         if segment is log.segments.last and not segment.size:
-            return Kept(base, EMPTY, "active and empty: a log always has a segment")
+            return _regardless(base, EMPTY, "active and empty: a log always has a segment")
         if log.high_watermark < upper_bound:
             detail = f"reaches up to offset {upper_bound:,}, the high watermark is {log.high_watermark:,}"
-            return Kept(base, HIGH_WATERMARK, detail)
+            return _regardless(base, HIGH_WATERMARK, detail)
         if not config.delete:
             policy = ",".join(config.cleanup_policy) or "empty"
-            return Kept(
+            return _regardless(
                 base, POLICY, f"cleanup.policy is {policy}: only segments below the log start offset are deleted"
             )
         if is_tiered(log):
-            return Kept(base, TIERED, "tiered: only a broker knows whether it is in remote storage")
+            return _regardless(base, TIERED, "tiered: only a broker knows whether it is in remote storage")
         if config.retention_ms >= 0:
             return None
         if config.retention_bytes < 0:
-            return Kept(base, UNLIMITED, "neither retention.ms nor retention.bytes sets a limit")
-        return Kept(
+            return _regardless(base, UNLIMITED, "neither retention.ms nor retention.bytes sets a limit")
+        return _regardless(
             base,
             SIZE,
             f"the log has {self._total_bytes:,} bytes; without this segment it would have less than retention.bytes",
@@ -133,18 +138,18 @@ class _Explainer:
             FUTURE: f"{what} {duration_text(age.timestamp - now_ms)} in the future",
         }
         detail = told.get(reason, f"the largest timestamp, {age.timestamp}, is in {unit}, as its size shows")
-        return Kept(age.segment, reason, detail, due_ms if due_ms <= MAX_LONG else None, self._holder(segment, age))
+        return Kept(age.segment, reason, due_ms if due_ms <= MAX_LONG else None, self._holder(segment, age), detail)
 
-    def _holder(self, segment: LogSegment, age: Age) -> dict[str, Any]:
+    def _holder(self, segment: LogSegment, age: Age) -> HoldingRecord:
         """Return the record with the largest timestamp; if it is not found, the entry of the time index."""
-        held = {"segment": age.segment, "offset": age.offset, "producer_id": None, "timestamp": age.timestamp}
         if age.offset is None:
-            return {**held, "file_time": True}
+            return HoldingRecord(age.segment, None, None, age.timestamp, True)
         try:
             found = self._find_record(segment, age.offset, age.timestamp)
         except KlogError:  # neither retention nor Kafka cares about damage further on
             found = None
-        return held if found is None else {**held, "offset": found[0], "producer_id": found[1]}
+        offset, producer_id = found or (age.offset, None)
+        return HoldingRecord(age.segment, offset, producer_id, age.timestamp)
 
     def _find_record(self, segment: LogSegment, offset: int, timestamp: int) -> tuple[int, int] | None:
         """Return offset and producer id of the first record with the timestamp, in the batch that contains the

@@ -21,7 +21,7 @@ from klogtool.format.names import FileKind, build_file_name
 _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
-class Incoming(Struct, frozen=True):
+class Incoming(Struct, frozen=True, rename={"size_bytes": "bytes"}):
     """What is about to be appended: its bytes, its largest timestamp, its last offset (RollParams)."""
 
     size_bytes: int
