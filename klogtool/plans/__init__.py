@@ -3,6 +3,7 @@
 `decide(path, question)` of a command's module returns plans. Nothing here writes, prints or reads the clock.
 
     plan                     the Plan: facts, steps, verdicts on segments, the answer
+    results                  what the answers of commands share
     saved_plan               a plan's file; to carry it out, klogtool decides again and compares
     decisions                the decision of each command, by the command's name
     question                 what a command is asked: a struct, written as JSON and read back by type
