@@ -46,6 +46,10 @@ class KlogError(Exception):
             self.path = os.fspath(path)
         return self
 
+    def thrown(self) -> dict[str, str]:
+        """Return the exception that a broker would throw: its class and message, as JSON has them."""
+        return {"class": self.kafka_class or type(self).__name__, "message": self.kafka_message or str(self)}
+
     def __str__(self) -> str:
         where = [self.path] if self.path is not None else []
         if self.position is not None:

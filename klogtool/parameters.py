@@ -6,7 +6,7 @@ the JSON of a plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from inspect import get_annotations
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -14,39 +14,54 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, fields
 
-_UNIT, _OPTION = "unit", "option"
+_UNIT, _OPTION, _METAVAR, _PARSE, _BARE = "unit", "option", "metavar", "parse", "bare"
 
 
 class Unit(Enum):
-    """What a value is. The value of a member stands for it in help."""
+    """What a value is, and the word that stands for it in help."""
 
-    NUMBER = "N"
-    TIME = "TIME"
-    SETTINGS = "KEY=VALUE"
-    SETTINGS_FILE = "FILE"
-    RELEASE = "VERSION"
-    SEGMENT = "BASE"
-    KINDS = "KIND,..."
-    TOPIC = "NAME"
-    TOPIC_ID = "ID"
-    LOG_DIR = "LOGDIR"
-    FOLDER = "DIR"
+    NUMBER = "a number", "N"
+    TIME = "a time", "TIME"
+    SETTINGS = "settings", "KEY=VALUE"
+    SETTINGS_FILE = "a file of settings", "FILE"
+    RELEASE = "a release", "VERSION"
+    SEGMENT = "a segment", "BASE"
+    KINDS = "kinds", "KIND,..."
+    TEXT = "a text", "TEXT"
+    TOPIC = "a topic", "NAME"
+    TOPIC_ID = "a topic id", "ID"
+    LOG_DIR = "a log dir", "LOGDIR"
+    FOLDER = "a folder", "DIR"
+    FILE = "a file", "FILE"
+
+    @property
+    def word(self) -> str:
+        """What stands for a value in help."""
+        return self.value[1]
 
 
-TEXTS = (Unit.TOPIC, Unit.TOPIC_ID, Unit.LOG_DIR, Unit.FOLDER)
+TEXTS = (Unit.TEXT, Unit.TOPIC, Unit.TOPIC_ID, Unit.LOG_DIR, Unit.FOLDER, Unit.FILE)
 REPEATED = (Unit.NUMBER, Unit.TIME, Unit.SEGMENT, *TEXTS)  # a tuple of these is an option that may be repeated
 
 
-def parameter(about: str, unit: Unit = Unit.NUMBER, *, option: str = "") -> Meta:
-    """Declare a field to be a parameter that users give. option: its name on the command line, if that is another
-    one."""
-    return Meta(description=about, extra={_UNIT: unit, _OPTION: option})
+def parameter(
+    about: str,
+    unit: Unit = Unit.NUMBER,
+    *,
+    option: str = "",
+    metavar: str = "",
+    parse: object = None,
+    bare: str | None = None,
+) -> Meta:
+    """Declare a field to be a parameter that users give. option, metavar: its name on the command line, and what stands
+    for its value, if they are others. parse: how the command line makes the value of text, if its unit does not say
+    that: a type of click, or a click callback. bare: the value of an option that is given without one."""
+    return Meta(description=about, extra={_UNIT: unit, _OPTION: option, _METAVAR: metavar, _PARSE: parse, _BARE: bare})
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter. key: its name in JSON. low, high: the range of a number. choices: the only words.
-
-    is_many: it may be given several times.
+    """A parameter. key: its name in JSON. low, high: the range of a number. choices: the only words, which are values
+    of `enum` if it is one. is_many: it may be given several times. parse, bare: see `parameter`.
     """
 
     name: str
@@ -54,6 +69,9 @@ class Parameter(Struct, frozen=True):
     option: str
     about: str
     unit: Unit
+    metavar: str
+    parse: Any
+    bare: str | None
     default: Any
     is_required: bool
     is_flag: bool
@@ -61,14 +79,22 @@ class Parameter(Struct, frozen=True):
     low: int | None
     high: int | None
     choices: tuple[str, ...]
+    enum: type[Enum] | None
+
+
+def structs_in(kind: type[Struct]) -> dict[str, type[Struct]]:
+    """Return the fields of a struct that are structs themselves, with their types."""
+    hints = get_type_hints(kind)
+    return {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, Struct)}
 
 
 def parameters_of(kind: type[Struct]) -> Iterator[Parameter]:
     """Yield the parameters of a struct: its own before those of its bases, those of a struct inside it in its place."""
     hints, known = get_type_hints(kind, include_extras=True), {field.name: field for field in fields(kind)}
+    inside = structs_in(kind)
     for name in dict.fromkeys(name for base in kind.__mro__ for name in get_annotations(base) if name in known):
-        if isinstance(hints[name], type) and issubclass(hints[name], Struct):
-            yield from parameters_of(hints[name])
+        if name in inside:
+            yield from parameters_of(inside[name])
         else:
             yield from _declared(known[name], list(_parts(hints[name])))
 
@@ -78,21 +104,33 @@ def _declared(field: FieldInfo, parts: Sequence[Any]) -> Iterator[Parameter]:
     metas = [part for part in parts if isinstance(part, Meta)]
     for meta in metas:
         if meta.extra is not None and _UNIT in meta.extra:
-            unit = meta.extra[_UNIT]
+            unit, parse = meta.extra[_UNIT], meta.extra[_PARSE]
+            enum = next((part for part in parts if isinstance(part, type) and issubclass(part, Enum)), None)
+            words = [word for part in parts if get_origin(part) is Literal for word in get_args(part)]
             yield Parameter(
                 field.name,
                 field.encode_name,
                 "--" + (meta.extra[_OPTION] or field.name.replace("_", "-")),
                 meta.description or "",
                 unit,
+                meta.extra[_METAVAR],
+                parse,
+                meta.extra[_BARE],
                 default=None if field.required or field.default is NODEFAULT else field.default,
                 is_required=field.required,
                 is_flag=bool in parts,
-                is_many=unit in REPEATED and any(get_origin(part) is tuple for part in parts),
+                is_many=_is_many(parts, unit),
                 low=next((int(other.ge) for other in metas if other.ge is not None), None),
                 high=next((int(other.le) for other in metas if other.le is not None), None),
-                choices=tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part)),
+                choices=tuple(words if enum is None else (member.value for member in enum)),
+                enum=enum,
             )
+
+
+def _is_many(parts: Sequence[Any], unit: Unit) -> bool:
+    if any(get_origin(part) is tuple and Ellipsis in get_args(part) for part in parts):
+        return unit in REPEATED
+    return isinstance(kind := get_origin(parts[1]), type) and issubclass(kind, Mapping)  # parts[0] is what is annotated
 
 
 def _parts(hint: Any) -> Iterator[Any]:

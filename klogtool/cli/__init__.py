@@ -32,6 +32,7 @@ recover               klogtool recover
 explain               klogtool explain
 doctor_page           klogtool doctor --html, --from
 dump_log              klogtool dump-log: options
+dump_question         klogtool dump-log: what is asked
 dumping               klogtool dump-log: text, JSON and CSV
 dump_spec             klogtool dump-log: the description for klogtool build
 dump_columns          klogtool dump-log: Arrow and Parquet

@@ -6,11 +6,10 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import click
 
-from klogtool.cli.kafka_options import KafkaOptions
+from klogtool.cli.dump_question import Dumping
 from klogtool.cli.output import error_lines, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.status import DONE, FOUND, status_of
@@ -20,24 +19,23 @@ from klogtool.errors import KlogError, Refused
 from klogtool.log.file import LogFile, unreadable
 from klogtool.log.foreign import check_head
 from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
-from klogtool.render.selection import Selection
 
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
 
 
-def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, chosen: dict[str, Any]) -> int:
+def dump_columns(dumping: Dumping) -> int:
     """Write all records of the logs under the paths to the file of --output. Returns the exit status.
 
     Damage is reported and skipped, if a next batch is found. The file then has the rest, and the status is 1.
     """
-    if not chosen["output"]:
-        raise click.UsageError(f"--format {form} needs --output FILE.")
-    options = KafkaOptions(chosen)
-    named = options.files() if chosen["files"] else paths
-    with standard_input_of([] if chosen["files"] else paths) as stdin:
-        logs = list(named) if chosen["files"] else _every_log(paths, stdin, quiet=chosen["quiet"])
-        _check_place(chosen["output"], [path for path in named if chosen["files"] or path != STDIN])
-        return _write(logs, form, selection, chosen, options)
+    output = dumping.question.output
+    if not output:
+        raise click.UsageError(f"--format {dumping.form} needs --output FILE.")
+    of_kafka = dumping.options().files() if dumping.arguments.files else []
+    with standard_input_of(dumping.own_paths) as stdin:
+        logs = of_kafka or _every_log(dumping.own_paths, stdin, quiet=dumping.reading.quiet)
+        _check_place(output, of_kafka or [path for path in dumping.own_paths if path != STDIN])
+        return _write(logs, output, dumping)
 
 
 def _every_log(paths: Sequence[str], stdin: LogFile | None, *, quiet: bool) -> list[str | LogFile]:
@@ -47,9 +45,7 @@ def _every_log(paths: Sequence[str], stdin: LogFile | None, *, quiet: bool) -> l
     return logs
 
 
-def _write(
-    logs: Sequence[str | LogFile], form: str, selection: Selection | None, chosen: dict[str, Any], options: KafkaOptions
-) -> int:
+def _write(logs: Sequence[str | LogFile], output: str, dumping: Dumping) -> int:
     statuses = [DONE]
 
     def tell(error: KlogError) -> None:
@@ -59,15 +55,15 @@ def _write(
     tally = Tally()
     batches = walk_files(
         logs,
-        end=options.max_bytes() if chosen["max_bytes"] else None,
-        selection=selection,
-        jobs=chosen["jobs"],
+        end=dumping.options().max_bytes() if dumping.arguments.max_bytes else None,
+        selection=dumping.selection,
+        jobs=dumping.reading.jobs,
         on_damage=tell,
         tally=tally,
-        resync=chosen["resync"],
+        resync=dumping.question.resync,
     )
-    with output_file(chosen["output"]) as sink:
-        WRITERS[form](batches, sink)
+    with output_file(output) as sink:
+        WRITERS[dumping.form](batches, sink)
     if tally.invalid:
         note(f"klogtool: batches that do not match their checksum: {tally.invalid}; their records have _crc_ok false")
     return max(*statuses, FOUND if tally.invalid else DONE)

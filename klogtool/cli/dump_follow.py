@@ -7,11 +7,13 @@ import select
 import stat
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from klogtool.cli.dumping import beginning, dump_into
+from klogtool.cli import options
+from klogtool.cli.dump_question import Dumping
+from klogtool.cli.dumping import beginning
 from klogtool.cli.output import Output, ReaderGone, error_lines
 from klogtool.cli.status import status_of
 from klogtool.errors import KlogError
@@ -21,7 +23,6 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 from klogtool.render.dump_followed import FollowingDump
-from klogtool.render.selection import Selection
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
@@ -31,25 +32,23 @@ FORMATS = ("text", "json", "csv")
 NOT_WITH = ("files", "output", "resync", "max_bytes", "verify_index_only", "index_sanity_check")
 
 
-def follow(
-    paths: Sequence[str], form: str, selection: Selection | None, chosen: dict[str, Any], values: Decoding | None = None
-) -> int:
+def follow(dumping: Dumping, values: Decoding | None = None) -> int:
     """Print what a partition has, and then what is appended, until a signal or the end of the reader of stdout.
 
     Returns an exit status only where damage ends it.
     """
-    _check(paths, form, chosen)
+    form = dumping.form
+    _check(dumping.paths, form)
     output = Output()
-    quiet = bool(chosen["quiet"])
 
     def tell(line: str) -> None:
-        if not quiet:
+        if not dumping.reading.quiet:
             output.note(f"klogtool: {line}")
 
-    folder, first = _place(paths[0])
-    lowest = selection.offsets[0] if selection else 0
+    folder, first = _place(dumping.paths[0])
+    lowest = dumping.selection.offsets[0] if dumping.selection else 0
     partition = FollowedPartition(folder, first, tell, lowest=lowest)
-    kafka = dump_into(output, form, chosen, selection, values)
+    kafka = dumping.into(output, values)
     dump = FollowingDump(kafka, form)
     kafka.write(beginning(form))
     try:
@@ -60,16 +59,15 @@ def follow(
                 if not changes.wait():
                     raise ReaderGone
     except KlogError as error:
-        output.note(*error_lines(error, {**chosen, "form": form, "resync": True}))
+        output.note(*error_lines(error, form, resyncs=True))
         return status_of(error)
     finally:
         partition.close()
 
 
-def _check(paths: Sequence[str], form: str, chosen: dict[str, Any]) -> None:
-    wrong = [f"--{name.replace('_', '-')}" for name in NOT_WITH if chosen.get(name)]
-    if wrong:
-        raise click.UsageError(f"--follow does not go with {wrong[0]}.")
+def _check(paths: Sequence[str], form: str) -> None:
+    if (other := options.first_used(*NOT_WITH)) is not None:
+        raise click.UsageError(f"--follow does not go with {other}.")
     if form not in FORMATS:
         raise click.UsageError(f"--follow has no end, and a file of {form} needs one: --format text, json or csv.")
     if len(paths) != 1 or paths[0] == "-":

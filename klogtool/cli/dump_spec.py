@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from klogtool.building.describing import describe
 from klogtool.building.spec_text import MOST_TEXT_BYTES
+from klogtool.cli import options
+from klogtool.cli.dump_question import DumpQuestion
 from klogtool.cli.output import Output, note
+from klogtool.cli.show import Reading
 from klogtool.cli.status import DONE
 from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.errors import AboveLimit
 from klogtool.render.spec import spec_lines
 
-KAFKA, KEPT = "kafka", ("quiet", "no_progress", "jobs", "resync", "output")
+KEPT = ("paths", "form", "kafka", "quiet", "no_progress", "jobs", "resync", "output")
 MOST_NAMED = 5
 
 
-def dump_spec(paths: Sequence[str], chosen: dict[str, Any]) -> int:
+def dump_spec(paths: Sequence[str], question: DumpQuestion, reading: Reading) -> int:
     """Print the description of a log dir or partition dir; return the exit status.
 
     Raises UsageError for options that choose or change what is printed: a description is of everything. Else raises as
     `describe` does.
     """
-    if len(paths) != 1 or chosen["files"] or paths[0] == STDIN:
+    context = click.get_current_context()
+    if len(paths) != 1 or context.params["files"] or paths[0] == STDIN:
         raise click.UsageError("--format spec describes one partition dir or log dir.")
-    wrong = [name for name, value in chosen.items() if _is_given(name, value)]
-    if wrong:
-        raise click.UsageError(f"--{wrong[0].replace('_', '-')} does not go with --format spec, which has everything.")
-    described = describe(paths[0], chosen[KAFKA])
+    typed = [name for name in context.params if name not in KEPT and options.is_typed(name)]
+    if (other := options.first_used(*typed)) is not None:
+        raise click.UsageError(f"{other} does not go with --format spec, which has everything.")
+    described = describe(paths[0], question.kafka)
     lines = list(spec_lines(described.spec))
     if (size := sum(map(len, lines))) > MOST_TEXT_BYTES:
         raise AboveLimit(f"its description has {size:,} characters: more than klogtool build reads", path=paths[0])
@@ -38,14 +41,7 @@ def dump_spec(paths: Sequence[str], chosen: dict[str, Any]) -> int:
     for line in lines:
         out.line(line)
     out.flush()
-    if not chosen["quiet"]:
+    if not reading.quiet:
         for path in described.left_out[:MOST_NAMED]:
             note(f"klogtool: not in the description, because it is neither a file nor a folder: {path}")
     return DONE
-
-
-def _is_given(name: str, value: Any) -> bool:
-    context = click.get_current_context()
-    source = context.get_parameter_source(name)
-    is_given = source is not None and source is not click.core.ParameterSource.DEFAULT
-    return is_given and name not in (KAFKA, *KEPT) and value not in (None, False, ())

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from klogtool.cli.dump_columns import logs_of, standard_input_of
-from klogtool.cli.kafka_options import KafkaOptions
+from klogtool.cli.dump_question import Dumping
 from klogtool.cli.output import Output, error_lines
+from klogtool.cli.show import header
 from klogtool.cli.status import DONE, FOUND, status_of
-from klogtool.cli.version import VERSION
 from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.errors import KlogError
-from klogtool.log.cores import usable_cores
 from klogtool.render.csv_lines import HEADING
 from klogtool.render.file_dump import dump_csv, dump_json, dump_text, walk_files
 from klogtool.render.json_lines import json_line
@@ -22,81 +21,44 @@ from klogtool.render.progress_bar import with_progress_bar
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
-    from klogtool.log.file import LogFile
-    from klogtool.render.selection import Selection
 
 
-def dump_files(
-    paths: Sequence[str],
-    form: str,
-    chosen: dict[str, Any],
-    selection: Selection | None = None,
-    values: Decoding | None = None,
-) -> int:
-    """Dump `chosen["files"]` as Kafka's tool would, or else the paths, as text, JSON or CSV; returns the exit status.
+def dump_files(dumping: Dumping, values: Decoding | None = None) -> int:
+    """Dump --files as Kafka's tool would, or else the paths, as text, JSON or CSV; returns the exit status.
 
-    The path `-` is standard input. chosen: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress,
-    resync, if given. values: how keys and values are decoded; they are printed then, in one thread.
+    values: how keys and values are decoded; they are printed then, in one thread.
     """
-    with standard_input_of([] if chosen["files"] else paths) as stdin:
-        return _dump(paths, form, chosen, selection, stdin, values)
-
-
-def _dump(
-    paths: Sequence[str],
-    form: str,
-    chosen: dict[str, Any],
-    selection: Selection | None,
-    stdin: LogFile | None,
-    values: Decoding | None,
-) -> int:
-    output, quiet = Output(), bool(chosen.get("quiet"))
+    form, quiet, output = dumping.form, dumping.reading.quiet, Output()
 
     def tell(error: KlogError) -> None:
-        output.note(*error_lines(error, {**chosen, "form": form}))
+        output.note(*error_lines(error, form, resyncs=dumping.question.resync))
 
-    dump = dump_into(output, form, chosen, selection, values)
-    dump.stdin = stdin
+    with standard_input_of(dumping.own_paths) as stdin:
+        dump = dumping.into(output, values)
+        dump.stdin = stdin
 
-    def work(on_progress: Callable[[int], None] | None) -> int:
-        dump.on_progress = on_progress
-        if chosen["files"]:
-            return _as_kafka(dump, form, tell, output, quiet=quiet)
-        return _own_way(paths, dump, form, tell, output, quiet=quiet)
+        def work(on_progress: Callable[[int], None] | None) -> int:
+            dump.on_progress = on_progress
+            if dumping.arguments.files:
+                return _as_kafka(dump, form, tell, output, quiet=quiet)
+            return _own_way(dumping.paths, dump, form, tell, output, quiet=quiet)
 
-    status = with_progress_bar(work, _logs(paths, chosen), wanted=not (quiet or chosen.get("no_progress")))
-    for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
-        output.note(line)
-    output.flush()
-    return FOUND if status == DONE and dump.damaged else status
-
-
-def dump_into(
-    output: Output, form: str, chosen: dict[str, Any], selection: Selection | None, values: Decoding | None
-) -> KafkaDump:
-    """Return what dumps files as these options say."""
-    return KafkaDump(
-        KafkaOptions(chosen if values is None else {**chosen, "print_data_log": True}),
-        {"json": output.write_json, "csv": output.write_csv}.get(form, output.write),
-        (lambda _: None) if chosen.get("quiet") else output.note,
-        selection=selection,
-        go_on=bool(chosen.get("resync")),
-        jobs=(chosen.get("jobs") or usable_cores()) if values is None else 1,
-        values=values,
-    )
+        status = with_progress_bar(work, _logs(dumping), wanted=dumping.reading.wants_bar)
+        for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
+            output.note(line)
+        output.flush()
+        return FOUND if status == DONE and dump.damaged else status
 
 
-def _logs(paths: Iterable[str], chosen: dict[str, Any]) -> Iterator[str]:
+def _logs(dumping: Dumping) -> Iterator[str]:
     """Yield the large files among those that will be read."""
-    if chosen["files"]:
+    if dumping.arguments.files:
         try:
-            yield from KafkaOptions(chosen).files()
+            yield from dumping.options().files()
         except KlogError:
             return  # reported when it is read
-    else:
-        for path in paths:
-            if path == STDIN:
-                continue
+    for path in dumping.own_paths:
+        if path != STDIN:
             yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
 
 
@@ -120,12 +82,8 @@ def _own_way(
     paths: Iterable[str], dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output, *, quiet: bool
 ) -> int:
     """Dump all files of all paths; return the worst status."""
-    options = dump.options
-    (
-        options.records(),
-        options.max_bytes(),
-        options.max_message_size(),
-    )  # wrong values are reported before anything is read
+    # Wrong values are reported before anything is read.
+    dump.options.records(), dump.options.max_bytes(), dump.options.max_message_size()
     one = partial(dump_text, dump) if form == "text" else _one_file(dump, form)
     walk = partial(_walk_logs, quiet=quiet) if form == "csv" else partial(walk_files, any_name=form == "json")
     status = DONE
@@ -171,4 +129,4 @@ def beginning(form: str) -> bytes:
         return b""
     if form == "csv":
         return HEADING
-    return json_line({"type": "klogtool", "version": VERSION, "schema": 1, "command": "dump-log"})
+    return json_line(header("dump-log"))

@@ -5,48 +5,53 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated
 
 import click
+from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import commands, options, question_options
+from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
-from klogtool.cli.output import Output, error_lines
-from klogtool.cli.show import header
+from klogtool.cli.question_options import question_options
+from klogtool.cli.show import Reading, Show
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.copies.record_hash import RecordHash, find_common_ranges, hash_partitions
 from klogtool.errors import Unsupported
 from klogtool.format.names import PartitionDirState
-from klogtool.json_rows import row_line
-from klogtool.log.cores import usable_cores
 from klogtool.log.folder import own_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.parameters import parameter
 from klogtool.render.hash import common_range_lines, hash_row, hash_text
 
 COMMAND = "hash"
 
 
+class HashQuestion(Struct, frozen=True, kw_only=True):
+    """Which records are digested."""
+
+    circumstances: Circumstances
+    start: Annotated[
+        int | None,
+        parameter(
+            "Only records with this offset or a higher one.  [default: the log start offset]",
+            option="from",
+            metavar="OFFSET",
+        ),
+    ] = None
+    end: Annotated[
+        int | None, parameter("Only records below this offset.  [default: all]", option="to", metavar="OFFSET")
+    ] = None
+
+
 @commands.command(COMMAND)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--from",
-    "start",
-    callback=options.long,
-    metavar="OFFSET",
-    help="Only records with this offset or a higher one.  [default: the log start offset]",
-)
-@click.option(
-    "--to", "end", callback=options.long, metavar="OFFSET", help="Only records below this offset.  [default: all]"
-)
-@options.output_format()
-@options.jobs
-@options.quiet
-@question_options.circumstances
+@question_options(HashQuestion)
+@options.reading()
 @options.debug
-def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
+def command(paths: tuple[str, ...], question: HashQuestion, reading: Reading) -> int:
     """Print a digest of the records of each PATH: a partition dir, or a log dir with all of its partitions.
 
     Copies of a partition with the same records have the same digest, whatever their batches and codecs are. The digest
@@ -62,14 +67,25 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **c
 
     Exit status: 0 done; 1 a partition is damaged; 2 wrong usage, no such path; 4 a partition could not be read.
     """
-    if not chosen["quiet"]:
+    if not reading.quiet:
         note_if_in_use(paths)
-    dirs = [found for path in paths for found in _partition_dirs(path)]
-    jobs = chosen["jobs"] or usable_cores()
-    found = hash_partitions(
-        dirs, start=chosen["start"], end=chosen["end"], log_start=circumstances.log_start_offset, jobs=jobs
-    )
-    return _show(found, _names(dirs), form, is_quiet=chosen["quiet"])
+    dirs = [partition_dir for path in paths for partition_dir in _partition_dirs(path)]
+    names, results, statuses = _names(dirs), list[RecordHash](), set[int]()
+    show = Show(COMMAND, reading)
+    log_start = question.circumstances.log_start_offset
+    for result in hash_partitions(
+        dirs, start=question.start, end=question.end, log_start=log_start, jobs=reading.threads
+    ):
+        results.append(result)
+        show.answer(hash_row(result))
+        show.line(hash_text(result, names[result.path]))
+        if result.error is not None:
+            statuses.add(status_of(result.error))
+            show.error(result.error)
+    if not reading.quiet:
+        show.out.note(*common_range_lines(find_common_ranges(results)))
+    show.close()
+    return FOUND if FOUND in statuses else max(statuses, default=DONE)
 
 
 def _partition_dirs(path: str) -> Iterator[str]:
@@ -87,20 +103,3 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
     """Return how each partition dir is called: by its own name, or by its path if others have that name."""
     counted = Counter(own_name(path) for path in paths)
     return {path: own_name(path) if counted[own_name(path)] == 1 else os.path.normpath(path) for path in paths}
-
-
-def _show(found: Iterator[RecordHash], names: dict[str, str], form: str, *, is_quiet: bool) -> int:
-    out, seen, statuses = Output(), list[RecordHash](), set[int]()
-    if form == "json":
-        out.line(row_line(header(COMMAND)))
-    for one in found:
-        seen.append(one)
-        row = {"type": "answer", "command": COMMAND, **hash_row(one)}
-        out.line(row_line(row) if form == "json" else hash_text(one, names[one.path]))
-        if one.error is not None:
-            statuses.add(status_of(one.error))
-            out.note(*error_lines(one.error))
-    if not is_quiet:
-        out.note(*common_range_lines(find_common_ranges(seen)))
-    out.flush()
-    return FOUND if FOUND in statuses else max(statuses, default=DONE)

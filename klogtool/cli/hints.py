@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from klogtool.cli.status import was_listed
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
+
+if TYPE_CHECKING:
+    from klogtool.log.opened import NoLogDir
 
 BY_KAFKA_CLASS = {
     "OffsetOutOfRangeException": "klogtool lookup PARTITION --timestamp earliest --timestamp latest tells from where "
@@ -33,9 +35,12 @@ BY_ERRNO = {
 }
 
 
-def hint_of(error: KlogError, chosen: Mapping[str, Any]) -> str | None:
-    """Return what to do about an error, or None. chosen: the parameters of the command, by name."""
-    if hasattr(error, "below"):  # NoLogDir
+def hint_of(error: KlogError, form: str | None, *, resyncs: bool) -> str | None:
+    """Return what to do about an error, or None. form: of the output of dump-log; None for other commands. resyncs: a
+    dump goes on after damage."""
+    from klogtool.log.opened import NoLogDir  # loads much, and most runs have no error
+
+    if isinstance(error, NoLogDir):
         return _of_other_folder(error)
     if error.cure is not None:
         return error.cure
@@ -49,11 +54,11 @@ def hint_of(error: KlogError, chosen: Mapping[str, Any]) -> str | None:
     if number is not None:
         return BY_ERRNO.get(number)
     if isinstance(error, Corrupt) and error.path is not None:
-        return _of_damage(error, error.path, chosen)
+        return _of_damage(error, error.path, form, resyncs=resyncs)
     return BY_KAFKA_CLASS.get(error.kafka_class or "")
 
 
-def _of_other_folder(error: Any) -> str:
+def _of_other_folder(error: NoLogDir) -> str:
     """Return the log dirs below it, quoted for a shell."""
     if error.below:
         some = "" if error.is_all else " (there may be more)"
@@ -76,9 +81,9 @@ def _of_damaged_log(path: str) -> str:
     return f"klogtool verify {quoted(folder)}  # shows what is wrong, and how to repair it"
 
 
-def _of_damage(error: Corrupt, path: str, chosen: Mapping[str, Any]) -> str | None:
-    form, kind = chosen.get("form"), FileKind.LOG if path == "-" else parse_file_name(os.path.basename(path)).kind
-    if not chosen:  # not the command dump-log
+def _of_damage(error: Corrupt, path: str, form: str | None, *, resyncs: bool) -> str | None:
+    kind = FileKind.LOG if path == "-" else parse_file_name(os.path.basename(path)).kind
+    if form is None:
         return _of_damaged_log(path) if kind is not FileKind.FOREIGN or os.path.isdir(path) else None
     if form == "text" and error.kafka_class == "NoSuchFileException":
         return "--format json prints this file by itself."
@@ -86,6 +91,6 @@ def _of_damage(error: Corrupt, path: str, chosen: Mapping[str, Any]) -> str | No
         return None
     if form == "text" and error.kafka_class == "NumberFormatException" and error.position is None:
         return "--format json reads it under any name."
-    if error.position is not None and not chosen.get("resync"):
+    if error.position is not None and not resyncs:
         return "--resync continues after the damage."
     return None

@@ -6,14 +6,15 @@ stay text here until they are used, and a refusal then is a KlogError like damag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
-import click
+from msgspec import Meta, Struct
 
-from klogtool.broker.releases import REFERENCE, Rules, rules_of
+from klogtool.broker.releases import REFERENCE, Release, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_int
+from klogtool.parameters import Unit, parameter, parameters_of
 from klogtool.render.decoder_classes import decoder_of_classes, internal_topic_decoder
 from klogtool.render.kafka_dump import java_path
 from klogtool.render.records import RecordOptions
@@ -21,51 +22,67 @@ from klogtool.render.records import RecordOptions
 if TYPE_CHECKING:
     from klogtool.render.decoder_classes import Decoder
 
-
 MAX_BYTES, MAX_MESSAGE_SIZE = 2**31 - 1, 5 * 1024 * 1024
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
-FLAGS = {
-    "print-data-log": "Also print keys and values (implies --deep-iteration).",
-    "deep-iteration": "Print each record, not only each batch.",
-    "skip-record-metadata": "Print only key and value of each record. Control records become empty lines.",
-    "verify-index-only": "Check an index without printing its entries.",
-    "index-sanity-check": "Only do the check of an index that a broker does at startup.",
-}
-ARGUMENTS = {
-    "files": "Comma-separated files, exactly as kafka-dump-log takes them.",
-    "max-message-size": "Read at most N bytes to find the batch that an index entry points to.  [default: 5242880]",
-    "max-bytes": "Read at most N bytes of a log.  [default: 2147483647]",
-}
-CLASSES = {
-    "value-decoder-class": "Decoder for values: StringDecoder (default), DefaultDecoder, IntegerDecoder or LongDecoder "
-    "of org.apache.kafka.tools.api.",
-    "key-decoder-class": "Decoder for keys: the same classes.",
-}
 # In Kafka's order of preference.
 DECODERS = {
-    "offsets-decoder": ("decode_consumer_offsets", "Decode values of __consumer_offsets."),
-    "transaction-log-decoder": ("decode_transaction_state", "Decode values of __transaction_state."),
-    "cluster-metadata-decoder": ("decode_cluster_metadata", "Decode values of __cluster_metadata."),
-    "remote-log-metadata-decoder": ("decode_remote_log_metadata", "Decode values of __remote_log_metadata."),
-    "share-group-state-decoder": ("decode_share_group_state", "Decode values of __share_group_state."),
+    "offsets_decoder": "decode_consumer_offsets",
+    "transaction_log_decoder": "decode_transaction_state",
+    "cluster_metadata_decoder": "decode_cluster_metadata",
+    "remote_log_metadata_decoder": "decode_remote_log_metadata",
+    "share_group_state_decoder": "decode_share_group_state",
 }
-KAFKA_NAMES = {*FLAGS, *ARGUMENTS, *CLASSES, *DECODERS}
+Texts = tuple[str, ...]
 
 
-def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Add all of them to a click command; they arrive as lists under their names with underscores."""
-    for name, about in reversed([*FLAGS.items(), *((n, about) for n, (_, about) in DECODERS.items())]):
-        command = click.option(f"--{name}", is_flag=True, help=about)(command)
-    for name, about in reversed(CLASSES.items()):
-        command = click.option(
-            f"--{name}", is_flag=False, flag_value=STRING_DECODER, multiple=True, metavar="[CLASS]", help=about
-        )(command)
-    for name, about in reversed(ARGUMENTS.items()):
-        command = click.option(f"--{name}", multiple=True, metavar="F,F,..." if name == "files" else "N", help=about)(
-            command
-        )
-    return command
+def _class_of(what: str) -> Meta:
+    return parameter(what, Unit.TEXT, metavar="[CLASS]", bare=STRING_DECODER)
+
+
+class KafkaArguments(Struct, frozen=True, kw_only=True):
+    """kafka-dump-log's own options, as they were typed: each may have been given several times."""
+
+    files: Annotated[
+        Texts,
+        parameter("Comma-separated files, exactly as kafka-dump-log takes them.", Unit.TEXT, metavar="F,F,..."),
+    ] = ()
+    max_message_size: Annotated[
+        Texts,
+        parameter(
+            "Read at most N bytes to find the batch that an index entry points to.  [default: 5242880]",
+            Unit.TEXT,
+            metavar="N",
+        ),
+    ] = ()
+    max_bytes: Annotated[
+        Texts, parameter("Read at most N bytes of a log.  [default: 2147483647]", Unit.TEXT, metavar="N")
+    ] = ()
+    value_decoder_class: Annotated[
+        Texts,
+        _class_of(
+            "Decoder for values: StringDecoder (default), DefaultDecoder, IntegerDecoder or LongDecoder "
+            "of org.apache.kafka.tools.api."
+        ),
+    ] = ()
+    key_decoder_class: Annotated[Texts, _class_of("Decoder for keys: the same classes.")] = ()
+    print_data_log: Annotated[bool, parameter("Also print keys and values (implies --deep-iteration).")] = False
+    deep_iteration: Annotated[bool, parameter("Print each record, not only each batch.")] = False
+    skip_record_metadata: Annotated[
+        bool, parameter("Print only key and value of each record. Control records become empty lines.")
+    ] = False
+    verify_index_only: Annotated[bool, parameter("Check an index without printing its entries.")] = False
+    index_sanity_check: Annotated[bool, parameter("Only do the check of an index that a broker does at startup.")] = (
+        False
+    )
+    offsets_decoder: Annotated[bool, parameter("Decode values of __consumer_offsets.")] = False
+    transaction_log_decoder: Annotated[bool, parameter("Decode values of __transaction_state.")] = False
+    cluster_metadata_decoder: Annotated[bool, parameter("Decode values of __cluster_metadata.")] = False
+    remote_log_metadata_decoder: Annotated[bool, parameter("Decode values of __remote_log_metadata.")] = False
+    share_group_state_decoder: Annotated[bool, parameter("Decode values of __share_group_state.")] = False
+
+
+KAFKAS = {one.option.removeprefix("--"): one for one in parameters_of(KafkaArguments)}  # by name
 
 
 def as_kafka_reads(args: Sequence[str]) -> list[str]:
@@ -77,92 +94,94 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
         if word == "--" and not taken:
             return [*read, *args[n:]]
         name, equals, value = word.removeprefix("-").removeprefix("-").partition("=")
-        if taken or not word.startswith("-") or name not in KAFKA_NAMES:
+        if taken or not word.startswith("-") or name not in KAFKAS:
             read.append(word)
-        elif name in FLAGS or name in DECODERS:
+        elif KAFKAS[name].is_flag:
             read.append(f"--{name}")
         else:
             read.append(f"--{name}={value}" if equals else f"--{name}")
-        taken = not taken and name in ARGUMENTS and not equals and word.startswith("-")
+        has_value = name in KAFKAS and not KAFKAS[name].is_flag and KAFKAS[name].bare is None
+        taken = not taken and has_value and not equals and word.startswith("-")
     return read
 
 
 class KafkaOptions:
-    """The options of one run (render.kafka_dump.DumpOptions)."""
+    """What kafka-dump-log's options come to (render.kafka_dump.DumpOptions). kafka: the release whose tool is meant."""
 
-    def __init__(self, given: dict[str, object] | None = None) -> None:
-        self.given = given or {}
+    def __init__(self, arguments: KafkaArguments, kafka: Release = REFERENCE) -> None:
+        self._arguments, self._rules = arguments, rules_of(kafka)
 
     @property
     def sanity_only(self) -> bool:
         """--index-sanity-check."""
-        return bool(self.given.get("index_sanity_check"))
+        return self._arguments.index_sanity_check
 
     @property
     def verify_only(self) -> bool:
         """--verify-index-only."""
-        return bool(self.given.get("verify_index_only"))
+        return self._arguments.verify_index_only
 
     @property
     def as_scala(self) -> bool:
-        """Whether the release of --kafka had the tool in Scala."""
+        """Whether the release had the tool in Scala."""
         return not self._rules.prints_as_java_tool
-
-    @property
-    def _rules(self) -> Rules:
-        release: Any = self.given.get("kafka", REFERENCE)
-        return rules_of(release)
 
     def max_bytes(self) -> int:
         """Return --max-bytes. Raises KlogError if it is not a number, or given twice."""
-        return self._number("max-bytes", MAX_BYTES)
+        return _number("max-bytes", self._arguments.max_bytes, MAX_BYTES)
 
     def max_message_size(self) -> int:
         """Return --max-message-size, likewise."""
-        return self._number("max-message-size", MAX_MESSAGE_SIZE)
+        return _number("max-message-size", self._arguments.max_message_size, MAX_MESSAGE_SIZE)
 
     def files(self) -> list[str]:
         """Return --files, split as Java splits: empty pieces at the end are dropped."""
-        pieces = str(self._only("files", "")).split(",")
+        text = _only("files", self._arguments.files, "")
+        pieces = text.split(",")
         while len(pieces) > 1 and not pieces[-1]:
             pieces.pop()
-        return [] if pieces == [""] and "," in str(self._only("files", "")) else [java_path(p) for p in pieces]
+        return [] if pieces == [""] and "," in text else [java_path(piece) for piece in pieces]
 
     def records(self) -> RecordOptions:
         """Return what to show of records. Raises KlogError for an unknown decoder class."""
-        print_data = any(self.given.get(n.replace("-", "_")) for n in ["print-data-log", *DECODERS, *CLASSES])
+        given = self._arguments
+        print_data = given.print_data_log or bool(given.value_decoder_class or given.key_decoder_class)
+        print_data = print_data or self._internal() is not None
         return RecordOptions(
-            deep=print_data or bool(self.given.get("deep_iteration")),
+            deep=print_data or given.deep_iteration,
             print_data=print_data,
-            skip_metadata=bool(self.given.get("skip_record_metadata")),
+            skip_metadata=given.skip_record_metadata,
             decoder=self._decoder(),
             as_scala=self.as_scala,
         )
 
+    def _internal(self) -> str | None:
+        """Return what decodes the internal topic that was named."""
+        return next((function for option, function in DECODERS.items() if getattr(self._arguments, option)), None)
+
     def _decoder(self) -> Decoder | None:
-        for option, (function, _) in DECODERS.items():
-            if self.given.get(option.replace("-", "_")):
-                return internal_topic_decoder(function, newest=self._rules.knows_newest_messages)
-        names = [self._only(option, STRING_DECODER) for option in CLASSES]
-        if names == [STRING_DECODER, STRING_DECODER]:
-            return None
-        value_class, key_class = names
-        return decoder_of_classes(key_class, value_class)
+        if (function := self._internal()) is not None:
+            return internal_topic_decoder(function, newest=self._rules.knows_newest_messages)
+        value_class = _only("value-decoder-class", self._arguments.value_decoder_class, STRING_DECODER)
+        key_class = _only("key-decoder-class", self._arguments.key_decoder_class, STRING_DECODER)
+        is_default = value_class == key_class == STRING_DECODER
+        return None if is_default else decoder_of_classes(key_class, value_class)
 
-    def _only(self, option: str, default: str) -> str:
-        values: Sequence[str] = self.given.get(option.replace("-", "_")) or ()  # type: ignore[assignment]
-        if len(values) > 1:
-            raise KlogError(
-                f"found multiple arguments for option {option}, but you asked for only one",
-                kafka_class="MultipleArgumentsForOptionException",
-            )
-        return values[0] if values else default
 
-    def _number(self, option: str, default: int) -> int:
-        text = self._only(option, str(default))
-        try:
-            return parse_java_int(text)
-        except Corrupt:
-            raise KlogError(
-                f"cannot parse argument '{text}' of option {option}", kafka_class="OptionArgumentConversionException"
-            ) from None
+def _only(option: str, values: Texts, default: str) -> str:
+    if len(values) > 1:
+        raise KlogError(
+            f"found multiple arguments for option {option}, but you asked for only one",
+            kafka_class="MultipleArgumentsForOptionException",
+        )
+    return values[0] if values else default
+
+
+def _number(option: str, values: Texts, default: int) -> int:
+    text = _only(option, values, str(default))
+    try:
+        return parse_java_int(text)
+    except Corrupt:
+        raise KlogError(
+            f"cannot parse argument '{text}' of option {option}", kafka_class="OptionArgumentConversionException"
+        ) from None

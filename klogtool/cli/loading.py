@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from klogtool.broker.circumstances import Checkpoints, Circumstances, fate_of
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition, load
 from klogtool.cli.output import note
+from klogtool.cli.show import Reading
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.recover_reach import find_behind_end
 
 
 def load_and_tell(
-    path: str, circumstances: Circumstances, chosen: Mapping[str, Any], checkpoints: Checkpoints | None = None
+    path: str, circumstances: Circumstances, reading: Reading, checkpoints: Checkpoints | None = None
 ) -> LoadedPartition:
-    """Load a partition dir as a broker would; write a line on stderr if the result differs from the files. chosen: the
-    command's parameters, including jobs and quiet; checkpoints: as for `load`. Raises as `load`."""
-    loaded = load(path, circumstances, chosen["jobs"], checkpoints)
+    """Load a partition dir as a broker would; write a line on stderr if the result differs from the files. checkpoints:
+    as for `load`. Raises as `load`."""
+    loaded = load(path, circumstances, reading.jobs, checkpoints)
     report = loaded.log.report
-    if chosen["quiet"]:
+    if reading.quiet:
         return loaded
     name = find_partition_dir_name(own_name(path))
     if name is not None and (fate := fate_of(name)) is not None:

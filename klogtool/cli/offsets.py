@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, LogRanges, load_offsets
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
-from klogtool.cli.output import Output
-from klogtool.cli.show import header
+from klogtool.cli.output import note
+from klogtool.cli.question_options import question_options
+from klogtool.cli.show import Reading, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.errors import Unsupported
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.json_rows import row_line
-from klogtool.log.cores import usable_cores
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.parameters import Unit, parameter
 from klogtool.render.offsets import (
     answer_row,
     closing_texts,
@@ -34,19 +35,24 @@ from klogtool.render.offsets import (
 COMMAND = "offsets"
 
 
+class OffsetsQuestion(Struct, frozen=True, kw_only=True):
+    """Which committed offsets are shown. at: as they stood then, in ms."""
+
+    at: Annotated[int | None, parameter("As they stood at this time (epoch ms or ISO 8601).", Unit.TIME)] = None
+    groups: Annotated[
+        tuple[str, ...], parameter("Only this group; may be repeated.", Unit.TEXT, option="group", metavar="GROUP")
+    ] = ()
+
+
 @commands.command(COMMAND)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option(
-    "--at", callback=options.moment, metavar="TIME", help="As they stood at this time (epoch ms or ISO 8601)."
+@question_options(OffsetsQuestion)
+@options.reading(
+    *("text", "json", "csv"),
+    about="Output format: text, JSON Lines (--json), or CSV for kafka-consumer-groups --from-file.",
 )
-@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
-@options.output_format(
-    ("text", "json", "csv"), "Output format: text, JSON Lines (--json), or CSV for kafka-consumer-groups --from-file."
-)
-@options.jobs
-@options.quiet
 @options.debug
-def command(paths: tuple[str, ...], at: int | None, groups: tuple[str, ...], form: str, **chosen: Any) -> int:
+def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: Reading) -> int:
     """Show the offsets that consumer groups have committed, now or at a past time, and their lag.
 
     klogtool reads __consumer_offsets in the given log dirs as a broker's group coordinator does. It writes nothing.
@@ -61,20 +67,24 @@ def command(paths: tuple[str, ...], at: int | None, groups: tuple[str, ...], for
     be read.
     """
     opened = [_opened(path) for path in paths]
-    if not chosen["quiet"]:
+    if not reading.quiet:
         note_if_in_use(paths)
-    found = load_offsets(opened, MAX_LONG if at is None else at, chosen["jobs"] or usable_cores())
-    shown = _of_groups(found, groups)
-    out = Output()
-    if form == "json":
-        _show_json(out, shown, at, LogRanges(opened))
-    elif form == "csv":
-        out.write("".join(line + "\n" for line in csv_lines(shown, with_group=len(groups) != 1)).encode())
+    loaded = load_offsets(opened, MAX_LONG if question.at is None else question.at, reading.threads)
+    result, ranges = _of_groups(loaded, question.groups), LogRanges(opened)
+    show = Show(COMMAND, reading)
+    if reading.is_json:
+        for one in (*result.committed, *result.pending):
+            show.row(offset_row(one, ranges))
+        show.answer(answer_row(result, question.at, ranges))
+    elif reading.form == "csv":
+        lines = csv_lines(result, with_group=len(question.groups) != 1)
+        show.out.write("".join(f"{line}\n" for line in lines).encode())
     else:
-        _show_text(out, shown, at, LogRanges(opened))
-    out.flush()
-    _tell(out, shown, at, groups, is_csv=form == "csv", is_quiet=chosen["quiet"])
-    return FOUND if found.damage else DONE
+        for line in (*group_texts(result, ranges), *closing_texts(result, question.at, ranges)):
+            show.line(line)
+    show.close()
+    _note(result, question, reading)
+    return FOUND if loaded.damage else DONE
 
 
 def _opened(path: str) -> LogDir | Partition:
@@ -85,45 +95,31 @@ def _opened(path: str) -> LogDir | Partition:
     raise Unsupported(f"neither a log dir nor a partition dir of {TOPIC}", path=path)
 
 
-def _of_groups(found: LoadedOffsets, groups: tuple[str, ...]) -> LoadedOffsets:
+def _of_groups(loaded: LoadedOffsets, groups: tuple[str, ...]) -> LoadedOffsets:
     if not groups:
-        return found
+        return loaded
     wanted = set(groups)
     return replace(
-        found,
-        committed=tuple(one for one in found.committed if one.commit.group in wanted),
-        pending=tuple(one for one in found.pending if one.commit.group in wanted),
+        loaded,
+        committed=tuple(one for one in loaded.committed if one.commit.group in wanted),
+        pending=tuple(one for one in loaded.pending if one.commit.group in wanted),
     )
 
 
-def _show_json(out: Output, found: LoadedOffsets, at: int | None, ranges: LogRanges) -> None:
-    out.line(row_line(header(COMMAND)))
-    for one in (*found.committed, *found.pending):
-        out.line(row_line(offset_row(one, ranges)))
-    out.line(row_line({"type": "answer", "command": COMMAND, **answer_row(found, at, ranges)}))
-
-
-def _show_text(out: Output, found: LoadedOffsets, at: int | None, ranges: LogRanges) -> None:
-    for line in (*group_texts(found, ranges), *closing_texts(found, at, ranges)):
-        out.line(line)
-
-
-def _tell(
-    out: Output, found: LoadedOffsets, at: int | None, groups: tuple[str, ...], *, is_csv: bool, is_quiet: bool
-) -> None:
+def _note(result: LoadedOffsets, question: OffsetsQuestion, reading: Reading) -> None:
     """Say on stderr what is missing: damage always, other notes unless they are not wanted."""
-    for one in found.damage:
-        out.note(f"klogtool: {left_out_text(one)}")
-    if is_quiet:
+    for one in result.damage:
+        note(f"klogtool: {left_out_text(one)}")
+    if reading.quiet:
         return
-    if not found.logs:
-        out.note(f"klogtool: no partition of {TOPIC} is under the given paths")
-    for line in history_notes(found, at):
-        out.note(f"klogtool: {line}")
-    known = {one.commit.group for one in (*found.committed, *found.pending)}
-    for group in groups:
-        if group not in known and found.logs:
-            out.note(f"klogtool: group {group}: no committed offsets in the partitions that were read")
-    left_out = sum(has_line_end(one) for one in found.committed) if is_csv else 0
+    if not result.logs:
+        note(f"klogtool: no partition of {TOPIC} is under the given paths")
+    for line in history_notes(result, question.at):
+        note(f"klogtool: {line}")
+    known = {one.commit.group for one in (*result.committed, *result.pending)}
+    for group in question.groups:
+        if group not in known and result.logs:
+            note(f"klogtool: group {group}: no committed offsets in the partitions that were read")
+    left_out = sum(has_line_end(one) for one in result.committed) if reading.form == "csv" else 0
     if left_out:
-        out.note(f"klogtool: {left_out:,} left out of the CSV: a name has a line end, and Kafka's tool reads lines")
+        note(f"klogtool: {left_out:,} left out of the CSV: a name has a line end, and Kafka's tool reads lines")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct
 
 from klogtool.broker.releases import OPTION, REFERENCE, RELEASES, Release, find_release
 from klogtool.cli.output import DEBUG, note
-from klogtool.cli.show import Screen
+from klogtool.cli.show import Reading, Screen
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.typed import parse_moment, parse_number, ungrouped
-from klogtool.render.selection import LARGEST, SMALLEST, Selection
-
-SELECTION = ("offsets", "timestamps", "grep", "key", "producer-id")
+from klogtool.render.selection import LARGEST, SMALLEST
 
 TEXT_OR_JSON, ABOUT_FORMAT = ("text", "json"), "Output format: text, or JSON Lines (--json)."
 
@@ -64,13 +63,15 @@ def _release(_: click.Context, __: click.Parameter, value: str) -> Release:
     return release
 
 
-def packed(kind: type[Struct], name: str, *add: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Add options; the command gets their values as one struct of this type."""
+def packed(
+    build: Callable[[dict[str, Any]], Struct], name: str, *add: Callable[[Command], Command]
+) -> Callable[[Command], Command]:
+    """Add options; the command gets their values as one struct. build: takes them out of all values, by name."""
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def with_struct(*args: Any, **values: Any) -> Any:
-            struct = kind(**{field: values.pop(field) for field in kind.__struct_fields__ if field in values})
+            struct = build(values)
             return command(*args, **{name: struct}, **values)
 
         decorated: Any = with_struct
@@ -82,9 +83,20 @@ def packed(kind: type[Struct], name: str, *add: Callable[[Command], Command]) ->
     return decorate
 
 
+def taken(kind: type[Struct]) -> Callable[[dict[str, Any]], Struct]:
+    """Return what builds a struct of the values with the names of its fields, and takes them out."""
+    return lambda values: kind(**{key: values.pop(key) for key in kind.__struct_fields__ if key in values})
+
+
 def screen(*forms: str, about: str = "") -> Callable[[Command], Command]:
     """-o/--format, --json, -v, -q, --no-progress: the parameter screen."""
-    return packed(Screen, "screen", output_format(forms or TEXT_OR_JSON, about or ABOUT_FORMAT), quiet, no_progress)
+    return packed(taken(Screen), "screen", output_format(*forms, about=about), quiet, no_progress)
+
+
+def reading(*forms: str, about: str = "", has_bar: bool = False) -> Callable[[Command], Command]:
+    """-o/--format, --json, --jobs, -v, -q; with a progress bar also --no-progress: the parameter reading."""
+    bar = [no_progress] if has_bar else []
+    return packed(taken(Reading), "reading", output_format(*forms, about=about), jobs, quiet, *bar)
 
 
 def no_progress(command: Command) -> Command:
@@ -99,42 +111,6 @@ def quiet(command: Command) -> Command:
     return click.option("-v", "--verbose", is_flag=True, help="Name every partition, file and finding.")(command)
 
 
-def selection(command: Command) -> Command:
-    """Add the options that select records: --offsets, --timestamps, --grep, --key, --producer-id; see `selected`."""
-    for option in (
-        click.option("--producer-id", callback=long, metavar="N", help="Only records of this producer."),
-        click.option("--key", callback=given_bytes, metavar="BYTES", help="Only records with this key."),
-        click.option(
-            "--grep",
-            callback=given_bytes,
-            metavar="BYTES",
-            help="Only records whose key or value contains these bytes (\\xHH for any byte).",
-        ),
-        click.option(
-            "--timestamps",
-            callback=time_span,
-            metavar="A..B",
-            help="Only records with these timestamps (epoch ms or ISO 8601).",
-        ),
-        click.option("--offsets", callback=span, metavar="A..B", help="Only records with these offsets."),
-    ):
-        command = option(command)
-    return command
-
-
-def selected(chosen: dict[str, Any]) -> Selection | None:
-    """Return what the options of `selection` chose; None: everything."""
-    everything = (SMALLEST, LARGEST)
-    selection = Selection(
-        chosen["offsets"] or everything,
-        chosen["timestamps"] or everything,
-        chosen["producer_id"],
-        chosen["key"],
-        chosen["grep"] or None,  # the empty text is in every record
-    )
-    return None if selection == Selection() else selection
-
-
 class FormatOption(click.Option):
     """-o/--format, which also takes --json for --format json."""
 
@@ -144,12 +120,21 @@ class FormatOption(click.Option):
         parser.add_option(self, ["--json"], dest=self.name, action="store_const", const="json")
 
 
-def output_format(forms: Sequence[str] = TEXT_OR_JSON, about: str = ABOUT_FORMAT) -> Callable[[Command], Command]:
+def output_format(*forms: str, about: str = "") -> Callable[[Command], Command]:
     """-o/--format and --json: the parameter form."""
-    choice = click.Choice(forms)
-    return click.option(
-        "-o", "--format", "form", cls=FormatOption, type=choice, default="text", show_default=True, help=about
-    )
+    how = {"type": click.Choice(forms or TEXT_OR_JSON), "help": about or ABOUT_FORMAT}
+    return click.option("-o", "--format", "form", cls=FormatOption, default="text", show_default=True, **how)
+
+
+def is_typed(name: str) -> bool:
+    """Whether an option of the running command is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def first_used(*names: str) -> str | None:
+    """Return the first of these options of the running command that is used, as it is typed."""
+    values = click.get_current_context().params
+    return next((f"--{name.replace('_', '-')}" for name in names if values[name]), None)
 
 
 def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
@@ -218,7 +203,7 @@ def _span(
     return start, end
 
 
-def given_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
+def typed_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
     r"""Parse bytes from text; \xHH stands for any byte (a click callback)."""
     if value is None:
         return None

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Mapping
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 from klogtool.cli.hints import hint_of
 from klogtool.errors import KlogError
@@ -110,16 +109,16 @@ def _shown(line: str, *, colour: bool) -> bytes:
     return line.encode() + b"\n"
 
 
-def error_lines(error: KlogError, chosen: Mapping[str, Any] | None = None) -> list[str]:
+def error_lines(error: KlogError, form: str | None = None, *, resyncs: bool = False) -> list[str]:
     """Return an error as users see it: where and what; a second line with what to do; with --debug, the traceback
     before it.
 
-    chosen: the command's parameters, if click does not have them.
+    form, resyncs: of a dump.
     """
     click = sys.modules.get("click")  # if click is not loaded yet, no command is running
     context = click and click.get_current_context(silent=True)
     lines = traceback_lines(error) if context is not None and context.meta.get(DEBUG) else []
-    hint = hint_of(error, chosen or {})
+    hint = hint_of(error, form, resyncs=resyncs)
     return [*lines, f"klogtool: {error}", *([hint] if hint else [])]
 
 

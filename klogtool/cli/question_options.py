@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -17,82 +18,69 @@ from klogtool.cli import options
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_text import parse_properties
 from klogtool.log.file import read_whole
-from klogtool.parameters import TEXTS, Parameter, Unit, parameters_of
+from klogtool.parameters import TEXTS, Parameter, Unit, parameters_of, structs_in
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MOST_CONFIG_BYTES = 16 << 20
 LARGEST_LONG = (1 << 63) - 1
 
 
-def question_options(kind: type[Struct]) -> Callable[[Command], Command]:
-    """Add an option for each parameter of a question; the command gets the question as one argument, `question`.
+def question_options(kind: type[Struct], name: str = "question") -> Callable[[Command], Command]:
+    """Add an option for each parameter of a struct; the command gets the struct as one argument, `question`.
 
-    An option of the command's own with the name of a field goes into the question as well.
+    An option of the command's own with the name of a field goes into the struct as well.
     """
-    return _from_fields(kind, "question")
+    return options.packed(partial(_build, kind), name, *map(_option_of, parameters_of(kind)))
 
 
 def circumstances(command: Command) -> Command:
     """Add the options about what a broker knows; the command gets them as one argument, `circumstances`."""
-    return _from_fields(Circumstances, "circumstances")(command)
-
-
-def _from_fields(kind: type[Struct], name: str) -> Callable[[Command], Command]:
-    def decorate(command: Command) -> Command:
-        @functools.wraps(command)
-        def with_struct(*args: Any, **values: Any) -> Any:
-            struct = _build(kind, values)
-            return command(*args, **{name: struct}, **values)
-
-        decorated: Any = with_struct
-        for parameter in reversed(list(parameters_of(kind))):
-            decorated = _option_of(parameter)(decorated)
-        result: Command = decorated
-        return result
-
-    return decorate
+    return question_options(Circumstances, "circumstances")(command)
 
 
 def _build(kind: type[Struct], values: dict[str, Any]) -> Struct:
     """Build a struct of the values of its options, which are taken out of `values`."""
-    known: dict[str, Any] = {}
-    if kind is not Circumstances:
-        known["circumstances"] = _build(Circumstances, values)
-    elif values["now_ms"] is None:
+    if kind is Circumstances and values["now_ms"] is None:
         values["now_ms"] = time.time_ns() // 1_000_000
+    known: dict[str, Any] = {name: _build(inner, values) for name, inner in structs_in(kind).items()}
     named = {field.encode_name: field.name for field in fields(kind)}
     return kind(**known, **{named[key]: values.pop(key) for key in named.keys() & values.keys()})
 
 
 def _option_of(parameter: Parameter) -> Callable[[Command], Command]:
     """Return click's option for a parameter."""
-    names, about = (parameter.option, parameter.key), parameter.about
-    if parameter.is_flag:
-        return click.option(*names, is_flag=True, help=about)
     if parameter.unit is Unit.RELEASE:
         return options.kafka
-    if parameter.unit in CALLBACKS:
-        callback, is_many = CALLBACKS[parameter.unit]
-        return click.option(*names, callback=callback, multiple=is_many, metavar=parameter.unit.value, help=about)
-    if parameter.choices and parameter.unit is Unit.KINDS:
-        return click.option(*names, callback=_words(parameter.choices), metavar=parameter.unit.value, help=about)
-    if parameter.unit in TEXTS:
-        return click.option(*names, multiple=parameter.is_many, metavar=parameter.unit.value, help=about)
-    if parameter.choices:
-        return click.option(*names, type=click.Choice(parameter.choices), help=about)
-    return _option_of_number(parameter)
-
-
-def _option_of_number(parameter: Parameter) -> Callable[[Command], Command]:
-    """Return click's option for a number or a time, or several."""
-    is_time, is_many = parameter.unit is Unit.TIME, parameter.is_many
-    how: dict[str, Any] = {"required": parameter.is_required and not is_time, "metavar": parameter.unit.value}
-    if parameter.high is not None and parameter.high < LARGEST_LONG:
-        how["type"] = options.Number(parameter.low, parameter.high)
-    else:
-        one, many = (options.moment, options.moments) if is_time else (options.long, options.longs)
-        how |= {"callback": many if is_many else one, "multiple": is_many}
+    default = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
+    how: dict[str, Any] = {"is_flag": True} if parameter.is_flag else _how_to_parse(parameter)
+    if isinstance(default, str | int | float) and not parameter.is_flag:
+        how |= {"default": str(default), "show_default": f"{default:g}" if isinstance(default, float) else True}
     return click.option(parameter.option, parameter.key, help=parameter.about, **how)
+
+
+def _how_to_parse(parameter: Parameter) -> dict[str, Any]:
+    """Return what click needs to know of the values of an option."""
+    how: dict[str, Any] = {"metavar": parameter.metavar or parameter.unit.word, "multiple": parameter.is_many}
+    parse = parameter.parse or _CALLBACKS.get(parameter.unit)
+    if isinstance(parse, click.Choice):
+        how["metavar"] = parameter.metavar or None  # else the choices stand there
+    if parse is not None:
+        return how | {"type" if isinstance(parse, click.ParamType) else "callback": parse}
+    if parameter.choices and parameter.unit is Unit.KINDS:
+        return how | {"callback": _words(parameter.choices)}
+    if parameter.choices:
+        enum = parameter.enum
+        return {"type": click.Choice(parameter.choices), "callback": enum and (lambda _, __, word: enum(word))}
+    if parameter.bare is not None:
+        return how | {"is_flag": False, "flag_value": parameter.bare}
+    if parameter.unit in TEXTS:
+        return how | {"required": parameter.is_required}
+    is_time, is_many = parameter.unit is Unit.TIME, parameter.is_many
+    how["required"] = parameter.is_required and not is_time
+    if parameter.high is not None and parameter.high < LARGEST_LONG:
+        return how | {"type": options.Number(parameter.low, parameter.high)}
+    one, many = (options.moment, options.moments) if is_time else (options.long, options.longs)
+    return how | {"callback": many if is_many else one}
 
 
 def _words(choices: tuple[str, ...]) -> Callable[..., tuple[str, ...]]:
@@ -160,5 +148,4 @@ def _check_config(
         raise click.BadParameter(where + error.reason, ctx, param) from None
 
 
-# Of options whose values are none of the usual: the callback, and whether they may be repeated.
-CALLBACKS = {Unit.SETTINGS: (config, True), Unit.SETTINGS_FILE: (config_file, False)}
+_CALLBACKS = {Unit.SETTINGS: config, Unit.SETTINGS_FILE: config_file}

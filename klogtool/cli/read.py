@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import content_size
-from klogtool.broker.releases import Release
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
 from klogtool.broker.unified_log.reading import Isolation
-from klogtool.cli import commands, options, question_options, value_options
+from klogtool.cli import commands, options
 from klogtool.cli.loading import load_and_tell
-from klogtool.cli.output import Output, error_lines, note
+from klogtool.cli.output import Output
 from klogtool.cli.output_file import output_sink
-from klogtool.cli.show import header, is_refusal
+from klogtool.cli.question_options import question_options
+from klogtool.cli.show import Reading, Row, Show, is_refusal
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
+from klogtool.cli.value_options import ValueOptions
 from klogtool.disk.moving import send
 from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.fetch_response import ERROR_CODES, UNKNOWN_ERROR, build_head, build_multi_head
 from klogtool.format.java_numbers import INT_BITS
-from klogtool.json_rows import row_line
-from klogtool.log.cores import usable_cores
+from klogtool.parameters import Unit, parameter
 from klogtool.render.fetched_records import walk_json_records, walk_text_records
-from klogtool.render.lookup import refusal_row
 from klogtool.render.read import fetched_row, fetched_text
 
 if TYPE_CHECKING:
@@ -51,54 +50,42 @@ def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     return number
 
 
+class ReadQuestion(Struct, frozen=True, kw_only=True):
+    """What a fetch asks, and which of its result is shown."""
+
+    circumstances: Circumstances
+    offsets: Annotated[
+        tuple[int, ...],
+        parameter("Read from this offset. Repeatable: one for each PARTITION, or several for one.", option="offset"),
+    ]
+    max_bytes: Annotated[
+        int, parameter("Read at most M bytes. The last batch may be cut there.", metavar="M", parse=_max_bytes)
+    ] = DEFAULT_MAX_BYTES
+    min_one_message: Annotated[
+        bool, parameter("Return the whole first batch, even if it is larger than --max-bytes.")
+    ] = False
+    isolation: Annotated[
+        Isolation, parameter("Where the read stops: at the log end, the high watermark, or the last stable offset.")
+    ] = Isolation.LOG_END
+    raw: Annotated[str | None, parameter("Write the bytes to a new file, a pipe, or - (stdout).", Unit.FILE)] = None
+    framing: Annotated[
+        Literal["message-set", "multi"] | None,
+        parameter("With --raw: add the header of an old fetch response. multi: of several partitions."),
+    ] = None
+    records: Annotated[bool, parameter("Show the records from the offset on, of the batches that are whole.")] = False
+    committed_only: Annotated[
+        bool,
+        parameter("With --records and --isolation read_committed: leave out aborted transactions and control records."),
+    ] = False
+    values: ValueOptions = ValueOptions()
+
+
 @commands.command(COMMAND)
 @click.argument("partitions", nargs=-1, required=True, metavar="PARTITION...")
-@click.option(
-    "--offset",
-    "offsets",
-    multiple=True,
-    required=True,
-    callback=options.longs,
-    metavar="N",
-    help="Read from this offset. Repeatable: one for each PARTITION, or several for one.",
-)
-@click.option(
-    "--max-bytes",
-    callback=_max_bytes,
-    default=str(DEFAULT_MAX_BYTES),
-    show_default=True,
-    metavar="M",
-    help="Read at most M bytes. The last batch may be cut there.",
-)
-@click.option(
-    "--min-one-message", is_flag=True, help="Return the whole first batch, even if it is larger than --max-bytes."
-)
-@click.option(
-    "--isolation",
-    type=click.Choice([isolation.value for isolation in Isolation]),
-    default=Isolation.LOG_END.value,
-    show_default=True,
-    help="Where the read stops: at the log end, the high watermark, or the last stable offset.",
-)
-@click.option("--raw", type=click.Path(), metavar="FILE", help="Write the bytes to a new file, a pipe, or - (stdout).")
-@click.option(
-    "--framing",
-    type=click.Choice((MESSAGE_SET, MULTI)),
-    help="With --raw: add the header of an old fetch response. multi: of several partitions.",
-)
-@click.option("--records", is_flag=True, help="Show the records from the offset on, of the batches that are whole.")
-@click.option(
-    "--committed-only",
-    is_flag=True,
-    help="With --records and --isolation read_committed: leave out aborted transactions and control records.",
-)
-@value_options.decoders
-@options.output_format()
-@options.jobs
-@options.quiet
-@question_options.circumstances
+@question_options(ReadQuestion)
+@options.reading()
 @options.debug
-def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+def command(partitions: tuple[str, ...], question: ReadQuestion, reading: Reading) -> int:
     """Read what a fetch from a broker returns: the bytes starting with the batch that contains an offset.
 
     Shows the position and the size of the bytes and their SHA-256, and with read_committed the aborted transactions
@@ -113,33 +100,20 @@ def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen:
     Exit status: 0 done; 1 refused (an offset out of range, for example), or damage was met; 2 wrong usage, no such
     path; 3 the file exists already; 4 a file could not be read or written.
     """
-    questions = _questions(partitions, chosen["offsets"])
-    _check(chosen, len(questions))
-    with value_options.asked_for(chosen) as asked:
-        is_damaged = _read_all(questions, circumstances, chosen, asked.decoding)
-    return COULD_NOT if asked.is_cut else FOUND if is_damaged else DONE
+    places = _places(partitions, question.offsets)
+    _check(question, len(places))
+    with question.values.decoders(quiet=reading.quiet) as decoders:
+        show = _ReadShow(question, reading, decoders.decoding, with_path=len({path for path, _ in places}) > 1)
+        results = _read_all(places, question, reading)
+        if question.raw is not None:
+            _write_raw(question.raw, _framed(results, question.framing))
+        for result in results:
+            show.result(result)
+        show.close()
+    return COULD_NOT if decoders.is_cut else FOUND if show.refused else DONE
 
 
-def _read_all(
-    questions: Sequence[tuple[str, int]],
-    circumstances: Circumstances,
-    chosen: Mapping[str, Any],
-    values: Decoding | None,
-) -> bool:
-    """Answer all questions. Return whether one was refused, or damage was met."""
-    with_path = len({path for path, _ in questions}) > 1
-    show = _Show(chosen, with_path=with_path, kafka=circumstances.kafka, values=values)
-    loaded: dict[str, LoadedPartition] = {}
-    reads = [_asked(loaded, path, offset, circumstances, chosen) for path, offset in questions]
-    if chosen["raw"] is not None:
-        _write_raw(chosen["raw"], _framed(reads, chosen["framing"]))
-    for read in reads:
-        show.read(read)
-    show.out.flush()
-    return show.is_damaged
-
-
-def _questions(paths: Sequence[str], offsets: Sequence[int]) -> list[tuple[str, int]]:
+def _places(paths: Sequence[str], offsets: Sequence[int]) -> list[tuple[str, int]]:
     """Return partition and offset of each read."""
     if len(paths) == len(offsets):
         return list(zip(paths, offsets, strict=True))
@@ -148,68 +122,65 @@ def _questions(paths: Sequence[str], offsets: Sequence[int]) -> list[tuple[str, 
     return list(product(paths, offsets))
 
 
-def _check(chosen: Mapping[str, Any], count: int) -> None:
-    raw, framing = chosen["raw"], chosen["framing"]
-    if framing is not None and raw is None:
+def _check(question: ReadQuestion, count: int) -> None:
+    if question.framing is not None and question.raw is None:
         raise click.UsageError("--framing needs --raw.")
-    if raw is not None and framing != MULTI and count > 1:
+    if question.raw is not None and question.framing != MULTI and count > 1:
         raise click.UsageError("--raw takes one PARTITION and one --offset, or --framing multi.")
-    if raw == STDOUT and chosen["records"]:
+    if question.raw == STDOUT and question.records:
         raise click.UsageError("--raw - and --records cannot both write to stdout.")
-    is_committed = chosen["isolation"] == Isolation.READ_COMMITTED.value
-    if value_options.is_wanted(chosen) and not chosen["records"]:
+    is_committed = question.isolation is Isolation.READ_COMMITTED
+    if question.values.is_wanted and not question.records:
         raise click.UsageError("--key-format, --value-format and decoders need --records.")
-    if chosen["committed_only"] and not (chosen["records"] and is_committed):
+    if question.committed_only and not (question.records and is_committed):
         raise click.UsageError("--committed-only needs --records and --isolation read_committed.")
 
 
-class _Read(Struct, frozen=True):
-    """One read: the question, and the result or why it is refused."""
+class _Result(Struct, frozen=True):
+    """The result of one read, or why it is refused."""
 
     path: str
     offset: int
-    found: FetchedBytes | None
+    fetched: FetchedBytes | None
     refusal: KlogError | None = None
 
 
-def _asked(
-    loaded: dict[str, LoadedPartition], path: str, offset: int, circumstances: Circumstances, chosen: Mapping[str, Any]
-) -> _Read:
-    try:
-        if path not in loaded:
-            loaded[path] = load_and_tell(path, circumstances, chosen)
-        found = loaded[path].read(
-            offset,
-            chosen["max_bytes"],
-            min_one_message=chosen["min_one_message"],
-            isolation=chosen["isolation"],
-        )
-        return _Read(path, offset, found)
-    except KlogError as error:
-        if not is_refusal(error):
-            raise
-        return _Read(path, offset, None, error)
+def _read_all(places: Sequence[tuple[str, int]], question: ReadQuestion, reading: Reading) -> list[_Result]:
+    loaded: dict[str, LoadedPartition] = {}
+    results = []
+    for path, offset in places:
+        try:
+            if path not in loaded:
+                loaded[path] = load_and_tell(path, question.circumstances, reading)
+            fetched = loaded[path].read(
+                offset, question.max_bytes, min_one_message=question.min_one_message, isolation=question.isolation
+            )
+            results.append(_Result(path, offset, fetched))
+        except KlogError as error:
+            if not is_refusal(error):
+                raise
+            results.append(_Result(path, offset, None, error))
+    return results
 
 
 # The bytes.
 
 
-def _framed(reads: Sequence[_Read], framing: str | None) -> Content | None:
+def _framed(results: Sequence[_Result], framing: str | None) -> Content | None:
     """Return what to write; None if nothing can be written."""
-    contents = [read.found.content if read.found else () for read in reads]
+    contents = [result.fetched.content if result.fetched else () for result in results]
     if framing is None:
-        return contents[0] if reads[0].found else None
+        return contents[0] if results[0].fetched else None
     heads = [
-        build_head(content_size(content), _error_code(read)) for content, read in zip(contents, reads, strict=True)
+        build_head(content_size(content), _error_code(result))
+        for content, result in zip(contents, results, strict=True)
     ]
     parts = [part for head, content in zip(heads, contents, strict=True) for part in (head, *content)]
     return tuple(parts if framing == MESSAGE_SET else [build_multi_head(map(content_size, contents)), *parts])
 
 
-def _error_code(read: _Read) -> int:
-    if read.refusal is None:
-        return 0
-    return ERROR_CODES.get(read.refusal.kafka_class or "", UNKNOWN_ERROR)
+def _error_code(result: _Result) -> int:
+    return 0 if result.refusal is None else ERROR_CODES.get(result.refusal.kafka_class or "", UNKNOWN_ERROR)
 
 
 def _write_raw(path: str, content: Content | None) -> None:
@@ -226,63 +197,45 @@ def _write_raw(path: str, content: Content | None) -> None:
 # The answers.
 
 
-class _Show:
-    """Shows answers as they come, and refusals in their place; on stderr if stdout has the bytes."""
+class _ReadShow(Show):
+    """Shows results as they come; on stderr if stdout has the bytes."""
 
-    def __init__(
-        self, chosen: Mapping[str, Any], *, with_path: bool, kafka: Release, values: Decoding | None = None
-    ) -> None:
-        self.json, self.is_damaged = chosen["form"] == "json", False
-        self._chosen, self._with_path, self._kafka, self._values = chosen, with_path, kafka, values
-        self._is_aside = chosen["raw"] == STDOUT
-        self._isolation = Isolation(chosen["isolation"])
-        self.out = Output(sys.stderr.buffer) if self._is_aside else Output()
+    def __init__(self, question: ReadQuestion, reading: Reading, values: Decoding | None, *, with_path: bool) -> None:
+        self._is_aside = question.raw == STDOUT
+        out = Output(sys.stderr.buffer) if self._is_aside else None
+        super().__init__(COMMAND, reading, kafka=question.circumstances.kafka, out=out)
+        self._question, self._with_path, self._values = question, with_path, values
+        self._threads = reading.threads if values is None else 1
+
+    def result(self, result: _Result) -> None:
+        """Show one result, and the records if they are wanted. Raises KlogError if klogtool cannot continue."""
+        beside: Row = {"path": result.path} if self._with_path else {}
+        if result.refusal is not None:
+            self.refusal(result.refusal, beside={**beside, "offset": result.offset})
+        if result.fetched is None:
+            return
         if self.json:
-            self.out.line(row_line(header(COMMAND)))
+            self.answer({**beside, **fetched_row(result.fetched, self._question.isolation)})
+        elif not (self._is_aside and self.screen.quiet):
+            if self._with_path:
+                self.line(f"{result.path}:")
+            with_sha256 = self._question.raw is None
+            self.text(fetched_text(result.fetched, self._question.isolation, with_sha256=with_sha256))
+        if self._question.records:
+            self._records(result.fetched)
 
-    def read(self, read: _Read) -> None:
-        """Show one answer, and the records if they are wanted. Raises KlogError if klogtool cannot continue."""
-        if read.refusal is not None:
-            self.is_damaged = True
-        if self.json:
-            self._row(read)
-        elif read.refusal is not None:
-            self.out.flush()
-            note(*error_lines(read.refusal))
-        elif read.found is not None and not (self._is_aside and self._chosen["quiet"]):
-            self._text(read.path, read.found)
-        if read.found is not None and self._chosen["records"]:
-            self._records(read.found)
-
-    def _row(self, read: _Read) -> None:
-        row: dict[str, Any] = {"type": "answer", "command": COMMAND}
-        if self._with_path:
-            row["path"] = read.path
-        if read.found is not None:
-            row |= fetched_row(read.found, self._isolation)
-        elif read.refusal is not None:
-            row |= {"offset": read.offset, **refusal_row(read.refusal)}
-        self.out.line(row_line({**row, "kafka": self._kafka}))
-
-    def _text(self, path: str, found: FetchedBytes) -> None:
-        if self._with_path:
-            self.out.line(f"{path}:")
-        self.out.text(fetched_text(found, self._isolation, with_sha256=self._chosen["raw"] is None))
-
-    def _records(self, found: FetchedBytes) -> None:
+    def _records(self, fetched: FetchedBytes) -> None:
         """Show records up to damage, which is reported in the place where a reader would meet it."""
         walk, write = (walk_json_records, self.out.write_json) if self.json else (walk_text_records, self._escaped)
+        is_committed = self._question.committed_only
         try:
-            jobs = (self._chosen["jobs"] or usable_cores()) if self._values is None else 1
-            is_committed = self._chosen["committed_only"]
-            for piece in walk(found, committed_only=is_committed, jobs=jobs, values=self._values):
-                write(piece)
+            for lines in walk(fetched, committed_only=is_committed, jobs=self._threads, values=self._values):
+                write(lines)
         except KlogError as error:
             if not is_refusal(error):
                 raise
-            self.is_damaged = True
-            self.out.flush()
-            note(*error_lines(error))
+            self.refused = True
+            self.error(error)
 
     def _escaped(self, lines: bytes | memoryview) -> None:
         """Write lines of records, whose keys and values anybody may have written. A long line is escaped in pieces."""

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Literal
 
 import click
-from click.core import ParameterSource
+from msgspec import Struct
 
-from klogtool.cli import commands, options, value_options
-from klogtool.cli.output import Output, note
-from klogtool.cli.show import header
-from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, pairs, running
+from klogtool.cli import commands, options
+from klogtool.cli.output import note
+from klogtool.cli.question_options import question_options
+from klogtool.cli.show import Show
+from klogtool.cli.spark_options import OnSpark, absolute, bar_of, local_of, on_spark, pairs, running
 from klogtool.cli.status import DONE
+from klogtool.cli.value_options import FormatOptions
 from klogtool.decoding.record_values import Formats
 from klogtool.disk.dataset import check_new
 from klogtool.errors import Corrupt, KlogError, Refused, StalePlan, Unsupported
 from klogtool.escape import quoted
-from klogtool.json_rows import row_line
+from klogtool.parameters import Unit, parameter
 from klogtool.render.spark_text import exported_text
 from klogtool.spark.converting import FORMS, Form
 from klogtool.spark.exporting import (
@@ -36,56 +38,76 @@ from klogtool.spark.starting import DEFAULT_MASTER, SparkNotStarted
 COMMAND = "spark export"
 
 
+class ExportQuestion(Struct, frozen=True, kw_only=True):
+    """Which records are exported, in which form, and where to."""
+
+    output: Annotated[str, parameter("Write the files to this folder. It must be new or empty.", Unit.FOLDER)]
+    resume: Annotated[
+        bool, parameter("Continue an export that was interrupted. Of the options, only --mode may change.")
+    ] = False
+    topics: Annotated[
+        tuple[str, ...],
+        parameter("Export only this topic. Repeatable.  [default: all]", Unit.TOPIC, option="topic", metavar="TOPIC"),
+    ] = ()
+    by_day: Annotated[bool, parameter("Make one folder for each day (UTC) in the folder of the topic.")] = False
+    key_as: Annotated[str, parameter("Type of the keys.", parse=click.Choice(FORMS))] = "binary"
+    value_as: Annotated[str, parameter("Type of the values.", parse=click.Choice(FORMS))] = "binary"
+    formats: FormatOptions = FormatOptions()
+    committed: Annotated[bool, parameter("Export only what a consumer with read_committed sees.")] = False
+    headers: Annotated[bool, parameter("Also export the record headers.")] = False
+    metadata: Annotated[
+        bool, parameter("Also export where each record is in the log: segment, byte, producer, ...")
+    ] = False
+    mode: Annotated[
+        str,
+        parameter(
+            "What to do at damage: stop, or leave it out and continue.",
+            metavar="[FAILFAST|PERMISSIVE|DROPMALFORMED]",
+            parse=click.Choice(["FAILFAST", "PERMISSIVE", "DROPMALFORMED"], case_sensitive=False),
+        ),
+    ] = "FAILFAST"
+    compression: Annotated[
+        Literal["snappy", "zstd", "gzip", "lz4", "none"], parameter("Compression of the Parquet files.")
+    ] = "snappy"
+    source_options: Annotated[
+        Mapping[str, str],
+        parameter(
+            'Any option of format("klog"), such as startingOffsets=... Repeatable.',
+            option="option",
+            metavar="KEY=VALUE",
+            parse=pairs,
+        ),
+    ] = {}
+
+    def how(self, roots: Sequence[str]) -> HowToExport:
+        """Return how Spark is to export. Raises UsageError for an option of the data source that is not for exports."""
+        for name in self.source_options:
+            if name.lower() in INSTEAD:
+                raise click.UsageError(f"--option {name} is not for exports: {INSTEAD[name.lower()]}")
+        of_source = {"paths": json.dumps(roots), "mode": self.mode}
+        if self.topics:
+            of_source["subscribe"] = ",".join(self.topics)
+        if self.committed:
+            of_source["kafka.isolation.level"] = "read_committed"
+        schemas = self.formats.schemas
+        return HowToExport(
+            of_source | {name.lower(): value for name, value in self.source_options.items()},
+            Form(self.key_as, self.value_as),
+            by_day=self.by_day,
+            compression=self.compression,
+            headers=self.headers,
+            metadata=self.metadata,
+            key_format=self.formats.key_format,
+            value_format=self.formats.value_format,
+            schemas=None if schemas is None else os.path.abspath(schemas),
+        )
+
+
 @commands.command("export")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@click.option(
-    "--output",
-    type=click.Path(),
-    required=True,
-    metavar="DIR",
-    help="Write the files to this folder. It must be new or empty.",
-)
-@click.option(
-    "--resume", is_flag=True, help="Continue an export that was interrupted. Of the options, only --mode may change."
-)
-@click.option(
-    "--topic", "topics", multiple=True, metavar="TOPIC", help="Export only this topic. Repeatable.  [default: all]"
-)
-@click.option("--by-day", is_flag=True, help="Make one folder for each day (UTC) in the folder of the topic.")
-@click.option("--key-as", type=click.Choice(FORMS), default="binary", show_default=True, help="Type of the keys.")
-@click.option("--value-as", type=click.Choice(FORMS), default="binary", show_default=True, help="Type of the values.")
-@value_options.formats
-@click.option("--committed", is_flag=True, help="Export only what a consumer with read_committed sees.")
-@click.option("--headers", is_flag=True, help="Also export the record headers.")
-@click.option(
-    "--metadata", is_flag=True, help="Also export where each record is in the log: segment, byte, producer, ..."
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["FAILFAST", "PERMISSIVE", "DROPMALFORMED"], case_sensitive=False),
-    metavar="[FAILFAST|PERMISSIVE|DROPMALFORMED]",
-    default="FAILFAST",
-    show_default=True,
-    help="What to do at damage: stop, or leave it out and continue.",
-)
-@click.option(
-    "--compression",
-    type=click.Choice(["snappy", "zstd", "gzip", "lz4", "none"]),
-    default="snappy",
-    show_default=True,
-    help="Compression of the Parquet files.",
-)
-@click.option(
-    "--option",
-    "source_options",
-    multiple=True,
-    callback=pairs,
-    metavar="KEY=VALUE",
-    help='Any option of format("klog"), such as startingOffsets=... Repeatable.',
-)
-@options.output_format()
+@question_options(ExportQuestion)
 @on_spark
-def command(paths: tuple[str, ...], form: str, output: str, **chosen: Any) -> int:
+def command(paths: tuple[str, ...], question: ExportQuestion, run: OnSpark) -> int:
     """Write the records under LOGDIR to Parquet files, in one folder for each topic. Replicas are not written twice.
 
     LOGDIR may be a URI such as s3://bucket/path. All files appear in DIR at the end. Each record is there once, even
@@ -99,35 +121,31 @@ def command(paths: tuple[str, ...], form: str, output: str, **chosen: Any) -> in
     Exit status: 0 done; 1 damage was found (see --mode); 2 wrong usage, no such path; 3 refused: DIR is not empty; 4
     could not go on, or Spark or Java is missing.
     """
-    roots = absolute(paths)
-    export = _resumed(roots, output, chosen) if chosen["resume"] else _begun(roots, output, chosen)
+    roots, output = absolute(paths), question.output
+    export = _resumed(roots, question) if question.resume else _begun(roots, question, quiet=run.quiet)
     try:
-        with bar_of(export.size, chosen) as bar, running(chosen) as session:
+        with bar_of(export.size, run) as bar, running(run) as session:
             messages = carry_out_export(session, export, on_progress=bar.advance)
     except (KlogError, KeyboardInterrupt) as error:
-        if isinstance(error, SparkNotStarted | Unsupported) and not export.dataset.done() and not chosen["resume"]:
+        if isinstance(error, SparkNotStarted | Unsupported) and not export.dataset.done() and not question.resume:
             export.dataset.abandon()
         else:
-            _advise(error, export, paths, output, chosen)
+            _advise(error, export, paths, output, run)
         raise
     totals, invalid = list(totals_of(messages)), sum(message["invalid"] for message in messages)
     undecoded = sum(message.get("undecoded", 0) for message in messages) if export.how.formats != Formats() else None
-    out = Output()
-    if form == "json":
-        out.line(row_line(header(COMMAND)))
-        for total in totals:
-            out.line(row_line({"type": "exported", **total}))
-        rows, files = sum(t["rows"] for t in totals), sum(t["files"] for t in totals)
-        summary = {"type": "summary", "records": rows, "files": files, "invalid": invalid, "output": output}
-        out.line(row_line(summary if undecoded is None else {**summary, "undecoded": undecoded}))
-    else:
-        for line in exported_text(totals, invalid, output, undecoded or 0):
-            out.line(line)
-    out.flush()
+    show = Show(COMMAND, run)
+    for total in totals:
+        show.row({"type": "exported", **total})
+    rows, files = sum(t["rows"] for t in totals), sum(t["files"] for t in totals)
+    summary = {"type": "summary", "records": rows, "files": files, "invalid": invalid, "output": output}
+    show.row(summary if undecoded is None else {**summary, "undecoded": undecoded})
+    for line in exported_text(totals, invalid, output, undecoded or 0):
+        show.line(line)
     return DONE
 
 
-def _advise(error: BaseException, export: Export, paths: Sequence[str], output: str, chosen: dict[str, Any]) -> None:
+def _advise(error: BaseException, export: Export, paths: Sequence[str], output: str, run: OnSpark) -> None:
     """Say how to continue. Damage would be met again unless it is skipped; so would files that became shorter."""
     if isinstance(error, StalePlan):
         note(f"klogtool: interrupted, and the files that it read are gone: remove {quoted(output)} and start again")
@@ -135,34 +153,40 @@ def _advise(error: BaseException, export: Export, paths: Sequence[str], output: 
     how, mode = "to continue", []
     if isinstance(error, Corrupt | Unsupported) and export.how.mode == "FAILFAST":
         how, mode = "to continue and leave out what cannot be read", ["--mode", "permissive"]
-    spark = [("--spark-conf", f"{name}={value}") for name, value in chosen["spark_conf"].items()]
-    if chosen["master"] != DEFAULT_MASTER:
-        spark.insert(0, ("--master", chosen["master"]))
+    spark = [("--spark-conf", f"{name}={value}") for name, value in run.spark_conf.items()]
+    if run.master != DEFAULT_MASTER:
+        spark.insert(0, ("--master", run.master))
     words = [*map(quoted, paths), "--output", quoted(output), "--resume", *mode]
     words += [f"{option} {quoted(value)}" for option, value in spark]
     again = f"klogtool {COMMAND} {' '.join(words)}"
     note(f"klogtool: interrupted; {how}: {again}", f"To give up: remove {quoted(output)}")
 
 
-def _resumed(roots: list[str], output: str, chosen: dict[str, Any]) -> Export:
+def _resumed(roots: list[str], question: ExportQuestion) -> Export:
     """Return the interrupted export. Raises Refused if other things are requested now; the mode may change, see
     `with_mode`."""
-    export, asked = resume_export(output), _asked(roots, chosen)
-    other = [name for param, name, of in ASKED if _is_given(param) and of(asked) != of(export.how)]
-    named = [name for name in chosen["source_options"] if name.lower() != "mode"]
-    other += [f"--option {name}" for name in named if asked.option(name) != export.how.option(name)]
+    export, wanted = resume_export(question.output), question.how(roots)
+    other = [name for param, name, of in FIXED if options.is_typed(param) and of(wanted) != of(export.how)]
+    named = [name for name in question.source_options if name.lower() != "mode"]
+    other += [f"--option {name}" for name in named if wanted.option(name) != export.how.option(name)]
     if other:
         cure = "--resume continues with the first options: leave these out, or start again in another folder."
-        raise Refused(f"this export was started with another {', '.join(other)}", path=output, cure=cure)
-    is_given = _is_given("mode") or len(named) < len(chosen["source_options"])
-    return with_mode(export, asked.mode) if is_given else export
+        raise Refused(f"this export was started with another {', '.join(other)}", path=question.output, cure=cure)
+    has_mode = options.is_typed("mode") or len(named) < len(question.source_options)
+    return with_mode(export, wanted.mode) if has_mode else export
 
 
-def _is_given(param: str) -> bool:
-    return click.get_current_context().get_parameter_source(param) is ParameterSource.COMMANDLINE
+def _begun(roots: list[str], question: ExportQuestion, *, quiet: bool) -> Export:
+    question.formats.check()
+    check_new(question.output, local_of(roots))
+    notes: list[str] = []
+    export = begin_export(question.output, question.how(roots), notes)
+    for text in notes if not quiet else ():
+        note(f"klogtool: {text}")
+    return export
 
 
-ASKED: tuple[tuple[str, str, Callable[[HowToExport], Any]], ...] = (
+FIXED: tuple[tuple[str, str, Callable[[HowToExport], object]], ...] = (
     ("paths", "LOGDIR", lambda how: how.option("paths")),
     ("topics", "--topic", lambda how: how.option("subscribe")),
     ("committed", "--committed", lambda how: how.option("kafka.isolation.level")),
@@ -186,35 +210,3 @@ INSTEAD = {
     **dict.fromkeys(("table", "columns", "deep"), "an export has all columns of the records"),
 }
 """Options of the data source that an export does not accept."""
-
-
-def _asked(roots: list[str], chosen: dict[str, Any]) -> HowToExport:
-    for name in chosen["source_options"]:
-        if name.lower() in INSTEAD:
-            raise click.UsageError(f"--option {name} is not for exports: {INSTEAD[name.lower()]}")
-    given = {"paths": json.dumps(roots), "mode": chosen["mode"]}
-    if chosen["topics"]:
-        given["subscribe"] = ",".join(chosen["topics"])
-    if chosen["committed"]:
-        given["kafka.isolation.level"] = "read_committed"
-    return HowToExport(
-        given | {name.lower(): value for name, value in chosen["source_options"].items()},
-        Form(chosen["key_as"], chosen["value_as"]),
-        by_day=chosen["by_day"],
-        compression=chosen["compression"],
-        headers=chosen["headers"],
-        metadata=chosen["metadata"],
-        key_format=chosen["key_format"],
-        value_format=chosen["value_format"],
-        schemas=None if chosen["schemas"] is None else os.path.abspath(chosen["schemas"]),
-    )
-
-
-def _begun(roots: list[str], output: str, chosen: dict[str, Any]) -> Export:
-    value_options.check_formats(chosen)
-    check_new(output, local_of(roots))
-    notes: list[str] = []
-    export = begin_export(output, _asked(roots, chosen), notes)
-    for text in notes if not chosen["quiet"] else ():
-        note(f"klogtool: {text}")
-    return export

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, Circumstances
-from klogtool.cli import commands, options, question_options
-from klogtool.cli.output import Output, note
+from klogtool.cli import commands
+from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
-from klogtool.cli.show import header
-from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
+from klogtool.cli.question_options import question_options
+from klogtool.cli.show import Show
+from klogtool.cli.spark_options import OnSpark, absolute, bar_of, on_spark, running
 from klogtool.cli.status import DONE
 from klogtool.disk.facts import check_saving_place
-from klogtool.json_rows import row_line
+from klogtool.parameters import Unit, parameter
 from klogtool.render.inventory import inventory_text, totals_of
 from klogtool.render.inventory_page import inventory_page
 from klogtool.spark.inventory import COLUMNS, find_fleet, take_inventory, write_inventory
@@ -25,14 +26,19 @@ from klogtool.spark.inventory import COLUMNS, find_fleet, take_inventory, write_
 COMMAND = "spark inventory"
 
 
+class InventoryQuestion(Struct, frozen=True, kw_only=True):
+    """Under which circumstances, and which files are written."""
+
+    circumstances: Circumstances
+    parquet: Annotated[str | None, parameter("Also write the table to this file, as Parquet.", Unit.FILE)] = None
+    html: Annotated[str | None, parameter("Also write a page with plots to this file.", Unit.FILE)] = None
+
+
 @commands.command("inventory")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@click.option("--parquet", type=click.Path(), metavar="FILE", help="Also write the table to this file, as Parquet.")
-@click.option("--html", type=click.Path(), metavar="FILE", help="Also write a page with plots to this file.")
-@options.output_format()
+@question_options(InventoryQuestion)
 @on_spark
-@question_options.circumstances
-def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
+def command(paths: tuple[str, ...], question: InventoryQuestion, run: OnSpark) -> int:
     """Describe what is under LOGDIR, with one row for each copy of each partition. LOGDIR may be a URI such as
     s3://bucket/path.
 
@@ -48,32 +54,24 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **c
     Exit status: 0 done; 2 wrong usage, no such path; 3 refused: a file exists already; 4 could not go on, or Spark or
     Java is missing.
     """
-    for path in filter(None, (chosen["parquet"], chosen["html"])):
+    for path in filter(None, (question.parquet, question.html)):
         check_saving_place(path)
-    circumstances = replace(circumstances, last_stop=circumstances.last_stop or CLEAN)
+    circumstances = replace(question.circumstances, last_stop=question.circumstances.last_stop or CLEAN)
     fleet = find_fleet(absolute(paths))
-    with bar_of(fleet.size, chosen) as bar, running(chosen) as session:
+    with bar_of(fleet.size, run) as bar, running(run) as session:
         rows = take_inventory(session, fleet, circumstances, on_progress=bar.advance)
-    _print(rows, form)
-    if chosen["parquet"]:
-        with output_file(chosen["parquet"]) as sink:
+    show = Show(COMMAND, run)
+    for row in rows:
+        show.row({"type": "partition", **{name: row[name] for name in COLUMNS}})
+    show.row({"type": "summary", **totals_of(rows)})
+    for line in inventory_text(rows):
+        show.line(line)
+    if question.parquet:
+        with output_file(question.parquet) as sink:
             write_inventory(rows, sink)
-    if chosen["html"]:
-        with output_file(chosen["html"]) as sink:
+    if question.html:
+        with output_file(question.html) as sink:
             sink.write(inventory_page(rows, absolute(paths), circumstances.now_ms).encode())
-        if not chosen["quiet"]:
-            note(f"klogtool: page: {os.path.abspath(chosen['html'])}")
+        if not run.quiet:
+            note(f"klogtool: page: {os.path.abspath(question.html)}")
     return DONE
-
-
-def _print(rows: Sequence[dict[str, Any]], form: str) -> None:
-    out = Output()
-    if form == "json":
-        out.line(row_line(header(COMMAND)))
-        for row in rows:
-            out.line(row_line({"type": "partition", **{name: row[name] for name in COLUMNS}}))
-        out.line(row_line({"type": "summary", **totals_of(rows)}))
-    else:
-        for line in inventory_text(rows):
-            out.line(line)
-    out.flush()

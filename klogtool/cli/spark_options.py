@@ -11,57 +11,59 @@ from typing import Any, TypeVar
 import click
 
 from klogtool.cli import options
+from klogtool.cli.show import Screen
 from klogtool.render.progress_bar import Bar
 from klogtool.spark.starting import DEFAULT_MASTER, Session, open_session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def on_spark(command: Command) -> Command:
-    """--master, --spark-conf, --quiet, --no-progress, --debug."""
-    for option in (
-        options.debug,
-        options.no_progress,
-        options.quiet,
-        click.option(
-            "--spark-conf",
-            multiple=True,
-            callback=_pairs,
-            metavar="KEY=VALUE",
-            help="Set a Spark config, such as spark.executor.memory=4g. Repeatable.",
-        ),
-        click.option(
-            "--master", default=DEFAULT_MASTER, show_default=True, metavar="URL", help="Where Spark runs its tasks."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """Parse KEY=VALUE (a click callback)."""
-    pairs = {}
+    parsed = {}
     for value in values:
         key, equals, text = value.partition("=")
         if not equals or not key.strip():
             raise click.BadParameter(f"'{value}' is not KEY=VALUE.", ctx, param)
-        pairs[key.strip()] = text
-    return pairs
+        parsed[key.strip()] = text
+    return parsed
 
 
-pairs = _pairs
+class OnSpark(Screen, frozen=True, kw_only=True):
+    """How a command shows, and where Spark runs its tasks."""
+
+    master: str = DEFAULT_MASTER
+    spark_conf: Mapping[str, str] = {}
+
+
+_MASTER = click.option(
+    "--master", default=DEFAULT_MASTER, show_default=True, metavar="URL", help="Where Spark runs its tasks."
+)
+_SPARK_CONF = click.option(
+    "--spark-conf",
+    multiple=True,
+    callback=pairs,
+    metavar="KEY=VALUE",
+    help="Set a Spark config, such as spark.executor.memory=4g. Repeatable.",
+)
+
+
+def on_spark(command: Command) -> Command:
+    """--format, --master, --spark-conf, --quiet, --no-progress: the parameter run; and --debug."""
+    shown = (options.output_format(), _MASTER, _SPARK_CONF, options.quiet, options.no_progress)
+    return options.packed(options.taken(OnSpark), "run", *shown)(options.debug(command))
 
 
 @contextmanager
-def running(chosen: Mapping[str, Any]) -> Iterator[Session]:
+def running(run: OnSpark) -> Iterator[Session]:
     """Open a session with the options of `on_spark`."""
-    with open_session(chosen["master"], chosen["spark_conf"]) as session:
+    with open_session(run.master, run.spark_conf) as session:
         yield session
 
 
-def bar_of(size: int, chosen: Mapping[str, Any]) -> Bar:
+def bar_of(size: int, run: OnSpark) -> Bar:
     """Return a progress bar over `size` bytes, if wanted."""
-    return Bar(size, wanted=not (chosen["quiet"] or chosen["no_progress"]))
+    return Bar(size, wanted=run.wants_bar)
 
 
 def absolute(paths: tuple[str, ...]) -> list[str]:

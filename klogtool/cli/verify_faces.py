@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Protocol
 
-from klogtool.cli.output import Output
-from klogtool.cli.show import header
+from klogtool.cli.show import Reading, Row, Show, header
 from klogtool.cli.status import COULD_NOT
+from klogtool.cli.verify_settings import VerifyQuestion
 from klogtool.cli.version import VERSION
-from klogtool.json_rows import row_line
 from klogtool.render.ci.github import GithubReport
 from klogtool.render.ci.gitlab import GitlabReport
 from klogtool.render.ci.junit import JunitReport
@@ -37,16 +35,18 @@ CUT_SHORT = "Interrupted: the rest was not read."
 NOT_WRITTEN = "The baseline was not written."
 
 
-class Face(Protocol):
+class Face(Show):
     """Shows a run of verify."""
 
-    out: Output
+    def __init__(self, reading: Reading, settings_path: str | None = None) -> None:
+        """settings_path: the settings file, if there is one."""
+        super().__init__("verify", reading, first_row=_first_row(settings_path))
 
     def partition(self, done: PartitionDone) -> None:
         """Take note of a partition; its findings follow."""
 
     def finding(self, weighed: Weighed) -> None:
-        """Show a finding."""
+        """Show a finding, or keep it."""
 
     def cut_short(self, why: str) -> None:
         """Show what was found by the time of an interrupt or an error. why: a sentence for people."""
@@ -55,98 +55,87 @@ class Face(Protocol):
         """Show the end."""
 
 
+def _first_row(settings_path: str | None) -> Row:
+    """Return the first line of JSON: with the folder to which paths are relative, and the settings file."""
+    row = header("verify")
+    with suppress(OSError):  # the folder is gone
+        row["cwd"] = os.getcwd()
+    return row if settings_path is None else {**row, "settings": settings_path}
+
+
 def make_face(
-    form: str,
-    bar: Bar,
+    question: VerifyQuestion,
+    reading: Reading,
     paths: Sequence[str],
     found: Sequence[str],
     settings_path: str | None,
-    chosen: Mapping[str, Any],
+    bar: Bar,
 ) -> Face:
-    """Return the face of a --format. paths: as typed. found: what --recursive found below them. settings_path: the
-    settings file, if there is one."""
-    if chosen["statistics"]:
-        return StatisticsFace(form, settings_path)
-    if form == "json":
-        return JsonFace(settings_path)
-    if form == "text":
-        return TextFace(bar, paths, chosen)
-    return ReportFace(_report(form, found, chosen), chosen)
+    """Return the face of a --format. paths: as typed. found: what --recursive found below them."""
+    if question.statistics:
+        return StatisticsFace(reading, settings_path)
+    if reading.form == "json":
+        return JsonFace(reading, settings_path)
+    if reading.form == "text":
+        return TextFace(bar, paths, question, reading)
+    return ReportFace(_report(reading.form, found, question), question, reading)
 
 
-def _report(form: str, found: Sequence[str], chosen: Mapping[str, Any]) -> Report:
+def _report(form: str, found: Sequence[str], question: VerifyQuestion) -> Report:
     try:
         here = os.getcwd()
     except OSError:  # the working directory is gone
         here = os.sep
-    places, notes = Places(checkout_folder(os.environ, here)), chosen["notes"]
+    places, notes = Places(checkout_folder(os.environ, here)), question.notes
     match form:
         case "junit":
-            return JunitReport(places, found, notes=notes, fail_on=chosen["fail_on"])
+            return JunitReport(places, found, notes=notes, fail_on=question.fail_on)
         case "sarif":
-            return SarifReport(places, VERSION, notes=notes, has_baseline=chosen["baseline"] is not None)
+            return SarifReport(places, VERSION, notes=notes, has_baseline=question.baseline is not None)
         case "github":
             return GithubReport(places, notes=notes)
         case _:
             return GitlabReport(places, notes=notes)
 
 
-class JsonFace:
+class JsonFace(Face):
     """A line for each finding, known ones included, and one for the summary."""
-
-    def __init__(self, settings_path: str | None) -> None:
-        self.out = Output()
-        self.out.line(row_line(json_header(settings_path)))
-
-    def partition(self, done: PartitionDone) -> None:
-        """Do nothing."""
 
     def finding(self, weighed: Weighed) -> None:
         """Show a finding."""
-        self.out.line(row_line(finding_row(weighed.finding, is_known=weighed.is_known)))
+        self.row(finding_row(weighed.finding, is_known=weighed.is_known))
 
     def cut_short(self, why: str) -> None:
-        """Do nothing: all findings have been written."""
-        self.out.flush()
+        """Do nothing else: all findings have been shown."""
+        self.close()
 
     def summary(self, summary: Summary, not_counted: NotCounted, _: int) -> None:
         """Show the last line."""
-        self.out.line(row_line(summary_row(summary, not_counted)))
+        self.row(summary_row(summary, not_counted))
 
 
-def json_header(settings_path: str | None) -> dict[str, Any]:
-    """Return the first line: with the folder to which paths are relative, and the settings file."""
-    told = header("verify")
-    with suppress(OSError):  # the folder is gone
-        told["cwd"] = os.getcwd()
-    return told if settings_path is None else {**told, "settings": settings_path}
-
-
-class TextFace:
+class TextFace(Face):
     """Blocks for the findings that count, and a closing line.
 
     The worst come first, so they are held back until all are known; with --verbose each is shown as it comes. What was
     left out is shown before all of them.
     """
 
-    def __init__(self, bar: Bar, paths: Sequence[str], chosen: Mapping[str, Any]) -> None:
-        self.out, self._bar, self._notes = Output(), bar, chosen["notes"]
-        self._is_verbose, self._blocks = chosen["verbose"], list[str]()
-        self._waits = chosen["max_duration"] is not None or chosen["subset"] != (1, 1)
-        self._shows_known = chosen["write_baseline"] is not None
+    def __init__(self, bar: Bar, paths: Sequence[str], question: VerifyQuestion, reading: Reading) -> None:
+        super().__init__(reading)
+        self._bar, self._question, self._blocks = bar, question, list[str]()
         self._text, self._held = FindingText(list(paths), width=columns()), WorstFirst(paths)
-
-    def partition(self, done: PartitionDone) -> None:
-        """Do nothing."""
 
     def finding(self, weighed: Weighed) -> None:
         """Show a finding, unless it is known, or an info that nobody asked for."""
         finding = weighed.finding
-        if (weighed.is_known and not self._shows_known) or (finding.severity is Severity.INFO and not self._notes):
+        if weighed.is_known and self._question.write_baseline is None:
             return
-        if not self._is_verbose:
+        if finding.severity is Severity.INFO and not self._question.notes:
+            return
+        if not self.screen.verbose:
             self._held.add(finding)
-        elif self._waits:
+        elif self._question.is_partial:
             self._blocks.append(self._text.block(finding))
         else:
             with self._bar.aside():
@@ -156,8 +145,8 @@ class TextFace:
         """Show what was found so far."""
         with self._bar.aside():
             self._show_held()
-            self.out.line(why)
-            self.out.flush()
+            self.line(why)
+            self.close()
 
     def summary(self, summary: Summary, not_counted: NotCounted, status: int) -> None:
         """Show what was left out, the findings held back, and the closing line."""
@@ -166,29 +155,25 @@ class TextFace:
                 self._paragraph(left_out_line(summary, not_counted.excluded_by))
             self._show_held()
             for line in gone_lines(not_counted):
-                self.out.line(line)
-            self.out.line(closing_line(summary, not_counted, notes_shown=self._notes, status=status))
-            self.out.flush()
+                self.line(line)
+            self.line(closing_line(summary, not_counted, notes_shown=self._question.notes, status=status))
+            self.close()
 
     def _show_held(self) -> None:
         for paragraph in (*self._blocks, *self._held.walk(self._text)):
             self._paragraph(paragraph)
 
     def _paragraph(self, text: str) -> None:
-        self.out.text(f"{text}\n")
-        self.out.flush()
+        self.text(f"{text}\n")
+        self.close()
 
 
-class StatisticsFace:
+class StatisticsFace(Face):
     """How many findings there are of each id, in text or JSON, and the closing line."""
 
-    def __init__(self, form: str, settings_path: str | None) -> None:
-        self.out, self._is_json, self._counts = Output(), form == "json", Statistics()
-        if self._is_json:
-            self.out.line(row_line(json_header(settings_path)))
-
-    def partition(self, done: PartitionDone) -> None:
-        """Do nothing."""
+    def __init__(self, reading: Reading, settings_path: str | None) -> None:
+        super().__init__(reading, settings_path)
+        self._counts = Statistics()
 
     def finding(self, weighed: Weighed) -> None:
         """Count a finding."""
@@ -197,35 +182,32 @@ class StatisticsFace:
     def cut_short(self, why: str) -> None:
         """Show the counts so far."""
         self._show(NotCounted())
-        if not self._is_json:
-            self.out.line(why)
-        self.out.flush()
+        self.line(why)
+        self.close()
 
     def summary(self, summary: Summary, not_counted: NotCounted, status: int) -> None:
         """Show the counts and the closing line."""
-        if not self._is_json and not summary.complete:
-            self.out.text(left_out_line(summary, not_counted.excluded_by) + "\n")
+        if not summary.complete:
+            self.text(left_out_line(summary, not_counted.excluded_by) + "\n")
         self._show(not_counted)
-        if self._is_json:
-            self.out.line(row_line(summary_row(summary, not_counted)))
-        else:
-            self.out.line(closing_line(summary, not_counted, notes_shown=True, status=status))
+        self.row(summary_row(summary, not_counted))
+        self.line(closing_line(summary, not_counted, notes_shown=True, status=status))
 
     def _show(self, not_counted: NotCounted) -> None:
-        if self._is_json:
+        if self.json:
             for row in self._counts.rows(not_counted):
-                self.out.line(row_line(row))
+                self.row(row)
         elif text := self._counts.text(not_counted):
-            self.out.text(text)
+            self.text(text)
 
 
-class ReportFace:
+class ReportFace(Face):
     """The report of a CI system on stdout. The closing line goes to stderr, unless it is a part of the report."""
 
-    def __init__(self, report: Report, chosen: Mapping[str, Any]) -> None:
-        self.out, self._report = Output(), report
-        self._notes = chosen["notes"]
-        self._tells = not chosen["quiet"] and not isinstance(report, GithubReport)
+    def __init__(self, report: Report, question: VerifyQuestion, reading: Reading) -> None:
+        super().__init__(reading)
+        self._report, self._notes = report, question.notes
+        self._tells = not reading.quiet and not isinstance(report, GithubReport)
         self._write(report.begin())
 
     def partition(self, done: PartitionDone) -> None:
@@ -239,7 +221,7 @@ class ReportFace:
     def cut_short(self, why: str) -> None:
         """End the report so that it can be read."""
         self._write(self._report.end(Ending(COULD_NOT, why, cut_short=why)))
-        self.out.flush()
+        self.close()
 
     def summary(self, summary: Summary, not_counted: NotCounted, status: int) -> None:
         """End the report."""

@@ -1,15 +1,20 @@
-"""The settings of klogtool verify: what the command line says, and a settings file where it says nothing."""
+"""What klogtool verify is asked: by the command line, and by a settings file where that says nothing."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+import re
+from typing import Annotated, Literal
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
+from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import options
 from klogtool.cli.output import note
 from klogtool.errors import KlogError
+from klogtool.parameters import Unit, parameter
 from klogtool.verify.settings import (
     Exclusion,
     SeverityRule,
@@ -21,20 +26,130 @@ from klogtool.verify.settings import (
     read_settings,
 )
 
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
+_SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
 
-def settings_of(chosen: Mapping[str, Any]) -> VerifySettings:
+
+def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Parse a duration such as 90, 90s, 10m, 2h into seconds (a click callback)."""
+    if value is None:
+        return None
+    found = _DURATION.fullmatch(value)
+    if found is None:
+        raise click.BadParameter(f"'{value}' is not a duration such as 90s, 10m or 2h.", ctx, param)
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int]:
+    """Parse N/T (a click callback)."""
+    if value is None:
+        return 1, 1
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise click.BadParameter(f"'{value}' is not N/T, with N from 1 to T.", ctx, param)
+    return int(found[1]), int(found[2])
+
+
+def _severity_rules(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[SeverityRule, ...]:
+    """Parse ID=SEVERITY (a click callback)."""
+    rules = []
+    for value in values:
+        finding_id, equals, severity = value.partition("=")
+        if not equals:
+            raise click.BadParameter(f"'{value}' is not ID=SEVERITY.", ctx, param)
+        try:
+            rules.append(SeverityRule({kind_of(finding_id): parse_severity(severity)}, "--severity"))
+        except KlogError as error:
+            raise click.BadParameter(f"{error.reason}", ctx, param) from None
+    return tuple(rules)
+
+
+def _exclusions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Exclusion, ...]:
+    """Parse patterns of paths (a click callback)."""
+    try:
+        here = os.path.realpath(os.curdir) if values else ""
+        return tuple(Exclusion(make_pattern(value, here), "--exclude") for value in values)
+    except KlogError as error:
+        raise click.BadParameter(f"{error.reason}.", ctx, param) from None
+
+
+class VerifyQuestion(Struct, frozen=True, kw_only=True):
+    """What is verified, how far, and which findings count. max_duration: seconds."""
+
+    circumstances: Circumstances
+    recursive: Annotated[bool, parameter("Verify every log dir and partition dir below PATH, each by itself.")] = False
+    changed_files: Annotated[
+        bool, parameter("PATHs are files that changed. Verify the log dirs that they are in, each by itself.")
+    ] = False
+    deep: Annotated[bool, parameter("Also decompress and parse every record.")] = False
+    notes: Annotated[bool, parameter("Also show notes: things that are normal but worth knowing.")] = False
+    fail_on: Annotated[Literal["error", "warning"], parameter("Lowest severity that makes the exit status 1.")] = (
+        "error"
+    )
+    severity: Annotated[
+        tuple[SeverityRule, ...],
+        parameter(
+            "Give findings with this id another severity: error, warning, info, or ignore. Repeatable.",
+            Unit.TEXT,
+            metavar="ID=SEVERITY",
+            parse=_severity_rules,
+        ),
+    ] = ()
+    exclude: Annotated[
+        tuple[Exclusion, ...],
+        parameter(
+            "Do not verify paths that match, such as broken-* or fixtures/**/old. Repeatable.",
+            Unit.TEXT,
+            metavar="PATTERN",
+            parse=_exclusions,
+        ),
+    ] = ()
+    baseline: Annotated[
+        str | None,
+        parameter(
+            "Findings in this file do not count: a file of --write-baseline, or an earlier JSON output.", Unit.FILE
+        ),
+    ] = None
+    write_baseline: Annotated[
+        str | None, parameter("Write the errors and warnings to this file, for --baseline.", Unit.FILE)
+    ] = None
+    statistics: Annotated[bool, parameter("Show only how many findings there are of each id.")] = False
+    settings: Annotated[
+        str | None,
+        parameter(
+            "Take settings from this file.  [default: klogtool.toml or pyproject.toml here or in a folder above]",
+            Unit.FILE,
+        ),
+    ] = None
+    isolated: Annotated[bool, parameter("Look for no settings file.")] = False
+    max_duration: Annotated[
+        float | None,
+        parameter("After this time, start no further segment: 90s, 10m, 2h.", Unit.TIME, parse=_duration),
+    ] = None
+    subset: Annotated[
+        tuple[int, int],
+        parameter("Split the partitions into T parts, and read only part N.", Unit.TEXT, metavar="N/T", parse=_subset),
+    ] = (1, 1)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something is left out by request."""
+        return self.subset != (1, 1) or self.max_duration is not None
+
+
+def settings_of(question: VerifyQuestion, *, quiet: bool) -> VerifySettings:
     """Return the settings of --settings, or of the file that is found; none with --isolated. Raises KlogError if the
     file is wrong."""
-    if chosen["settings"] is not None:
-        return read_settings(chosen["settings"])
-    if chosen["isolated"]:
+    if question.settings is not None:
+        return read_settings(question.settings)
+    if question.isolated:
         return VerifySettings()
     try:
         here = os.getcwd()
     except OSError:  # the working directory is gone
         return VerifySettings()
     try:
-        return _found_settings(here, quiet=chosen["quiet"])
+        return _found_settings(here, quiet=quiet)
     except KlogError as error:
         error.cure = "--isolated looks for no settings file."
         raise
@@ -50,42 +165,12 @@ def _found_settings(here: str, *, quiet: bool) -> VerifySettings:
     return read_settings(path)
 
 
-def merged(ctx: click.Context, chosen: Mapping[str, Any], settings: VerifySettings) -> dict[str, Any]:
-    """Return the options, with the settings in place of those that were not given."""
+def merged(question: VerifyQuestion, settings: VerifySettings) -> VerifyQuestion:
+    """Return the question, with the settings in place of options that were not given. Rules for severities of the
+    command line come last, and win."""
     of_file = {name: getattr(settings, name) for name in ("deep", "recursive", "fail_on", "baseline")}
-    default = click.core.ParameterSource.DEFAULT
-    used = {name: value for name, value in of_file.items() if value is not None}
-    return {**chosen, **{name: used[name] for name in used if ctx.get_parameter_source(name) is default}}
-
-
-def rules_of(chosen: Mapping[str, Any], settings: VerifySettings) -> tuple[SeverityRule, ...]:
-    """Return the rules for severities; those of the command line come last, and win."""
-    return (*settings.severities, *chosen["severity"])
-
-
-def exclusions_of(chosen: Mapping[str, Any], settings: VerifySettings) -> tuple[Exclusion, ...]:
-    """Return what is not to be verified."""
-    return (*settings.exclude, *chosen["exclude"])
-
-
-def severity_rules(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[SeverityRule, ...]:
-    """Parse ID=SEVERITY (a click callback)."""
-    rules = []
-    for value in values:
-        finding_id, equals, severity = value.partition("=")
-        if not equals:
-            raise click.BadParameter(f"'{value}' is not ID=SEVERITY.", ctx, param)
-        try:
-            rules.append(SeverityRule({kind_of(finding_id): parse_severity(severity)}, "--severity"))
-        except KlogError as error:
-            raise click.BadParameter(f"{error.reason}", ctx, param) from None
-    return tuple(rules)
-
-
-def exclusions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Exclusion, ...]:
-    """Parse patterns of paths (a click callback)."""
-    try:
-        here = os.path.realpath(os.curdir) if values else ""
-        return tuple(Exclusion(make_pattern(value, here), "--exclude") for value in values)
-    except KlogError as error:
-        raise click.BadParameter(f"{error.reason}.", ctx, param) from None
+    used = {name: value for name, value in of_file.items() if value is not None and not options.is_typed(name)}
+    if settings.kafka is not None and not options.is_typed("kafka"):
+        used["circumstances"] = replace(question.circumstances, kafka=settings.kafka)
+    severity, exclude = (*settings.severities, *question.severity), (*settings.exclude, *question.exclude)
+    return replace(question, **used, severity=severity, exclude=exclude)

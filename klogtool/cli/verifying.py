@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import note
 from klogtool.cli.output_file import check_replaceable, output_file
+from klogtool.cli.show import Reading
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face
-from klogtool.cli.verify_settings import exclusions_of, rules_of
+from klogtool.cli.verify_settings import VerifyQuestion
 from klogtool.errors import KlogError, Refused
-from klogtool.log.cores import usable_cores
 from klogtool.log.folder import list_folder
 from klogtool.log.log_dirs import log_dirs_of_files
 from klogtool.log.log_files import count_partitions, log_files
@@ -29,38 +30,27 @@ from klogtool.verify.fingerprints import Identity, identity_of
 from klogtool.verify.verification import PartitionDone, Summary, VerifyOptions, verify
 from klogtool.verify.weighing import Weighed, Weighing
 
-if TYPE_CHECKING:
-    from klogtool.broker.circumstances import Circumstances
-    from klogtool.verify.settings import VerifySettings
 
-
-def run_verify(
-    paths: Sequence[str],
-    form: str,
-    circumstances: Circumstances,
-    settings: VerifySettings,
-    chosen: Mapping[str, Any],
-) -> int:
-    """Verify the paths; returns the exit status. chosen: the command's options,
-    with those of the settings file."""
-    if chosen["write_baseline"] is not None:
-        _check_baseline_place(chosen["write_baseline"])
-        chosen = {**chosen, "baseline": None}
-    baseline = None if chosen["baseline"] is None else Baseline.read(chosen["baseline"])
-    weighing = Weighing(rules_of(chosen, settings), exclusions_of(chosen, settings), baseline)
-    if not chosen["changed_files"]:
-        found = _what_to_verify(paths, weighing, is_recursive=chosen["recursive"])
+def run_verify(paths: Sequence[str], question: VerifyQuestion, reading: Reading, settings_path: str | None) -> int:
+    """Verify the paths; returns the exit status. settings_path: the settings file, if there is one."""
+    if question.write_baseline is not None:
+        _check_baseline_place(question.write_baseline)
+        question = replace(question, baseline=None)
+    baseline = None if question.baseline is None else Baseline.read(question.baseline)
+    weighing = Weighing(question.severity, question.exclude, baseline)
+    if not question.changed_files:
+        found = _what_to_verify(paths, weighing, is_recursive=question.recursive)
     else:
-        chosen = {**chosen, "recursive": True}
+        question = replace(question, recursive=True)
         found = search_below(log_dirs_of_files(paths), weighing.is_excluded)
         if not found.paths and not found.unreadable:
             note("klogtool: nothing to verify: none of these files is in a log dir, or all of those are excluded")
             return DONE
-    if not chosen["quiet"]:
-        _note_doubts(found, chosen)
-    with _bar(found.paths, chosen) as bar:
-        run = _Run(found, circumstances, weighing, bar, chosen)
-        return run.show(make_face(form, bar, paths, found.paths, settings.path, chosen))
+    if not reading.quiet:
+        _note_doubts(found, is_recursive=question.recursive)
+    with _bar(found.paths, reading) as bar:
+        run = _Run(found, weighing, bar, question, reading)
+        return run.show(make_face(question, reading, paths, found.paths, settings_path, bar))
 
 
 def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: bool) -> FoundBelow:
@@ -80,17 +70,17 @@ def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: b
     return found
 
 
-def _note_doubts(found: FoundBelow, chosen: Mapping[str, Any]) -> None:
+def _note_doubts(found: FoundBelow, *, is_recursive: bool) -> None:
     note_if_in_use(found.paths)
     if found.links:
         note(f"klogtool: {count_text(found.links, 'link')} to folders not followed")
-    for path in [] if chosen["recursive"] else found.paths:
+    for path in [] if is_recursive else found.paths:
         if doubt := _doubt(path):
             note(f"klogtool: {path}: {doubt}")
 
 
-def _bar(paths: Sequence[str], chosen: Mapping[str, Any]) -> Bar:
-    if chosen["quiet"] or chosen["no_progress"] or not is_drawn():
+def _bar(paths: Sequence[str], reading: Reading) -> Bar:
+    if not (reading.wants_bar and is_drawn()):
         return Bar(0, wanted=False)
     return Bar(total_size(log_files(paths)), partitions=count_partitions(paths), wanted=True)
 
@@ -113,21 +103,21 @@ class _Run:
     def __init__(
         self,
         found: FoundBelow,
-        circumstances: Circumstances,
         weighing: Weighing,
         bar: Bar,
-        chosen: Mapping[str, Any],
+        question: VerifyQuestion,
+        reading: Reading,
     ) -> None:
         """Raises KlogError, before anything is shown, if a path is not Kafka's."""
-        self._found, self._circumstances, self._weighing = found, circumstances, weighing
-        self._bar, self._chosen = bar, chosen
+        self._found, self._weighing, self._bar = found, weighing, bar
+        self._question, self._reading = question, reading
         self._face: Face
         self._began = time.monotonic()
-        several = [[path] for path in found.paths] if chosen["recursive"] else [found.paths]
+        several = [[path] for path in found.paths] if question.recursive else [found.paths]
         self._first = verify(several[0] if found.paths else [], self._options(has_begun=False))
         self._others = several[1:]
         self._identities: list[Identity] = []
-        new_baseline = chosen["write_baseline"]
+        new_baseline = question.write_baseline
         self._folder = "" if new_baseline is None else os.path.realpath(os.path.dirname(new_baseline) or os.curdir)
 
     def show(self, face: Face) -> int:
@@ -140,19 +130,19 @@ class _Run:
             else:
                 self._show_finding(item)
         total.seconds = self._seconds()
-        if self._chosen["write_baseline"] is not None:
-            self._write_baseline()
+        if self._question.write_baseline is not None:
+            self._write_baseline(self._question.write_baseline)
         summary = self._weighing.finish(total, self._found.paths)
-        status = _status_of(summary, self._chosen["fail_on"])
+        status = _status_of(summary, self._question.fail_on)
         self._face.summary(summary, self._weighing.not_counted, status)
-        self._face.out.flush()
+        self._face.close()
         return status
 
     def _show_finding(self, finding: Finding) -> None:
         weighed = self._weighing.weigh(finding)
         if weighed is None:
             return
-        if self._chosen["write_baseline"] is not None and weighed.finding.severity is not Severity.INFO:
+        if self._question.write_baseline is not None and weighed.finding.severity is not Severity.INFO:
             self._identities.append(identity_of(weighed.finding, self._folder))
             weighed = Weighed(weighed.finding, is_known=True)
             self._weighing.take_as_known(weighed)
@@ -174,11 +164,11 @@ class _Run:
 
     def _options(self, *, has_begun: bool) -> VerifyOptions:
         return VerifyOptions(
-            self._circumstances,
-            deep=self._chosen["deep"],
-            jobs=self._chosen["jobs"] or usable_cores(),
-            subset=self._chosen["subset"],
-            max_seconds=self._chosen["max_duration"],
+            self._question.circumstances,
+            deep=self._question.deep,
+            jobs=self._reading.threads,
+            subset=self._question.subset,
+            max_seconds=self._question.max_duration,
             has_begun=has_begun,
             is_excluded=self._weighing.is_excluded,
             seconds=self._seconds,
@@ -193,9 +183,9 @@ class _Run:
     def _seconds(self) -> float:
         return time.monotonic() - self._began
 
-    def _write_baseline(self) -> None:
+    def _write_baseline(self, path: str) -> None:
         try:
-            with output_file(self._chosen["write_baseline"], replaces=True) as sink:
+            with output_file(path, replaces=True) as sink:
                 for line in baseline_lines(self._identities):
                     sink.write(line.encode())
         except KlogError:

@@ -45,7 +45,8 @@ JOURNAL = click.option(
 
 def writing_by(*add: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Some of the options, and those about output: the parameter writing."""
-    return options.packed(Writing, "writing", options.output_format(), *add, options.quiet, options.no_progress)
+    shown = (options.quiet, options.no_progress)
+    return options.packed(options.taken(Writing), "writing", options.output_format(), *add, *shown)
 
 
 def writing(command: Command) -> Command:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from klogtool.render.counts import count_text
-from klogtool.render.lookup import named_row, refusal_row
+from klogtool.render.lookup import named_row
 
 if TYPE_CHECKING:
     from klogtool.copies.record_hash import CommonRange, RecordHash
@@ -27,7 +27,7 @@ def hash_row(result: RecordHash) -> Row:
         "last_offset": result.last_offset,
         "records": result.records,
     }
-    return row if result.error is None else row | refusal_row(result.error)
+    return row if result.error is None else row | {"error": result.error.thrown()}
 
 
 def hash_text(result: RecordHash, name: str) -> str:

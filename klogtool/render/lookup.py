@@ -19,7 +19,6 @@ from klogtool.broker.unified_log.lookup import (
     TimeIndexLookup,
     TimestampFound,
 )
-from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.names import TopicPartition
@@ -70,11 +69,6 @@ def epoch_row(result: EpochEnd) -> Row:
 def named_row(of: TopicPartition | None) -> Row:
     """Return topic and partition; null if the folder's name does not say."""
     return {"topic": None if of is None else of.topic, "partition": None if of is None else of.partition}
-
-
-def refusal_row(error: KlogError) -> Row:
-    """Return the exception that a broker would throw."""
-    return {"error": {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}}
 
 
 def _step_row(step: Step) -> Row:

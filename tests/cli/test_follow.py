@@ -19,7 +19,7 @@ import pytest
 from readers import NAME
 from running import ROOT, run_here
 
-from klogtool.cli.kafka_options import KafkaOptions
+from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
 from klogtool.log import changes, followed
@@ -176,7 +176,7 @@ class Looks:
 
     def __init__(self, folder: pathlib.Path, first: pathlib.Path | None = None, lowest: int = 0) -> None:
         self.out, self.told = b"", []
-        kafka = KafkaDump(KafkaOptions({"print_data_log": True}), self._write, self.told.append)
+        kafka = KafkaDump(KafkaOptions(KafkaArguments(print_data_log=True)), self._write, self.told.append)
         self._dump = FollowingDump(kafka, "text")
         self.partition = FollowedPartition(
             str(folder), None if first is None else str(first), self.told.append, lowest=lowest

@@ -11,7 +11,7 @@ import pytest
 from running import Done
 from vectors import BATCH, MAGIC_0_NULL_KEY, MAGIC_1
 
-from klogtool.cli.kafka_options import KafkaOptions, as_kafka_reads
+from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions, as_kafka_reads
 from klogtool.errors import KlogError
 
 LOG = "00000000000000000000.log"
@@ -166,7 +166,7 @@ def test_of_two_decoders_the_first_in_kafkas_order_counts(run: Run) -> None:
     ],
 )
 def test_files_are_split_as_java_splits(value: str, files: list[str]) -> None:
-    assert KafkaOptions({"files": (value,)}).files() == files
+    assert options(files=(value,)).files() == files
 
 
 def test_each_file_in_its_turn(run: Run) -> None:
@@ -200,7 +200,7 @@ def test_a_file_that_cannot_be_read_ends_the_dump(run: Run, tmp_path: pathlib.Pa
 
 
 def options(**given: Any) -> KafkaOptions:
-    return KafkaOptions(given)
+    return KafkaOptions(KafkaArguments(**given))
 
 
 def test_defaults() -> None:
@@ -241,7 +241,7 @@ def test_what_java_takes_for_no_number(text: str) -> None:
     ],
 )
 def test_what_prints_data_reads_records(given: dict[str, Any], deep: bool, prints: bool) -> None:
-    records = KafkaOptions(given).records()
+    records = options(**given).records()
     assert (records.deep, records.print_data) == (deep, prints)
 
 

@@ -9,7 +9,7 @@ import pytest
 from running import FIXTURES, Done
 
 from klogtool.cli import options
-from klogtool.cli.kafka_options import KAFKA_NAMES
+from klogtool.cli.kafka_options import KAFKAS
 from klogtool.cli.main import cli
 
 KlogTool = Callable[..., Done]
@@ -31,7 +31,7 @@ def test_no_option_takes_numbers_in_another_way() -> None:
     assert len(numbers) > 10
     chosen = (found for found in parameters() if isinstance(found, click.Option))
     for found in (found for found in chosen if found.metavar in ("N", "M", "BASE")):
-        if found.opts[0].removeprefix("--") not in KAFKA_NAMES:
+        if found.opts[0].removeprefix("--") not in KAFKAS:
             assert found.callback is not None or isinstance(found.type, options.Number), found.opts
 
 

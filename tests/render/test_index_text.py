@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import pathlib
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from vectors import BATCH, BATCH_EMPTIED, BATCH_GZIP, BATCH_WITH_HEADERS, MAGIC_1_GZIP
 
-from klogtool.cli.kafka_options import KafkaOptions
+from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.render.kafka_dump import KafkaDump
 
@@ -232,12 +233,12 @@ def lay_out(case: Case, folder: pathlib.Path, suffix: str) -> str:
 
 def dump(path: str, options: tuple[str, ...]) -> tuple[list[str], list[str], KlogError | None]:
     """Lines behind "Dumping", reports, and the error that ended it."""
-    given: dict[str, object] = {}
+    given: dict[str, Any] = {}
     for option in options:
         name, _, value = option.partition("=")
         given[name] = (value,) if value else True
     out, said = bytearray(), []
-    kafka_dump, error = KafkaDump(KafkaOptions(given), out.extend, said.append), None
+    kafka_dump, error = KafkaDump(KafkaOptions(KafkaArguments(**given)), out.extend, said.append), None
     try:
         kafka_dump.file(path)
     except KlogError as ended_it:

@@ -12,7 +12,7 @@ from readers import Reader
 from running import FIXTURES
 from vectors import BATCH, BATCH_GZIP, BATCH_WITH_HEADERS, KRAFT_FOOTER, KRAFT_HEADER
 
-from klogtool.cli.kafka_options import KafkaOptions
+from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.render.kafka_dump import KafkaDump, java_path
 from klogtool.render.selection import Selection
@@ -28,7 +28,7 @@ class Dumped:
         given = {name: how.pop(name) for name in list(how) if name not in ("selection", "go_on", "jobs")}
         out = bytearray()
         self.complaints: list[str] = []
-        dump = KafkaDump(KafkaOptions(given), out.extend, self.complaints.append, **how)
+        dump = KafkaDump(KafkaOptions(KafkaArguments(**given)), out.extend, self.complaints.append, **how)
         self.error: KlogError | None = None
         try:
             for name in names:
@@ -262,7 +262,7 @@ def test_files_after_one_that_ends_the_dump_are_not_looked_at(folder: pathlib.Pa
 
 def test_progress_is_told_in_bytes(folder: pathlib.Path, reader: Reader) -> None:
     told: list[int] = []
-    dump = KafkaDump(KafkaOptions({}), lambda _: None, lambda _: None)
+    dump = KafkaDump(KafkaOptions(KafkaArguments()), lambda _: None, lambda _: None)
     dump.on_progress = told.append
     with reader.reading():
         dump.file(str(folder / f"{STEM}.log"))

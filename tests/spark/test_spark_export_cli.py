@@ -141,7 +141,7 @@ def test_every_option_of_an_export_is_thought_of() -> None:
         "mode",
         "source_options",
     }
-    known = {param for param, *_ in spark_export.ASKED} | plain
+    known = {param for param, *_ in spark_export.FIXED} | plain
     assert {param.name for param in spark_export.command.params} == known
 
 

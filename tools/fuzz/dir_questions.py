@@ -30,7 +30,7 @@ from work import WORK
 
 from klogtool import kernels
 from klogtool.cli.dump_log import command as dump_log
-from klogtool.cli.kafka_options import KafkaOptions
+from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.json_rows import row_line
 from klogtool.render.file_dump import dump_json, dump_text, walk_files
@@ -40,6 +40,7 @@ from klogtool.render.selection import Selection
 from klogtool.verify.findings import KINDS, Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify
 
+KAFKAS_FIELDS = set(KafkaArguments.__struct_fields__) - {"files"}
 SELECTIONS = (None, None, Selection(offsets=(5, 40)), Selection(producer_id=1000), Selection(grep=b"a"))
 
 
@@ -165,7 +166,7 @@ def dump(place: Place, name: str, words: list[str], form: str, resync: bool, sel
     complaints: list[str] = []
     given = dump_log.make_context("dump-log", [place.path(name), *words]).params
     kafka = KafkaDump(
-        KafkaOptions({**given, "files": ()}),
+        KafkaOptions(KafkaArguments(**{name: given[name] for name in KAFKAS_FIELDS})),
         lambda piece: pieces.append(bytes(piece)),
         complaints.append,
         selection=selection,
