@@ -1,8 +1,8 @@
-"""Counts the messages of Kafka that `klogtool explain` knows, from the sources of its releases.
+"""Counts the messages of Kafka that `klogtool explain` knows, from the jars of its releases, or from sources.
 
-    mvn dependency:get -Dartifact=org.apache.kafka:kafka-storage:4.3.1:jar:sources -Dtransitive=false
-    python tools/kafka_messages.py ~/.m2/repository/org/apache/kafka/*/4.3.1/*-sources.jar
-    python tools/kafka_messages.py FOLDER --unknown     # sources in a folder; also list what is not known
+    python tools/kafka_messages.py JARS/kafka-*.jar                 # classes: every release has them
+    python tools/kafka_messages.py kafka-storage-4.3.1-sources.jar  # sources
+    python tools/kafka_messages.py FOLDER --unknown                 # sources in a folder; also list what is not known
 
 It takes what is logged as ERROR or FATAL, what is given to a fault handler, and the messages of exceptions that are
 thrown, of kafka-storage, kafka-raft, kafka-metadata, and of the record and consumer classes of kafka-clients. What
@@ -16,12 +16,13 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from class_file import LOGGED, THROWN, ClassFile
 
 from klogtool.doctor.messages import recognise
 
-LOGGED, THROWN = "logged", "thrown"
 STARTS = re.compile(
     r"\b(?P<log>(?:log|LOG|logger)\.(?:error|fatal)|\w*[fF]aultHandler\.handleFault)\(|\bthrow new (?P<ex>\w+)\("
 )
@@ -31,6 +32,12 @@ FORMATTED = re.compile(r"%[-\d$,.]*[sdxXfbnc]")
 FOLDERS = (
     "storage/internals/",
     "server/log/",
+    "server/BrokerLifecycleManager",
+    "server/AssignmentsManager",
+    "server/fault/",
+    "server/partition/",
+    "server/util/FutureUtils",
+    "server/util/KafkaScheduler",
     "raft/",
     "snapshot/",
     "image/",
@@ -51,11 +58,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("sources", nargs="+", type=Path, help="source jars, or folders of sources")
     parser.add_argument("--unknown", action="store_true", help="list the messages that are not known")
     asked = parser.parse_args(arguments)
-    found: dict[tuple[str, str], str] = {}
-    for source in asked.sources:
-        for name, text in _classes(source):
-            for kind, message in _messages(text):
-                found.setdefault((kind, message), name)
+    found = messages_of(asked.sources)
     known = {key for key in found if is_known(key[1])}
     if asked.unknown:
         for (kind, message), name in sorted(found.items(), key=lambda item: (item[1], item[0])):
@@ -67,17 +70,29 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _classes(source: Path) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of the classes that matter."""
+def messages_of(sources: Iterable[Path]) -> dict[tuple[str, str], str]:
+    """Return the class of each message, by its kind and template."""
+    found: dict[tuple[str, str], str] = {}
+    for source in sources:
+        for name, data in _classes(source):
+            walk = ClassFile(data).messages() if name.endswith(".class") else _messages(data.decode())
+            for kind, message in walk:
+                if sum(character.isalpha() for character in message.replace("{}", "")) >= FEWEST_LETTERS:
+                    found.setdefault((kind, message), Path(name).stem)
+    return found
+
+
+def _classes(source: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield paths and bytes of the classes that matter, or of their sources."""
     if source.is_dir():
         for path in sorted(source.rglob("*.java")):
             if _matters(path.as_posix()):
-                yield path.stem, path.read_text(encoding="utf-8")
+                yield path.as_posix(), path.read_bytes()
         return
     with zipfile.ZipFile(source) as jar:
         for name in sorted(jar.namelist()):
-            if name.endswith(".java") and _matters(name):
-                yield Path(name).stem, jar.read(name).decode()
+            if name.endswith((".java", ".class")) and _matters(name):
+                yield name, jar.read(name)
 
 
 def _matters(path: str) -> bool:
@@ -89,7 +104,7 @@ def _messages(text: str) -> Iterator[tuple[str, str]]:
     """Yield kind and message of each call, without comments around them."""
     for start in STARTS.finditer(text):
         message = _template(_first_argument(text, start.end()))
-        if sum(character.isalpha() for character in message) >= FEWEST_LETTERS:
+        if message:
             yield THROWN if start["ex"] else LOGGED, f"{start['ex']}: {message}" if start["ex"] else message
 
 
