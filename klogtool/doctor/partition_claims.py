@@ -12,7 +12,7 @@ from klogtool.broker.content import Content, read_content
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.overflow_split import DELETED
+from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
 from klogtool.doctor.claims import (
     Gone,
     Hidden,
@@ -69,7 +69,7 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery) -> Judgement:
     lost = Lost(found.lost_records, ranges_of(found.lost)) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
     if found.is_cleaned:
         lost = Lost(None, lost.ranges, WhyUnknown.COMPACTED)
-    draft = log.draft
+    draft, renamed = log.draft, sorted(_renamed(log))
     claim = PartitionClaim(
         path,
         True,
@@ -78,8 +78,8 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery) -> Judgement:
         lost,
         _gone(log, recovery, found, followed),
         _hidden(measured, is_read=followed is not None),
-        tuple(sorted(_deleted(draft, log.report.swapped))),
-        tuple(sorted(name for name in log.report.swapped if name in draft.before)),
+        tuple(sorted(_deleted(draft, renamed))),
+        tuple(renamed),
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
     )
     if followed is None:
@@ -123,6 +123,13 @@ def _untouched_names(log: LoadedLog) -> frozenset[str]:
     """Return the names of files that stay, and are no segment's."""
     of_segments = {segment.log_name for segment in log.segments.all}
     return frozenset(name for name in log.draft.files if not name.endswith(DELETED) and name not in of_segments)
+
+
+def _renamed(log: LoadedLog) -> Iterator[str]:
+    """Yield the `.swap` files that became files of a segment, and are not deleted by what the start does next."""
+    return (
+        name for name in log.report.swapped if name in log.draft.before and name.removesuffix(SWAP) in log.draft.files
+    )
 
 
 def _deleted(draft: Draft, renamed: list[str]) -> Iterator[str]:

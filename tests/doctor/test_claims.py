@@ -167,11 +167,25 @@ def claim_about(rows: list[dict[str, Any]], partition: Path) -> dict[str, Any]:
     return next(row for row in mine if row["path"] == str(partition))
 
 
+def names_and_bytes(partition: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in partition.iterdir() if path.is_file()}
+
+
+def assert_files(claim: dict[str, Any], before: dict[str, bytes], after: dict[str, bytes]) -> None:
+    """Which files are deleted, which have another name, and which logs are changed. An index may be made anew."""
+    gone = {name for name in before if name not in after}
+    assert gone == {*claim["deleted"], *claim["renamed"]} - after.keys()
+    assert all(name.removesuffix(".swap") in after for name in claim["renamed"])
+    changed = {name for name in before.keys() & after.keys() if before[name] != after[name]}
+    assert {name for name in changed if name.endswith(".log")} <= set(claim["rewritten"])
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_lost_is_what_the_files_had_and_have_no_more(tmp_path: Path, seed: int) -> None:
     disks = wounded(tmp_path, seed)
     partition = disks / "d1/t-0"
     before, rows = records(partition, ".cleaned", ".swap"), rows_of(disks)
+    names = names_and_bytes(partition)
     claim = claim_about(rows, partition)
     if claim["log_end_offset"] is None:
         assert claim["lost"]["records"] is None  # it is not loaded
@@ -182,6 +196,7 @@ def test_what_is_lost_is_what_the_files_had_and_have_no_more(tmp_path: Path, see
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode in (0, 1), done
     after = records(partition)
+    assert_files(claim, names, names_and_bytes(partition))
     lost = {batch: count for batch, count in before.items() if batch not in after}
     assert claim["lost"]["records"] == sum(lost.values())
     ranges = claim["lost"]["ranges"]
@@ -222,6 +237,18 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
         left.rename(log)
     log.rename(log.with_name(f"{log.name}.deleted"))
     assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
+
+
+def test_a_segment_that_a_start_makes_and_deletes_again_is_deleted(tmp_path: Path) -> None:
+    """The same start cuts the log before it."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (disks / "d1" / name).unlink()
+    log = disks / "d1/t-0" / f"{22:020d}.log"
+    left = log.rename(log.with_name(f"{log.name}.swap"))
+    tear_at(log.with_name(f"{11:020d}.log"), 100)
+    claim = claim_about(rows_of(disks), log.parent)
+    assert (claim["renamed"], left.name in claim["deleted"]) == ([], True)
 
 
 @pytest.mark.parametrize("fixture", ["retention/logdir", "compacted/result-2"])
