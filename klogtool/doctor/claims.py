@@ -75,9 +75,9 @@ class Lost(Struct, frozen=True):
 
 
 class Gone(Struct, frozen=True):
-    """Offsets that no file has. witness: what shows that they existed, the strongest first."""
+    """Offsets that no file has. ranges: None if unknown. witness: what shows that they existed, the strongest first."""
 
-    ranges: tuple[OffsetRange, ...] = ()
+    ranges: tuple[OffsetRange, ...] | None = ()
     witness: tuple[Witness, ...] = ()
 
 
@@ -111,7 +111,7 @@ class LogDirClaim(Struct, frozen=True):
 
 class PartitionClaim(Struct, frozen=True):
     """What a start does to a partition dir. served: whether clients are served from it; None if unknown. deleted,
-    renamed, rewritten: names of its files; a renamed file is there with its old name."""
+    renamed, rewritten: names of its files, None if unknown; a renamed file is there with its old name."""
 
     path: str
     served: bool | None = None
@@ -120,9 +120,9 @@ class PartitionClaim(Struct, frozen=True):
     lost: Lost = Lost()
     gone_already: Gone = Gone()
     hidden: Hidden = Hidden()
-    deleted: tuple[str, ...] = ()
-    renamed: tuple[str, ...] = ()
-    rewritten: tuple[str, ...] = ()
+    deleted: tuple[str, ...] | None = ()
+    renamed: tuple[str, ...] | None = ()
+    rewritten: tuple[str, ...] | None = ()
 
 
 class OptionClaim(Struct, frozen=True):

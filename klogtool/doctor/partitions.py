@@ -15,7 +15,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.doctor.answers import Ahead, Prospect, What, Work
-from klogtool.doctor.claims import Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
+from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
 from klogtool.doctor.measured import Measured
 from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
@@ -120,7 +120,14 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
 def not_loaded(path: str, why: WhyUnknown = WhyUnknown.NOT_LOADED, work: Work = Work.NOT_LOADED) -> Prospect:
     """Return the prospect of a partition dir whose start is not rehearsed: nothing is known of it."""
     claim = PartitionClaim(
-        path, None if why is WhyUnknown.NAMES_ONLY else False, lost=Lost(None, (), why), hidden=Hidden(None)
+        path,
+        None if why is WhyUnknown.NAMES_ONLY else False,
+        lost=Lost(None, (), why),
+        gone_already=Gone(None),
+        hidden=Hidden(None),
+        deleted=None,
+        renamed=None,
+        rewritten=None,
     )
     return Prospect(path, work, claim=claim)
 
@@ -282,8 +289,8 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield error
     if state.consumers_wait_at is not None:
         yield _consumers_wait(state, state.consumers_wait_at)
-    if state.claim.gone_already.ranges:
-        yield _gone(state)
+    if ranges := state.claim.gone_already.ranges:
+        yield _gone(state, ranges)
     elif behind is not None and behind.damage and not behind.clean_marker_false and not hidden:
         yield Ahead(state.path, What.MISSING, f"its end is damaged: {behind.damage}", Severity.WARNING)
 
@@ -454,12 +461,11 @@ def _consumers_wait(state: _State, position: int) -> Ahead:
     return Ahead(state.path, What.HIDDEN, told, Severity.WARNING)
 
 
-def _gone(state: _State) -> Ahead:
-    gone = state.claim.gone_already
-    first, last = span_of(gone.ranges) or (None, None)
-    shown = ", ".join(witness.value for witness in gone.witness)
-    verb = "is" if len(gone.ranges) == 1 and first == last else "are"
-    detail = f"{offsets_text(gone.ranges)} {verb} missing already: no file has a sound copy (shown by {shown})"
+def _gone(state: _State, ranges: tuple[OffsetRange, ...]) -> Ahead:
+    first, last = span_of(ranges) or (None, None)
+    shown = ", ".join(witness.value for witness in state.claim.gone_already.witness)
+    verb = "is" if len(ranges) == 1 and first == last else "are"
+    detail = f"{offsets_text(ranges)} {verb} missing already: no file has a sound copy (shown by {shown})"
     return Ahead(state.path, What.MISSING, detail, Severity.WARNING, first, last)
 
 

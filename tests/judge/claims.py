@@ -25,9 +25,9 @@ class Lost(Struct, frozen=True):
 
 
 class Gone(Struct, frozen=True):
-    """On no named disk."""
+    """On no named disk. ranges: None if unknown."""
 
-    ranges: Ranges = ()
+    ranges: Ranges | None = ()
     witness: tuple[str, ...] = ()
 
 
@@ -60,9 +60,9 @@ class PartitionClaim(Struct, frozen=True, tag_field="about", tag="partition"):
     lost: Lost = Lost()
     gone_already: Gone = Gone()
     hidden: Hidden = Hidden()
-    deleted: tuple[str, ...] = ()
-    renamed: tuple[str, ...] = ()
-    rewritten: tuple[str, ...] = ()
+    deleted: tuple[str, ...] | None = ()
+    renamed: tuple[str, ...] | None = ()
+    rewritten: tuple[str, ...] | None = ()
 
 
 class OptionClaim(Struct, frozen=True, tag_field="about", tag="option"):
