@@ -192,12 +192,12 @@ class _Consumer:
         """Take what a fetch got, from a byte of a segment on; return as `_fetch`."""
         last, position, taken = None, asked, list[tuple[_Key, int, int]]()
         while (frame := _next_frame(probe, at)) is not None:
-            batch = self._at.get((n, at)) if isinstance(frame, Frame) else None
-            if batch is not None:
+            batch = self._at.get((n, at))
+            if isinstance(frame, Frame) and batch is not None:
                 if batch.last_record >= position:
                     taken.append((batch.key, max(batch.part.first_offset, position), batch.last_record))
                     position = batch.last_record + 1
-                last = batch.part.last_offset
+                last = _last_offset(probe, frame)
             else:
                 before = position
                 outcome, position = _take_damaged(probe, frame, at, before)

@@ -14,14 +14,13 @@ from msgspec import Struct
 
 from klogtool.doctor.claims import OffsetRange
 from klogtool.format.batch import CONTROL_BIT
-from klogtool.format.batch_proof import FACTS, FLAGS, PRODUCER, EntryFacts
+from klogtool.format.batch_proof import FACTS, EntryFacts
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
 from klogtool.salvage.stretches import Run, walk_stretches
 
 MOST_RANGES = 1000  # of one answer; beyond it, neighbours are joined
-_HARMLESS = (FLAGS, PRODUCER)  # what is wrong there keeps no consumer from the records
 _BATCHES_SINCE = 2  # the magic
 _WIDTH = len(FACTS)
 _FIRST, _LAST, _POSITION, _SIZE, _MAGIC, _ATTRIBUTES, _RECORDS, _NEWEST = (
@@ -40,8 +39,8 @@ _FIRST, _LAST, _POSITION, _SIZE, _MAGIC, _ATTRIBUTES, _RECORDS, _NEWEST = (
 
 
 class Readable(Struct, frozen=True):
-    """Sound batches in a row: bytes [start, stop) of a file, whose offsets follow one another. records: without control
-    records. newest_timestamp: -1 if there is none."""
+    """Sound batches in a row: bytes [start, stop) of a file, whose offsets follow one another. last_offset: of the last
+    record, if its header says less. records: without control records. newest_timestamp: -1 if there is none."""
 
     start: int
     stop: int
@@ -125,8 +124,8 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
             return
         judged = probe.judge(start, deep=True)
         if judged is not None:
-            # A consumer stops at a header that contradicts its records.
-            if judged.is_readable and (judged.contradiction is None or judged.contradiction.field in _HARMLESS):
+            # A consumer stops at most headers that contradict their records.
+            if judged.is_served or (judged.is_readable and judged.contradiction is None):
                 yield _of_entry(file, judged.facts)
             start = judged.facts.end
         else:
@@ -192,6 +191,6 @@ def _of_entry(file: LogFile, facts: EntryFacts) -> Readable:
                 opened.records,
                 opened.newest_timestamp,
             )
-    offsets = max(1, facts.last_offset - facts.lowest_offset + 1)  # a count beyond them is a mistake in the header
-    records = 0 if facts.is_control else min(max(0, facts.records_count), offsets)
-    return Readable(facts.position, facts.end, facts.lowest_offset, facts.last_offset, records, facts.max_timestamp)
+    count, first = max(0, facts.records_count), facts.lowest_offset
+    last = max(facts.last_offset, first + count - 1)  # old producers: three records, and a last offset delta of 0
+    return Readable(facts.position, facts.end, first, last, 0 if facts.is_control else count, facts.max_timestamp)

@@ -126,6 +126,17 @@ def strange_producer(partition: Path, chance: random.Random) -> None:
         log.write_bytes(data)
 
 
+def low_last_offset(partition: Path, chance: random.Random) -> None:
+    """An old producer's batch: more records than its last offset says. Consumers read them all."""
+    log = a_log(partition, chance)
+    data = bytearray(log.read_bytes())
+    end = 12 + int.from_bytes(data[8:12], "big")
+    if HEAD <= end <= len(data):
+        data[23:27] = bytes(4)
+        data[17:21] = crc32c(bytes(data[21:end])).to_bytes(4, "big")
+        log.write_bytes(data)
+
+
 WOUNDS: tuple[Callable[[Path, random.Random], None], ...] = (
     flip,
     tear,
@@ -138,6 +149,7 @@ WOUNDS: tuple[Callable[[Path, random.Random], None], ...] = (
     doubled,
     left_over,
     strange_producer,
+    low_last_offset,
 )
 
 
