@@ -11,6 +11,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -27,6 +28,9 @@ public class Probe {
     static final long SILENT_MS = 1500;
     static final long SILENT_AGAIN_MS = 300;
     static final long READ_LIMIT_MS = 30000;
+    /** A busy machine: a broker that has just started has not told all of its leaders yet. */
+    static final long EARLY_MS = 20000;
+    static final long BEGAN_MS = System.currentTimeMillis();
 
     public static void main(String[] args) throws Exception {
         ExecutorService pool = Executors.newFixedThreadPool(THREADS);
@@ -70,7 +74,7 @@ public class Probe {
         boolean isComplete = false;
         try {
             List<TopicPartition> one = List.of(partition);
-            start = consumer.beginningOffsets(one).get(partition);
+            start = beginningOffset(consumer, one, partition);
             end = consumer.endOffsets(one).get(partition);
             consumer.assign(one);
             isComplete = readBetween(consumer, partition, start, end, records, stuck);
@@ -79,6 +83,17 @@ public class Probe {
         }
         say("{\"phase\":\"" + phase + "\",\"partition\":\"" + partition + "\",\"start\":" + start + ",\"end\":" + end
             + ",\"stuck\":[" + stuck + "],\"complete\":" + isComplete + ",\"error\":" + quoted(error) + ",\"records\":[" + records + "]}");
+    }
+
+    static long beginningOffset(KafkaConsumer<byte[], byte[]> consumer, List<TopicPartition> one, TopicPartition partition) {
+        boolean isEarly = System.currentTimeMillis() - BEGAN_MS < EARLY_MS;
+        try {
+            return consumer.beginningOffsets(one).get(partition);
+        } catch (TimeoutException problem) {
+            if (!isEarly)
+                throw problem;
+            return consumer.beginningOffsets(one).get(partition);
+        }
     }
 
     /** Whether it came to the end. */

@@ -6,11 +6,13 @@ deleted on purpose: a claim may count them or not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from .bases import LOG_DIRS
+from .bases import LOG_DIRS, MANY_COMPACTED
 from .claims import Claims, PartitionClaim, Ranges, is_in
 from .disks import CHECKPOINTS, read_lines
 from .records_on_disk import Batch, Found, batches_in, batches_of, names_and_bytes, records_of
@@ -22,18 +24,23 @@ PASSING = (".deleted",)
 # notes its epoch.
 KEPT = (".log", ".txnindex", ".snapshot", "partition.metadata")
 
+OFFSET_DIGITS = 20
+HIGHEST = 1 << 62  # no log reaches this offset: a number above it is a mistake
+EPOCH = re.compile(r"\d+ \d+")
+
 
 @dataclass(frozen=True)
 class Before:
     """A partition dir before the start. records: sound, at or above the log start, in left-overs of a cleaning, too;
     below: below it, far off, or deleted on purpose. end: behind the last sound batch. files: names, and CRCs of bytes.
-    high_watermark: known."""
+    reaches: how far the log reached, by each witness. holes: between sound segments of a log that nobody compacts."""
 
     records: frozenset[Found]
     below: frozenset[Found]
     end: int
     files: Mapping[str, int]
-    high_watermark: int | None
+    reaches: Mapping[str, int]
+    holes: Ranges = ()
 
 
 @dataclass(frozen=True)
@@ -49,12 +56,52 @@ def before_start(root: Path) -> dict[str, Before]:
     """All partition dirs of both log dirs, as they are now."""
     found = {}
     for log_dir in LOG_DIRS:
-        high_watermarks, starts = (_lines(root / log_dir / CHECKPOINTS[n]) for n in (1, 2))
+        points, high_watermarks, starts = (_lines(root / log_dir / CHECKPOINTS[n]) for n in (0, 1, 2))
         for path in sorted((root / log_dir).iterdir()):
             folder = f"{log_dir}/{path.name}"
             if path.is_dir() and is_plain(folder):
-                found[folder] = _before(path, starts.get(path.name, 0), high_watermarks.get(path.name))
+                reaches = {
+                    "high watermark": high_watermarks.get(path.name, 0),
+                    "recovery point": points.get(path.name, 0),
+                }
+                found[folder] = _before(path, starts.get(path.name, 0), reaches | _reaches_in(path))
     return found
+
+
+def _reaches_in(path: Path) -> dict[str, int]:
+    """How far the log reached by the newest producer snapshot, and by the newest leader epoch."""
+    names = (file.stem for file in path.glob("*.snapshot") if file.is_file())
+    snapshots = [int(name) for name in names if len(name) == OFFSET_DIGITS and name.isdigit()]
+    return {"snapshot": max(snapshots, default=0), "leader epoch": _last_epoch_start(path / "leader-epoch-checkpoint")}
+
+
+def _last_epoch_start(file: Path) -> int:
+    """Where the last epoch begins; 0 unless the file is as a broker writes it."""
+    lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
+    if len(lines) < 3 or lines[0] != "0" or not all(EPOCH.fullmatch(line) for line in lines[2:]):
+        return 0
+    rows = [tuple(map(int, line.split())) for line in lines[2:]]
+    return rows[-1][1] if len(rows) == int(lines[1]) and rows == sorted(rows) else 0
+
+
+def _holes(path: Path, log_start: int) -> Iterator[tuple[int, int]]:
+    """Offsets between neighbouring segments that are sound, each in a row without a gap. A cleaner leaves gaps inside
+    of segments, too."""
+    logs = sorted(log for log in path.glob("*.log") if log.is_file() and len(log.stem) == OFFSET_DIGITS)
+    spans = [_span_of(log) for log in logs]
+    if None in spans or path.name.startswith((MANY_COMPACTED, "comp", "__")):
+        return
+    for (_, end), (start, _) in pairwise(span for span in spans if span):
+        if max(end, log_start) < start:
+            yield max(end, log_start), start - 1
+
+
+def _span_of(log: Path) -> tuple[int, int] | None:
+    """Where a segment begins and ends; None unless it is sound, as its name says, and without a gap."""
+    batches, base = batches_in(log), int(log.stem)
+    ends = [base, *(batch.last_offset + 1 for batch in batches)]
+    is_sound = sum(batch.size for batch in batches) == log.stat().st_size
+    return (base, ends[-1]) if is_sound and ends[:-1] == [batch.base_offset for batch in batches] else None
 
 
 def _lines(checkpoint: Path) -> Mapping[str, int]:
@@ -64,7 +111,7 @@ def _lines(checkpoint: Path) -> Mapping[str, int]:
         return {}
 
 
-def _before(path: Path, log_start: int, high_watermark: int | None) -> Before:
+def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
     found = [*batches_of(path), *_batches_left(path, ".log.swap"), *_batches_left(path, ".log.cleaned")]
     deleted = _batches_left(path, ".log.deleted")
     batches = [batch for batch in found if not batch.is_far]
@@ -72,7 +119,9 @@ def _before(path: Path, log_start: int, high_watermark: int | None) -> Before:
     is_start_of_it = log_start <= end
     below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
     below |= records_of(batch for batch in found if batch.is_far) | records_of(deleted)
-    return Before(frozenset(records - below), below, end, names_and_bytes(path), high_watermark)
+    return Before(
+        frozenset(records - below), below, end, names_and_bytes(path), reaches, tuple(_holes(path, log_start))
+    )
 
 
 def _batches_left(path: Path, suffix: str) -> list[Batch]:
@@ -165,6 +214,8 @@ def _about_files(
     claim: PartitionClaim, before: Mapping[str, int], after: Mapping[str, int], is_written: bool, differ: Differ
 ) -> Iterator[Difference]:
     """Which files are deleted, which have another name, and (where nobody wrote to them since) which are changed."""
+    if claim.deleted is None or claim.renamed is None or claim.rewritten is None:
+        return
     gone = {name for name in before if name not in after and not name.endswith(PASSING)}
     claimed = {name for name in (*claim.deleted, *claim.renamed) if not name.endswith(PASSING)}
     made_again = claimed & after.keys() if is_written else set()  # an index, where the log was rolled
@@ -214,14 +265,23 @@ def _counted(
 
 
 def _about_gone(claim: PartitionClaim, before: Before, loaded: Loaded, differ: Differ) -> Iterator[Difference]:
-    """A range must not hold what is there, and what the high watermark knows beyond the log must be in one."""
-    there = sorted(record.offset for record in before.records if is_in(record.offset, claim.gone_already.ranges))
+    """A range must not hold what is there; what a witness knows beyond the log, or between segments, must be in one."""
+    ranges = claim.gone_already.ranges
+    if ranges is None:
+        return
+    there = sorted(record.offset for record in before.records if is_in(record.offset, ranges))
     if there:
-        yield differ("GONE", f"claim: {claim.gone_already.ranges} are on no disk; {there[:5]} are sound on this one")
-    mark, end = before.high_watermark, max(before.end, loaded.log_end_offset)
-    if mark is not None and mark > end and not is_in(end, (*claim.gone_already.ranges, *claim.lost.ranges)):
-        told = f"claim: {claim.gone_already.ranges}; the files end at {end}, the high watermark is {mark}"
-        yield differ("GONE", told)
+        yield differ("GONE", f"claim: {ranges} are on no disk; {there[:5]} are sound on this one")
+    end = max(before.end, loaded.log_end_offset)
+    known = (*ranges, *claim.lost.ranges, *claim.hidden.ranges)
+    for witness, reach in before.reaches.items():
+        if end < reach < HIGHEST and not (is_in(end, known) and is_in(reach - 1, known)):
+            yield differ("GONE", f"claim: {ranges}; the files end at {end}, the {witness} is {reach}")
+    there_too = [(record.offset, record.offset) for record in before.records | before.below]
+    for first, last in before.holes:
+        unsaid = [offset for offset in (first, last) if not is_in(offset, (*known, *there_too))]
+        if unsaid:
+            yield differ("GONE", f"claim: {ranges}; no segment has {first} to {last}")
 
 
 def _about_hidden(

@@ -156,6 +156,8 @@ def about_witness(path: str, option: OptionClaim, claims: Claims, after: Claims)
     now, then = claims.partitions.get(path), after.partitions.get(path)
     if option.erases_witness or now is None or then is None or not set(now.gone_already.witness) <= LASTING:
         return
+    if now.gone_already.ranges is None or then.gone_already.ranges is None:
+        return
     known = [*then.gone_already.ranges, *(option.readable or ())]
     forgotten = [gone for gone in now.gone_already.ranges if not any(is_in(offset, known) for offset in gone)]
     if forgotten:

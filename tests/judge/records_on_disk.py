@@ -1,8 +1,8 @@
 """The sound records in the files of a partition, read apart from klogtool: what is held against its claims.
 
-Sound is a batch of magic 2 whose CRC and count agree with its records, whose deltas ascend. Damage is stepped over byte by byte, so
-batches behind it are found, too. A record is an offset and a CRC of its contents; Probe.java makes the same CRC of what
-a consumer was served.
+Sound is a batch of magic 2 whose CRC and count agree with its records, whose deltas ascend. Damage is stepped over byte
+by byte, so batches behind it are found, too. A record is an offset and a CRC of its contents; Probe.java makes the same
+CRC of what a consumer was served.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Batch:
     last_offset: int
     is_control: bool
     is_far: bool
+    size: int
     records: tuple[Found, ...]
 
 
@@ -97,7 +98,7 @@ def _sound(entry: Entry, file: str, segment_base: int) -> Batch | None:
         return None
     records = () if is_control else tuple(Found(base + body.offset_delta, _digest(entry, body)) for body in bodies)
     last = max([last, *(base + delta for delta in deltas)])
-    return Batch(file, base, last, is_control, last - segment_base > LARGEST_RELATIVE_OFFSET, records)
+    return Batch(file, base, last, is_control, last - segment_base > LARGEST_RELATIVE_OFFSET, len(entry.data), records)
 
 
 def _digest(entry: Entry, body: Body) -> int:

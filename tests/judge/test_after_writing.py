@@ -20,7 +20,7 @@ def found(*offsets: int) -> frozenset[Found]:
 
 
 SERVED = Claims(BrokerClaim(True), "", {}, {FOLDER: PartitionClaim(FOLDER, served=True)})
-BEFORE = Before(found(*range(10)), frozenset(), 10, {}, None)
+BEFORE = Before(found(*range(10)), frozenset(), 10, {}, {})
 
 
 def truth(*served: int) -> Truth:

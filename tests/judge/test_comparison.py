@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
+import shutil
 from collections.abc import Callable
 
 import msgspec
 import pytest
-
 from .claims import BrokerClaim, Claims, Gone, Hidden, LogDirClaim, Lost, PartitionClaim
-from .comparison import Before, differences
+from .comparison import Before, before_start, differences
 from .records_on_disk import Found
 from .truth import Loaded, Reading, Truth
 
+BROKER = pathlib.Path(__file__).parents[1] / "doctor" / "broker"
 FOLDER, LOG = "d0/t-0", "00000000000000000000.log"
 
 
@@ -21,7 +23,7 @@ def found(*offsets: int) -> frozenset[Found]:
 
 
 # Ten records and five more below the log start; the start cut two of them, and hides one.
-BEFORE = Before(found(*range(5, 15)), found(*range(5)), 15, {LOG: 1}, 20)
+BEFORE = Before(found(*range(5, 15)), found(*range(5)), 15, {LOG: 1}, {"high watermark": 20})
 TRUE = PartitionClaim(
     "d0/t-0",
     True,
@@ -67,6 +69,7 @@ FALSE = [
     ("LOST", {"lost": Lost(2, ((10, 14),))}),
     ("GONE", {"gone_already": Gone()}),
     ("GONE", {"gone_already": Gone(((12, 19),))}),
+    ("GONE", {"gone_already": Gone(((15, 18),))}),
     ("HIDDEN", {"hidden": Hidden(0, ())}),
     ("HIDDEN", {"hidden": Hidden(2, ((9, 10),))}),
     ("DELETED", {"deleted": (LOG,)}),
@@ -125,3 +128,26 @@ def test_a_consumer_that_is_stuck_where_nothing_is_said() -> None:
     did.read["t-0"] = dataclasses.replace(did.read["t-0"], records=found(*range(5, 13)), stuck=(9,))
     said = msgspec.structs.replace(TRUE, hidden=Hidden(0, ()))
     assert kinds(claims(said), did) == ["STUCK"]
+
+
+@pytest.mark.parametrize("witness", ["recovery point", "snapshot", "leader epoch"])
+def test_each_witness_counts(witness: str) -> None:
+    before = dataclasses.replace(BEFORE, reaches={witness: 30})
+    told = [each.kind for each in differences(claims(), truth(), {FOLDER: before})]
+    assert told == ["GONE"]
+    assert kinds(claims(), truth()) == []
+
+
+def test_a_hole_between_segments_is_gone() -> None:
+    before = dataclasses.replace(BEFORE, holes=((20, 22),))
+    assert [each.kind for each in differences(claims(), truth(), {FOLDER: before})] == ["GONE"]
+
+
+def test_witnesses_and_holes_are_found_on_the_disk(tmp_path: pathlib.Path) -> None:
+    disks = pathlib.Path(shutil.copytree(BROKER, tmp_path / "disks"))
+    sound = before_start(disks)["d1/t-0"]
+    assert (sound.end, sound.holes) == (43, ())
+    assert sound.reaches == {"high watermark": 43, "recovery point": 43, "snapshot": 43, "leader epoch": 0}
+    for path in (disks / "d1/t-0").glob(f"{11:020d}.*"):
+        path.unlink()
+    assert before_start(disks)["d1/t-0"].holes == ((11, 21),)
