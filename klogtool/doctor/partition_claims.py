@@ -45,13 +45,15 @@ _WITNESSES = {
 
 
 class Judgement(Struct, frozen=True):
-    """The claim about a loaded log, and what it was measured by; None if a file cannot be read. behind_end: what is
+    """The claim about a loaded log, and what it was measured by; None if a file cannot be read. watermark: the high
+    watermark, if it is above the log's end. behind_end: what is
     there though the broker appends before it; consumers may get it."""
 
     claim: PartitionClaim
     measured: Measured | None
     consumers_fail_at: tuple[int, ...] = ()
     consumers_wait_at: int | None = None
+    watermark: int | None = None
     behind_end: tuple[Readable, ...] = ()
 
 
@@ -84,7 +86,7 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery) -> Judgement:
     )
     if followed is None:
         return Judgement(claim, measured, behind_end=behind_end)
-    return Judgement(claim, measured, followed.fails_at, followed.waits_at, behind_end)
+    return Judgement(claim, measured, followed.fails_at, followed.waits_at, followed.watermark, behind_end)
 
 
 def _measure(log: LoadedLog, recovery: Recovery) -> Measured:

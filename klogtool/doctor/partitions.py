@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
+from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.doctor.answers import Ahead, Prospect, What, Work
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
@@ -109,12 +109,14 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         judged.measured or Measured(),
         judged.consumers_fail_at,
         judged.consumers_wait_at,
+        judged.watermark,
         judged.behind_end,
     )
     ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
+    depends = log.report.has_odd_txn_version or judged.watermark is not None
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
     ahead = (*ahead, *walk_retention(path, log, checkpoints))
-    return Rehearsed(prospect, ahead, log.looked_up_unstable, log.report.has_odd_txn_version)
+    return Rehearsed(prospect, ahead, log.looked_up_unstable, depends)
 
 
 def not_loaded(path: str, why: WhyUnknown = WhyUnknown.NOT_LOADED, work: Work = Work.NOT_LOADED) -> Prospect:
@@ -259,6 +261,7 @@ class _State(Struct, frozen=True):
     measured: Measured
     consumers_fail_at: tuple[int, ...] = ()
     consumers_wait_at: int | None = None
+    watermark: int | None = None
     behind_end: tuple[Readable, ...] = ()
 
 
@@ -439,9 +442,8 @@ def _fails_as_leader(state: _State) -> Ahead | None:
     mark = max(log.log_start_offset, log.terms.high_watermark or 0)
     if mark >= log.log_end_offset or Partition(state.path).state is not PartitionDirState.CURRENT:
         return None
-    first = max(0, bisect_right([segment.base_offset for segment in log.segments.all], mark) - 1)
     try:
-        any(segment.translate_offset(mark) is not None for segment in log.segments.all[first:])
+        watermark_as_leader(log)
     except (Corrupt, Unsupported) as error:
         stop = stop_of(error)
         detail = (
@@ -454,10 +456,16 @@ def _fails_as_leader(state: _State) -> Ahead | None:
 
 
 def _consumers_wait(state: _State, position: int) -> Ahead:
+    end = state.log.log_end_offset
     told = (
-        f"the broker takes {state.log.log_end_offset:,} for the end, above all records: consumers wait at offset "
+        f"the broker takes {end:,} for the end, above all records: consumers wait at offset "
         f"{position:,}, so their lag does not become 0 before something is appended"
     )
+    if state.watermark is not None:
+        told = (
+            f"batches are out of order: the broker takes {state.watermark:,} for the high watermark, above its end "
+            f"{end:,}, so consumers wait at offset {position:,} until that much is appended"
+        )
     return Ahead(state.path, What.HIDDEN, told, Severity.WARNING)
 
 

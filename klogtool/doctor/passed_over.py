@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.reading import OffsetMetadata, watermark_as_leader
 from klogtool.doctor.claims import HiddenBy, OffsetRange
 from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
@@ -69,13 +70,14 @@ class _Batch(Struct, frozen=True):
 class Followed(Struct, frozen=True):
     """hidden: what a consumer does not get. fails_at: offsets at which it fails. odd: all offsets of the segments, if
     they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above. got:
-    offsets that it gets; None if all that are there."""
+    offsets that it gets; None if all that are there. watermark: the high watermark, if it is above the log's end."""
 
     hidden: tuple[_Hidden, ...] = ()
     fails_at: tuple[int, ...] = ()
     odd: tuple[OffsetRange, ...] = ()
     waits_at: int | None = None
     got: tuple[OffsetRange, ...] | None = None
+    watermark: int | None = None
 
 
 def follow_consumer(log: LoadedLog, start: int, *, reads_all: bool = False) -> Followed | None:
@@ -96,7 +98,7 @@ def follow_consumer(log: LoadedLog, start: int, *, reads_all: bool = False) -> F
         return None
     unopened = [segment.unopened_indexes() for segment in segments]
     try:
-        reader = _Consumer(segments)
+        reader = _Consumer(segments, _served_up_to(log))
         is_read = reader.read(log.log_start_offset, log.log_end_offset)
     finally:
         for segment, indexes in zip(segments, unopened, strict=True):
@@ -109,7 +111,17 @@ def follow_consumer(log: LoadedLog, start: int, *, reads_all: bool = False) -> F
         ranges_of(reader.parts()),
         reader.waits_at,
         reader.offsets(),
+        None if reader.watermark is None else reader.watermark.offset,
     )
+
+
+def _served_up_to(log: LoadedLog) -> OffsetMetadata | None:
+    """Return the high watermark, if it is above the log's end: a broker serves nothing behind it."""
+    try:
+        watermark = watermark_as_leader(log)
+    except (Corrupt, Unsupported):  # it does not become the leader
+        return None
+    return watermark if watermark.offset > log.log_end_offset else None
 
 
 def _is_plain(segment: LogSegment, next_base: int) -> bool:
@@ -122,10 +134,11 @@ def _is_plain(segment: LogSegment, next_base: int) -> bool:
 
 
 class _Consumer:
-    """A consumer, and what it got of the segments of a log."""
+    """A consumer, and what it got of the segments of a log. watermark: where the broker stops; None: at the end."""
 
-    def __init__(self, segments: Sequence[LogSegment]) -> None:
+    def __init__(self, segments: Sequence[LogSegment], watermark: OffsetMetadata | None = None) -> None:
         self._segments = segments
+        self.watermark = watermark
         self._bases = [segment.base_offset for segment in segments]
         self._batches = [batch for n, segment in enumerate(segments) for batch in _walk_batches(n, segment)]
         self._at = {(batch.segment, batch.part.start): batch for batch in self._batches}
@@ -180,13 +193,22 @@ class _Consumer:
         except (Corrupt, Unsupported):  # CORRUPT_MESSAGE
             self.fails_at.append(position)
             return position, True
+        size = self._served_size(self._segments[at])
+        if size <= found.position:
+            return position, False
         with self._segments[at].open_log() as file:
-            stop = min(file.size, found.position + max(FETCH_BYTES, found.size))
+            stop = min(size, found.position + max(FETCH_BYTES, found.size))
             self._left -= stop - found.position
             reached, failed = self._consume(Probe(file, end=stop, lowest=0), at, found.position, position)
         if failed:
             self.fails_at.append(reached)
         return reached, failed
+
+    def _served_size(self, segment: LogSegment) -> int:
+        """Return where a fetch ends in a segment (LocalLog.read)."""
+        if self.watermark is None or segment.base_offset < self.watermark.segment:
+            return segment.size
+        return self.watermark.position if segment.base_offset == self.watermark.segment else 0
 
     def _consume(self, probe: Probe, n: int, at: int, asked: int) -> tuple[int, bool]:
         """Take what a fetch got, from a byte of a segment on; return as `_fetch`."""

@@ -175,6 +175,30 @@ def test_consumers_that_wait_below_the_end_are_told(
     assert [f"at offset {waits_at}, so their lag" in detail for detail in told] == ([True] if waits_at else [])
 
 
+@pytest.mark.parametrize(
+    ("release", "mark", "ranges"),
+    [
+        ("4.4.0", 20, [[18, 29], [60, 62]]),
+        ("4.3.1", 20, [[18, 29], [60, 62]]),
+        ("4.3.1", 0, [[18, 29]]),
+        ("4.3.1", 30, [[18, 29]]),
+        ("3.9.2", 20, [[18, 29]]),
+    ],
+)
+def test_the_high_watermark_moves_to_the_batch_that_is_found(
+    tmp_path: pathlib.Path, release: str, mark: int, ranges: list[list[int]]
+) -> None:
+    """Beyond the log's end it stays, and nobody is served what lies behind that batch: seen on 4.4.0."""
+    hidden(tmp_path, {0: SOUND[:5], 15: [at(SOUND[5], 60), *SOUND[6:]]}, clean=True)
+    (tmp_path / "d/replication-offset-checkpoint").write_text(f"0\n1\nt 0 {mark}\n")
+    done = run_here(["doctor", "d", "--kafka", release, "--format", "json"], tmp_path)
+    rows = list(map(json.loads, done.out.splitlines()))
+    (claim,) = [row for row in rows if row.get("about") == "partition"]
+    assert (claim["log_end_offset"], claim["hidden"]["ranges"]) == (30, ranges)
+    told = [row["detail"] for row in rows if row["type"] == "ahead" and "60 for the high watermark" in row["detail"]]
+    assert len(told) == ([60, 62] in ranges)
+
+
 # Its four records come out of the decompressor before the end of it does, so a consumer gets them and fails at 4.
 TOO_MANY = build_batch([Record(n, 1000 + n, b"k", b"v") for n in range(4)], codec="gzip")
 TOO_MANY = TOO_MANY[:57] + (100).to_bytes(4, "big") + TOO_MANY[61:]

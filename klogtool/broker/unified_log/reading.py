@@ -134,6 +134,20 @@ def _fetch_high_watermark(log: LoadedLog) -> OffsetMetadata:
     return _locate(log, log.high_watermark)
 
 
+def watermark_as_leader(log: LoadedLog) -> OffsetMetadata:
+    """Return the high watermark of the only replica when it becomes the leader: the log's end, unless the batch that is
+    found at the checkpointed one has a higher offset (Partition.makeLeader, UnifiedLog.maybeIncrementHighWatermark).
+
+    Without a line in the checkpoint it is looked up at 0. Raises Corrupt or Unsupported if the search meets damage.
+    """
+    end, known = _log_end(log), max(log.log_start_offset, log.terms.high_watermark or 0)
+    if known >= end.offset:
+        return end
+    found = _locate(log, known)
+    is_raised = (found.offset, found.segment) < (end.offset, end.segment)
+    return end if is_raised else found
+
+
 def _locate(log: LoadedLog, offset: int) -> OffsetMetadata:
     """Return the batch of an offset; only the offset if it is outside the log (maybeConvertToOffsetMetadata)."""
     try:
