@@ -209,7 +209,7 @@ def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Itera
     if behind is not None and behind.damage and (last := behind.last_offset) is not None and last >= most:
         yield end, last, Witness.DAMAGED_BYTES
     for gap in recovery.missing:
-        witness = Witness.GAP if gap.told_by is None else Witness.INDEX
+        witness = Witness.GAP if gap.told_by is None or gap.is_left_over else Witness.INDEX
         yield gap.first_offset, gap.last_offset, witness
     yield from _walk_before_first(log)
 

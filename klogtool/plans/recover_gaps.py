@@ -14,20 +14,23 @@ from msgspec import Struct
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.errors import KlogError
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, parse_offset_index_entry
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import RECORD_BATCH_MAGIC, FrameReader
 from klogtool.plans.recover_reach import find_orphans
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import walk_stretches
 
+_LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
+
 
 class Gap(Struct, frozen=True):
     """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours; before
-    is None if the gap is before the first segment. told_by: the name of an index that is left of the missing segment,
-    or None."""
+    is None if the gap is before the first segment. told_by: the name of what is left of the missing segment: an index,
+    or a log of an interrupted cleaning or split, which a start deletes; or None."""
 
     first_offset: int
     last_offset: int
@@ -35,18 +38,33 @@ class Gap(Struct, frozen=True):
     behind: int
     told_by: str | None = None
 
+    @property
+    def is_left_over(self) -> bool:
+        """Return whether records are left in a file that a start deletes."""
+        return self.told_by is not None and parse_file_name(self.told_by).kind is FileKind.LOG
+
 
 def find_gaps(log: LoadedLog) -> list[Gap]:
     """Return the offsets that are missing from a loaded log, from its log start on; empty if cleaning explains them.
 
     Raises KlogError if a file cannot be read.
     """
-    orphans = find_orphans(log.draft)
+    orphans = find_orphans(log.draft) | _find_left_overs(log)
     gaps = [*_before_first(log, orphans), *_between(log, orphans)]
     unexplained = [gap for gap in gaps if gap.told_by is None]
     if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
         return [gap for gap in gaps if gap.told_by is not None]
     return gaps
+
+
+def _find_left_overs(log: LoadedLog) -> dict[int, str]:
+    """Return base offsets of which only a log of an interrupted cleaning or split is left, with its name."""
+    files = (parse_file_name(name) for name in log.draft.before if name.endswith(_LEFT_OVERS))
+    return {
+        file.base_offset: file.name
+        for file in files
+        if file.base_offset is not None and file.base_offset not in log.segments.base_offsets
+    }
 
 
 def _before_first(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:

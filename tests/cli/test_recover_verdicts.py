@@ -253,6 +253,20 @@ def test_a_segment_that_is_gone_is_named(log_dir: pathlib.Path, is_clean: bool) 
     assert [(loss["first_offset"], loss["last_offset"], loss["cause"]) for loss in lost] == [(7, 35, "segment-missing")]
 
 
+@pytest.mark.parametrize("base", [0, 7])
+def test_a_segment_that_only_a_left_over_has_is_not_gone_already(log_dir: pathlib.Path, base: int) -> None:
+    """A startup deletes it: until then somebody can give it its name back."""
+    left = name_of(base, "log.cleaned")
+    (log_dir / "t-0" / name_of(base, "log")).rename(log_dir / "t-0" / left)
+    lose_segment(log_dir, base, keeps=".cleaned")
+    status, lines, answer = recover(log_dir)
+    span = "0 to 6" if base == 0 else "7 to 35"
+    assert (status, answer["missing"][0]["told_by"]) == (1, left)
+    told = f"t-0: MISSING offsets {span}, and a startup deletes {left}, which has records of them; ends at offset 62"
+    assert lines[0] == told
+    assert any(line.endswith(f"; only {left} is left") for line in lines)
+
+
 def test_a_first_segment_of_which_an_index_is_left(log_dir: pathlib.Path) -> None:
     lose_segment(log_dir, 0, keeps=".index")
     status, lines, answer = recover(log_dir)
