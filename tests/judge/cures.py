@@ -13,7 +13,7 @@ from .claims import Claims, OptionClaim, claims_of, is_in, klogtool, short
 from .comparison import Before, Difference, before_start, differences
 from .truth import Asked, Truth, is_plain, started
 
-LASTING = {"high-watermark", "recovery-point"}
+LASTING = {"high-watermark", "recovery-point", "log-start", "producer-snapshot", "leader-epoch", "index"}
 
 
 def judge_crowd_of_options(version: str, seed: str) -> Outcome:
@@ -69,7 +69,7 @@ def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions
         for number, path in chosen.items():
             if number in claims.options and is_plain(path) and path in before:
                 outcome.differences += list(about_option(path, claims.options[number], before[path], truth))
-                outcome.differences += list(about_witness(path, claims.options[number], claims, after))
+                outcome.differences += list(about_witness(path, claims.options[number], claims, after, before[path]))
     return outcome
 
 
@@ -150,16 +150,20 @@ def about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) ->
         yield Difference("OPTION LOST", name, told)
 
 
-def about_witness(path: str, option: OptionClaim, claims: Claims, after: Claims) -> Iterator[Difference]:
-    """Unless the option erases a witness, what checkpoints show to be gone is known afterwards, or can be read. What
-    only damaged bytes show goes with them."""
+def about_witness(
+    path: str, option: OptionClaim, claims: Claims, after: Claims, before: Before
+) -> Iterator[Difference]:
+    """Unless the option erases a witness, what is shown to be gone is known afterwards, or can be read: by checkpoints,
+    snapshots, epochs, indexes, and gaps between sound segments. What damaged bytes show goes with them."""
     now, then = claims.partitions.get(path), after.partitions.get(path)
-    if option.erases_witness or now is None or then is None or not set(now.gone_already.witness) <= LASTING:
+    if option.erases_witness or now is None or then is None:
         return
     if now.gone_already.ranges is None or then.gone_already.ranges is None:
         return
+    lasts = set(now.gone_already.witness) <= LASTING
+    shown = [gone for gone in now.gone_already.ranges if lasts or gone in before.holes]
     known = [*then.gone_already.ranges, *(option.readable or ())]
-    forgotten = [gone for gone in now.gone_already.ranges if not any(is_in(offset, known) for offset in gone)]
+    forgotten = [gone for gone in shown if not any(is_in(offset, known) for offset in gone)]
     if forgotten:
         yield Difference("WITNESS", f"{path} option {option.number}", f"gone before: {forgotten}; after it: {known}")
 

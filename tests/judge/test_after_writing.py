@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
 from .changes import Change, about_change
-from .claims import BrokerClaim, Claims, Lost, OptionClaim, PartitionClaim
+from .claims import BrokerClaim, Claims, Gone, Lost, OptionClaim, PartitionClaim
 from .comparison import Before
-from .cures import about_option, about_writes
+from .cures import about_option, about_witness, about_writes
 from .records_on_disk import Found
 from .truth import Loaded, Reading, Truth, Writing
 
@@ -66,6 +68,28 @@ def test_writes_are_read_and_nothing_goes_by_them(written: Writing, again: froze
     warned = msgspec.structs.replace(SERVED, ahead=(("ends-early", FOLDER),))
     unknown = msgspec.structs.replace(SERVED, partitions={FOLDER: PartitionClaim(FOLDER)})
     assert list(about_writes(warned, did)) == list(about_writes(unknown, did)) == []
+
+
+GONE = PartitionClaim(FOLDER, gone_already=Gone(((10, 19),), ("leader-epoch",)))
+
+
+def witnessed(gone: Gone, option: OptionClaim, before: Before = BEFORE) -> int:
+    """How often the judge finds that a witness is forgotten, if nothing is known afterwards."""
+    now, then = (
+        msgspec.structs.replace(SERVED, partitions={FOLDER: msgspec.structs.replace(GONE, gone_already=each)})
+        for each in (gone, Gone())
+    )
+    return len(list(about_witness(FOLDER, option, now, then, before)))
+
+
+def test_what_any_witness_shows_is_known_after_an_option() -> None:
+    option, epoch = OptionClaim(FOLDER, 1), GONE.gone_already
+    assert witnessed(epoch, option) == 1
+    assert witnessed(epoch, msgspec.structs.replace(option, erases_witness=True)) == 0
+    assert witnessed(epoch, msgspec.structs.replace(option, readable=((0, 19),))) == 0
+    gap = Gone(((3, 4),), ("gap",))
+    assert witnessed(gap, option) == 0  # in damaged bytes
+    assert witnessed(gap, option, dataclasses.replace(BEFORE, holes=((3, 4),))) == 1
 
 
 CHANGES = [

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+
 from .claims import BrokerClaim, Claims, Gone, Hidden, LogDirClaim, Lost, PartitionClaim
 from .comparison import Before, before_start, differences
 from .records_on_disk import Found
