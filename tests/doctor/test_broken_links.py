@@ -42,6 +42,8 @@ def test_what_a_start_makes_of_it_is_unknown(tmp_path: Path, name: str) -> None:
     assert claim(rows, "broker", "broker")["starts"] is True
     told = claim(rows, "partition", "t-0")
     assert (told["served"], told["log_end_offset"], told["hidden"]["records"]) == (None, None, None)
+    assert (told["deleted"], told["renamed"], told["rewritten"]) == (None, None, None)
+    assert told["gone_already"]["ranges"] is None
     options = [row for row in rows if row["type"] == "option"]
     assert options
     assert not any(row["fix"] for row in options)
