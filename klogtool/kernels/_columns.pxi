@@ -238,6 +238,13 @@ cdef inline void note_invalid(Fill* f, int64_t position) noexcept nogil:
         f.first_invalid = position
     f.job.invalid += 1
 
+cdef inline bint may_hold(Fill* f, bint valid, int64_t first, int64_t last, int64_t max_timestamp,
+                          int64_t producer_id) noexcept nogil:
+    """Whether an entry may hold wanted records. The header of one with a wrong checksum proves nothing of them."""
+    if valid:
+        return batch_wanted(&f.job, first, last, max_timestamp, producer_id)
+    return batch_wanted(&f.job, NO_FIRST_OFFSET, 0x7FFFFFFFFFFFFFFF, 0x7FFFFFFFFFFFFFFF, producer_id)
+
 cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept nogil:
     cdef Batch h
     cdef Lineage l
@@ -249,7 +256,7 @@ cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept n
         note_invalid(f, position)
     if h.attributes & CONTROL_BIT and not f.with_control:
         return _DONE
-    if not batch_wanted(&f.job, h.base_offset, plus(h.base_offset, h.delta), h.max_timestamp, be64(b + BATCH_PRODUCER_ID)):
+    if not may_hold(f, h.valid, h.base_offset, plus(h.base_offset, h.delta), h.max_timestamp, be64(b + BATCH_PRODUCER_ID)):
         return _DONE
     if h.count < 0 or (h.codec != CODEC_NONE and not h.valid):
         return _REFERENCE
@@ -322,7 +329,7 @@ cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noex
     valid = message_valid(&m)
     if not valid:
         note_invalid(f, position)
-    if not batch_wanted(&f.job, m.offset if codec == CODEC_NONE else NO_FIRST_OFFSET, m.offset, m.timestamp, -1):
+    if not may_hold(f, valid, m.offset if codec == CODEC_NONE else NO_FIRST_OFFSET, m.offset, m.timestamp, -1):
         return _DONE
     l.position, l.base_offset, l.has_base_offset = position, m.offset, codec == CODEC_NONE
     l.producer_id, l.producer_epoch, l.leader_epoch, l.codec, l.crc_ok = -1, -1, -1, <int8_t> codec, valid

@@ -23,6 +23,11 @@ LARGEST_MARKER_BYTES = 1 << 16  # a control batch has a record or two
 BEHIND_ALL = 1 << 62
 
 
+def ends_in_zeros(file: LogFile, position: int) -> bool:
+    """Return whether only zeros follow up to the end of the file, as in one that a broker has preallocated."""
+    return Probe(file, end=file.size, lowest=0).zeros_from() <= position
+
+
 class Probe:
     """Looks at one log file, which ends at byte `end`. lowest: the smallest offset that an entry may have.
 

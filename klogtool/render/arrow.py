@@ -21,6 +21,7 @@ from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
 from klogtool.log.foreign import check_named
 from klogtool.log.opened import open_path
+from klogtool.log.probing import ends_in_zeros
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import walk_made
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, Made
@@ -122,6 +123,7 @@ def walk_record_batches(
     span_bytes: int = SPAN_BYTES,
     blocks: Blocks | None = None,
     maker: BatchMaker | None = None,
+    may_be_preallocated: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a log file, in order, in record batches of at most 65 536 rows and 16 MiB, none empty.
 
@@ -131,7 +133,7 @@ def walk_record_batches(
     columns: only these. with_control: include control records, such as the end markers of transactions. span_bytes: how
     much of the file a thread takes at a time, and the most that a record batch is made of. blocks: memory shared by
     several walks. maker: the maker of the previous file's record batches (see its `take_up`), which then makes these
-    too, on one thread.
+    too, on one thread. may_be_preallocated: the walk ends where only zeros follow up to the end of the file.
 
     Records of a batch with a wrong checksum are included, with `_crc_ok` false. For anything that cannot be read, and
     for stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the
@@ -166,6 +168,8 @@ def walk_record_batches(
                 else:
                     yield result
                 del result
+        if created.tail is not None and may_be_preallocated and ends_in_zeros(file, created.reached):
+            return
         if created.tail is not None and (end is None or created.tail.kafka_class):
             _damage(created.tail.at_path(file.path), on_damage)
         at = _behind(extract, created.reached, on_damage) if resync and created.tail is not None else None

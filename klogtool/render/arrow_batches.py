@@ -237,7 +237,11 @@ class BatchMaker(SpanMaker[Made]):
 
     def _may_hold(self, entry: RecordBatch | Message) -> bool:
         selected = self.extract.selection
-        return (self.extract.with_control or not entry.is_control) and (selected is None or selected.may_hold(entry))
+        if entry.is_control and not self.extract.with_control:
+            return False
+        if selected is None or entry.crc_valid:
+            return selected is None or selected.may_hold(entry)
+        return selected.producer_id in (None, entry.producer_id)  # the rest of a wrong header proves nothing
 
     def _wants(self, record: Record) -> bool:
         selected = self.extract.selection

@@ -74,7 +74,9 @@ class HeadRows(Struct, frozen=True):
         return pc.bit_wise_and(self.column("attributes"), CODEC_MASK)
 
 
-def walk_head_rows(file: LogFile, start: int, end: int) -> Iterator[HeadRows | Head]:
+def walk_head_rows(
+    file: LogFile, start: int, end: int, *, may_be_preallocated: bool = False
+) -> Iterator[HeadRows | Head]:
     """Yield the same headers as `walk_heads`, most of them in columns. Raises as that does."""
     at, count = start, 0
     while at < end:
@@ -85,7 +87,7 @@ def walk_head_rows(file: LogFile, start: int, end: int) -> Iterator[HeadRows | H
             yield rows
             at, count = rows.end, count + rows.count
             continue
-        head = next(walk_heads(file, at, end), None)
+        head = next(walk_heads(file, at, end, may_be_preallocated=may_be_preallocated), None)
         if head is None:
             return
         yield head

@@ -26,6 +26,7 @@ from klogtool.format.indexes import (
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.probing import ends_in_zeros
 from klogtool.log.windows import Window
 from klogtool.spark.storage import Storage, Stored
 
@@ -49,10 +50,11 @@ class Head(Struct, frozen=True):
         return self.position + self.size
 
 
-def walk_heads(file: LogFile, start: int, end: int) -> Iterator[Head]:
+def walk_heads(file: LogFile, start: int, end: int, *, may_be_preallocated: bool = False) -> Iterator[Head]:
     """Yield the header of each complete entry in [start, end) of a log file; an entry begins at `start`.
 
-    Raises Corrupt at an impossible length, as a full read would.
+    Raises Corrupt at an impossible length, as a full read would. may_be_preallocated: the walk ends where only zeros
+    follow up to the end of the file.
     """
     at, base, piece, count = start, start, b"", 0
     while True:
@@ -63,6 +65,8 @@ def walk_heads(file: LogFile, start: int, end: int) -> Iterator[Head]:
             find_frame(piece, at - base, end - base) if len(piece) > at - base + HEADER_SIZE_UP_TO_MAGIC else Stop.END
         )
         if found is Stop.LENGTH:
+            if may_be_preallocated and ends_in_zeros(file, at):
+                return
             raise corrupt_length(piece, at - base, base).at_path(file.path)
         if not isinstance(found, Frame):
             return

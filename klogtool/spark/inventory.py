@@ -108,7 +108,7 @@ def walk_piece(piece: SegmentRange) -> Row:
     row |= {"max_timestamp": -1, "last_offset": None}
     with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            for found in walk_head_rows(file, 0, piece.log.size):
+            for found in walk_head_rows(file, 0, piece.log.size, may_be_preallocated=piece.is_active):
                 if isinstance(found, HeadRows):
                     _count_rows(row, found)
                 else:

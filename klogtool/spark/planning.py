@@ -51,6 +51,16 @@ class SegmentRange(Struct, frozen=True):
     aborted: tuple[AbortedRange, ...] = ()
 
     @property
+    def is_active(self) -> bool:
+        """Whether it is of the last segment, which a broker may have preallocated."""
+        return self.next_base_offset is None
+
+    @property
+    def ends_before_the_segment(self) -> bool:
+        """Whether a query wants no more than a part of the segment's offsets."""
+        return self.last_offset < (LARGEST if self.next_base_offset is None else self.next_base_offset - 1)
+
+    @property
     def cost(self) -> int:
         """The bytes, plus the cost of opening the file."""
         return self.end - self.start + OPEN_COST_BYTES
@@ -96,7 +106,8 @@ def narrowed(wanted: Wanted, bounds: Bounds) -> Wanted:
 
 def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds) -> list[Split]:
     """Return the splits that read all that is wanted."""
-    segments = [(w, segment) for w in wanted for segment in _segments(w, bounds)]
+    is_strict = query.mode == "FAILFAST"
+    segments = [(w, segment) for w in wanted for segment in _segments(w, bounds, is_strict=is_strict)]
     if query.shape.table == "segments":
         pieces = [_piece(w, segment, (0, segment.size), (SMALLEST, LARGEST)) for w, segment in segments]
     else:
@@ -116,14 +127,14 @@ def _target_bytes(query: Query, total: int) -> int:
     return max(1, min(query.split_bytes, even, wanted))
 
 
-def _segments(wanted: Wanted, bounds: Bounds) -> Iterator[SegmentFiles]:
+def _segments(wanted: Wanted, bounds: Bounds, *, is_strict: bool) -> Iterator[SegmentFiles]:
     """Yield the segments that may have rows, by their names and time indexes."""
     end = LARGEST if wanted.end is None else wanted.end
     for segment in wanted.copy.segments if wanted.start < end else ():
         after = segment.next_base_offset
         if segment.base_offset >= end or (after is not None and after <= wanted.start):
             continue
-        if bounds.timestamps[0] > SMALLEST:
+        if bounds.timestamps[0] > SMALLEST and is_strict:  # times of damaged batches are in no index
             largest = largest_timestamp(wanted.copy, segment)
             if largest is not None and largest < bounds.timestamps[0]:
                 continue
@@ -164,8 +175,9 @@ def _offset_ranges(query: Query, wanted: Wanted, segment: SegmentFiles) -> list[
     first = max(segment.base_offset, wanted.start)
     if not query.most_records:
         return [(first, end - 1 if end < LARGEST else LARGEST)]
-    end = min(end, end_of(wanted.copy))
-    return [(at, min(at + query.most_records, end) - 1) for at in range(first, end, query.most_records)]
+    starts = list(range(first, min(end, end_of(wanted.copy)), query.most_records)) or [first]
+    ends = [*(start - 1 for start in starts[1:]), end - 1 if end < LARGEST else LARGEST]
+    return list(zip(starts, ends, strict=True))  # the last one is open: damage may hide where the log ends
 
 
 def _byte_range(copy: Copy, segment: SegmentFiles, first: int, last: int) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.spark.filters import Bounds
+from klogtool.spark.heads import walk_heads
 from klogtool.spark.notes import log_warning
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.read_committed import AbortedRange
@@ -138,9 +139,9 @@ class _Reader:
             upto = min(piece.log.size, piece.end + SLACK_BYTES)  # nothing after it is fetched
             with open_place(piece.place)[0].open(replace(piece.log, size=upto)) as file:
                 for batch in self._walk(file, piece):
-                    self._judge(file.path)
+                    self._judge(file, piece)
                     yield self._with_path(self._left(batch), file.path)
-                self._judge(file.path)
+                self._judge(file, piece)
         if self._maker is not None:
             for batch in self._maker.rest().pieces:
                 yield self._left(batch)
@@ -162,22 +163,24 @@ class _Reader:
             jobs=1,
             columns=self._columns,
             with_control=False,
-            on_damage=None if strict else _tell,
+            on_damage=partial(_fail, file, piece) if strict else _tell,
             tally=self._tally,
             resync=not strict,
             blocks=self._blocks,
             maker=self._maker,
+            may_be_preallocated=piece.is_active,
         )
 
-    def _judge(self, path: str) -> None:
+    def _judge(self, file: LogFile, piece: SegmentRange) -> None:
         """Handle batches with a wrong CRC."""
         if self._tally.invalid == self._invalid:
             return
         self._invalid = self._tally.invalid
-        path, position = self._tally.first_invalid or (path, None)
+        path, position = self._tally.first_invalid or (file.path, None)
         error = Corrupt("the CRC does not match", path=path, position=position)
         if self._task.is_strict:
-            raise error
+            _fail(file, piece, error)
+            return
         left = "left out" if self._task.mode == "DROPMALFORMED" else "read as far as possible"
         log_warning(f"{left}: {error}")
 
@@ -209,6 +212,18 @@ def _selection(piece: SegmentRange, bounds: Bounds) -> Selection | None:
     if (first, last, bounds.timestamps, bounds.key) == (SMALLEST, LARGEST, (SMALLEST, LARGEST), None):
         return None
     return Selection((first, last), bounds.timestamps, key=bounds.key)
+
+
+def _fail(file: LogFile, piece: SegmentRange, error: KlogError) -> None:
+    """Raise an error about the bytes, unless all that is wanted of the range is before them."""
+    if error.position is None or not _is_behind(file, piece, error.position):
+        raise error
+
+
+def _is_behind(file: LogFile, piece: SegmentRange, position: int) -> bool:
+    if not piece.ends_before_the_segment:
+        return False
+    return any(head.entry.last_offset >= piece.last_offset for head in walk_heads(file, piece.start, position))
 
 
 def _tell(error: KlogError) -> None:

@@ -250,7 +250,7 @@ def _heads(file: LogFile, piece: SegmentRange, *, is_strict: bool) -> Iterator[H
     """Yield headers. Unless damage is an error, this includes batches that `mended` corrects, and continues after other
     damage with the next sound batch."""
     if is_strict:
-        yield from walk_head_rows(file, piece.start, piece.end)
+        yield from walk_head_rows(file, piece.start, piece.end, may_be_preallocated=piece.is_active)
         return
     at: int | None
     at = start = yield from _calm_heads(file, piece)
@@ -258,7 +258,7 @@ def _heads(file: LogFile, piece: SegmentRange, *, is_strict: bool) -> Iterator[H
         file = mended(file, start=start, end=piece.end, on_mended=_tell)
     while at is not None and at < piece.end:
         try:
-            for found in walk_head_rows(file, at, piece.end):
+            for found in walk_head_rows(file, at, piece.end, may_be_preallocated=piece.is_active):
                 yield found
                 at = found.end
         except KlogError as error:
@@ -306,7 +306,7 @@ def _with_gaps(file: LogFile, piece: SegmentRange) -> Iterator[tuple[Head | Head
     """Yield headers up to the first gap or damage, and which of them is after a gap; later ones are not returned."""
     before: Head | HeadRows | None = None
     try:
-        for found in walk_head_rows(file, piece.start, piece.end):
+        for found in walk_head_rows(file, piece.start, piece.end, may_be_preallocated=piece.is_active):
             gap = _gap_in(found, before)
             if gap != 0:
                 yield found, gap
@@ -419,7 +419,7 @@ def _segment_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: boo
         "base_offset": piece.base_offset,
         "size": piece.log.size,
         "modified": datetime.fromtimestamp(piece.log.mtime_ms / 1000, UTC) if piece.log.mtime_ms >= 0 else None,
-        "is_active": piece.next_base_offset is None,
+        "is_active": piece.is_active,
         "index_size": sizes.get(FileKind.OFFSET_INDEX),
         "timeindex_size": sizes.get(FileKind.TIME_INDEX),
         "txnindex_size": sizes.get(FileKind.TXN_INDEX),

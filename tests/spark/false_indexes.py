@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from itertools import pairwise
 
+from damage import flip_bit
 from loading import NOW_MS, data, make
 
 BASES = (0, 60, 100, 160)
@@ -81,6 +82,18 @@ DAMAGES: tuple[Damage, ...] = (
     *(_cut, _padded, _zeroed, _random, _flipped),
     *(_without_some, _shuffled, _of_another, _gone),
 )
+
+
+HEADER_BYTES = range(8, 70)  # from the length on; a base offset that is wrong is in no checksum, see docs/spark.md
+
+
+def wound_log(folder: pathlib.Path, chance: random.Random) -> None:
+    """Flip one to three bits of the headers of batches."""
+    for _ in range(chance.randint(1, 3)):
+        log = chance.choice(sorted(folder.glob("*.log")))
+        size = log.stat().st_size // len(data(0, records=2))
+        at = chance.randrange(size) * len(data(0, records=2)) + chance.choice(HEADER_BYTES)
+        flip_bit(log, at, chance.randrange(8))
 
 
 def damaged(sound: pathlib.Path, at: pathlib.Path, chance: random.Random) -> pathlib.Path:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import random
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from false_indexes import BASES, SECONDS, damaged, write_sound
+from false_indexes import BASES, SECONDS, damaged, wound_log, write_sound
 from loading import NOW_MS
 from planned import offsets, read
 from running import run_here
@@ -27,7 +31,7 @@ def filter_on(column: str, kind: str, number: int) -> Any:
     return type(kind, (), {"attribute": (column,), "value": value})()
 
 
-def kept(rows: list[tuple[int, int]], column: str, kind: str, number: int) -> list[int]:
+def kept(rows: Sequence[tuple[int, float]], column: str, kind: str, number: int) -> list[int]:
     """Offsets of the rows that the filter lets through, out of (offset, second)."""
     lets = {
         "GreaterThan": lambda found: found > number,
@@ -55,6 +59,28 @@ def test_a_filter_never_changes_an_answer(sound: pathlib.Path, tmp_path: pathlib
         asked = column, chance.choice(KINDS), chance.randrange(BASES[-1] if column == "offset" else SECONDS)
         found = read(folder, filters=[filter_on(*asked)], splitBytes=chance.choice((300, 1000, 1 << 20)))
         assert set(kept(rows, *asked)) <= set(offsets(found)), asked
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_nor_does_it_where_batches_are_damaged(
+    sound: pathlib.Path, tmp_path: pathlib.Path, mode: str, seed: int
+) -> None:
+    """Nor how a query is cut into tasks. A header that does not match its checksum proves nothing of its records."""
+    chance = random.Random(seed)
+    folder = damaged(sound, tmp_path / "t-0", chance)
+    wound_log(folder, chance)
+    table = read(folder, mode=mode)
+    times = table.column("timestamp").cast(pa.int64()).to_pylist()  # of damaged records they may be anything
+    seconds = [math.nan if time is None else (time - 1000 * NOW_MS) / 1e6 for time in times]
+    rows = list(zip(offsets(table), seconds, strict=True))
+    for cut in ({"splitBytes": 300}, {"maxRecordsPerPartition": 7}):
+        assert offsets(read(folder, mode=mode, **cut)) == offsets(table), cut
+    for _ in range(8):
+        column = chance.choice(("offset", "timestamp"))
+        asked = column, chance.choice(KINDS), chance.randrange(BASES[-1] if column == "offset" else SECONDS)
+        found = read(folder, filters=[filter_on(*asked)], mode=mode, splitBytes=chance.choice((300, 1 << 20)))
+        assert not Counter(kept(rows, *asked)) - Counter(offsets(found)), asked
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

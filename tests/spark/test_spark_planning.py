@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import pathlib
@@ -13,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from damage import append_bytes, flip_bit, overwrite, tear_at, zero_from
+from damage import append_bytes, flip_bit, overwrite, tear_at
 from loading import NOW_MS, data, make, marker, name_of
 from planned import by_klogtool, offsets, read, splits_of
 from running import FIXTURES
@@ -22,6 +23,7 @@ from klogtool.errors import Corrupt, Refused
 from klogtool.log.logdir import LogDir
 from klogtool.spark import planning
 from klogtool.spark.filters import Bounds
+from klogtool.spark.inventory import walk_pieces
 from klogtool.spark.reading import Task, read_split
 
 ALL = {"includeHeaders": True, "includeMetadata": True}
@@ -453,9 +455,29 @@ def test_a_torn_tail_is_damage_but_at_the_end_of_the_log(log: pathlib.Path) -> N
     assert read_in("PERMISSIVE", log) == [n for n in range(158) if n not in (98, 99)]
 
 
-def test_zeros_at_the_end(log: pathlib.Path) -> None:
+def test_zeros_that_a_broker_has_preallocated_are_the_end_of_the_log(log: pathlib.Path) -> None:
     last = log / name_of(100, "log")
-    zero_from(last, last.stat().st_size - SIZE)
+    os.truncate(last, last.stat().st_size + (4 << 20))
+    for options in ({}, {"mode": "PERMISSIVE"}, {"splitBytes": 3 * SIZE}, {"maxRecordsPerPartition": 7}):
+        assert offsets(read(log, **options)) == list(range(160))
+    for mode in ("FAILFAST", "PERMISSIVE"):
+        assert sum(row["records_count"] for row in read(log, table="batches", mode=mode).to_pylist()) == 160
+        assert read(log, table="segments", mode=mode).to_pylist()[-1]["last_offset"] == 159
+    assert walk_pieces(splits_of(log, table="segments")[-1].pieces)[-1]["damage"] is None
+    inner = log / name_of(60, "log")
+    os.truncate(inner, inner.stat().st_size + 100)
+    with pytest.raises(Corrupt, match="record size 0"):  # a broker has trimmed it when it rolled
+        read(log)
+
+
+def test_damage_behind_what_is_wanted_is_no_error(log: pathlib.Path) -> None:
+    last = log / name_of(100, "log")
+    last.write_bytes(last.read_bytes() + b"\xff" * 100)
     with pytest.raises(Corrupt):
         read(log)
-    assert read_in("PERMISSIVE", log) == list(range(158))
+    for end in (160, 159, 130):
+        assert offsets(read(log, endingOffsets=json.dumps({"t": {"0": end}}))) == list(range(end))
+    flip_bit(last, last.stat().st_size - 100 - 3)  # the last batch
+    assert offsets(read(log, endingOffsets='{"t": {"0": 158}}')) == list(range(158))
+    with pytest.raises(Corrupt, match="CRC"):
+        read(log, endingOffsets='{"t": {"0": 159}}')

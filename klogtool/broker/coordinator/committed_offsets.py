@@ -29,7 +29,7 @@ from klogtool.log.late_zstd import LateZstd
 from klogtool.log.log_end import find_log_end
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.log.probing import Probe
+from klogtool.log.probing import ends_in_zeros
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.segment import Segment
 from klogtool.log.walking import walk_steps
@@ -292,15 +292,11 @@ class _Reading:
                     break
                 behind = find_batch_behind(file, at, end=file.size)
                 end = file.size if behind is None else behind
-                if not self._is_zeros(file, at, end):
+                if behind is not None or not ends_in_zeros(file, at):
                     self.damage.append(LeftOut(file.path, why, at, end))
                 if end < file.size:
                     self.replay.next_offset = MAX_LONG  # what is missing there is no work of the cleaner
                 at = end
-
-    def _is_zeros(self, file: LogFile, at: int, end: int) -> bool:
-        """Whether only zeros follow up to the end of the file, as in a preallocated one."""
-        return end == file.size and Probe(file, end=end, lowest=0).zeros_from() <= at
 
     def _walk(self, file: LogFile, start: int) -> tuple[int, str]:
         """Take entries from byte `start` on; return where the first one begins that was not taken, and why."""
