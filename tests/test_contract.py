@@ -41,6 +41,7 @@ QUESTIONS = {
     "offsets": "offsets fixtures/transactions/logdir",
     "diff": f"diff {DAMAGED} {SOUND}",
     "hash": f"hash {SOUND}",
+    "quorum": "quorum docs/examples/quorum/n1 docs/examples/quorum/n2",
     "fleet metadata": "fleet metadata {klog}",
     "txns --audit": "txns --audit fixtures/killed-mid-append/logdir",
     "drop-producer": f"drop-producer {SOUND} --producer-id 0",

@@ -32,6 +32,7 @@ FLOORS |= {
     "verify": 5,
     "copies": 5,
     "salvage": 6,
+    "quorum": 6,
     "plans": 7,
     "disk": 8,
     "doctor": 8,

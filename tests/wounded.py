@@ -19,7 +19,7 @@ from klogtool.format.control_values import build_control_value
 from klogtool.format.fields import field_positions
 from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from klogtool.format.internal.records import build_metadata_record
-from klogtool.format.kraft_snapshot import Voter
+from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.layouts import BATCH_HEADER
 from klogtool.log.segment import Segment
 from klogtool.testing import wounds
@@ -141,7 +141,7 @@ def another_voter(log_dir: Path) -> None:
     """A dynamic quorum whose only voter is this node, with another directory id."""
     log = log_dir / f"__cluster_metadata-0/{FIRST}.log"
     last = list(Segment(str(log)).batches())[-1]
-    voters = {"voters": [Voter(1, "localhost", 9093, "Y7LnmvEGQ1-8Sy8cxKBpmg").as_record()]}
+    voters = {"voters": [Voter(1, "Y7LnmvEGQ1-8Sy8cxKBpmg", (Endpoint("CONTROLLER", "localhost", 9093),)).as_record()]}
     told = ((ControlRecordType.KRAFT_VERSION, {"kRaftVersion": 1}), (ControlRecordType.KRAFT_VOTERS, voters))
     records = [
         Record(last.last_offset + 1 + n, NOW_MS, build_control_key(kind), build_control_value(kind, values))

@@ -43,6 +43,7 @@ read                  klogtool read
 offsets               klogtool offsets
 diff                  klogtool diff
 hash                  klogtool hash
+quorum                klogtool quorum
 txns                  klogtool txns
 txns_audit            klogtool txns --audit
 drop_producer         klogtool drop-producer

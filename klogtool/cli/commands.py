@@ -45,6 +45,7 @@ MEANINGS = {
     **dict.fromkeys(("cut", "trim"), ("truncate", "delete-records")),
     **dict.fromkeys(("write", "produce", "insert"), ("append",)),
     **dict.fromkeys(("copy", "clone", "anonymize"), ("image", "transplant")),
+    **dict.fromkeys(("voters", "controllers", "kraft", "metadata-quorum"), ("quorum",)),
     **dict.fromkeys(("revert", "rollback"), ("undo",)),
     **dict.fromkeys(("resume", "run"), ("apply",)),
     **dict.fromkeys(("create", "generate", "make"), ("build",)),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Sections
 from klogtool.broker.config import check_topic_names, log_config
@@ -23,7 +24,7 @@ from klogtool.fleet.metadata import Rebuilt, Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
 from klogtool.fleet.reading import read_collected
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.kraft_snapshot import Voter
+from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.json_rows import row_line
 from klogtool.render.fleet_metadata import metadata_row, metadata_text
 
@@ -103,7 +104,7 @@ def _voters(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
         found = _VOTER.fullmatch(word)
         if found is None or int(found[3]) > 65535:
             raise click.BadParameter(f"'{word}' is not ID@HOST:PORT:DIRECTORY-ID.", ctx, param)
-        voters.append(Voter(int(found[1]), found[2].strip("[]"), int(found[3]), found[4]))
+        voters.append(Voter(int(found[1]), found[4], (Endpoint("", found[2].strip("[]"), int(found[3])),)))
     if len({voter.id for voter in voters}) < len(voters):
         raise click.BadParameter("a controller is named twice.", ctx, param)
     return tuple(voters)
@@ -220,12 +221,16 @@ def _wishes(now_ms: int, chosen: dict[str, Any]) -> Wishes:
         sections=chosen["sections"],
         features=chosen["features"],
         topic_ids=chosen["topic_ids"],
-        voters=tuple(Voter(v.id, v.host, v.port, v.directory_id, listener) for v in chosen["voters"]),
+        voters=tuple(_listening(voter, listener) for voter in chosen["voters"]),
         hold=not chosen["no_hold"],
         adopt_stray=chosen["adopt_stray"],
         rebuild_anyway=chosen["rebuild_anyway"],
         next_producer_id=chosen["next_producer_id"],
     )
+
+
+def _listening(voter: Voter, listener: str) -> Voter:
+    return replace(voter, endpoints=tuple(replace(endpoint, name=listener) for endpoint in voter.endpoints))
 
 
 def _print(rebuilt: Rebuilt, kafka: Release, form: str, output: str | None, size: int) -> None:

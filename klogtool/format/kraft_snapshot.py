@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.control import ControlRecordType, build_control_key
@@ -17,30 +17,36 @@ from klogtool.format.control_values import build_control_value
 BATCH_BYTES = 1 << 18  # a batch ends when its values reach this; Kafka reads up to 8 MiB
 
 
-class Voter(Struct, frozen=True):
-    """A controller of a dynamic quorum. directory_id: of its metadata log dir. listener: the name of its listener."""
+class Endpoint(Struct, frozen=True):
+    """Where a controller listens. name: of the listener."""
 
-    id: int
+    name: str
     host: str
     port: int
+
+
+class Voter(Struct, frozen=True):
+    """A controller of a dynamic quorum. directory_id: of its metadata log dir, as Kafka prints it."""
+
+    id: int
     directory_id: str
-    listener: str = "CONTROLLER"
+    endpoints: tuple[Endpoint, ...]
 
     def as_record(self) -> dict[str, Any]:
         """Return the voter as a field of VotersRecord. It takes part in kraft.version 0 and 1."""
         return {
             "voterId": self.id,
             "voterDirectoryId": self.directory_id,
-            "endpoints": [{"name": self.listener, "host": self.host, "port": self.port}],
+            "endpoints": [to_builtins(endpoint) for endpoint in self.endpoints],
             "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
         }
 
 
 def voters_of(record: dict[str, Any]) -> Iterator[Voter]:
-    """Yield the voters in the fields of a VotersRecord, each with its first endpoint."""
+    """Yield the voters in the fields of a VotersRecord."""
     for voter in record["voters"]:
-        named: dict[str, Any] = next(iter(voter["endpoints"]), {"name": "", "host": "", "port": 0})
-        yield Voter(voter["voterId"], named["host"], named["port"], voter["voterDirectoryId"], named["name"])
+        endpoints = (Endpoint(one["name"], one["host"], one["port"]) for one in voter["endpoints"])
+        yield Voter(voter["voterId"], voter["voterDirectoryId"], tuple(endpoints))
 
 
 def build_snapshot(

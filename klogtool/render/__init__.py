@@ -62,6 +62,7 @@ Other answers:
     doctor_drawing     segments along offset and time, as SVG
     kept_answer        the answer inside the page, written and read back
     lookup             lookup
+    quorum             quorum
     read               read
     txns               txns
     offsets            offsets

@@ -23,7 +23,7 @@ from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.doctor.voters import walk_quorum_notes
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.internal.records import build_metadata_record
-from klogtool.format.kraft_snapshot import Voter
+from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.log.logdir import LogDir
 from klogtool.verify.identity_cures import meta_properties_lines
 from klogtool.verify.verify_log_dirs import verify_log_dirs
@@ -135,7 +135,7 @@ def test_of_two_log_dirs_with_one_id_the_one_with_the_metadata_keeps_it(log_dir:
 
 
 def test_one_of_several_voters_says_what_a_leader_needs() -> None:
-    quorum = Quorum(1, tuple(Voter(n, "h", 9093, OLD_ID) for n in (1, 2, 3)))
+    quorum = Quorum(1, tuple(Voter(n, OLD_ID, (Endpoint("CONTROLLER", "h", 9093),)) for n in (1, 2, 3)))
     cluster = Cluster(ClusterMetadata(quorum=quorum), node_id=2)
     assert ["voters 1, 2, 3: a leader needs 2 of them" in note for note in walk_quorum_notes(cluster)] == [True]
     assert list(walk_quorum_notes(Cluster(ClusterMetadata(quorum=quorum), node_id=9))) == []

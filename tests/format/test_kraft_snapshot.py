@@ -10,11 +10,14 @@ from klogtool.format import kraft_snapshot
 from klogtool.format.batch import RecordBatch
 from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.control_values import parse_control_value
-from klogtool.format.kraft_snapshot import Voter, build_snapshot
+from klogtool.format.kraft_snapshot import Endpoint, Voter, build_snapshot
 from klogtool.log.segment import BatchFile
 
 EPOCH, TIME = 7, 1_700_000_000_000
-VOTERS = (Voter(1, "a.example", 9093, "A" * 22), Voter(2, "b.example", 9094, "B" * 21 + "A", "OTHER"))
+VOTERS = (
+    Voter(1, "A" * 22, (Endpoint("CONTROLLER", "a.example", 9093),)),
+    Voter(2, "B" * 21 + "A", (Endpoint("OTHER", "b.example", 9094), Endpoint("CONTROLLER", "b.example", 9093))),
+)
 
 
 def written(folder: pathlib.Path, data: bytes) -> list[RecordBatch]:

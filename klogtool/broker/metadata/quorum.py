@@ -17,10 +17,11 @@ from klogtool.format.kraft_snapshot import Voter, voters_of
 
 class Quorum(Struct, frozen=True):
     """kraft_version: 1 if the quorum is dynamic. voters: of the last record; None if no record names any: then
-    `controller.quorum.voters` does."""
+    `controller.quorum.voters` does. voters_offset: of that record, in the log or in its snapshot; -1: there is none."""
 
     kraft_version: int = 0
     voters: tuple[Voter, ...] | None = None
+    voters_offset: int = -1
 
     def with_records_of(self, batch: RecordBatch) -> Quorum:
         """Return what is so after a batch of control records. The last record wins, committed or not."""
@@ -30,7 +31,8 @@ class Quorum(Struct, frozen=True):
             if kind is ControlRecordType.KRAFT_VERSION:
                 found = replace(found, kraft_version=parse_control_value(kind, record.value or b"")["kRaftVersion"])
             elif kind is ControlRecordType.KRAFT_VOTERS:
-                found = replace(found, voters=tuple(voters_of(parse_control_value(kind, record.value or b""))))
+                voters = tuple(voters_of(parse_control_value(kind, record.value or b"")))
+                found = replace(found, voters=voters, voters_offset=record.offset)
         return found
 
     def voter(self, node_id: int | None) -> Voter | None:

@@ -1,0 +1,198 @@
+"""One controller, as its metadata log dir and its configuration show it: what KafkaRaftClient.initialize would find.
+
+Sources: KafkaRaftClient.initialize, KRaftControlRecordStateMachine, KafkaRaftLog.truncateToLatestSnapshot, QuorumState.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.metadata.quorum import Quorum
+from klogtool.errors import KlogError
+from klogtool.format.batch import Record, RecordBatch
+from klogtool.format.identity import QuorumState
+from klogtool.format.internal.records import METADATA, parse_metadata_record
+from klogtool.format.uuids import build_uuid, is_reserved_directory_id
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+from klogtool.log.segment import BatchFile, KraftSnapshot
+from klogtool.quorum.configuration import Configuration
+
+NO_OP = "NoOpRecord"
+
+
+class Position(Struct, frozen=True, order=True):
+    """How far a metadata log goes, in the order in which elections compare (OffsetAndEpoch): the epoch of its last
+    record, and the offset after that record."""
+
+    epoch: int = 0
+    end_offset: int = 0
+
+
+class MetadataLog(Struct, frozen=True):
+    """The metadata log of a disk, as a start would load it.
+
+    quorum: what its control records say. voters_at: the last VotersRecord's epoch and offset (in a snapshot: that of
+    its end), None if there is none. is_behind_snapshot: the log has records, but the newest snapshot is ahead of
+    it. problem: why it cannot be read to its end; what is before that counts.
+    """
+
+    position: Position = Position()
+    quorum: Quorum = Quorum()
+    voters_at: Position | None = None
+    is_behind_snapshot: bool = False
+    problem: KlogError | None = None
+
+
+class Controller(Struct, frozen=True):
+    """A disk and, if it is known, its configuration.
+
+    node_id, directory_id, cluster_id: of meta.properties; None where the file has none. has_identity: there is a
+    meta.properties. state_problem: why quorum-state cannot be parsed, so that a start ends.
+    """
+
+    path: str
+    node_id: int | None
+    directory_id: str | None
+    cluster_id: str | None
+    has_identity: bool
+    log: MetadataLog
+    quorum_state: QuorumState | None = None
+    state_problem: KlogError | None = None
+    configuration: Configuration | None = None
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Return whether the voters stand in its metadata log or snapshot: then the configuration names none."""
+        return self.log.quorum.voters is not None
+
+
+def read_controller(path: str, configuration: Configuration | None = None) -> Controller:
+    """Read a log dir that may have a metadata log. Damage is no error here.
+
+    Raises KlogError if meta.properties or the folder cannot be read.
+    """
+    identity = LogDir(path).meta_properties
+    state, problem = _quorum_state(path)
+    return Controller(
+        path,
+        None if identity is None else identity.node_id,
+        None if identity is None else _directory_id(identity.directory_id),
+        None if identity is None else identity.cluster_id,
+        identity is not None,
+        read_metadata_log(os.path.join(path, CLUSTER_METADATA_DIR)),
+        state,
+        problem,
+        configuration,
+    )
+
+
+def _directory_id(value: bytes | None) -> str | None:
+    return None if value is None or is_reserved_directory_id(value) else build_uuid(value)
+
+
+def _quorum_state(path: str) -> tuple[QuorumState | None, KlogError | None]:
+    try:
+        return Partition(os.path.join(path, CLUSTER_METADATA_DIR)).quorum_state, None
+    except KlogError as error:
+        return None, error
+
+
+def read_metadata_log(path: str) -> MetadataLog:
+    """Read the control records of a partition dir of `__cluster_metadata`, and where its log ends.
+
+    Of its snapshots only the newest counts, of its log what is after that. A log that is behind the newest snapshot is
+    thrown away by a start, whichever is longer: the epoch decides first.
+    """
+    if not os.path.isdir(path):
+        return MetadataLog()
+    try:
+        partition = Partition(path)
+        newest = next(reversed(partition.kraft_snapshots), None)
+    except KlogError as error:
+        return MetadataLog(problem=error)
+    found = MetadataLog() if newest is None else _read_snapshot(newest)
+    if found.problem is not None:
+        return found
+    log = _read_log(partition, found)
+    if newest is not None and log.position < found.position:
+        return replace(found, is_behind_snapshot=log.position > Position())
+    return log
+
+
+def _read_snapshot(snapshot: KraftSnapshot) -> MetadataLog:
+    """Read the voters of a snapshot. They count as of its last offset: -1 for the one that a disk is formatted with."""
+    end = Position(snapshot.epoch or 0, snapshot.end_offset or 0)
+    quorum = Quorum()
+    try:
+        for batch in _batches(snapshot):
+            quorum = quorum.with_records_of(batch) if batch.is_control else quorum
+    except KlogError as error:
+        return MetadataLog(end, problem=error)
+    at = Position(end.epoch, end.end_offset - 1)  # KRaftControlRecordStateMachine: as of the last contained offset
+    return MetadataLog(end, quorum, None if quorum.voters is None else at)
+
+
+def _read_log(partition: Partition, snapshot: MetadataLog) -> MetadataLog:
+    """Read the log after a snapshot. position: of the log alone."""
+    segments, start = partition.segments, snapshot.position.end_offset
+    position, quorum, voters_at = Position(), snapshot.quorum, snapshot.voters_at
+    try:
+        for n, segment in enumerate(segments):
+            if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
+                continue
+            for batch in _batches(segment):
+                position = Position(batch.partition_leader_epoch, batch.last_offset + 1)
+                if not batch.is_control or batch.last_offset < start:
+                    continue
+                after = quorum.with_records_of(batch)
+                if after.voters is not quorum.voters:
+                    voters_at = Position(batch.partition_leader_epoch, after.voters_offset)
+                quorum = after
+    except KlogError as error:
+        return MetadataLog(position, quorum, voters_at, problem=error)
+    return MetadataLog(position, quorum, voters_at)
+
+
+def _batches(file: BatchFile) -> Iterator[RecordBatch]:
+    """Yield the batches. Raises KlogError at damage: a start that reads it ends, or cuts it off if the stop was not
+    clean."""
+    for batch in file.batches():
+        if not isinstance(batch, RecordBatch) or not batch.crc_valid:
+            raise KlogError("a batch is damaged", path=file.path, position=batch.position)
+        yield batch
+
+
+def count_metadata_records(path: str, first: int) -> int | None:
+    """Return how many metadata records from an offset on are in the metadata log of a log dir, without those that
+    change nothing (NoOpRecord) and control records; None if some of them are in no `.log` file or cannot be read."""
+    partition = Partition(os.path.join(path, CLUSTER_METADATA_DIR))
+    count = 0
+    try:
+        segments = partition.segments
+        if not segments or segments[0].base_offset > first:
+            return None
+        for n, segment in enumerate(segments):
+            if n + 1 == len(segments) or segments[n + 1].base_offset > first:
+                count += sum(_changes(record) for record in _data_records(segment, first))
+    except KlogError:
+        return None
+    return count
+
+
+def _data_records(file: BatchFile, first: int) -> Iterator[Record]:
+    for batch in _batches(file):
+        if not batch.is_control and batch.last_offset >= first:
+            yield from (record for record in batch.records() if record.offset >= first)
+
+
+def _changes(record: Record) -> bool:
+    try:
+        return parse_metadata_record(METADATA, record.value).name != NO_OP
+    except KlogError:  # of a newer release: it may change anything
+        return True

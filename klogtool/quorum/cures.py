@@ -1,0 +1,129 @@
+"""What a person does about each cause, as a command to paste or a sentence. Each was carried out on a real quorum.
+
+What is cheapest and loses nothing comes first: an old directory.id written back, then the disks of other voters.
+Nothing here edits a metadata log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.escape import quoted
+from klogtool.format.kraft_snapshot import Voter
+from klogtool.format.names import FileKind
+from klogtool.quorum.election import Cause, Election, Seat
+from klogtool.verify.cures import remove
+from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
+from klogtool.verify.verify_voters import with_directory_id
+
+_NAME_ALL = "name the server.properties of each controller with --config-file, in the order of the log dirs"
+
+
+def cures_of(election: Election) -> tuple[str, ...]:
+    """Return what to do so that a leader is elected and nothing is lost, each thing once."""
+    lines = list(_for_safety(election))
+    for seat in election.seats:
+        if seat.why_not is not None and seat.why_not in _CURES:
+            lines.append(_CURES[seat.why_not](seat, election))
+    for cause in election.causes:
+        if cause in _CURES_OF_ALL:
+            lines.extend(_CURES_OF_ALL[cause](election))
+    return tuple(dict.fromkeys(line for line in lines if line))
+
+
+def _for_safety(election: Election) -> Iterator[str]:
+    """Yield what keeps a worse copy from leading."""
+    if election.leader_is_empty:
+        empty = [seat for seat in election.seats if not seat.controller.log.position.end_offset and seat.believes]
+        for seat in empty:
+            yield f"keep the controller of {quoted(seat.controller.path)} down until another one leads"
+    elif election.lost is not None and election.best is not None:
+        yield (
+            f"start the controller of {quoted(election.best)} with {election.majority - 1} of the other voters; once "
+            "it leads, start the rest"
+        )
+
+
+def _meta(seat: Seat) -> str:
+    return os.path.join(seat.controller.path, FileKind.META_PROPERTIES.value)
+
+
+def _state(seat: Seat) -> str:
+    return os.path.join(seat.controller.path, CLUSTER_METADATA_DIR, FileKind.QUORUM_STATE.value)
+
+
+def _old_id(seat: Seat, election: Election) -> str:
+    voter = next((voter for voter in election.voters if voter.id == seat.controller.node_id), None)
+    return "" if voter is None else with_directory_id(_meta(seat), voter.directory_id)
+
+
+def _old_node(seat: Seat, election: Election) -> str:
+    own = seat.controller.directory_id
+    voter = next((voter for voter in election.voters if own and voter.directory_id == own), None)
+    if voter is None:
+        return f"add node {seat.controller.node_id} by kafka-metadata-quorum add-controller once there is a leader"
+    return f"set node.id={voter.id} again, in the configuration and in {quoted(_meta(seat))}"
+
+
+def _state_again(seat: Seat, _: Election) -> str:
+    return remove(_state(seat), "a new election writes it again")
+
+
+_CURES: Mapping[Cause, Callable[[Seat, Election], str]] = {
+    Cause.NO_IDENTITY: lambda seat, _: f"bring back {quoted(_meta(seat))}, or format the log dir: kafka-storage format",
+    Cause.STATE_CORRUPT: _state_again,
+    Cause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the configuration",
+    Cause.NOT_CONFIGURED: lambda seat, _: f"name node {seat.controller.node_id} in controller.quorum.voters",
+    Cause.OTHER_DIRECTORY: _old_id,
+    Cause.UNKNOWN_NODE: _old_node,
+    Cause.CONFIGURATION_UNKNOWN: lambda *_: _NAME_ALL,
+    Cause.OTHER_CLUSTER: lambda seat, _: f"look at cluster.id in {quoted(_meta(seat))}: it is of another cluster",
+}
+
+
+def _bring_voters(election: Election) -> Iterator[str]:
+    """Yield how each voter that is not here can vote again. A new disk with the old directory.id, and without a
+    snapshot, votes for the whole copy, and fetches everything from it."""
+    voters = [voter for voter in election.voters if voter.id in election.missing]
+    for voter in voters:
+        if not any(seat.controller.node_id == voter.id for seat in election.seats):
+            yield _bring(voter)
+    if voters and not election.is_dynamic:
+        yield (
+            "if they are lost for good: delete quorum-state of the controller that is left, then name in "
+            "controller.quorum.voters only those that are left"
+        )
+
+
+def _bring(voter: Voter) -> str:
+    if not voter.directory_id:
+        return (
+            f"start node {voter.id} as well, with its old disk; with a new one only together with the whole copy, and "
+            "one at a time: two new disks elect a leader without any metadata"
+        )
+    return (
+        f"start node {voter.id} as well, with its old disk; or with a new one: kafka-storage format "
+        f"--no-initial-controllers, then directory.id={voter.directory_id} in its meta.properties"
+    )
+
+
+def _state_of_stale(election: Election) -> Iterator[str]:
+    yield from (_state_again(seat, election) for seat in election.seats if seat.is_stale)
+
+
+_CURES_OF_ALL: Mapping[Cause, Callable[[Election], Iterator[str]]] = {
+    Cause.NO_MAJORITY: _bring_voters,
+    Cause.STALE_CANDIDATE: _state_of_stale,
+    Cause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
+    Cause.LOG_DAMAGED: lambda election: (
+        f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if seat.controller.log.problem
+    ),
+    Cause.NO_VOTERS: lambda _: iter(
+        ("set controller.quorum.voters as it was, if the quorum is static; else bring back a metadata log or snapshot",)
+    ),
+    Cause.ENDPOINTS_STALE: lambda _: iter(
+        ("start them with the listeners in the voters' record; when there is a leader, change one after the other",)
+    ),
+}

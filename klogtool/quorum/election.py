@@ -1,0 +1,308 @@
+"""Whether these controllers elect a leader if they start together, and what that costs: a model of KafkaRaftClient.
+
+A voter is known by its node id and, in a dynamic quorum, its directory id. A candidate asks the voters of its own set,
+at the endpoints that stand there. Who is asked compares the key in the request with its own key, and the candidate's
+log with its own log; it does not ask whether the candidate is a voter (KafkaRaftClient.handleVoteRequest). So each
+controller judges by its own copy, and an empty disk that has an old directory id votes for anybody.
+
+What no disk shows is taken both ways: if the outcome is then not the same, it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+from klogtool.format.kraft_snapshot import Endpoint, Voter
+from klogtool.format.uuids import build_uuid
+from klogtool.quorum.controllers import Controller, Position, count_metadata_records
+
+ANY_HOST = ("", "0.0.0.0", "::")  # a listener on all addresses
+
+
+class Outcome(Enum):
+    """What comes of an election."""
+
+    ELECTED = "elected"
+    NEVER = "never"
+    UNKNOWN = "unknown"
+
+
+class Cause(Enum):
+    """Why a controller is no voter, cannot start, or cannot be elected."""
+
+    NO_IDENTITY = "no-meta-properties"
+    """The disk is not formatted: a start ends."""
+    STATE_CORRUPT = "quorum-state-unreadable"
+    """A start ends at quorum-state."""
+    OTHER_NODE = "other-node-id"
+    """meta.properties is that of another node than the configuration's: a start ends."""
+    NOT_CONFIGURED = "not-in-controller-quorum-voters"
+    """controller.quorum.voters lacks the node: a start ends."""
+    LOG_DAMAGED = "metadata-log-damaged"
+    """The metadata log cannot be read to its end."""
+    NO_CONTROLLER = "no-controller"
+    """process.roles has no controller."""
+    OTHER_DIRECTORY = "other-directory-id"
+    """The voter with this node id has another directory id."""
+    UNKNOWN_NODE = "not-in-voters"
+    """No voter has this node id."""
+    NO_VOTERS = "no-voters"
+    """Neither the log nor the configuration names voters."""
+    CONFIGURATION_UNKNOWN = "configuration-unknown"
+    """The voters stand in the configuration, which was not given."""
+    VERSION_WITHOUT_VOTERS = "kraft-version-without-voters"
+    """kraft.version is 1 and no record names voters: who is elected ends."""
+    NO_MAJORITY = "no-majority"
+    """Too few voters are here and can be reached with a log that is no better."""
+    ENDPOINTS_STALE = "voter-endpoint-stale"
+    """A majority would be here, but the voters' endpoints are not where these controllers listen."""
+    STALE_CANDIDATE = "stale-candidate"
+    """quorum-state says that it voted for itself in the epoch of its log's last record: its requests are invalid, and
+    it ends at the first answer."""
+    OTHER_CLUSTER = "other-cluster-id"
+    """It has another cluster id than most of the others."""
+
+
+NO_CONTROLLERS = (Cause.NO_CONTROLLER, Cause.UNKNOWN_NODE)  # who has them may be a broker, which is as it should be
+
+
+class Seat(Struct, frozen=True):
+    """What a controller is by the best copy that names voters. why_not: None if it is a voter. believes: whether it is
+    one by its own copy. starts: whether its start does not end before it looks at the quorum."""
+
+    controller: Controller
+    why_not: Cause | None
+    believes: bool
+    starts: bool
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether it starts as a candidate of the epoch that its log has already (QuorumState.initialize):
+        whoever it asks answers INVALID_REQUEST, and it ends. The only voter asks nobody."""
+        found, state = self.controller, self.controller.quorum_state
+        if state is None or state.leader_epoch != found.log.position.epoch or not state.leader_epoch:
+            return False
+        if len(voters_of(found) or ()) == 1 or state.leader_id == found.node_id or state.voted_id != found.node_id:
+            return False
+        return state.data_version == 0 or build_uuid(state.voted_directory_id) == found.directory_id
+
+
+class Election(Struct, frozen=True):
+    """seats: one for each controller, in their order. voters: of the best copy that names any; majority: how many of
+    them a leader needs, 0 if no voters are known. missing: the ids of voters that are not here or are no voters here.
+
+    may_lead: node ids of those that can be elected. causes: why nobody is elected, or why that is unknown.
+    best: the path of the most complete copy; None if all are empty. leader_is_empty: one that has no metadata may lead,
+    although another copy has some. lost: offsets (first, last) of the best copy that a possible leader lacks; None if
+    there are none, or if they change nothing. lost_records: how many records of metadata that is, None if unknown.
+    """
+
+    seats: tuple[Seat, ...]
+    outcome: Outcome
+    voters: tuple[Voter, ...]
+    majority: int
+    missing: tuple[int, ...]
+    may_lead: tuple[int, ...]
+    causes: tuple[Cause, ...]
+    best: str | None
+    leader_is_empty: bool
+    lost: tuple[int, int] | None
+    lost_records: int | None
+    is_dynamic: bool
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether a leader is elected, with all metadata, and no controller here is shut out of the voters."""
+        shut_out = {seat.why_not for seat in self.seats} - {None, *NO_CONTROLLERS}
+        return self.outcome is Outcome.ELECTED and not shut_out and self.lost is None and not self.leader_is_empty
+
+
+def judge_election(controllers: Sequence[Controller]) -> Election:
+    """Say what comes of starting these controllers, one of each node, together and nobody else."""
+    voters = _ruling_voters(controllers)
+    seats = tuple(_seat(controller, controllers, voters) for controller in controllers)
+    sure, possible = _electable(seats, hopeful=False), _electable(seats, hopeful=True)
+    leaders = sure or possible
+    outcome = Outcome.ELECTED if sure else Outcome.UNKNOWN if possible else Outcome.NEVER
+    best = max(controllers, key=lambda found: found.log.position, default=None)
+    top = Position() if best is None else best.log.position
+    here = {seat.controller.node_id for seat in seats if seat.starts and seat.why_not is None}
+    lowest = min((seat.controller.log.position for seat in leaders), default=top)
+    lost = _lost(best, lowest)
+    return Election(
+        seats,
+        outcome,
+        voters or (),
+        len(voters) // 2 + 1 if voters else 0,
+        tuple(voter.id for voter in voters or () if voter.id not in here),
+        tuple(sorted(seat.controller.node_id or 0 for seat in leaders)),
+        () if sure else _causes(seats),
+        None if best is None or not top.end_offset else best.path,
+        bool(leaders) and not lowest.end_offset and top.end_offset > 0,
+        *lost,
+        any(seat.controller.is_dynamic for seat in seats),
+    )
+
+
+def _lost(best: Controller | None, lowest: Position) -> tuple[tuple[int, int] | None, int | None]:
+    """Return the offsets that a copy lacks, compared with the best one, and how many records of metadata that is."""
+    if best is None or lowest.end_offset >= best.log.position.end_offset:
+        return None, 0
+    records = count_metadata_records(best.path, lowest.end_offset)
+    return (None, 0) if records == 0 else ((lowest.end_offset, best.log.position.end_offset - 1), records)
+
+
+def voters_of(controller: Controller) -> tuple[Voter, ...] | None:
+    """Return the voters as this controller knows them, of its log or its configuration; None if they are unknown. A
+    voter of a static quorum has no directory id."""
+    recorded = controller.log.quorum.voters
+    if recorded is not None:
+        return recorded
+    if controller.configuration is None:
+        return None
+    return tuple(Voter(node_id, "", (endpoint,)) for node_id, endpoint in controller.configuration.voters.items())
+
+
+def _ruling_voters(controllers: Sequence[Controller]) -> tuple[Voter, ...] | None:
+    """Return the voters of the best copy that names any; None if no copy does, and a configuration is unknown."""
+    known = [(controller, voters_of(controller)) for controller in controllers]
+    named = [
+        (controller.is_dynamic, controller.log.position, n) for n, (controller, voters) in enumerate(known) if voters
+    ]
+    if not named:
+        return None if any(voters is None for _, voters in known) else ()
+    return known[max(named)[2]][1]
+
+
+def _seat(controller: Controller, controllers: Sequence[Controller], voters: tuple[Voter, ...] | None) -> Seat:
+    stop = _stop(controller)
+    why = stop or _why_no_voter(controller, voters)
+    cluster_ids = [other.cluster_id for other in controllers if other.cluster_id is not None]
+    usual = max(cluster_ids, key=cluster_ids.count, default=None)
+    if why is None and controller.cluster_id not in (None, usual):
+        why = Cause.OTHER_CLUSTER
+    believes = stop is None and _why_no_voter(controller, voters_of(controller)) is None
+    return Seat(controller, why, believes, stop is None)
+
+
+def _stop(controller: Controller) -> Cause | None:
+    """Return why a start ends, or None."""
+    configuration = controller.configuration
+    if not controller.has_identity:
+        return Cause.NO_IDENTITY
+    if configuration is not None:
+        if configuration.node_id not in (None, controller.node_id):
+            return Cause.OTHER_NODE
+        if configuration.is_controller and configuration.voters and controller.node_id not in configuration.voters:
+            return Cause.NOT_CONFIGURED
+    return None if controller.state_problem is None else Cause.STATE_CORRUPT
+
+
+def _why_no_voter(controller: Controller, voters: tuple[Voter, ...] | None) -> Cause | None:
+    """Return why a controller is none of these voters, or None."""
+    configuration = controller.configuration
+    if configuration is not None and configuration.roles and not configuration.is_controller:
+        return Cause.NO_CONTROLLER
+    if voters is None:
+        return Cause.CONFIGURATION_UNKNOWN
+    if not voters:
+        return Cause.NO_VOTERS
+    same = [voter for voter in voters if voter.id == controller.node_id]
+    if not same:
+        return Cause.UNKNOWN_NODE
+    return None if any(_is(controller, voter) for voter in same) else Cause.OTHER_DIRECTORY
+
+
+def _is(controller: Controller, voter: Voter) -> bool:
+    """Return whether a key is that of a controller (KafkaRaftClient.isValidVoterKey)."""
+    return voter.id == controller.node_id and voter.directory_id in ("", controller.directory_id)
+
+
+def _electable(seats: Sequence[Seat], *, hopeful: bool) -> list[Seat]:
+    """Return those that may be elected. hopeful: what is not known is as it should be."""
+    able = [seat for seat in seats if _gets_majority(seat, seats, hopeful=hopeful) and not _ends_as_leader(seat)]
+    # A stale candidate is saved by another one that leads before anybody answers it.
+    return able if any(not seat.is_stale for seat in able) else []
+
+
+def _ends_as_leader(seat: Seat) -> bool:
+    """Return whether it ends once it is elected: kraft.version needs a VotersRecord
+    (LeaderState.appendStartOfEpochControlRecords)."""
+    quorum = seat.controller.log.quorum
+    return quorum.kraft_version > 0 and quorum.voters is None
+
+
+def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere: bool = False) -> bool:
+    """Return whether enough voters of its own set are here, can be reached, and have no better log. anywhere: wherever
+    they listen."""
+    candidate = seat.controller
+    voters = voters_of(candidate)
+    if voters is None:  # its configuration may name those that are here, unless the quorum is dynamic
+        return seat.starts and hopeful and not any(other.controller.is_dynamic for other in seats)
+    if not seat.believes or (candidate.log.problem is not None and not hopeful):
+        return False
+    votes = 1 + sum(
+        any(
+            _votes(seat, other, voter, hopeful=hopeful)
+            and (anywhere or _is_reached(other.controller, voter, hopeful=hopeful))
+            for other in seats
+            if other is not seat
+        )
+        for voter in voters
+        if voter.id != candidate.node_id
+    )
+    return votes > len(voters) // 2
+
+
+def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
+    """Return whether another controller, as a voter of a candidate's set, votes for it."""
+    candidate, asked = seat.controller, other.controller
+    if not other.starts or not _is(asked, voter) or asked.cluster_id != candidate.cluster_id:
+        return False
+    if asked.configuration is not None and asked.configuration.roles and not asked.configuration.is_controller:
+        return False
+    if asked.log.problem is not None and not hopeful:
+        return False
+    return candidate.log.position >= asked.log.position
+
+
+def _is_reached(controller: Controller, voter: Voter, *, hopeful: bool) -> bool:
+    """Return whether a controller listens where a set of voters has it. Two host names may be one host: unknown."""
+    configuration = controller.configuration
+    if configuration is None or not configuration.endpoints:
+        return True  # nothing contradicts it
+    if any(_same(known, own) for known in voter.endpoints for own in configuration.endpoints):
+        return True
+    ports = {own.port for own in configuration.endpoints}
+    return hopeful and any(known.port in ports for known in voter.endpoints)
+
+
+def _same(known: Endpoint, own: Endpoint) -> bool:
+    return known.port == own.port and own.host in (known.host, *ANY_HOST)
+
+
+def _causes(seats: Sequence[Seat]) -> tuple[Cause, ...]:
+    """Return why nobody is elected for sure, each cause once."""
+    causes = [cause for seat in seats if (cause := _cause(seat, seats)) is not None]
+    if Cause.STALE_CANDIDATE in causes:  # without that one it would have the majority
+        causes = [cause for cause in causes if cause is not Cause.NO_MAJORITY]
+    return tuple(dict.fromkeys(causes))
+
+
+def _cause(seat: Seat, seats: Sequence[Seat]) -> Cause | None:
+    if seat.why_not is not None:
+        return seat.why_not
+    if _ends_as_leader(seat):
+        return Cause.VERSION_WITHOUT_VOTERS
+    if seat.controller.log.problem is not None:
+        return Cause.LOG_DAMAGED
+    if seat.is_stale and _gets_majority(seat, seats, hopeful=True):
+        return Cause.STALE_CANDIDATE
+    if not seat.believes:
+        return None if voters_of(seat.controller) is not None else Cause.CONFIGURATION_UNKNOWN
+    if _gets_majority(seat, seats, hopeful=False):
+        return None
+    return Cause.ENDPOINTS_STALE if _gets_majority(seat, seats, hopeful=True, anywhere=True) else Cause.NO_MAJORITY
