@@ -92,7 +92,7 @@ def properties(node_id: int, *more: str, roles: str = "controller", port: int | 
         f"node.id={node_id}",
         "controller.listener.names=CONTROLLER",
         f"listeners=CONTROLLER://localhost:{port or 9000 + node_id},PLAINTEXT://:9092",
-        *more,
+        *(more or (f"controller.quorum.bootstrap.servers=localhost:{9000 + node_id}",)),
     )
     return dict(line.split("=", 1) for line in lines)
 

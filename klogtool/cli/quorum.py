@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 from msgspec import to_builtins
 
+from klogtool.broker.releases import Release, Rules, rules_of
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.question_options import MOST_CONFIG_BYTES
@@ -15,7 +17,6 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.errors import KlogError
 from klogtool.format.java_text import parse_properties
 from klogtool.log.file import read_whole
-from klogtool.quorum.configuration import Configuration, parse_configuration
 from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import judge_election
 from klogtool.render.quorum import quorum_row, quorum_text
@@ -33,9 +34,10 @@ COMMAND = "quorum"
     metavar="FILE",
     help="The server.properties of each controller, in the order of the log dirs. May be repeated.",
 )
+@options.kafka
 @options.screen()
 @options.debug
-def command(paths: tuple[str, ...], config_files: tuple[str, ...], screen: Screen) -> int:
+def command(paths: tuple[str, ...], config_files: tuple[str, ...], kafka: Release, screen: Screen) -> int:
     """Say whether these controllers would elect a leader, and who may vote. Name the metadata log dir of every
     controller that is at hand; a broker's copy of the metadata counts as well.
 
@@ -55,30 +57,28 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], screen: Scree
         raise click.UsageError("There are more files of --config-file than log dirs.")
     if not screen.quiet:
         note_if_in_use(paths)
-    election = judge_election(_controllers(paths, [_configuration(path) for path in config_files]))
+    files = [_settings(path) for path in config_files]
+    election = judge_election(list(_controllers(paths, files, rules_of(kafka))))
     show = Show(COMMAND, screen)
     show.row({"type": "answer", "command": COMMAND, **to_builtins(quorum_row(election))})
     show.text(quorum_text(election))
     return DONE if election.is_sound else FOUND
 
 
-def _controllers(paths: Sequence[str], configurations: Sequence[Configuration]) -> list[Controller]:
-    found: dict[int, Controller] = {}
-    controllers = []
-    for n, path in enumerate(paths):
-        controller = read_controller(path, configurations[n] if n < len(configurations) else None)
-        if controller.node_id is not None:
-            other = found.setdefault(controller.node_id, controller)
-            if other is not controller:
-                raise click.UsageError(
-                    f"{other.path} and {path} are both of node {controller.node_id}. Name one of them at a time."
-                )
-        controllers.append(controller)
-    return controllers
+def _controllers(paths: Sequence[str], files: Sequence[Mapping[str, str]], rules: Rules) -> Iterator[Controller]:
+    """Yield the controllers. Raises UsageError if two disks are of one node."""
+    owners: dict[int, str] = {}
+    for path, settings in itertools.zip_longest(paths, files):
+        controller = read_controller(path, settings, rules)
+        if controller.node_id is not None and owners.setdefault(controller.node_id, path) != path:
+            raise click.UsageError(
+                f"{owners[controller.node_id]} and {path} are both of node {controller.node_id}: name one at a time."
+            )
+        yield controller
 
 
-def _configuration(path: str) -> Configuration:
+def _settings(path: str) -> Mapping[str, str]:
     try:
-        return parse_configuration(parse_properties(read_whole(path, limit=MOST_CONFIG_BYTES)))
+        return parse_properties(read_whole(path, limit=MOST_CONFIG_BYTES))
     except KlogError as error:
         raise error.at_path(path) from None

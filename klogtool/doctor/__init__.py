@@ -12,7 +12,6 @@ Nothing here writes, prints or reads the clock.
     partition_claims  the claim about one partition: what is lost, hidden and gone
     measured         what is readable before and not afterwards, by bytes and offsets
     passed_over      records that consumers pass over, because offsets go back or jump ahead
-    quorum_settings  what a broker's server.properties says of its quorum
     readable         the sound batches of bytes, as few values; sets of offsets
     option_prices    what an option costs, by the same yardstick
     segments_drawn   the segments of a partition in trouble, along offset and time

@@ -12,11 +12,11 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.quorum_settings import BOOTSTRAP_SERVERS, ROLES, VOTERS, QuorumSettings, find_node_id
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
+from klogtool.quorum.settings import BOOTSTRAP_SERVERS, ROLES, VOTERS, QuorumSettings, find_node_id
 from klogtool.verify.findings import Severity
 from klogtool.verify.stops import refuses
 

@@ -15,7 +15,11 @@ from klogtool.broker.metadata.quorum import Quorum
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.patient import Patient
-from klogtool.doctor.quorum_settings import (
+from klogtool.doctor.server_properties import server_settings
+from klogtool.errors import KlogError
+from klogtool.format.names import METADATA_TOPIC
+from klogtool.log.partition import Partition
+from klogtool.quorum.settings import (
     BOOTSTRAP_SERVERS,
     BROKER,
     REGISTRATION_TIMEOUT_MS,
@@ -23,10 +27,6 @@ from klogtool.doctor.quorum_settings import (
     VOTERS,
     QuorumSettings,
 )
-from klogtool.doctor.server_properties import server_settings
-from klogtool.errors import KlogError
-from klogtool.format.names import METADATA_TOPIC
-from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
@@ -63,7 +63,7 @@ def _without_static_voters(patient: Patient, settings: QuorumSettings | None) ->
         f"its quorum is static (kraft.version 0), so {VOTERS} says who votes, and the file of settings has only "
         f"{BOOTSTRAP_SERVERS}"
     )
-    own = next(iter(settings.endpoints or settings.servers), None)
+    own = next((endpoint.address for endpoint in settings.endpoints or settings.servers), None)
     named = ",".join(f"{one}@{own if one == settings.node_id else 'HOST:PORT'}" for one in known or (settings.node_id,))
     cure = f"set {VOTERS}={named} in the file of settings, or take the folder of a controller that was upgraded"
     if set(known) - {settings.node_id}:
@@ -123,23 +123,24 @@ def walk_unlike_settings(patient: Patient) -> Iterator[str]:
         yield from _unlike_static(settings, static_voters(cluster))
         return
     ids = {voter.id for voter in voters}
-    told = ", ".join(f"{voter.id}@{voter.host}:{voter.port}" for voter in voters)
+    told = ", ".join(f"{voter.id}@{address}" for voter in voters for address in voter.addresses)
     if settings.voters and set(settings.voters) != ids:
         yield (
             f"{VOTERS} has nodes {_numbers(settings.voters)}, but the metadata log has the voters {told}: those of the "
             "log count"
         )
-    if settings.servers and not {(one.host, one.port) for one in settings.servers} & {(v.host, v.port) for v in voters}:
+    servers = [server.address for server in settings.servers]
+    if servers and not {*servers} & {address for voter in voters for address in voter.addresses}:
         yield (
-            f"no address of {BOOTSTRAP_SERVERS} ({', '.join(map(str, settings.servers))}) is that of a voter in the "
+            f"no address of {BOOTSTRAP_SERVERS} ({', '.join(servers)}) is that of a voter in the "
             f"metadata log ({told}): unless they are other names of the same, this node finds no leader of others"
         )
     own = cluster.metadata.quorum.voter(settings.node_id)
     ports = {endpoint.port for endpoint in settings.endpoints}
-    if own is not None and len(ids) > 1 and ports and own.port not in ports:
+    if own is not None and len(ids) > 1 and ports and not ports & {endpoint.port for endpoint in own.endpoints}:
         yield (
-            f"the metadata log has this voter at {own.host}:{own.port}, but it listens at port {_numbers(ports)}: the "
-            "leader learns it; but if a majority of the voters has moved, none is ever elected"
+            f"the metadata log has this voter at {', '.join(own.addresses)}, but it listens at port {_numbers(ports)}: "
+            "the leader learns it; but if a majority of the voters has moved, none is ever elected"
         )
     if settings.node_id in ids and not settings.is_controller:
         yield f"node {settings.node_id} is a voter by the metadata log, but {ROLES} has no controller"
@@ -156,8 +157,8 @@ def _unlike_static(settings: QuorumSettings, known: Sequence[int]) -> Iterator[s
     ports = {endpoint.port for endpoint in settings.endpoints}
     if settings.is_controller and own is not None and ports and own.port not in ports:
         yield (
-            f"{VOTERS} has this controller at {own}, but it listens at port {_numbers(ports)}: unless something "
-            "forwards it, nobody reaches it, and a broker ends without a leader"
+            f"{VOTERS} has this controller at {own.address}, but it listens at port {_numbers(ports)}: unless "
+            "something forwards it, nobody reaches it, and a broker ends without a leader"
         )
 
 

@@ -24,6 +24,11 @@ class Endpoint(Struct, frozen=True):
     host: str
     port: int
 
+    @property
+    def address(self) -> str:
+        """Return `HOST:PORT`, as in settings."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 class Voter(Struct, frozen=True):
     """A controller of a dynamic quorum. directory_id: of its metadata log dir, as Kafka prints it."""
@@ -31,6 +36,11 @@ class Voter(Struct, frozen=True):
     id: int
     directory_id: str
     endpoints: tuple[Endpoint, ...]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Return `HOST:PORT` of each endpoint."""
+        return tuple(endpoint.address for endpoint in self.endpoints)
 
     def as_record(self) -> dict[str, Any]:
         """Return the voter as a field of VotersRecord. It takes part in kraft.version 0 and 1."""

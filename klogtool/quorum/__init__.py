@@ -2,8 +2,8 @@
 
 Nothing is written.
 
-configuration  what a server.properties says of the quorum
-controllers    one controller, as its disk and its configuration show it
-election       what these controllers do if they start together, and what that costs
-cures          what a person does about it
+settings     what a server.properties says of the quorum
+controllers  one controller, as its disk and its settings show it
+election     what these controllers do if they start together, and what that costs
+cures        what a person does about it
 """

@@ -1,4 +1,4 @@
-"""One controller, as its metadata log dir and its configuration show it: what KafkaRaftClient.initialize would find.
+"""One controller, as its metadata log dir and its settings show it: what KafkaRaftClient.initialize would find.
 
 Sources: KafkaRaftClient.initialize, KRaftControlRecordStateMachine, KafkaRaftLog.truncateToLatestSnapshot, QuorumState.
 """
@@ -6,13 +6,14 @@ Sources: KafkaRaftClient.initialize, KRaftControlRecordStateMachine, KafkaRaftLo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.quorum import Quorum
+from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.identity import QuorumState
@@ -21,7 +22,7 @@ from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile, KraftSnapshot
-from klogtool.quorum.configuration import Configuration
+from klogtool.quorum.settings import QuorumSettings
 
 NO_OP = "NoOpRecord"
 
@@ -50,7 +51,7 @@ class MetadataLog(Struct, frozen=True):
 
 
 class Controller(Struct, frozen=True):
-    """A disk and, if it is known, its configuration.
+    """A disk and the settings of its node: None if they are not known. refusal: why the node ends at its settings.
 
     node_id, directory_id, cluster_id: of meta.properties; None where the file has none. has_identity: there is a
     meta.properties. state_problem: why quorum-state cannot be parsed, so that a start ends.
@@ -64,19 +65,25 @@ class Controller(Struct, frozen=True):
     log: MetadataLog
     quorum_state: QuorumState | None = None
     state_problem: KlogError | None = None
-    configuration: Configuration | None = None
+    settings: QuorumSettings | None = None
+    refusal: KlogError | None = None
 
     @property
     def is_dynamic(self) -> bool:
-        """Return whether the voters stand in its metadata log or snapshot: then the configuration names none."""
+        """Return whether the voters stand in its metadata log or snapshot: then the settings name none."""
         return self.log.quorum.voters is not None
 
 
-def read_controller(path: str, configuration: Configuration | None = None) -> Controller:
-    """Read a log dir that may have a metadata log. Damage is no error here.
+def read_controller(path: str, settings: Mapping[str, str] | None = None, rules: Rules = REFERENCE_RULES) -> Controller:
+    """Read a log dir that may have a metadata log. Damage is no error here. settings: of its server.properties.
 
     Raises KlogError if meta.properties or the folder cannot be read.
     """
+    own, refusal = None, None
+    try:
+        own = None if settings is None else QuorumSettings.of(settings, rules)
+    except KlogError as error:
+        refusal = error
     identity = LogDir(path).meta_properties
     state, problem = _quorum_state(path)
     return Controller(
@@ -88,7 +95,8 @@ def read_controller(path: str, configuration: Configuration | None = None) -> Co
         read_metadata_log(os.path.join(path, CLUSTER_METADATA_DIR)),
         state,
         problem,
-        configuration,
+        own,
+        refusal,
     )
 
 

@@ -64,7 +64,7 @@ def _old_node(seat: Seat, election: Election) -> str:
     voter = next((voter for voter in election.voters if own and voter.directory_id == own), None)
     if voter is None:
         return f"add node {seat.controller.node_id} by kafka-metadata-quorum add-controller once there is a leader"
-    return f"set node.id={voter.id} again, in the configuration and in {quoted(_meta(seat))}"
+    return f"set node.id={voter.id} again, in the settings and in {quoted(_meta(seat))}"
 
 
 def _state_again(seat: Seat, _: Election) -> str:
@@ -74,11 +74,11 @@ def _state_again(seat: Seat, _: Election) -> str:
 _CURES: Mapping[Cause, Callable[[Seat, Election], str]] = {
     Cause.NO_IDENTITY: lambda seat, _: f"bring back {quoted(_meta(seat))}, or format the log dir: kafka-storage format",
     Cause.STATE_CORRUPT: _state_again,
-    Cause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the configuration",
-    Cause.NOT_CONFIGURED: lambda seat, _: f"name node {seat.controller.node_id} in controller.quorum.voters",
+    Cause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the settings",
+    Cause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
     Cause.OTHER_DIRECTORY: _old_id,
     Cause.UNKNOWN_NODE: _old_node,
-    Cause.CONFIGURATION_UNKNOWN: lambda *_: _NAME_ALL,
+    Cause.SETTINGS_UNKNOWN: lambda *_: _NAME_ALL,
     Cause.OTHER_CLUSTER: lambda seat, _: f"look at cluster.id in {quoted(_meta(seat))}: it is of another cluster",
 }
 

@@ -38,9 +38,9 @@ class Cause(Enum):
     STATE_CORRUPT = "quorum-state-unreadable"
     """A start ends at quorum-state."""
     OTHER_NODE = "other-node-id"
-    """meta.properties is that of another node than the configuration's: a start ends."""
-    NOT_CONFIGURED = "not-in-controller-quorum-voters"
-    """controller.quorum.voters lacks the node: a start ends."""
+    """meta.properties is that of another node than the settings': a start ends."""
+    SETTINGS_REFUSED = "settings-refused"
+    """A start ends at its settings; Kafka's message is known."""
     LOG_DAMAGED = "metadata-log-damaged"
     """The metadata log cannot be read to its end."""
     NO_CONTROLLER = "no-controller"
@@ -50,9 +50,9 @@ class Cause(Enum):
     UNKNOWN_NODE = "not-in-voters"
     """No voter has this node id."""
     NO_VOTERS = "no-voters"
-    """Neither the log nor the configuration names voters."""
-    CONFIGURATION_UNKNOWN = "configuration-unknown"
-    """The voters stand in the configuration, which was not given."""
+    """Neither the log nor the settings name voters."""
+    SETTINGS_UNKNOWN = "settings-unknown"
+    """The voters stand in the settings, which were not given."""
     VERSION_WITHOUT_VOTERS = "kraft-version-without-voters"
     """kraft.version is 1 and no record names voters: who is elected ends."""
     NO_MAJORITY = "no-majority"
@@ -156,18 +156,18 @@ def _lost(best: Controller | None, lowest: Position) -> tuple[tuple[int, int] | 
 
 
 def voters_of(controller: Controller) -> tuple[Voter, ...] | None:
-    """Return the voters as this controller knows them, of its log or its configuration; None if they are unknown. A
+    """Return the voters as this controller knows them, of its log or its settings; None if they are unknown. A
     voter of a static quorum has no directory id."""
     recorded = controller.log.quorum.voters
     if recorded is not None:
         return recorded
-    if controller.configuration is None:
+    if controller.settings is None:
         return None
-    return tuple(Voter(node_id, "", (endpoint,)) for node_id, endpoint in controller.configuration.voters.items())
+    return tuple(Voter(node_id, "", (endpoint,)) for node_id, endpoint in controller.settings.voters.items())
 
 
 def _ruling_voters(controllers: Sequence[Controller]) -> tuple[Voter, ...] | None:
-    """Return the voters of the best copy that names any; None if no copy does, and a configuration is unknown."""
+    """Return the voters of the best copy that names any; None if no copy does, and some settings are unknown."""
     known = [(controller, voters_of(controller)) for controller in controllers]
     named = [
         (controller.is_dynamic, controller.log.position, n) for n, (controller, voters) in enumerate(known) if voters
@@ -190,24 +190,23 @@ def _seat(controller: Controller, controllers: Sequence[Controller], voters: tup
 
 def _stop(controller: Controller) -> Cause | None:
     """Return why a start ends, or None."""
-    configuration = controller.configuration
+    settings = controller.settings
     if not controller.has_identity:
         return Cause.NO_IDENTITY
-    if configuration is not None:
-        if configuration.node_id not in (None, controller.node_id):
-            return Cause.OTHER_NODE
-        if configuration.is_controller and configuration.voters and controller.node_id not in configuration.voters:
-            return Cause.NOT_CONFIGURED
+    if controller.refusal is not None:
+        return Cause.SETTINGS_REFUSED
+    if settings is not None and settings.node_id not in (None, controller.node_id):
+        return Cause.OTHER_NODE
     return None if controller.state_problem is None else Cause.STATE_CORRUPT
 
 
 def _why_no_voter(controller: Controller, voters: tuple[Voter, ...] | None) -> Cause | None:
     """Return why a controller is none of these voters, or None."""
-    configuration = controller.configuration
-    if configuration is not None and configuration.roles and not configuration.is_controller:
+    settings = controller.settings
+    if settings is not None and not settings.is_controller:
         return Cause.NO_CONTROLLER
     if voters is None:
-        return Cause.CONFIGURATION_UNKNOWN
+        return Cause.SETTINGS_UNKNOWN
     if not voters:
         return Cause.NO_VOTERS
     same = [voter for voter in voters if voter.id == controller.node_id]
@@ -240,7 +239,7 @@ def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere
     they listen."""
     candidate = seat.controller
     voters = voters_of(candidate)
-    if voters is None:  # its configuration may name those that are here, unless the quorum is dynamic
+    if voters is None:  # its settings may name those that are here, unless the quorum is dynamic
         return seat.starts and hopeful and not any(other.controller.is_dynamic for other in seats)
     if not seat.believes or (candidate.log.problem is not None and not hopeful):
         return False
@@ -262,7 +261,7 @@ def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
     candidate, asked = seat.controller, other.controller
     if not other.starts or not _is(asked, voter) or asked.cluster_id != candidate.cluster_id:
         return False
-    if asked.configuration is not None and asked.configuration.roles and not asked.configuration.is_controller:
+    if asked.settings is not None and not asked.settings.is_controller:
         return False
     if asked.log.problem is not None and not hopeful:
         return False
@@ -271,12 +270,12 @@ def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
 
 def _is_reached(controller: Controller, voter: Voter, *, hopeful: bool) -> bool:
     """Return whether a controller listens where a set of voters has it. Two host names may be one host: unknown."""
-    configuration = controller.configuration
-    if configuration is None or not configuration.endpoints:
+    settings = controller.settings
+    if settings is None or not settings.endpoints:
         return True  # nothing contradicts it
-    if any(_same(known, own) for known in voter.endpoints for own in configuration.endpoints):
+    if any(_same(known, own) for known in voter.endpoints for own in settings.endpoints):
         return True
-    ports = {own.port for own in configuration.endpoints}
+    ports = {own.port for own in settings.endpoints}
     return hopeful and any(known.port in ports for known in voter.endpoints)
 
 
@@ -302,7 +301,7 @@ def _cause(seat: Seat, seats: Sequence[Seat]) -> Cause | None:
     if seat.is_stale and _gets_majority(seat, seats, hopeful=True):
         return Cause.STALE_CANDIDATE
     if not seat.believes:
-        return None if voters_of(seat.controller) is not None else Cause.CONFIGURATION_UNKNOWN
+        return None if voters_of(seat.controller) is not None else Cause.SETTINGS_UNKNOWN
     if _gets_majority(seat, seats, hopeful=False):
         return None
     return Cause.ENDPOINTS_STALE if _gets_majority(seat, seats, hopeful=True, anywhere=True) else Cause.NO_MAJORITY

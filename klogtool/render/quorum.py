@@ -103,8 +103,7 @@ def _voter_row(voter: Voter) -> VoterRow:
 
 
 def _endpoint_text(endpoint: Endpoint) -> str:
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{endpoint.name}://{host}:{endpoint.port}" if endpoint.name else f"{host}:{endpoint.port}"
+    return f"{endpoint.name}://{endpoint.address}" if endpoint.name else endpoint.address
 
 
 def _seat_row(seat: Seat) -> SeatRow:
@@ -187,13 +186,13 @@ def _seat_lines(election: Election) -> Iterator[str]:
 _WHY_NOT = {
     Cause.NO_IDENTITY: "it has no meta.properties",
     Cause.STATE_CORRUPT: "its start ends at quorum-state",
-    Cause.OTHER_NODE: "the configuration has another node.id",
-    Cause.NOT_CONFIGURED: "controller.quorum.voters lacks it",
+    Cause.OTHER_NODE: "the settings have another node.id",
+    Cause.SETTINGS_REFUSED: "its start ends at its settings",
     Cause.NO_CONTROLLER: "process.roles has no controller",
     Cause.OTHER_DIRECTORY: "the voter with this node.id has another directory.id",
     Cause.UNKNOWN_NODE: "no voter has this node.id",
     Cause.NO_VOTERS: "no voters are known",
-    Cause.CONFIGURATION_UNKNOWN: "the voters are in the configuration, which is not known",
+    Cause.SETTINGS_UNKNOWN: "the voters are in its settings, which are not known",
     Cause.OTHER_CLUSTER: "it has another cluster.id",
 }
 
@@ -202,13 +201,13 @@ _CAUSES = {
     Cause.NO_IDENTITY: "A log dir without meta.properties does not start.",
     Cause.STATE_CORRUPT: "A controller does not start, because it cannot read quorum-state.",
     Cause.OTHER_NODE: "A controller does not start, because meta.properties has another node.id.",
-    Cause.NOT_CONFIGURED: "A controller does not start, because controller.quorum.voters lacks it.",
+    Cause.SETTINGS_REFUSED: "A controller does not start with its settings.",
     Cause.LOG_DAMAGED: "A metadata log is damaged. How far a start reads it is unknown.",
     Cause.NO_CONTROLLER: "A disk is that of a broker, which does not vote.",
     Cause.OTHER_DIRECTORY: "A controller does not have the directory.id with which it votes.",
     Cause.UNKNOWN_NODE: "A controller has a node.id that no voter has.",
     Cause.NO_VOTERS: "Neither the metadata log nor controller.quorum.voters names voters.",
-    Cause.CONFIGURATION_UNKNOWN: "The voters are in the configuration, which is not known.",
+    Cause.SETTINGS_UNKNOWN: "The voters are in the settings, which are not known.",
     Cause.VERSION_WITHOUT_VOTERS: "kraft.version is 1, but no record names voters: the node that becomes leader ends.",
     Cause.ENDPOINTS_STALE: "The voters are here, but they do not listen where the voters' record says.",
     Cause.STALE_CANDIDATE: "A controller voted for itself in an epoch that its log already has: it ends when it asks.",

@@ -10,7 +10,6 @@ import pytest
 from quorums import NOTHING, Disk, control_batch, data_batch, directory_id, properties, static, voter
 
 from klogtool.format.java_text import parse_properties
-from klogtool.quorum.configuration import parse_configuration
 from klogtool.quorum.controllers import Position, read_controller
 from klogtool.quorum.cures import cures_of
 from klogtool.quorum.election import Cause, Election, Outcome, judge_election
@@ -25,7 +24,7 @@ def judged(*disks: Disk, settings: dict[int, dict[str, str]] | None = None) -> E
     found = []
     for disk in disks:
         own = (settings or {}).get(disk.node_id)
-        found.append(read_controller(str(disk.path), None if own is None else parse_configuration(own)))
+        found.append(read_controller(str(disk.path), own))
     election = judge_election(found)
     assert election.outcome is Outcome.ELECTED or cures_of(election), "a trouble without anything to do"
     assert quorum_text(election)
@@ -128,11 +127,11 @@ def test_endpoints_decide_where_the_configuration_is_known(tmp_path: Path) -> No
 
 def test_a_static_quorum_is_that_of_the_configuration(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1, directory=None).records(5)
-    assert (judged(disk).outcome, judged(disk).causes) == (Outcome.UNKNOWN, (Cause.CONFIGURATION_UNKNOWN,))
+    assert (judged(disk).outcome, judged(disk).causes) == (Outcome.UNKNOWN, (Cause.SETTINGS_UNKNOWN,))
     wanted: dict[str, tuple[Outcome, tuple[Cause, ...]]] = {
         static(1): (Outcome.ELECTED, ()),
         static(1, 2, 3): (Outcome.NEVER, (Cause.NO_MAJORITY,)),
-        static(2): (Outcome.NEVER, (Cause.NOT_CONFIGURED,)),
+        static(2): (Outcome.NEVER, (Cause.SETTINGS_REFUSED,)),
         "controller.quorum.bootstrap.servers=localhost:9001": (Outcome.NEVER, (Cause.NO_VOTERS,)),
     }
     for line, outcome in wanted.items():
@@ -231,7 +230,7 @@ def test_real_quorums_did_what_their_disks_said() -> None:
         disks = sorted(expected.parent.glob("n*"))
         settings = [parse_properties((disk / "s.properties").read_bytes()) for disk in disks]
         pairs = zip(disks, settings, strict=True)
-        election = judge_election([read_controller(str(disk), parse_configuration(own)) for disk, own in pairs])
+        election = judge_election([read_controller(str(disk), own) for disk, own in pairs])
         leader = None if not step["leader"] else step["leader"][0][0]
         fits = election.outcome is Outcome.NEVER if leader is None else leader in election.may_lead
         compared += 1

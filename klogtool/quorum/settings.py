@@ -14,6 +14,7 @@ from msgspec import Struct
 from klogtool.broker.releases import Rules
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_int
+from klogtool.format.kraft_snapshot import Endpoint
 
 BROKER, CONTROLLER = "broker", "controller"
 VOTERS, BOOTSTRAP_SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
@@ -25,33 +26,27 @@ _HOST_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([
 _NO_ADDRESS = "0.0.0.0"  # QuorumConfig.NON_ROUTABLE_HOST
 
 
-class Address(Struct, frozen=True):
-    """A host and its port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """Return it as it stands in a setting."""
-        return f"{self.host}:{self.port}"
-
-
 class QuorumSettings(Struct, frozen=True):
-    """The settings of a file that has `process.roles`. voters: addresses by node id. servers: bootstrap servers; always
-    empty for a release without dynamic quorums. endpoints: addresses of the controller's listeners.
+    """The settings of a file that has `process.roles`. voters: endpoints by node id. servers: bootstrap servers; always
+    empty for a release without dynamic quorums. endpoints: those of the controller.
     registration_timeout_ms: how long a broker asks to be registered before it ends (BrokerLifecycleManager)."""
 
     node_id: int | None
     roles: frozenset[str]
-    voters: dict[int, Address]
-    servers: tuple[Address, ...] = ()
-    endpoints: tuple[Address, ...] = ()
+    voters: dict[int, Endpoint]
+    servers: tuple[Endpoint, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
     registration_timeout_ms: int = REGISTRATION_TIMEOUT_MS
 
     @property
     def is_controller(self) -> bool:
         """Return whether the process is a controller, with or without a broker."""
         return CONTROLLER in self.roles
+
+    @property
+    def is_combined(self) -> bool:
+        """Return whether the process is a broker as well: it ends if there is never a leader."""
+        return self.is_controller and BROKER in self.roles
 
     @classmethod
     def of(cls, settings: Mapping[str, str], rules: Rules) -> QuorumSettings | None:
@@ -116,7 +111,7 @@ def _node_id(settings: Mapping[str, str]) -> int | None:
         return None
 
 
-def _voter(text: str) -> tuple[int, Address]:
+def _voter(text: str) -> tuple[int, Endpoint]:
     """Parse `ID@HOST:PORT` (QuorumConfig.parseVoterConnections)."""
     form = "Each entry should be in the form `{id}@{host}:{port}`."
     number, *rest = re.sub("@+$", "", text).split("@")  # String.split leaves out empty texts at the end
@@ -132,7 +127,7 @@ def _voter(text: str) -> tuple[int, Address]:
     return node_id, address
 
 
-def _server(text: str) -> Address:
+def _server(text: str) -> Endpoint:
     """Parse `HOST:PORT` (QuorumConfig.parseBootstrapServer)."""
     address = _address(text)
     if address is None:
@@ -143,18 +138,26 @@ def _server(text: str) -> Address:
     return address
 
 
-def _address(text: str) -> Address | None:
+def _address(text: str, name: str = "") -> Endpoint | None:
     found = _HOST_PORT.fullmatch(text)
-    return None if found is None else Address(found[1], int(found[2]))
+    return None if found is None else Endpoint(name, found[1], int(found[2]))
 
 
-def _endpoints(settings: Mapping[str, str]) -> Iterator[Address]:
-    """Yield the addresses of the controller's listeners."""
+def _endpoints(settings: Mapping[str, str]) -> Iterator[Endpoint]:
+    """Yield where the controller can be reached, as it tells others: at advertised listeners, where there are any
+    (AbstractKafkaConfig.effectiveAdvertisedControllerListeners)."""
     names = {name.upper() for name in listed(settings, "controller.listener.names")}
-    for listener in listed(settings, "listeners"):
+    advertised = {endpoint.name: endpoint for endpoint in _listeners(settings, "advertised.listeners")}
+    for endpoint in _listeners(settings, "listeners"):
+        if endpoint.name in names:
+            yield advertised.get(endpoint.name, endpoint)
+
+
+def _listeners(settings: Mapping[str, str], key: str) -> Iterator[Endpoint]:
+    for listener in listed(settings, key):
         name, _, address = listener.partition("://")
-        parsed = _address(address)
-        if name.upper() in names and parsed is not None:
+        parsed = _address(address, name.upper())
+        if parsed is not None:
             yield parsed
 
 
