@@ -40,7 +40,7 @@ test-spark: $(SPARK)/.ready  ## the tests that ask Spark (installs PySpark, half
 interop: $(SPARK)/.ready $(INTEROP)/.ready $(DEV)/.ready  ## klog beside Spark's own kafka source, with a broker of ../shared (needs mvn, and Spark 4.0 as well); every start that the doctor knows; every way to rebuild lost metadata
 	KLOGTOOL_NO_SKIP=1 $(SPARK)/bin/python -m pytest tests/interop -s $(PYTEST_ARGS)
 	KLOGTOOL_NO_SKIP=1 KLOGTOOL_EVERY_START=1 $(RUN) -m pytest -n 2 tests/kafka/test_brokers_as_the_doctor_said.py tests/kafka/test_brokers_after_free.py
-	KLOGTOOL_NO_SKIP=1 KLOGTOOL_LOST_METADATA=1 $(RUN) -m pytest -n 1 tests/kafka/test_metadata_from_disks.py
+	KLOGTOOL_NO_SKIP=1 KLOGTOOL_NIGHTLY=1 KLOGTOOL_LOST_METADATA=1 $(RUN) -m pytest -n 1 tests/kafka/test_metadata_from_disks.py
 
 judge: $(DEV)/.ready  ## hundreds of damaged log dirs: what doctor claims of them against what real brokers do (needs ../shared, Java, mvn)
 	PYTHONPATH=tests $(RUN) -m judge $(JUDGE_ARGS)

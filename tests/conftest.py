@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import shutil
@@ -45,6 +46,17 @@ def same_on_every_machine() -> None:
     hypothesis.settings.load_profile("any machine")
 
 
+def pytest_collection() -> None:
+    """Nothing that collecting makes is garbage before the end: looking for it again and again takes seconds, in each
+    worker."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for line in [*sampling.left_out(config), *browser_left_out(config)]:
         terminalreporter.write_line(line)
@@ -62,6 +74,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    sampling.leave_to_the_night(config, items)
     sampling.keep_sample(config, items)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib.util
 import os
 import pathlib
@@ -11,10 +12,13 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import BinaryIO
+
+import loaded
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -55,13 +59,17 @@ def run_here(args: list[str], folder: pathlib.Path) -> Done:
         return Done(status, out.read(), err.read().decode(errors="replace"))
 
 
+def path_of_shells() -> str:
+    """PATH with this interpreter's klogtool in front, forked from one that waits."""
+    return os.pathsep.join([loaded.folder_for_shells(), os.path.dirname(sys.executable), os.environ["PATH"]])
+
+
 def in_shell(command: str, folder: pathlib.Path) -> tuple[str, int]:
     """stdout and stderr, and the exit status, of a shell command with this interpreter's klogtool, in 80 columns."""
-    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env={**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"},
+        env={**os.environ, "PATH": path_of_shells(), "COLUMNS": "80", "NO_COLOR": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -107,30 +115,84 @@ def arguments(words: list[str]) -> Iterator[None]:
 
 KLOGTOOL = [sys.executable, "-m", "klogtool"]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
+CAPABILITIES_OF_64_BITS = 0x20080522
 
 
 def run_apart(
-    *args: str | os.PathLike[str], before: Callable[[], None] | None = None, timeout_s: float = 60, **options: int
+    *args: str | os.PathLike[str],
+    before: Callable[[], None] | None = None,
+    timeout_s: float = 60,
+    typed: bytes | None = None,
+    environment: Mapping[str, str] = os.environ,
+    **streams: int,
 ) -> Done:
-    """Run klogtool in a process of its own; `before` runs in it first. A run that takes longer fails the test."""
-    command = [*KLOGTOOL, *map(os.fspath, args)]
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    done = subprocess.run(command, preexec_fn=before, timeout=timeout_s, cwd=ROOT, check=False, **streams)
-    return Done(done.returncode, done.stdout or b"", (done.stderr or b"").decode(errors="replace"))
+    """Run klogtool in a process of its own; `before` runs in it first, `typed` comes through a pipe. A run that takes
+    longer fails the test. It is forked from a klogtool that waits (loaded.py), where that comes to the same."""
+    words = list(map(os.fspath, args))
+    with piped(typed) as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        fds = {"stdin": stdin, "stdout": out.fileno(), "stderr": err.fileno(), **streams}
+        if loaded.fits(environment):
+            request = loaded.Request(words, str(ROOT), environment, umask(), before)
+            status = loaded.start(request, list(fds.values())).wait(timeout_s)
+        else:
+            command = [*KLOGTOOL, *words]
+            done = subprocess.run(command, preexec_fn=before, timeout=timeout_s, cwd=ROOT, env=environment, **fds)
+            status = done.returncode
+        out.seek(0), err.seek(0)
+        return Done(status, out.read(), err.read().decode(errors="replace"))
+
+
+def umask() -> int:
+    """That of this process."""
+    os.umask(mask := os.umask(0))
+    return mask
+
+
+@contextlib.contextmanager
+def piped(data: bytes | None) -> Iterator[int]:
+    """A descriptor that gives these bytes, and then ends; nothing at all for None."""
+    if data is None:
+        with open(os.devnull, "rb") as nothing:
+            yield nothing.fileno()
+        return
+    reading, writing = os.pipe()
+    feeding = threading.Thread(target=_feed, args=(writing, data))
+    feeding.start()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        feeding.join()
+
+
+def _feed(writing: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
+        pipe.write(data)
 
 
 def without_power_over_files() -> None:
     """From here on root, too, is bound by the permissions of files. For `before` of run_apart."""
     if os.geteuid() == 0:
         libc = ctypes.CDLL(None, use_errno=True)
-        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):  # what a program that is started later may have
             if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
                 raise OSError(ctypes.get_errno(), "prctl")
+        of_this_process, sets = (ctypes.c_uint32 * 2)(CAPABILITIES_OF_64_BITS, 0), (ctypes.c_uint32 * 6)()
+        if libc.capget(of_this_process, sets):
+            raise OSError(ctypes.get_errno(), "capget")
+        for number in range(3):  # effective, permitted, inheritable: of the first 32
+            sets[number] &= ~(1 << CAP_DAC_OVERRIDE | 1 << CAP_DAC_READ_SEARCH)
+        if libc.capset(of_this_process, sets):
+            raise OSError(ctypes.get_errno(), "capset")
 
 
 def with_memory(limit_bytes: int) -> Callable[[], None]:
     """For `before` of run_apart: no more address space than this."""
-    return lambda: resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+    return functools.partial(_limit_memory, limit_bytes)
+
+
+def _limit_memory(limit_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
 
 
 Tree = dict[str, tuple[object, ...]]

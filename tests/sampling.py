@@ -1,6 +1,7 @@
 """`--sample N`: of each test at most N cases, chosen by a seed that is printed, and no test that is marked `slow`.
 
-`make test` runs such a sample before every commit; `make test-all` runs all. conftest.py hands pytest's hooks on.
+`make test` runs such a sample before every commit; `make test-all` runs all but what is marked `nightly`.
+conftest.py hands pytest's hooks on.
 """
 
 from __future__ import annotations
@@ -33,6 +34,14 @@ def left_out(config: pytest.Config) -> list[str]:
         return []
     what = f"{config.option.sample} cases of each test, none that is slow"
     return [f"sample: {what}; the same again: --sample {config.option.sample} --seed {os.environ[SEED]}"]
+
+
+def leave_to_the_night(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what `make nightly` runs, unless it is that (KLOGTOOL_NIGHTLY=1)."""
+    if os.environ.get("KLOGTOOL_NIGHTLY") == "1":
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
+    items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:

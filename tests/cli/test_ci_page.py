@@ -7,10 +7,9 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
-from running import FIXTURES, ROOT
+from running import FIXTURES, ROOT, path_of_shells
 
 PAGE = (ROOT / "docs/ci.md").read_text(encoding="utf-8")
 STEP = re.compile(r"^`([\w.-]+)`:\n\n```toml\n(.*?)^```$|^```session\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -28,8 +27,7 @@ def repository(tmp_path: pathlib.Path) -> pathlib.Path:
 def run(command: str, folder: pathlib.Path) -> list[str]:
     """The lines that a shell command prints, without blanks at their ends."""
     kept = {name: value for name, value in os.environ.items() if name not in NOT_OF_THE_PAGE}
-    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**kept, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
+    environment = {**kept, "PATH": path_of_shells(), "COLUMNS": "80", "NO_COLOR": "1"}
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,

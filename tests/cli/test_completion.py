@@ -6,10 +6,9 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import pytest
-from running import ROOT, run_here
+from running import ROOT, path_of_shells, run_here
 
 from klogtool.cli.main import COMMANDS
 
@@ -24,9 +23,8 @@ FILES, FOLDERS = "<default>", "<dirnames>"
 
 
 def bash(script: str, *words: str) -> str:
-    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    command = ["bash", "--norc", "-c", script, "bash", *words]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, timeout=60)
+    command, environment = ["bash", "--norc", "-c", script, "bash", *words], {**os.environ, "PATH": path_of_shells()}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=60)
     assert done.stderr == b""
     return done.stdout.decode()
 

@@ -7,73 +7,68 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
 import pytest
-from running import FIXTURES, ROOT
+from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart
 
 from klogtool.disk import standard_input
 from klogtool.disk.standard_input import open_standard_input
 from klogtool.errors import KlogError
 
 LOG = FIXTURES / "transactions/logdir/t-0/00000000000000000000.log"
-KLOGTOOL = [sys.executable, "-m", "klogtool"]
 
 
-def dump(
-    *words: str, data: bytes | None = None, file: pathlib.Path | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    command = [*KLOGTOOL, "dump-log", *words]
+def dump(*words: str, data: bytes | None = None, file: pathlib.Path | None = None) -> Done:
     if file is None:
-        return subprocess.run(command, input=data, capture_output=True, timeout=60, cwd=ROOT)
+        return run_apart("dump-log", *words, typed=data)
     with file.open("rb") as stream:
-        return subprocess.run(command, stdin=stream, capture_output=True, timeout=60, cwd=ROOT)
+        return run_apart("dump-log", *words, stdin=stream.fileno())
 
 
 def of_the_file(*words: str) -> bytes:
-    return subprocess.run([*KLOGTOOL, "dump-log", str(LOG), *words], capture_output=True, timeout=60, cwd=ROOT).stdout
+    return run_apart("dump-log", LOG, *words).out
 
 
 @pytest.mark.parametrize("words", [[], ["--deep-iteration"], ["--print-data-log"], ["--format", "json"]], ids=str)
 def test_the_dump_is_that_of_the_file(words: list[str]) -> None:
     expected = of_the_file(*words).replace(os.fsencode(LOG), b"-")
     for done in (dump("-", *words, data=LOG.read_bytes()), dump("-", *words, file=LOG)):
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert done.stdout == expected
+        assert (done.status, done.err) == (0, "")
+        assert done.out == expected
 
 
 def test_nobody_knows_the_topic() -> None:
     done = dump("-", "--format", "csv", data=LOG.read_bytes())
-    assert done.returncode == 0
+    assert done.status == 0
     expected = of_the_file("--format", "csv").replace(b',"t",0,', b",,,").replace(b'"%b"' % LOG.name.encode(), b'"-"')
-    assert done.stdout == expected
+    assert done.out == expected
 
 
 def test_parquet_from_standard_input(tmp_path: pathlib.Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     output = tmp_path / "x.parquet"
     done = dump("-", "--format", "parquet", "--output", str(output), data=LOG.read_bytes())
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.status, done.err) == (0, "")
     assert parquet.read_table(output).num_rows == of_the_file("--format", "json").count(b'"type":"record"')
 
 
 def test_nothing_and_damage() -> None:
     empty = dump("-", data=b"")
-    assert (empty.returncode, empty.stdout) == (0, b"Dumping -\nLog starting offset: 0\n")
+    assert (empty.status, empty.out) == (0, b"Dumping -\nLog starting offset: 0\n")
     torn = dump("-", data=LOG.read_bytes()[:-5])
-    assert torn.returncode == 1
-    assert torn.stderr.startswith(b"klogtool: -: ")
-    assert b"Traceback" not in torn.stderr
+    assert torn.status == 1
+    assert torn.err.startswith("klogtool: -: ")
+    assert "Traceback" not in torn.err
 
 
 def test_what_reads_no_standard_input_says_what_does() -> None:
     for command in ("verify", "lookup", "hash"):
         words = ["--offset", "1"] if command == "lookup" else []
-        done = subprocess.run([*KLOGTOOL, command, "-", *words], input=b"", capture_output=True, timeout=60, cwd=ROOT)
-        assert done.returncode == 2
-        assert done.stderr.decode().splitlines() == [
+        done = run_apart(command, "-", *words, typed=b"")
+        assert done.status == 2
+        assert done.err.splitlines() == [
             "klogtool: -: no such file or directory",
             "Only dump-log, append and explain read standard input. ./- is a file of this name.",
         ]
@@ -81,13 +76,13 @@ def test_what_reads_no_standard_input_says_what_does() -> None:
 
 def test_twice_is_once_too_often() -> None:
     done = dump("-", "-", data=b"")
-    assert done.returncode == 2
-    assert b"Standard input can be read once only." in done.stderr
+    assert done.status == 2
+    assert "Standard input can be read once only." in done.err
 
 
 def test_kafkas_own_option_has_files_only() -> None:
     done = dump("--files", "-", data=LOG.read_bytes())
-    assert done.stderr.startswith(b"Ignoring unknown file -")
+    assert done.err.startswith("Ignoring unknown file -")
 
 
 def test_no_end_is_waited_for_and_an_interrupt_ends_it() -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from running import KLOGTOOL, ROOT, Done, run_here, tree_of
+from running import KLOGTOOL, ROOT, Done, run_apart, run_here, tree_of
 
 from klogtool.cli.tutorial import hint
 from klogtool.cli.tutorial_steps import STEPS
@@ -28,16 +28,10 @@ def tutorial(tmp_path: pathlib.Path) -> Tutorial:
     """`tutorial(text, "--keep")`: a process of its own, with `text` as stdin; its temporary files are in tmp_path."""
 
     def run(typed: str | bytes = "", *options: str, temporary: pathlib.Path = tmp_path) -> Done:
-        done = subprocess.run(
-            [*KLOGTOOL, "tutorial", *options],
-            input=typed.encode() if isinstance(typed, str) else typed,
-            env={**os.environ, "TMPDIR": str(temporary)},
-            cwd=ROOT,
-            capture_output=True,
-            timeout=60,
-        )
-        assert b"Traceback" not in done.stderr
-        return Done(done.returncode, done.stdout, done.stderr.decode())
+        text = typed.encode() if isinstance(typed, str) else typed
+        done = run_apart("tutorial", *options, typed=text, environment={**os.environ, "TMPDIR": str(temporary)})
+        assert "Traceback" not in done.err
+        return done
 
     return run
 

@@ -9,18 +9,30 @@ import pytest
 
 from klogtool import kernels
 
+from .brokers import a_broker, fetched
+from .clusters import a_cluster
 from .kafka import Kafka, Unavailable, prepare
 from .ours import Klogtool
 
 
+@pytest.hookimpl(tryfirst=True)  # before --sample leaves out what is slow
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Brokers of 4.3.1 are started for each change. Those of other releases, which take as long again, are started by
-    `make nightly`: replay and the other tests of this folder ask their classes each time."""
+    """What starts a broker is slow: `make test` starts none. Brokers of 4.3.1 are started for each change. Those of
+    other releases, which take as long again, are started by `make nightly`: replay and the other tests of this folder
+    ask their classes each time."""
+    for item in filter(_starts_brokers, items):
+        item.add_marker(pytest.mark.slow)
     if os.environ.get("KLOGTOOL_OTHER_RELEASES") == "1":
         return
     others = [item for item in items if _starts_other_release(item)]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in set(others)]
+
+
+def _starts_brokers(item: pytest.Item) -> bool:
+    """Whether its module has imported what starts them."""
+    names = vars(item.module) if isinstance(item, pytest.Function) and item.module.__package__ == __package__ else {}
+    return any(value in (a_broker, fetched, a_cluster) for value in names.values() if callable(value))
 
 
 def _starts_other_release(item: pytest.Item) -> bool:

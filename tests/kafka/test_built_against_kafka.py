@@ -21,6 +21,7 @@ NOW_MS = 1_714_565_000_000  # before its producers expire
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_start_of_kafka_changes_nothing(is_clean: bool) -> None:
     spec, scratch = read_spec(SPEC.read_bytes()), scratch_folder("klogtool-built-")

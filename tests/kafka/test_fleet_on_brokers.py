@@ -25,7 +25,7 @@ from klogtool.fleet.planning import FleetPlan, needs_election, read_fleet_plan
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
 TOPIC, ASSIGNMENT = "t", "1:2:3,2:3:1,3:2:1"
 PARTED, HURT, SHORT = PARTITIONS = (0, 1, 2)

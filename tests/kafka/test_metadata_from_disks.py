@@ -24,7 +24,7 @@ from running import run_here
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
 METADATA = "__cluster_metadata-0"
 TOPICS = {"orders": "1:2:3,2:3:1,3:1:2", "pairs": "1:2,3:2", "single": ""}  # "": one replica, anywhere
