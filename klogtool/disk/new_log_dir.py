@@ -20,7 +20,7 @@ from klogtool.disk.disk import Disk
 from klogtool.disk.output import NewFolder, build_folder, check_place
 from klogtool.disk.putting import put
 from klogtool.disk.spooling import FileSpool, SpoolFolder
-from klogtool.errors import Refused
+from klogtool.errors import KlogError, Refused
 from klogtool.log.log_dirs import is_log_dir
 
 TASKS, WHOLE = "tasks", "whole"
@@ -39,6 +39,13 @@ class NewLogDir(Struct, frozen=True):
         place = os.path.realpath(output)
         return cls(place, f"{place}.{uuid.uuid4().hex}.part")
 
+    def begin(self) -> None:
+        """Make the folder beside the output, once, before the first task. A task of a job that is over finds none."""
+        try:
+            os.makedirs(os.path.join(self.stage, TASKS))
+        except OSError as error:
+            raise not_written(self.stage, error) from error
+
     def publish(self, places: Mapping[str, str], files: Mapping[str, Content]) -> None:
         """Make the log dir appear. places: where each partition dir is, by its name; files: the log dir's own.
 
@@ -46,7 +53,7 @@ class NewLogDir(Struct, frozen=True):
         """
         whole = os.path.join(self.stage, WHOLE)
         try:
-            os.makedirs(whole)
+            os.mkdir(whole)
             for name, place in places.items():
                 Disk().rename(place, os.path.join(whole, name))
             for name, content in files.items():
@@ -93,7 +100,9 @@ class TaskPlace:
 
     def __enter__(self) -> TaskPlace:
         try:
-            os.makedirs(self.path)
+            os.mkdir(self.path)
+        except FileNotFoundError as error:
+            raise KlogError("the job is over, and its folder is gone", path=self._stage) from error
         except OSError as error:
             raise not_written(self.path, error) from error
         return self

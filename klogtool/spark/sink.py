@@ -32,7 +32,7 @@ class KlogWriter(DataSourceArrowWriter):
     """Made once, where Spark plans; tasks write, and the driver commits or aborts."""
 
     def __init__(self, options: dict[str, str], schema: StructType, *, overwrite: bool) -> None:
-        """Check everything that is known before rows come. Raises Refused. Nothing is written yet."""
+        """Check everything that is known before rows come, and make the folder for tasks. Raises Refused."""
         if overwrite:
             raise Refused('klog writes a new log dir and replaces none: use mode("append") with a new folder')
         notes: list[str] = []
@@ -40,6 +40,7 @@ class KlogWriter(DataSourceArrowWriter):
         check_rows(as_arrow(schema), self._how)
         self._log_dir = NewLogDir.at(path)
         self._ids_from = uuid.uuid4().bytes
+        self._log_dir.begin()
         for note in notes:
             log_warning(note)
 

@@ -212,7 +212,10 @@ def _last_batch(data: bytes) -> tuple[int, int]:
 
 
 def publish(written: Sequence[Written], log_dir: NewLogDir) -> None:
-    """Let the log dir appear, with the partitions of all tasks. Raises Refused if two tasks wrote the same one."""
+    """Let the log dir appear, with the partitions of all tasks. Raises Refused if two tasks wrote the same one, or
+    none wrote any."""
+    if not written:
+        raise Refused("there are no rows: nobody can read a log dir without a partition")
     tasks: dict[str, int] = {}
     for one in written:
         tasks[one.name] = tasks.get(one.name, 0) + 1

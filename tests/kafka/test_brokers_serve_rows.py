@@ -65,6 +65,7 @@ def rows_of(topic: str, *, gaps: bool) -> list[dict[str, Any]]:
 def write(out: pathlib.Path, rows: list[dict[str, Any]], **options: str) -> None:
     path, how = parse_write_options({"path": str(out), **options}, [])
     log_dir = NewLogDir.at(path)
+    log_dir.begin()
     publish(write_rows(pa.Table.from_pylist(rows, schema=SCHEMA).to_batches(90), how, log_dir, b""), log_dir)
 
 

@@ -75,6 +75,7 @@ def write(
     """Write as a job of these tasks does, each a table."""
     path, how = parse_write_options({"path": str(out), **(options or {})}, [])
     log_dir = NewLogDir.at(path)
+    log_dir.begin()
     written: list[Written] = []
     try:
         for task in tasks:
@@ -226,14 +227,6 @@ def test_topics_without_an_id_get_the_same_in_each_task(tmp_path: pathlib.Path) 
     assert ids["t-0"] == ids["t-1"] != ids["u-0"]
 
 
-def test_no_rows_are_an_empty_log_dir(tmp_path: pathlib.Path) -> None:
-    assert write(tmp_path / "out", table([])) == []
-    assert sorted(os.listdir(tmp_path / "out")) == ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"]
-
-
-# Refused; and nothing is left.
-
-
 def refused(out: pathlib.Path, *tasks: Any, options: Mapping[str, str] | None = None) -> str:
     before = beside(out)
     with pytest.raises(Refused) as error:
@@ -344,6 +337,7 @@ def test_what_is_there_stays(tmp_path: pathlib.Path) -> None:
 def test_the_output_appears_meanwhile(tmp_path: pathlib.Path) -> None:
     path, how = parse_write_options({"path": str(tmp_path / "out")}, [])
     log_dir = NewLogDir.at(path)
+    log_dir.begin()
     written = write_rows(table(rows(3)).to_batches(), how, log_dir, IDS_FROM)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("kept")
@@ -357,6 +351,7 @@ def test_the_output_appears_meanwhile(tmp_path: pathlib.Path) -> None:
 def test_an_attempt_that_fails_leaves_nothing_and_the_next_one_counts(tmp_path: pathlib.Path) -> None:
     path, how = parse_write_options({"path": str(tmp_path / "out")}, [])
     log_dir = NewLogDir.at(path)
+    log_dir.begin()
     made = table(rows(30))
 
     def dies() -> Any:
@@ -371,6 +366,30 @@ def test_an_attempt_that_fails_leaves_nothing_and_the_next_one_counts(tmp_path: 
     publish(write_rows(made.to_batches(), how, log_dir, IDS_FROM), log_dir)
     assert read(tmp_path / "out") == rows(30)
     assert beside(tmp_path / "out") == ["out"]
+
+
+def test_a_task_that_outlives_its_job_leaves_nothing(tmp_path: pathlib.Path) -> None:
+    path, how = parse_write_options({"path": str(tmp_path / "out")}, [])
+    log_dir, made = NewLogDir.at(path), table(rows(30))
+    log_dir.begin()
+
+    def fails_meanwhile() -> Any:
+        yield from made.to_batches(10)[:2]
+        log_dir.abandon()
+        yield from made.to_batches(10)[2:]
+
+    with pytest.raises((KlogError, FileNotFoundError)):
+        write_rows(fails_meanwhile(), how, log_dir, IDS_FROM)
+    with pytest.raises(KlogError, match="the job is over"):
+        write_rows(made.to_batches(), how, log_dir, IDS_FROM)
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_rows_are_no_log_dir(tmp_path: pathlib.Path) -> None:
+    for tasks in ([], [table([])], [table([]), table([])]):
+        with pytest.raises(Refused, match="there are no rows"):
+            write(tmp_path / "out", *tasks)
+        assert os.listdir(tmp_path) == []
 
 
 def test_settings_of_a_producer_may_be_named_as_the_kafka_sink_has_them() -> None:

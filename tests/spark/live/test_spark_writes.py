@@ -63,6 +63,7 @@ def test_a_failed_job_leaves_nothing(spark: Any, tmp_path: pathlib.Path) -> None
         (rows.coalesce(1).sortWithinPartitions("topic", "partition", rows["offset"].desc()), "sort first"),
         (by_partition(rows).selectExpr("topic", "partition", "offset", "raise_error('lost') AS value"), "lost"),
         (rows.withColumn("valve", rows.value), "column valve is unknown .did you mean value"),
+        (rows.where("false"), "there are no rows"),
     ):
         with pytest.raises(Exception, match=told):
             write(bad, tmp_path / "out")
@@ -72,6 +73,9 @@ def test_a_failed_job_leaves_nothing(spark: Any, tmp_path: pathlib.Path) -> None
 def test_modes_that_would_replace_something(spark: Any, tmp_path: pathlib.Path) -> None:
     rows = spark.createDataFrame([("v",)], "value string")
     options = {"topic": "t", "numPartitions": "1"}
+    for mode in ("errorifexists", "ignore"):  # Spark's own answer for every Python source, before a job starts
+        with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+            rows.write.format("klog").options(**options).mode(mode).save(str(tmp_path / "out"))
     with pytest.raises(Exception, match="replaces none"):
         rows.write.format("klog").options(**options).mode("overwrite").save(str(tmp_path / "out"))
     (tmp_path / "out").mkdir()
