@@ -8,11 +8,12 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
     streaming          streams (PySpark 4.2 and later)
     options            the options of a query
     filters            Spark's filters as bounds of offsets and times
-    tables             the tables, their columns, the rows of two
+    tables             the tables, their columns, the rows of three
     copies             which partitions lie under some paths, and which copy of each is read
     offsets            from which offset to which a partition is read; the largest timestamp of a segment
     planning           which segments and bytes can have wanted rows, and which task reads them
     reading            records of a split as record batches
+    left_out           what reading leaves out at damage, and why
     findings           the table `findings`
     notes              lines for the log of a job, escaped
     read_committed     what a read_committed consumer does not see

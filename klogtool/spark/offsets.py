@@ -76,7 +76,7 @@ def _names(partitions: set[tuple[str, int]]) -> str:
 
 def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
     # The other tables also show what is before the log start offset.
-    first = copy.log_start_offset if query.shape.table == "records" else copy.segments[0].base_offset
+    first = copy.log_start_offset if query.shape.table in ("records", "left_out") else copy.segments[0].base_offset
     committed = find_committed(copy) if query.is_committed_only else Committed(None, ())
     stable = committed.last_stable_offset
     start = _start_of(query, copy, first, stable, notes)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LATEST, EARLIEST = -1, -2
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
-TABLES = ("records", "batches", "findings", "segments")
+TABLES = ("records", "batches", "findings", "left_out", "segments")
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
@@ -47,7 +47,7 @@ OWN = (
     *("path", "paths", "table", "columns", "includeheaders", "includemetadata", "mode", "failondataloss"),
     *("minpartitions", "maxrecordsperpartition", "splitbytes", "storageoptions", "kafka.isolation.level"),
     *("startingoffsets", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
-    *("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "deep"),
+    *("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "deep", "failonleftout"),
 )
 
 
@@ -56,7 +56,14 @@ SPELLED = {
     for name in (
         *("subscribePattern", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"),
         *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
-        *("includeHeaders", "includeMetadata", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
+        *(
+            "includeHeaders",
+            "includeMetadata",
+            "failOnDataLoss",
+            "failOnLeftOut",
+            "minPartitions",
+            "maxRecordsPerPartition",
+        ),
         *("splitBytes", "storageOptions", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
         *("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs"),
         *("groupIdPrefix", "includeTimestamp"),
@@ -103,6 +110,7 @@ class Query(Struct, frozen=True):
     fails_without_later_time: bool = True
     is_committed_only: bool = False
     mode: str = "FAILFAST"
+    most_left_out: int | None = None
     fails_on_data_loss: bool = True
     least_splits: int = 0
     most_records: int = 0
@@ -183,6 +191,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         fails_without_later_time=_one_of(options, "startingoffsetsbytimestampstrategy", ("error", "latest")) == "error",
         is_committed_only=_one_of(options, "kafka.isolation.level", ISOLATION_LEVELS) == "read_committed",
         mode=_mode(options),
+        most_left_out=_most_left_out(options),
         fails_on_data_loss=_flag(options, "failondataloss", default=True),
         least_splits=_positive(options, "minpartitions"),
         most_records=_positive(options, "maxrecordsperpartition"),
@@ -214,8 +223,20 @@ def _as_stream(given: Mapping[str, str], error: Refused) -> Query:
 def _mode(options: Mapping[str, str]) -> str:
     """Return the mode. Records are strict by default, as Kafka's consumer is; the other tables are for looking at
     damage."""
-    default = "FAILFAST" if options.get("table", "records") == "records" else "PERMISSIVE"
-    return _one_of({"mode": options.get("mode", default).upper()}, "mode", MODES)
+    table = options.get("table", "records")
+    default = "FAILFAST" if table == "records" else "PERMISSIVE"
+    mode = _one_of({"mode": options.get("mode", default).upper()}, "mode", MODES)
+    if table == "left_out" and mode == "FAILFAST":
+        raise Refused("mode FAILFAST leaves nothing out: the table left_out is of PERMISSIVE or DROPMALFORMED")
+    return mode
+
+
+def _most_left_out(options: Mapping[str, str]) -> int | None:
+    if "failonleftout" not in options:
+        return None
+    if options.get("table", "records") != "records" or _mode(options) == "FAILFAST":
+        raise Refused("failOnLeftOut is for the table records, with mode PERMISSIVE or DROPMALFORMED")
+    return _number("failOnLeftOut", options["failonleftout"])
 
 
 def _rates(options: Mapping[str, str]) -> dict[str, int]:

@@ -75,8 +75,8 @@ def read_partition(
     if partition.split is None:
         return iter(())
     if query.shape.table == "records":
-        return read_split(partition.split, Task(tuple(columns), bounds, query.mode))
-    return read_table(partition.split, query.shape.table, columns, is_strict=query.mode == "FAILFAST")
+        return read_split(partition.split, Task(tuple(columns), bounds, query.mode, query.most_left_out))
+    return read_table(partition.split, query.shape.table, columns, mode=query.mode)
 
 
 def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:

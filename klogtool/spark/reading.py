@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.windows import SLACK_BYTES
-from klogtool.render.arrow import Tally, schema, walk_record_batches
+from klogtool.render.arrow import Skipped, Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
+from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.filters import Bounds
 from klogtool.spark.heads import walk_heads
 from klogtool.spark.notes import log_warning
@@ -51,11 +52,15 @@ PRODUCER_COLUMNS = ("offset", "_producer_id", "_is_transactional")
 
 
 class Task(Struct, frozen=True):
-    """How splits are read. columns: of render.arrow; mode: how to treat damage."""
+    """How splits are read. columns: of render.arrow; mode: how to treat damage.
+
+    most_left_out: in so many places at most something may be left out of a split; None: in any number.
+    """
 
     columns: tuple[str, ...]
     bounds: Bounds
     mode: str
+    most_left_out: int | None = None
 
     @property
     def is_strict(self) -> bool:
@@ -76,9 +81,9 @@ def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
     out is logged. Raises Unreadable if a file no longer exists.
     """
     spare_collections()
-    blocks = _kept_blocks()
+    blocks, left_out = _kept_blocks(), LeftOutCount(task.most_left_out)
     for run in _runs(split.pieces, task):
-        for batch in _Reader(run, task, blocks).read():
+        for batch in _Reader(run, task, blocks, left_out).read():
             if batch.num_rows:
                 yield batch
 
@@ -121,11 +126,32 @@ def _share(one: SegmentRange, other: SegmentRange) -> bool:
     return same and max(one.end - one.start, other.end - other.start) <= SMALL_BYTES
 
 
+class LeftOutCount:
+    """Counts the places where a split is not read, up to a limit."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most, self._count = most, 0
+
+    def add(self, places: int, error: KlogError) -> None:
+        """Count places. Raises the error if there are too many of them."""
+        self._count += places
+        if self._most is not None and self._count > self._most:
+            raise error
+
+    def tell(self, error: KlogError) -> None:
+        """Count and log an error; what could be read although it is damaged does not count."""
+        if isinstance(error, SetRight):
+            log_warning(f"damaged, but read: {error}")
+            return
+        log_warning(f"left out: {error}")
+        self.add(int(not isinstance(error, Skipped)), error)
+
+
 class _Reader:
     """Reads a run of ranges. invalid: batches with a wrong CRC so far."""
 
-    def __init__(self, run: list[SegmentRange], task: Task, blocks: Blocks) -> None:
-        self._run, self._task, self._blocks = run, task, blocks
+    def __init__(self, run: list[SegmentRange], task: Task, blocks: Blocks, left_out: LeftOutCount) -> None:
+        self._run, self._task, self._blocks, self._left_out = run, task, blocks, left_out
         self._aborted = tuple(dict.fromkeys(txn for piece in run for txn in piece.aborted))
         extra = PRODUCER_COLUMNS if self._aborted else ()
         columns = tuple(name for name in task.columns if name != PATH_COLUMN)
@@ -163,7 +189,7 @@ class _Reader:
             jobs=1,
             columns=self._columns,
             with_control=False,
-            on_damage=partial(_fail, file, piece) if strict else _tell,
+            on_damage=partial(_fail, file, piece) if strict else self._left_out.tell,
             tally=self._tally,
             resync=not strict,
             blocks=self._blocks,
@@ -175,14 +201,17 @@ class _Reader:
         """Handle batches with a wrong CRC."""
         if self._tally.invalid == self._invalid:
             return
-        self._invalid = self._tally.invalid
+        more, self._invalid = self._tally.invalid - self._invalid, self._tally.invalid
         path, position = self._tally.first_invalid or (file.path, None)
         error = Corrupt("the CRC does not match", path=path, position=position)
         if self._task.is_strict:
             _fail(file, piece, error)
             return
-        left = "left out" if self._task.mode == "DROPMALFORMED" else "read as far as possible"
-        log_warning(f"{left}: {error}")
+        if self._task.mode == "DROPMALFORMED":
+            log_warning(f"left out: {error}")
+            self._left_out.add(more, error)
+        else:
+            log_warning(f"read as far as possible: {error}")
 
     def _left(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Drop rows that must not be seen, and columns that are not wanted."""
@@ -224,10 +253,6 @@ def _is_behind(file: LogFile, piece: SegmentRange, position: int) -> bool:
     if not piece.ends_before_the_segment:
         return False
     return any(head.entry.last_offset >= piece.last_offset for head in walk_heads(file, piece.start, position))
-
-
-def _tell(error: KlogError) -> None:
-    log_warning(f"left out: {error}")
 
 
 def _is_aborted(batch: pa.RecordBatch, aborted: Sequence[AbortedRange]) -> Any:

@@ -9,6 +9,8 @@ from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import astuple
+
 from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import (
     CONTROL_BIT,
@@ -25,11 +27,13 @@ from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.probing import Probe
 from klogtool.log.resync import find_next_batch
+from klogtool.render.arrow_reference import column_text
 from klogtool.render.json_lines import json_timestamp
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.salvage.mended_entries import MAGIC, mended
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
+from klogtool.spark.left_out import walk_left_out
 from klogtool.spark.notes import log_warning
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
@@ -121,7 +125,23 @@ FINDINGS = {
     "field": "string",
     "cure": "string",
 }
-TABLES = {"records": RECORDS, "batches": BATCHES, "segments": LISTED | WALKED, "findings": FINDINGS}
+LEFT_OUT = {
+    "topic": "string",
+    "partition": "int",
+    "path": "string",
+    "start": "bigint",
+    "end": "bigint",
+    "first_offset": "bigint",
+    "last_offset": "bigint",
+    "reason": "string",
+}
+TABLES = {
+    "records": RECORDS,
+    "batches": BATCHES,
+    "segments": LISTED | WALKED,
+    "findings": FINDINGS,
+    "left_out": LEFT_OUT,
+}
 ROWS_AT_ONCE = 1 << 14
 OFFSET_BYTES = 8
 
@@ -172,18 +192,17 @@ def ddl(table: str, columns: Sequence[str]) -> str:
     return ", ".join(f"`{name}` {TABLES[table][name]}" for name in columns)
 
 
-def read_table(split: Split, table: str, columns: Sequence[str], *, is_strict: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a split of batches or segments, in non-empty record batches."""
+def read_table(split: Split, table: str, columns: Sequence[str], *, mode: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split of batches, segments or left_out, in non-empty record batches."""
 
     spare_collections()
-    walk = _batch_rows if table == "batches" else _segment_rows
     kind, names = arrow_schema(table, columns), list(TABLES[table])
     waiting: list[Row] = []
     ready: list[pa.RecordBatch] = []
 
     def made() -> Iterator[pa.RecordBatch]:
         for piece in split.pieces:
-            for found in walk(piece, columns, is_strict=is_strict):
+            for found in _rows_of(table, piece, columns, mode):
                 if isinstance(found, tuple):
                     waiting.append(found)
                     if len(waiting) < ROWS_AT_ONCE:
@@ -199,6 +218,24 @@ def read_table(split: Split, table: str, columns: Sequence[str], *, is_strict: b
             yield _joined(ready)
     if ready:
         yield _joined(ready)
+
+
+def _rows_of(table: str, piece: SegmentRange, columns: Sequence[str], mode: str) -> Iterator[Row | pa.RecordBatch]:
+    if table == "left_out":
+        return _left_out_rows(piece, mode)
+    walk = _batch_rows if table == "batches" else _segment_rows
+    return walk(piece, columns, is_strict=mode == "FAILFAST")
+
+
+def _left_out_rows(piece: SegmentRange, mode: str) -> Iterator[Row]:
+    for unread in walk_left_out(piece, drops_malformed=mode == "DROPMALFORMED"):
+        yield (
+            piece.topic,
+            piece.partition,
+            column_text(unread.path),
+            *astuple(unread)[1:-1],
+            column_text(unread.reason),
+        )
 
 
 def _flushed(rows: list[Row], names: Sequence[str], kind: pa.Schema) -> Iterator[pa.RecordBatch]:

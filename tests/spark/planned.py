@@ -37,11 +37,10 @@ def read(path: Path, *, filters: Iterable[Any] = (), **options: Any) -> pa.Table
     columns = default_columns(query.shape)
     splits = plan_splits(query, bounds_of(filters), [])
     if query.shape.table == "records":
-        task = Task(columns, bounds_of(filters) if filters else Bounds(), query.mode)
+        task = Task(columns, bounds_of(filters) if filters else Bounds(), query.mode, query.most_left_out)
         batches = [batch for split in splits for batch in read_split(split, task)]
     else:
-        strict = query.mode == "FAILFAST"
-        batches = [b for split in splits for b in read_table(split, query.shape.table, columns, is_strict=strict)]
+        batches = [b for split in splits for b in read_table(split, query.shape.table, columns, mode=query.mode)]
     assert all(batch.num_rows for batch in batches)
     return pa.Table.from_batches(batches, arrow_schema(query.shape.table, columns))
 

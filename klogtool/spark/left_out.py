@@ -1,0 +1,132 @@
+"""What reading with PERMISSIVE or DROPMALFORMED leaves out of a range of a log file, and why.
+
+It is found by reading the records once more: nothing is a row here that the table `records` has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.errors import KlogError
+from klogtool.log.file import LogFile
+from klogtool.log.windows import SLACK_BYTES
+from klogtool.render.arrow import walk_record_batches
+from klogtool.render.selection import LARGEST
+from klogtool.salvage.mended_entries import SetRight
+from klogtool.spark.planning import SegmentRange
+from klogtool.spark.storage import open_place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = ("offset", "_position", "_crc_ok")
+WRONG_CRC = "the CRC does not match"
+WRONG_OFFSET = "its offsets are not those of the segment"
+
+
+class UnreadRange(Struct, frozen=True):
+    """Bytes from `start` up to `end` of which not all records are rows.
+
+    first_offset, last_offset: where the missing offsets are, inclusive; None if nothing says it. Not each of them may
+    have existed: compaction leaves gaps, too.
+    """
+
+    path: str
+    start: int
+    end: int
+    first_offset: int | None
+    last_offset: int | None
+    reason: str
+
+
+def walk_left_out(piece: SegmentRange, *, drops_malformed: bool) -> Iterator[UnreadRange]:
+    """Yield what is left out of a range, in order. drops_malformed: also batches with a wrong checksum."""
+    upto = min(piece.log.size, piece.end + SLACK_BYTES)
+    with open_place(piece.place)[0].open(replace(piece.log, size=upto)) as file:
+        for unread in _Collector(file, piece, drops_malformed=drops_malformed).walk():
+            if (unread.last_offset is None or unread.last_offset >= piece.first_offset) and (
+                unread.first_offset is None or unread.first_offset <= piece.last_offset
+            ):
+                yield unread
+
+
+class _Collector:
+    """Collects errors between the rows of a file: what is from an error up to the next row is left out."""
+
+    def __init__(self, file: LogFile, piece: SegmentRange, *, drops_malformed: bool) -> None:
+        self._file, self._piece, self._drops_malformed = file, piece, drops_malformed
+        self._reasons: dict[int, str] = {}  # by position, since the last row
+        self._next_offset: int | None = None
+
+    def walk(self) -> Iterator[UnreadRange]:
+        piece = self._piece
+        whole = piece.next_base_offset is not None and piece.end == piece.log.size
+        for rows in walk_record_batches(
+            self._file,
+            topic=None,
+            partition=None,
+            start=piece.start,
+            end=None if whole else piece.end,
+            jobs=1,
+            columns=COLUMNS,
+            on_damage=self._take,
+            resync=True,
+            may_be_preallocated=piece.is_active,
+        ):
+            for run in self._runs(rows):
+                if run.reason is None:
+                    yield from self._ranges(run.position, run.first_offset)
+                    self._next_offset = run.last_offset + 1
+                else:
+                    self._reasons.setdefault(run.position, run.reason)
+        yield from self._ranges(piece.end, piece.next_base_offset)
+
+    def _runs(self, rows: pa.RecordBatch) -> Iterator[RowRun]:
+        """Yield the rows in runs: those that are read, and single batches that are not."""
+        import pyarrow.compute as pc
+
+        lowest, highest = self._piece.base_offset, (self._piece.next_base_offset or LARGEST) - 1
+        is_sound = rows["_crc_ok"] if self._drops_malformed else pc.is_valid(rows["_crc_ok"])
+        is_ours = pc.and_(pc.greater_equal(rows["offset"], lowest), pc.less_equal(rows["offset"], highest))
+        if pc.all(pc.and_(is_sound, is_ours)).as_py():
+            yield _run_of(rows)
+            return
+        row = 0
+        keys = zip(is_sound.to_pylist(), is_ours.to_pylist(), rows["_position"].to_pylist(), strict=True)
+        for (sound, ours, _), same in groupby(keys):
+            count = len(list(same))
+            reason = None if sound and ours else WRONG_OFFSET if sound else WRONG_CRC
+            yield _run_of(rows.slice(row, count), reason)
+            row += count
+
+    def _take(self, error: KlogError) -> None:
+        if not isinstance(error, SetRight):  # it was read
+            self._reasons.setdefault(self._piece.start if error.position is None else error.position, error.reason)
+
+    def _ranges(self, position: int, offset: int | None) -> Iterator[UnreadRange]:
+        """Yield what is left out before a row, which is in the batch at a position."""
+        first, last = self._next_offset, None if offset is None else offset - 1
+        if first is not None and last is not None and first > last:
+            first = last = None
+        for start, end in pairwise([*self._reasons, position]):
+            yield UnreadRange(self._file.path, start, max(start, end), first, last, self._reasons[start])
+        self._reasons.clear()
+
+
+class RowRun(Struct, frozen=True):
+    """Rows that follow each other. position: of their first batch. reason: why they are no rows of `records`."""
+
+    position: int
+    first_offset: int
+    last_offset: int
+    reason: str | None = None
+
+
+def _run_of(rows: pa.RecordBatch, reason: str | None = None) -> RowRun:
+    position, first, last = rows["_position"][0], rows["offset"][0], rows["offset"][rows.num_rows - 1]
+    return RowRun(position.as_py(), first.as_py(), last.as_py(), reason)

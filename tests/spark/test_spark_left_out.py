@@ -1,0 +1,99 @@
+"""The table `left_out`: with the rows of `records` it is everything; and failOnLeftOut."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from damage import append_bytes, flip_bit, overwrite, tear_at
+from loading import data, make, name_of
+from planned import offsets, read
+
+from klogtool.errors import KlogError, Refused
+
+SIZE = len(data(0, records=2))
+
+
+@pytest.fixture
+def log(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Partition t-0 with 160 records: segments from offset 0, 60 and 100 on, a batch every two records."""
+    bases = (0, 60, 100, 160)
+    return make(tmp_path / "t-0", {a: [data(n, records=2) for n in range(a, b, 2)] for a, b in pairwise(bases)})
+
+
+def left_out(log: pathlib.Path, **options: Any) -> list[tuple[Any, ...]]:
+    rows = read(log, table="left_out", **options).to_pylist()
+    assert all((row["topic"], row["partition"]) == ("t", 0) for row in rows)
+    return [
+        (pathlib.Path(row["path"]).name, row["start"], row["end"], row["first_offset"], row["last_offset"])
+        for row in rows
+    ]
+
+
+def test_a_sound_log_has_none(log: pathlib.Path) -> None:
+    for mode in ("PERMISSIVE", "DROPMALFORMED"):
+        assert left_out(log, mode=mode) == []
+
+
+def test_bytes_that_are_no_batch(log: pathlib.Path) -> None:
+    middle, first = name_of(60, "log"), name_of(0, "log")
+    overwrite(log / middle, 4 * SIZE, b"\xff" * SIZE)
+    assert left_out(log) == [(middle, 4 * SIZE, 5 * SIZE, 68, 69)]
+    tear_at(log / middle, 20 * SIZE - 7)
+    append_bytes(log / first, b"\xff" * 30)
+    ends = [(first, 30 * SIZE, 30 * SIZE + 30, None, None), (middle, 19 * SIZE, 20 * SIZE - 7, 98, 99)]
+    assert left_out(log) == [ends[0], (middle, 4 * SIZE, 5 * SIZE, 68, 69), ends[1]]
+
+
+def test_a_batch_that_is_dropped_or_read_in_part(log: pathlib.Path) -> None:
+    first = name_of(0, "log")
+    flip_bit(log / first, 3 * SIZE - 3)  # a byte of a value
+    assert left_out(log) == []
+    assert left_out(log, mode="DROPMALFORMED") == [(first, 2 * SIZE, 3 * SIZE, 4, 5)]
+    overwrite(log / first, 6 * SIZE - 1, b"\x77")  # the number of headers of the second record
+    assert left_out(log) == [(first, 5 * SIZE, 6 * SIZE, 11, 11)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_what_is_no_row_is_left_out(log: pathlib.Path, mode: str, seed: int) -> None:
+    """But for records of a batch of which some are rows, with a wrong checksum: its header may say fewer."""
+    chance = random.Random(seed)
+    for _ in range(chance.randint(1, 4)):
+        file = chance.choice(sorted(log.glob("*.log")))
+        overwrite(file, chance.randrange(file.stat().st_size - 300), chance.randbytes(chance.choice((1, 9, 90, 300))))
+    table = read(log, mode=mode, includeMetadata=True)
+    missing = set(range(160)) - set(offsets(table))
+    if max(offsets(table)) >= 160:
+        return  # a base offset is in no checksum: its records are rows, with other offsets
+    for offset, is_sound in zip(offsets(table), table.column("_crc_ok").to_pylist(), strict=True):
+        if not is_sound:
+            missing.discard(offset ^ 1)
+    for row in read(log, table="left_out", mode=mode).to_pylist():
+        last = 160 if row["last_offset"] is None else row["last_offset"]
+        missing -= set(range(max(0, row["first_offset"] or 0), min(last, 160) + 1))
+    assert missing == set()
+
+
+def test_a_task_may_leave_out_so_many_places(log: pathlib.Path) -> None:
+    middle = log / name_of(60, "log")
+    for batch in (4, 9):
+        overwrite(middle, batch * SIZE, b"\xff" * SIZE)
+    flip_bit(middle, 13 * SIZE - 3)
+    assert len(offsets(read(log, mode="PERMISSIVE", failOnLeftOut=2))) == 156
+    with pytest.raises(KlogError):
+        read(log, mode="PERMISSIVE", failOnLeftOut=1)
+    assert len(offsets(read(log, mode="DROPMALFORMED", failOnLeftOut=3))) == 154
+    with pytest.raises(KlogError, match="CRC"):
+        read(log, mode="DROPMALFORMED", failOnLeftOut=2)
+
+
+def test_what_makes_no_sense_is_refused(log: pathlib.Path) -> None:
+    for options in ({"failOnLeftOut": 1}, {"failOnLeftOut": 1, "table": "batches"}, {"failOnLeftOut": -1}):
+        with pytest.raises(Refused):
+            read(log, **options)
+    with pytest.raises(Refused, match="leaves nothing out"):
+        read(log, table="left_out", mode="FAILFAST")
