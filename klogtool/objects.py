@@ -51,9 +51,9 @@ class Findings(list["Finding"]):
         return _html_table(("id", "severity", "path", "detail"), rows)
 
 
-class LoadArguments(TypedDict, total=False):
-    """What a broker knows beside a partition dir; the fields of Circumstances, and jobs. What is not given is read from
-    the log dir's own files."""
+class KnownArguments(TypedDict, total=False):
+    """What a broker knows beside a partition dir: the fields of Circumstances. What is not given is read from the log
+    dir's own files."""
 
     now_ms: Moment | None
     loaded_at_ms: Moment | None
@@ -63,6 +63,11 @@ class LoadArguments(TypedDict, total=False):
     high_watermark: int | None
     last_stop: Stop | None
     kafka: str
+
+
+class LoadArguments(KnownArguments, total=False):
+    """The arguments of `load`. jobs: how many threads."""
+
     jobs: int | None
 
 

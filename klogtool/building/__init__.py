@@ -4,7 +4,7 @@ Nothing here writes, prints or reads the clock: a log dir is a draft, and a desc
 
 spec             the description: typed values, as in a spec file
 spec_text        a spec file read: YAML, with limits, every error with its place
-spec_data        keys, values and pieces of files in a spec: text, hex, base64, zeros
+spec_data        keys, values and contents of files in a spec: text, hex, base64, zeros
 places           where in a spec something is wrong
 bounds           how much a spec may ask for, checked before anything is made
 

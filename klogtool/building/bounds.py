@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from klogtool.building.generated import value_sizes
 from klogtool.building.spec import Batch, File, Generated, Partition, Spec, Step
-from klogtool.building.spec_data import pieces_size
+from klogtool.building.spec_data import content_bound
 from klogtool.errors import AboveLimit
 
 MOST_BYTES = 1 << 30
@@ -28,7 +28,7 @@ def _partition_size(partition: Partition) -> int:
 
 
 def _files_size(files: Iterable[File]) -> int:
-    return sum(pieces_size(file.content) for file in files)
+    return sum(content_bound(file.content) for file in files)
 
 
 def _step_size(step: Step) -> int:
@@ -36,11 +36,11 @@ def _step_size(step: Step) -> int:
         return _generated_size(step.generate)
     if step.batch is not None:
         return _batch_size(step.batch)
-    return ENTRY_BYTES + (0 if step.raw is None else pieces_size(step.raw))
+    return ENTRY_BYTES + (0 if step.raw is None else content_bound(step.raw))
 
 
-def _generated_size(asked: Generated) -> int:
-    return asked.records * (value_sizes(asked)[1] + KEY_BYTES + RECORD_OVERHEAD_BYTES) + ENTRY_BYTES
+def _generated_size(generated: Generated) -> int:
+    return generated.records * (value_sizes(generated)[1] + KEY_BYTES + RECORD_OVERHEAD_BYTES) + ENTRY_BYTES
 
 
 def _batch_size(batch: Batch) -> int:
@@ -50,5 +50,5 @@ def _batch_size(batch: Batch) -> int:
         for piece in (record.key, record.value, *(part for header in record.headers for part in header))
         if piece is not None
     ]
-    body = 0 if batch.body is None else pieces_size(batch.body)
-    return ENTRY_BYTES + body + RECORD_OVERHEAD_BYTES * len(batch.records) + sum(map(pieces_size, data))
+    body = 0 if batch.body is None else content_bound(batch.body)
+    return ENTRY_BYTES + body + RECORD_OVERHEAD_BYTES * len(batch.records) + sum(map(content_bound, data))

@@ -18,7 +18,7 @@ from klogtool.building.index_interval import INDEX_INTERVAL, find_interval
 from klogtool.building.log_dir import build_log_dir
 from klogtool.building.partition import LogInMaking, Terms, build_partition, topic_id_of
 from klogtool.building.spec import CLOCK_START_MS, CLOCK_STEP_MS, Coded, File, LogDir, Partition, Segment, Setting, Spec
-from klogtool.building.spec_data import told_pieces
+from klogtool.building.spec_data import describe_content
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.framing import Frame, find_frame
@@ -94,8 +94,8 @@ class _Tree:
     def add(self, path: str, prefix: str) -> None:
         """Add what is below a folder. Raises KlogError if it cannot be read, AboveLimit if it is too much."""
         try:
-            with os.scandir(path) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(path) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError as error:
             raise unreadable(path, error) from error
         for entry in entries:
@@ -123,11 +123,11 @@ def _described(files: Files, names: list[str], kafka: Release, *, log_dir: bool)
     start_ms = next(filter(None, map(_first_time, inside.values())), CLOCK_START_MS)
     terms = Terms(kafka, start_ms, CLOCK_STEP_MS, {})
     lines = _checkpoint_lines(own)
-    partitions = tuple(_told_partition(name, inside[name], terms, lines.get(name, Lines())) for name in names)
+    partitions = tuple(_describe_partition(name, inside[name], terms, lines.get(name, Lines())) for name in names)
     spec = Spec(
         kafka=kafka,
         clock=start_ms,
-        log_dir=_told_log_dir(own) if log_dir else None,
+        log_dir=_describe_log_dir(own) if log_dir else None,
         partitions=partitions,
     )
     try:
@@ -135,9 +135,9 @@ def _described(files: Files, names: list[str], kafka: Release, *, log_dir: bool)
     except KlogError:  # meta.properties says what no broker writes: it is given as it is
         spec = replace(spec, log_dir=LogDir())
         built = build_log_dir(spec, "").draft
-    made = {name: built.read(name) for name in built.names() if name.split("/")[0] not in names}
-    given, absent = _differences(made, own)
-    return replace(spec, files=given, absent=absent)
+    derived = {name: built.read(name) for name in built.names() if name.split("/")[0] not in names}
+    listed, absent = _differences(derived, own)
+    return replace(spec, files=listed, absent=absent)
 
 
 def _below(files: Files, folder: str) -> dict[str, bytes]:
@@ -145,17 +145,17 @@ def _below(files: Files, folder: str) -> dict[str, bytes]:
     return {name.removeprefix(start): data for name, data in files.items() if name.startswith(start)}
 
 
-def _differences(made: Files, wanted: Files) -> tuple[tuple[File, ...], tuple[str, ...]]:
+def _differences(derived: Files, wanted: Files) -> tuple[tuple[File, ...], tuple[str, ...]]:
     """Return files that have to be given as they are, and names of files that are not there."""
-    given = (
-        File(name=_told_name(name), content=told_pieces(data))
+    listed = (
+        File(name=_describe_name(name), content=describe_content(data))
         for name, data in wanted.items()
-        if made.get(name) != data
+        if derived.get(name) != data
     )
-    return tuple(given), tuple(sorted(made.keys() - wanted.keys()))
+    return tuple(listed), tuple(sorted(derived.keys() - wanted.keys()))
 
 
-def _told_name(name: str) -> str | Coded:
+def _describe_name(name: str) -> str | Coded:
     return name if _is_utf8(name) else Coded(hex=os.fsencode(name).hex())
 
 
@@ -166,28 +166,28 @@ def _is_utf8(name: str) -> bool:
 # Partitions.
 
 
-def _told_partition(name: str, files: Files, terms: Terms, lines: Lines) -> Partition:
+def _describe_partition(name: str, files: Files, terms: Terms, lines: Lines) -> Partition:
     """Describe a partition dir by its files. If that fails, they are given as they are."""
     plain = _named(name)
-    plain = replace(plain, topic_id=_told_topic_id(name, files))
+    plain = replace(plain, topic_id=_describe_topic_id(name, files))
     for partition in (_in_words(plain, name, files, terms, lines), plain):
         try:
-            made = build_partition(partition, terms).draft
+            draft = build_partition(partition, terms).draft
         except KlogError:
             continue
-        given, absent = _differences({each: made.read(each) for each in made.names()}, files)
-        return replace(partition, files=given, absent=absent)
+        listed, absent = _differences({each: draft.read(each) for each in draft.names()}, files)
+        return replace(partition, files=listed, absent=absent)
     raise KlogError(f"{name} cannot be described")
 
 
 def _named(name: str) -> Partition:
-    found = find_partition_dir_name(name)
-    if found is not None and f"{found.topic}-{found.partition}" == name:
-        return Partition(topic=found.topic, partition=found.partition)
+    parsed = find_partition_dir_name(name)
+    if parsed is not None and f"{parsed.topic}-{parsed.partition}" == name:
+        return Partition(topic=parsed.topic, partition=parsed.partition)
     return Partition(dir=name)
 
 
-def _told_topic_id(name: str, files: Files) -> str | UnsetType | None:
+def _describe_topic_id(name: str, files: Files) -> str | UnsetType | None:
     """Return the topic id, if partition.metadata is as a broker writes it; None: no such file is derived."""
     data = files.get(_METADATA)
     try:
@@ -241,12 +241,12 @@ def _offset(value: int | None) -> int | None:
 def _bases(files: Files) -> dict[int, str]:
     """Return the names of `.log` files by their base offsets, in order; of two with the same, one."""
     parsed = [parse_file_name(name) for name in files if "/" not in name]
-    found = {
+    names = {
         file.base_offset: file.name
         for file in parsed
         if file.kind is FileKind.LOG and not file.suffix and file.base_offset is not None and file.base_offset >= 0
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(names.items()))
 
 
 def _first_magics(data: bytes) -> Iterator[int]:
@@ -281,12 +281,12 @@ def _checkpoint_lines(own: Files) -> dict[str, Lines]:
         "recovery_point": FileKind.RECOVERY_POINT_CHECKPOINT,
         "first_dirty_offset": FileKind.CLEANER_CHECKPOINT,
     }
-    found: dict[str, Lines] = {}
+    lines: dict[str, Lines] = {}
     for field, kind in kinds.items():
         for name, offset in _offsets(own.get(kind.value)).items():
             dir_name = f"{name.topic}-{name.partition}"
-            found[dir_name] = replace(found.get(dir_name, Lines()), **{field: offset})
-    return found
+            lines[dir_name] = replace(lines.get(dir_name, Lines()), **{field: offset})
+    return lines
 
 
 def _offsets(data: bytes | None) -> dict[TopicPartition, int]:
@@ -296,23 +296,23 @@ def _offsets(data: bytes | None) -> dict[TopicPartition, int]:
         return {}
 
 
-def _told_log_dir(own: Files) -> LogDir:
+def _describe_log_dir(own: Files) -> LogDir:
     marker, identity = own.get(FileKind.CLEAN_SHUTDOWN.value), own.get(FileKind.META_PROPERTIES.value)
-    told = LogDir(stop="clean" if marker is not None else "unclean")
+    log_dir = LogDir(stop="clean" if marker is not None else "unclean")
     if marker is not None:
-        told = replace(told, broker_epoch=parse_clean_shutdown(marker).broker_epoch)
+        log_dir = replace(log_dir, broker_epoch=parse_clean_shutdown(marker).broker_epoch)
     try:
-        found = None if identity is None else parse_meta_properties(identity)
+        properties = None if identity is None else parse_meta_properties(identity)
     except KlogError:
-        found = None
-    if found is None:
-        return told
-    directory = None if found.directory_id is None else build_uuid(found.directory_id)
+        properties = None
+    if properties is None:
+        return log_dir
+    directory = None if properties.directory_id is None else build_uuid(properties.directory_id)
     return replace(
-        told,
-        version=found.version,
-        cluster_id=found.cluster_id,
-        node_id=found.node_id,
+        log_dir,
+        version=properties.version,
+        cluster_id=properties.cluster_id,
+        node_id=properties.node_id,
         directory_id=directory,
         date=_date_of(identity or b""),
     )

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from klogtool import kernels
 from klogtool.building.entries import CURRENT_MAGIC, Course, Producer, build_end, build_entries
-from klogtool.building.spec import Batch, Codec, Coded, End, Pieces, Record, Step
-from klogtool.building.spec_data import told_data, told_pieces
+from klogtool.building.spec import Batch, Codec, Coded, End, FileContent, Record, Step
+from klogtool.building.spec_data import describe_content, describe_data
 from klogtool.errors import KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format.batch import (
@@ -42,34 +42,34 @@ def walk_log(data: bytes, base_offset: int, course: Course, append: Append, put_
     while at < len(data):
         frame = find_frame(data, at, len(data))
         stop = at + frame.size if isinstance(frame, Frame) else _next_entry(data, at, base_offset)
-        step = _told_entry(data, frame, course, append) if isinstance(frame, Frame) else None
+        step = _describe_entry(data, frame, course, append) if isinstance(frame, Frame) else None
         if step is None:
             put_raw(data[at:stop])
         else:
-            yield from _told_raw(data[raw_from:at])
+            yield from _describe_raw(data[raw_from:at])
             yield step
             raw_from = stop
         at = stop
-    yield from _told_raw(data[raw_from:])
+    yield from _describe_raw(data[raw_from:])
 
 
 def _next_entry(data: bytes, at: int, base_offset: int) -> int:
     """Return where the next sound entry begins, behind bytes that are none; else the end."""
-    found, _ = kernels.native.find_batch(data, at + 1, len(data), base_offset, len(data))
-    return found if found > at else len(data)
+    next_at, _ = kernels.native.find_batch(data, at + 1, len(data), base_offset, len(data))
+    return next_at if next_at > at else len(data)
 
 
-def _told_raw(data: bytes) -> Iterator[Step]:
+def _describe_raw(data: bytes) -> Iterator[Step]:
     if data:
-        yield Step(raw=told_pieces(data))
+        yield Step(raw=describe_content(data))
 
 
-def _told_entry(data: bytes, frame: Frame, course: Course, append: Append) -> Step | None:
+def _describe_entry(data: bytes, frame: Frame, course: Course, append: Append) -> Step | None:
     """Return the words for an entry, once it is appended; None if there are none, or it cannot be appended."""
-    found = _find_words(data, frame, course)
-    if found is None:
+    words = _find_words(data, frame, course)
+    if words is None:
         return None
-    trial, step = found
+    trial, step = words
     try:
         append(data[frame.position : frame.position + frame.size])
     except KlogError:
@@ -121,16 +121,16 @@ def _walk_steps(entry: RecordBatch | Message, data: bytes, course: Course) -> It
     """Yield words for an entry, the plainest first."""
     if isinstance(entry, Message):
         inner = list(entry.records())
-        yield Step(batch=_told_message(entry, inner, course))
-        yield Step(batch=_told_wrapper(entry, inner[0].offset, course))
+        yield Step(batch=_describe_message(entry, inner, course))
+        yield Step(batch=_describe_wrapper(entry, inner[0].offset, course))
         return
     records = _records_of(entry, data)
     if records is not None:
-        marker = _told_marker(entry, records, course)
+        marker = _describe_marker(entry, records, course)
         if marker is not None:
             yield marker
-        yield Step(batch=_told_batch(entry, records, course))
-    yield Step(batch=_told_body(entry, data, course))
+        yield Step(batch=_describe_batch(entry, records, course))
+    yield Step(batch=_describe_body(entry, data, course))
 
 
 def _records_of(batch: RecordBatch, data: bytes) -> list[format_batch.Record] | None:
@@ -144,7 +144,7 @@ def _records_of(batch: RecordBatch, data: bytes) -> list[format_batch.Record] | 
         return None
 
 
-def _told_marker(batch: RecordBatch, records: list[format_batch.Record], course: Course) -> Step | None:
+def _describe_marker(batch: RecordBatch, records: list[format_batch.Record], course: Course) -> Step | None:
     if not batch.is_control or not batch.is_transactional or len(records) != 1:
         return None
     try:
@@ -158,7 +158,7 @@ def _told_marker(batch: RecordBatch, records: list[format_batch.Record], course:
         producer=batch.producer_id,
         epoch=None if batch.producer_epoch == known.epoch else batch.producer_epoch,
         coordinator_epoch=marker.coordinator_epoch,
-        timestamp=_told_time(batch.base_timestamp, course.now_ms),
+        timestamp=_describe_time(batch.base_timestamp, course.now_ms),
         offset=_unless(batch.base_offset, course.next_offset),
         leader_epoch=_unless(batch.partition_leader_epoch, course.leader_epoch),
     )
@@ -166,21 +166,21 @@ def _told_marker(batch: RecordBatch, records: list[format_batch.Record], course:
     return Step(abort=plain) if marker.is_abort else Step(commit=plain)
 
 
-def _told_batch(batch: RecordBatch, records: list[format_batch.Record], course: Course) -> Batch:
+def _describe_batch(batch: RecordBatch, records: list[format_batch.Record], course: Course) -> Batch:
     first_time = records[0].timestamp if records else NO_TIMESTAMP
     largest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
     return replace(
-        _told_head(batch, course, largest),
-        records=_told_records(records, batch.base_offset, course),
+        _describe_head(batch, course, largest),
+        records=_describe_records(records, batch.base_offset, course),
         last_offset=_unless(batch.last_offset, records[-1].offset if records else batch.base_offset),
         base_timestamp=_unless(batch.base_timestamp, first_time) if batch.delete_horizon_ms is None else None,
     )
 
 
-def _told_body(batch: RecordBatch, data: bytes, course: Course) -> Batch:
+def _describe_body(batch: RecordBatch, data: bytes, course: Course) -> Batch:
     """Return a batch whose records are only bytes."""
     return replace(
-        _told_head(batch, course, NO_TIMESTAMP),
+        _describe_head(batch, course, NO_TIMESTAMP),
         body=_compact(data[RECORD_BATCH_OVERHEAD:]),
         records_count=batch.records_count,
         last_offset=batch.last_offset,
@@ -188,7 +188,7 @@ def _told_body(batch: RecordBatch, data: bytes, course: Course) -> Batch:
     )
 
 
-def _told_head(batch: RecordBatch, course: Course, largest: int) -> Batch:
+def _describe_head(batch: RecordBatch, course: Course, largest: int) -> Batch:
     known = course.producers.get(batch.producer_id, Producer())
     has_producer = batch.producer_id > NO_PRODUCER_ID
     is_append_time = bool(batch.attributes & TIMESTAMP_TYPE_BIT)
@@ -210,18 +210,18 @@ def _told_head(batch: RecordBatch, course: Course, largest: int) -> Batch:
     )
 
 
-def _told_message(message: Message, records: list[format_batch.Record], course: Course) -> Batch:
+def _describe_message(message: Message, records: list[format_batch.Record], course: Course) -> Batch:
     """Return a message, or a wrapper with what is in it."""
     return Batch(
         magic=_unless(message.magic, course.magic),
         codec=_codec_of(message),
         offset=_unless(records[0].offset, course.next_offset),
         log_append_time=message.timestamp if _is_append_time(message) else None,
-        records=_told_records(records, records[0].offset, course, has_times=message.magic > 0),
+        records=_describe_records(records, records[0].offset, course, has_times=message.magic > 0),
     )
 
 
-def _told_wrapper(message: Message, first: int, course: Course) -> Batch:
+def _describe_wrapper(message: Message, first: int, course: Course) -> Batch:
     """Return a wrapper whose inner messages are only bytes."""
     is_append_time = _is_append_time(message)
     return Batch(
@@ -244,27 +244,27 @@ def _codec_of(entry: RecordBatch | Message) -> Codec:
     return cast("Codec", entry.codec)
 
 
-def _told_records(
+def _describe_records(
     records: list[format_batch.Record], first: int, course: Course, *, has_times: bool = True
 ) -> tuple[Record, ...]:
-    made, now_ms, expected = [], course.now_ms, first
+    described, now_ms, expected = [], course.now_ms, first
     for record in records:
-        time = _told_time(record.timestamp, now_ms) if has_times else UNSET
+        time = _describe_time(record.timestamp, now_ms) if has_times else UNSET
         now_ms += course.step_ms if time is UNSET else 0
-        made.append(
+        described.append(
             Record(
-                key=told_data(record.key),
-                value=told_data(record.value),
-                headers=tuple((told_data(header.key) or "", told_data(header.value)) for header in record.headers),
+                key=describe_data(record.key),
+                value=describe_data(record.value),
+                headers=tuple((describe_data(key) or "", describe_data(value)) for key, value in record.headers),
                 timestamp=time,
                 offset=_unless(record.offset, expected),
             )
         )
         expected = record.offset + 1
-    return tuple(made)
+    return tuple(described)
 
 
-def _told_time(timestamp: int, now_ms: int) -> int | UnsetType | None:
+def _describe_time(timestamp: int, now_ms: int) -> int | UnsetType | None:
     if timestamp == now_ms:
         return UNSET
     return None if timestamp == NO_TIMESTAMP else timestamp
@@ -274,5 +274,5 @@ def _unless(value: int, expected: int) -> int | None:
     return None if value == expected else value
 
 
-def _compact(data: bytes) -> Pieces:
-    return Coded(base64="") if not data else told_pieces(data)
+def _compact(data: bytes) -> FileContent:
+    return Coded(base64="") if not data else describe_content(data)

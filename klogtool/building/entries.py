@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from klogtool import kernels
 from klogtool.building.spec import Batch, Clock, End, Moment, Record, Spec
-from klogtool.building.spec_data import data_bytes, piece_bytes, pieces_bytes
+from klogtool.building.spec_data import chunk_bytes, content_bytes, data_bytes
 from klogtool.errors import KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format.batch import (
@@ -139,18 +139,18 @@ def build_end(end: End | int, kind: ControlRecordType, course: Course) -> bytes:
 
 
 def _records_of(records: tuple[Record, ...], first: int, course: Course) -> list[format_batch.Record]:
-    made, offset = [], first
+    built, offset = [], first
     for record in records:
         if record.offset is not None and record.offset < offset:
             raise KlogError(f"offset {record.offset} is below {offset}, the next one")
         offset = offset if record.offset is None else record.offset
         if len(record.headers) > MOST_HEADERS:
             raise KlogError(f"more than {MOST_HEADERS} headers")
-        headers = tuple(Header(piece_bytes(key), data_bytes(value)) for key, value in record.headers)
+        headers = tuple(Header(chunk_bytes(key), data_bytes(value)) for key, value in record.headers)
         time = course.time_of(record.timestamp)
-        made.append(format_batch.Record(offset, time, data_bytes(record.key), data_bytes(record.value), headers))
+        built.append(format_batch.Record(offset, time, data_bytes(record.key), data_bytes(record.value), headers))
         offset += 1
-    return made
+    return built
 
 
 def _build_messages(batch: Batch, records: list[format_batch.Record], magic: int) -> bytes:
@@ -177,7 +177,7 @@ def _build_wrapper(batch: Batch, magic: int) -> bytes:
     return build_message(
         batch.last_offset,
         None,
-        pieces_bytes(batch.body),
+        content_bytes(batch.body),
         magic=magic,
         timestamp=next((moment_ms(time) for time in times if time is not None), NO_TIMESTAMP),
         attributes=CODEC_NAMES.index(batch.codec) | (TIMESTAMP_TYPE_BIT if batch.log_append_time is not None else 0),
@@ -232,7 +232,7 @@ def _body_of(batch: Batch, records: list[format_batch.Record], first: int, base:
     if batch.body is not None:
         if records or batch.records_count is None or batch.last_offset is None:
             raise KlogError("a body stands in place of records, with records_count and last_offset")
-        return pieces_bytes(batch.body)
+        return content_bytes(batch.body)
     body = b"".join(build_record(record, base_offset=first, base_timestamp=base) for record in records)
     return kernels.compress(batch.codec, body, magic=CURRENT_MAGIC) if records else b""
 

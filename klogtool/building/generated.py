@@ -9,6 +9,7 @@ import random
 import re
 from array import array
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 
 from klogtool import kernels
@@ -28,68 +29,68 @@ _LETTERS = bytes(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _KEY_DIGITS = 6
 
 
-def value_sizes(asked: Generated) -> tuple[int, int]:
+def value_sizes(generated: Generated) -> tuple[int, int]:
     """Return the smallest and the largest size of a value. Raises KlogError for what is neither a size nor a range."""
-    found = _RANGE.fullmatch(asked.value_bytes) if isinstance(asked.value_bytes, str) else None
-    least, most = map(int, found.groups()) if found else (asked.value_bytes, asked.value_bytes)
+    sizes = _RANGE.fullmatch(generated.value_bytes) if isinstance(generated.value_bytes, str) else None
+    least, most = map(int, sizes.groups()) if sizes else (generated.value_bytes, generated.value_bytes)
     if not (isinstance(least, int) and isinstance(most, int) and 0 <= least <= most <= MOST_VALUE_BYTES):
         raise KlogError(f"value_bytes is a size or a range like 100..200, up to {MOST_VALUE_BYTES}")
     return least, most
 
 
-def walk_batches(asked: Generated, course: Course, batch_bytes: int) -> Iterator[bytes]:
+def walk_batches(generated: Generated, course: Course, batch_bytes: int) -> Iterator[bytes]:
     """Yield the batches, many at a time; each has at most `batch_bytes`, before compression.
 
     Raises KlogError for what cannot be.
     """
-    if asked.transactional and asked.producer is None:
+    if generated.transactional and generated.producer is None:
         raise KlogError("transactional records have a producer")
-    if asked.epoch is not None and asked.producer is None:
+    if generated.epoch is not None and generated.producer is None:
         raise KlogError("epoch goes with producer")
     if course.magic != CURRENT_MAGIC:
         raise KlogError(f"records of magic {course.magic} are not generated: list them")
-    if course.next_offset + asked.records > MAX_LONG:
+    if course.next_offset + generated.records > MAX_LONG:
         raise KlogError("more records than offsets")
-    random_numbers = random.Random(asked.seed)
-    per_chunk = _chunk_records(asked, batch_bytes)
-    for done in range(0, asked.records, per_chunk):
-        count = min(per_chunk, asked.records - done)
-        columns = _columns(asked, count, random_numbers, course)
-        yield _encoded(columns, asked, _form(asked, count, course, batch_bytes))
+    random_numbers = random.Random(generated.seed)
+    per_chunk = _chunk_records(generated, batch_bytes)
+    for done in range(0, generated.records, per_chunk):
+        count = min(per_chunk, generated.records - done)
+        columns = _columns(generated, count, random_numbers, course)
+        yield _encoded(columns, generated, _form(generated, count, course, batch_bytes))
 
 
-def _chunk_records(asked: Generated, batch_bytes: int) -> int:
+def _chunk_records(generated: Generated, batch_bytes: int) -> int:
     """Return how many records are made at a time: whole batches, where their number of records is what ends them."""
-    largest = value_sizes(asked)[1] + RECORD_BYTES
+    largest = value_sizes(generated)[1] + RECORD_BYTES
     wanted = min(MOST_CHUNK_RECORDS, max(1, max(CHUNK_BYTES, batch_bytes) // largest))
-    return wanted - wanted % asked.batch_records or wanted
+    return wanted - wanted % generated.batch_records or wanted
 
 
-def _columns(asked: Generated, count: int, numbers: random.Random, course: Course) -> RecordColumns:
+def _columns(generated: Generated, count: int, numbers: random.Random, course: Course) -> RecordColumns:
     first, start_ms = course.next_offset, course.now_ms
     course.now_ms, course.next_offset = min(start_ms + count * course.step_ms, MAX_LONG), first + count
     return RecordColumns(
         array("q", range(first, first + count)),
         _times(start_ms, course.step_ms, count),
-        _keys(asked.keys, count, numbers),
-        _values(asked, count, numbers),
+        _keys(generated.keys, count, numbers),
+        _values(generated, count, numbers),
     )
 
 
-def _encoded(columns: RecordColumns, asked: Generated, form: BatchForm) -> bytes:
-    compress = None if asked.codec == "none" else lambda body: kernels.compress(asked.codec, body, magic=CURRENT_MAGIC)
+def _encoded(columns: RecordColumns, generated: Generated, form: BatchForm) -> bytes:
+    compress = None if generated.codec == "none" else partial(kernels.compress, generated.codec, magic=CURRENT_MAGIC)
     return kernels.native.encode_batches(columns, 0, columns.rows, form, compress)
 
 
-def _form(asked: Generated, count: int, course: Course, batch_bytes: int) -> BatchForm:
+def _form(generated: Generated, count: int, course: Course, batch_bytes: int) -> BatchForm:
     producer = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
-    if asked.producer is not None:
-        producer = take_producer(course, asked.producer, asked.epoch, None, count)
+    if generated.producer is not None:
+        producer = take_producer(course, generated.producer, generated.epoch, None, count)
     return BatchForm(
         batch_bytes=batch_bytes,
-        batch_records=asked.batch_records,
-        attributes=CODEC_NAMES.index(asked.codec) | (TRANSACTIONAL_BIT if asked.transactional else 0),
-        partition_leader_epoch=course.take_leader_epoch(asked.leader_epoch),
+        batch_records=generated.batch_records,
+        attributes=CODEC_NAMES.index(generated.codec) | (TRANSACTIONAL_BIT if generated.transactional else 0),
+        partition_leader_epoch=course.take_leader_epoch(generated.leader_epoch),
         producer_id=producer[0],
         producer_epoch=producer[1],
         base_sequence=producer[2],
@@ -107,13 +108,13 @@ def _keys(keys: int, count: int, numbers: random.Random) -> BytesColumn | None:
     if not keys:
         return None
     digits = max(_KEY_DIGITS, len(str(keys - 1)))
-    chosen = "".join([f"key-{number:0{digits}d}" for number in numbers.choices(range(keys), k=count)])
+    picked = "".join([f"key-{number:0{digits}d}" for number in numbers.choices(range(keys), k=count)])
     size = digits + len("key-")
-    return BytesColumn(array("i", range(0, size * count + 1, size)), chosen.encode())
+    return BytesColumn(array("i", range(0, size * count + 1, size)), picked.encode())
 
 
-def _values(asked: Generated, count: int, numbers: random.Random) -> BytesColumn:
-    least, most = value_sizes(asked)
+def _values(generated: Generated, count: int, numbers: random.Random) -> BytesColumn:
+    least, most = value_sizes(generated)
     if least == most:
         starts = array("i", range(0, least * count + 1, least)) if least else array("i", [0]) * (count + 1)
     else:

@@ -21,7 +21,7 @@ from klogtool.building.partition import (
 )
 from klogtool.building.places import at_place
 from klogtool.building.spec import LogDir, Spec
-from klogtool.building.spec_data import pieces_bytes
+from klogtool.building.spec_data import content_bytes
 from klogtool.building.wounds import NAME, read_wound
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import build_offset_checkpoint
@@ -47,17 +47,17 @@ def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
     built: list[BuiltPartition] = []
     for n, partition in enumerate(spec.partitions):
         with at_place(f"partitions[{n}]"):
-            made = build_partition(partition, terms)
-            if any(made.dir == other.dir for other in built):
-                raise KlogError(f"{made.dir} is there twice")
-            built.append(made)
-    files = {f"{made.dir}/{name}": file for made in built for name, file in made.draft.files.items()}
-    draft = Draft(path, {}, [made.dir for made in built])
+            done = build_partition(partition, terms)
+            if any(done.dir == other.dir for other in built):
+                raise KlogError(f"{done.dir} is there twice")
+            built.append(done)
+    files = {f"{one.dir}/{name}": file for one in built for name, file in one.draft.files.items()}
+    draft = Draft(path, {}, [one.dir for one in built])
     draft.files |= files
     if spec.log_dir is not None:
         with at_place("log_dir"):
             _add_own_files(draft, spec.log_dir, built)
-    _take_files_as_given(draft, spec)
+    _take_listed_files(draft, spec)
     _check_folders(draft)
     for n, wound in enumerate(spec.wounds):
         with at_place(f"wounds[{n}]"):
@@ -65,19 +65,19 @@ def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
     return BuiltLogDir(draft, tuple(built))
 
 
-def _add_own_files(draft: Draft, asked: LogDir, built: Iterable[BuiltPartition]) -> None:
+def _add_own_files(draft: Draft, own: LogDir, built: Iterable[BuiltPartition]) -> None:
     """Add what a broker writes into a log dir when it stops."""
-    if asked.date is not None and not (asked.date.isascii() and asked.date.isprintable()):
+    if own.date is not None and not (own.date.isascii() and own.date.isprintable()):
         raise KlogError("date is one line of ASCII")
-    draft.write(FileKind.META_PROPERTIES.value, build_meta_properties(_identity_of(asked), date=asked.date))
-    lines = [(made.topic_partition, made) for made in built if made.topic_partition is not None]
+    draft.write(FileKind.META_PROPERTIES.value, build_meta_properties(_identity_of(own), date=own.date))
+    lines = [(one.topic_partition, one) for one in built if one.topic_partition is not None]
     for kind, offset_of in _CHECKPOINTS.items():
-        offsets = {name: offset for name, made in lines if (offset := offset_of(name, made)) is not None}
+        offsets = {name: offset for name, one in lines if (offset := offset_of(name, one)) is not None}
         is_new = kind is FileKind.CLEANER_CHECKPOINT and not offsets  # empty until something is cleaned
         draft.write(kind.value, b"" if is_new else build_offset_checkpoint(offsets))
-    if asked.stop == "clean":
-        version = None if asked.broker_epoch is None else 0
-        draft.write(FileKind.CLEAN_SHUTDOWN.value, build_clean_shutdown(CleanShutdown(version, asked.broker_epoch)))
+    if own.stop == "clean":
+        version = None if own.broker_epoch is None else 0
+        draft.write(FileKind.CLEAN_SHUTDOWN.value, build_clean_shutdown(CleanShutdown(version, own.broker_epoch)))
 
 
 def _not_of_metadata(name: TopicPartition, offset: int | None) -> int | None:
@@ -86,31 +86,31 @@ def _not_of_metadata(name: TopicPartition, offset: int | None) -> int | None:
 
 
 _CHECKPOINTS: Mapping[FileKind, Callable[[TopicPartition, BuiltPartition], int | None]] = {
-    FileKind.RECOVERY_POINT_CHECKPOINT: lambda name, made: _not_of_metadata(name, made.recovery_point),
-    FileKind.REPLICATION_CHECKPOINT: lambda name, made: _not_of_metadata(name, made.high_watermark),
-    FileKind.LOG_START_CHECKPOINT: lambda name, made: _not_of_metadata(name, made.log_start_checkpoint),
-    FileKind.CLEANER_CHECKPOINT: lambda name, made: _not_of_metadata(name, made.first_dirty_offset),
+    FileKind.RECOVERY_POINT_CHECKPOINT: lambda name, one: _not_of_metadata(name, one.recovery_point),
+    FileKind.REPLICATION_CHECKPOINT: lambda name, one: _not_of_metadata(name, one.high_watermark),
+    FileKind.LOG_START_CHECKPOINT: lambda name, one: _not_of_metadata(name, one.log_start_checkpoint),
+    FileKind.CLEANER_CHECKPOINT: lambda name, one: _not_of_metadata(name, one.first_dirty_offset),
 }
 
 
-def _identity_of(asked: LogDir) -> MetaProperties:
-    if asked.version == 1 and (asked.cluster_id is None or asked.node_id is None):
+def _identity_of(own: LogDir) -> MetaProperties:
+    if own.version == 1 and (own.cluster_id is None or own.node_id is None):
         raise KlogError("version 1 has a cluster_id and a node_id")
-    return MetaProperties(asked.version, asked.cluster_id, asked.node_id, _directory_id(asked))
+    return MetaProperties(own.version, own.cluster_id, own.node_id, _directory_id(own))
 
 
-def _directory_id(asked: LogDir) -> bytes | None:
-    if asked.directory_id is UNSET:
-        return topic_id_of(f"directory of node {asked.node_id}")
-    return None if asked.directory_id is None else parse_uuid(str(asked.directory_id))
+def _directory_id(own: LogDir) -> bytes | None:
+    if own.directory_id is UNSET:
+        return topic_id_of(f"directory of node {own.node_id}")
+    return None if own.directory_id is None else parse_uuid(str(own.directory_id))
 
 
-def _take_files_as_given(draft: Draft, spec: Spec) -> None:
+def _take_listed_files(draft: Draft, spec: Spec) -> None:
     for n, file in enumerate(spec.files):
         with at_place(f"files[{n}]"):
             name = name_of(file)
             check_name(name)
-            draft.write(name, pieces_bytes(file.content))
+            draft.write(name, content_bytes(file.content))
     for name in spec.absent:
         if name not in draft:
             raise KlogError(f"absent: there would be no file of this name: {name}")
@@ -133,8 +133,8 @@ def _inflict(draft: Draft, wound: Mapping[str, Any]) -> None:
     ((name, arguments),) = wound.items()
     if not isinstance(arguments, Mapping):
         raise KlogError(f"the arguments of {name} are a mapping, as in `{name}: {{file: t-0}}`")
-    found = read_wound({**arguments, NAME: name})
-    with at_place(f"{name} of {found.file or 'the log dir'}"):
-        found.inflict(draft)
+    inflicted = read_wound({**arguments, NAME: name})
+    with at_place(f"{name} of {inflicted.file or 'the log dir'}"):
+        inflicted.inflict(draft)
     if sum(file.size for file in draft.files.values()) > MOST_BYTES:
         raise AboveLimit(f"{name} makes the log dir larger than klogtool builds ({MOST_BYTES:,} bytes)")

@@ -24,7 +24,7 @@ from klogtool.building.entries import Course, build_end, build_entries
 from klogtool.building.generated import walk_batches
 from klogtool.building.places import at_place
 from klogtool.building.spec import BATCH_BYTES, File, Partition, Roll, Segment, Setting, Step
-from klogtool.building.spec_data import piece_bytes, pieces_bytes
+from klogtool.building.spec_data import chunk_bytes, content_bytes
 from klogtool.errors import KlogError
 from klogtool.format.batch import parse_batch
 from klogtool.format.control import ControlRecordType
@@ -90,7 +90,7 @@ def build_partition(partition: Partition, terms: Terms) -> BuiltPartition:
             with at_place(f"log[{n}]"):
                 log.take(Step(roll=Roll()) if step == "roll" else step)
     built = log.finish()
-    _take_files_as_given(built.draft, partition)
+    _take_listed_files(built.draft, partition)
     return built
 
 
@@ -159,7 +159,7 @@ class LogInMaking:
                 self.course.now_ms = min(self.course.now_ms + (step.wait or 0), MAX_LONG)
             case _:
                 assert step.raw is not None
-                self.put_raw(pieces_bytes(step.raw))
+                self.put_raw(content_bytes(step.raw))
 
     def append(self, data: bytes, batches: int = 1) -> None:
         """Append batches that are one write. Raises KlogError if a broker refuses them."""
@@ -191,9 +191,9 @@ class LogInMaking:
 
     def finish(self) -> BuiltPartition:
         """Stop the log as a broker does. Raises KlogError for a log start above the log's end."""
-        log, asked = self.log, self._partition
-        if asked.log_start_offset is not None:
-            log.maybe_increment_log_start_offset(asked.log_start_offset)
+        log, wanted = self.log, self._partition
+        if wanted.log_start_offset is not None:
+            log.maybe_increment_log_start_offset(wanted.log_start_offset)
         log.stop()
         parsed = find_partition_dir_name(self._name)
         assert parsed is not None
@@ -206,10 +206,10 @@ class LogInMaking:
             log.log_end_offset,
             len(log.segments),
             self.batches,
-            log.log_end_offset if asked.recovery_point is None else asked.recovery_point,
-            log.log_end_offset if asked.high_watermark is None else asked.high_watermark,
+            log.log_end_offset if wanted.recovery_point is None else wanted.recovery_point,
+            log.log_end_offset if wanted.high_watermark is None else wanted.high_watermark,
             log.log_start_checkpoint,
-            asked.first_dirty_offset,
+            wanted.first_dirty_offset,
         )
 
     def _add_metadata(self) -> None:
@@ -217,8 +217,8 @@ class LogInMaking:
         topic_id, topic = self._partition.topic_id, self._name.rpartition("-")[0]
         if topic_id is None:
             return
-        made = topic_id_of(topic) if topic_id is UNSET else parse_uuid(str(topic_id))
-        self.draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, made)))
+        identity = topic_id_of(topic) if topic_id is UNSET else parse_uuid(str(topic_id))
+        self.draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, identity)))
 
     def _end(self, step: Step) -> None:
         if self.course.magic < 2:
@@ -258,30 +258,30 @@ class LogInMaking:
 
 def _plain_name(name: str) -> str:
     """Return the name of a partition dir without its state: a broker loads no log of a dir that it deletes."""
-    found = find_partition_dir_name(name)
-    return name if found is None else f"{found.topic}-{found.partition}"
+    parsed = find_partition_dir_name(name)
+    return name if parsed is None else f"{parsed.topic}-{parsed.partition}"
 
 
 def _kind_of(step: Step) -> str:
     """Return the only field of a step that is given."""
-    given = [name for name in step.__struct_fields__ if getattr(step, name) is not None]
-    if len(given) != 1:
+    fields = [name for name in step.__struct_fields__ if getattr(step, name) is not None]
+    if len(fields) != 1:
         known = ", ".join(step.__struct_fields__)
-        raise KlogError(f"a step is one of {known}; here are {' and '.join(given) or 'none'}")
-    return given[0]
+        raise KlogError(f"a step is one of {known}; here are {' and '.join(fields) or 'none'}")
+    return fields[0]
 
 
 def _setting_text(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _take_files_as_given(draft: Draft, partition: Partition) -> None:
+def _take_listed_files(draft: Draft, partition: Partition) -> None:
     """Put files in place that the spec has as they are. Raises KlogError for a name that cannot be one."""
     for n, file in enumerate(partition.files):
         with at_place(f"files[{n}]"):
             name = name_of(file)
             check_name(name)
-            draft.write(name, pieces_bytes(file.content))
+            draft.write(name, content_bytes(file.content))
     for name in partition.absent:
         if name not in draft:
             raise KlogError(f"absent: there would be no file of this name: {name}")
@@ -290,7 +290,7 @@ def _take_files_as_given(draft: Draft, partition: Partition) -> None:
 
 def name_of(file: File) -> str:
     """Return the name of a file, as Python has names that are not UTF-8."""
-    return file.name if isinstance(file.name, str) else os.fsdecode(piece_bytes(file.name))
+    return file.name if isinstance(file.name, str) else os.fsdecode(chunk_bytes(file.name))
 
 
 def check_name(name: str) -> None:

@@ -5,6 +5,7 @@ All are frozen, and name no byte positions except in wounds. What is not given f
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -28,6 +29,7 @@ Codec: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Magic: TypeAlias = Annotated[int, Meta(ge=0, le=2)]
 Moment: TypeAlias = Long | str  # epoch milliseconds or ISO 8601
 Setting: TypeAlias = str | int | float | bool
+Plain: TypeAlias = "str | int | float | bool | Sequence[Plain] | Mapping[str, Plain] | None"  # as YAML and JSON have it
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -44,7 +46,7 @@ class Coded(_Part, frozen=True):
 
 
 Data: TypeAlias = str | Coded | None  # of a key or a value
-Pieces: TypeAlias = str | Coded | tuple[str | Coded, ...]  # of a file
+FileContent: TypeAlias = str | Coded | tuple[str | Coded, ...]  # of a file
 
 
 class Record(_Part, frozen=True):
@@ -81,7 +83,7 @@ class Batch(_Part, frozen=True):
     delete_horizon: Long | None = None
     records: tuple[Record, ...] = ()
     records_count: Annotated[int, Meta(ge=0, le=MAX_INT)] | None = None
-    body: Pieces | None = None
+    body: FileContent | None = None
 
 
 class Generated(_Part, frozen=True):
@@ -134,7 +136,7 @@ class Step(_Part, frozen=True):
     roll: Roll | None = None
     gap: Count | None = None
     wait: Annotated[int, Meta(ge=0, le=MAX_LONG)] | None = None
-    raw: Pieces | None = None
+    raw: FileContent | None = None
 
 
 class File(_Part, frozen=True):
@@ -142,7 +144,7 @@ class File(_Part, frozen=True):
     hex if it is not UTF-8."""
 
     name: str | Coded
-    content: Pieces = ""
+    content: FileContent = ""
 
 
 class Partition(_Part, frozen=True):
@@ -215,7 +217,7 @@ class Spec(_Part, frozen=True):
     absent: tuple[str, ...] = ()
     wounds: Annotated[tuple[dict[str, Any], ...], Meta(max_length=1000)] = ()
 
-    def as_rows(self) -> dict[str, Any]:
+    def as_rows(self) -> dict[str, Plain]:
         """Return the spec as plain values, without what is a default."""
-        rows: dict[str, Any] = msgspec.to_builtins(self)
+        rows: dict[str, Plain] = msgspec.to_builtins(self)
         return rows

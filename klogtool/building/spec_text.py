@@ -43,7 +43,7 @@ def spec_of(rows: Any) -> Spec:
     try:
         return msgspec.convert(rows, Spec)
     except msgspec.ValidationError as error:
-        raise KlogError(_told(error)) from None
+        raise KlogError(_in_words(error)) from None
 
 
 def _load(data: bytes) -> Any:
@@ -64,8 +64,8 @@ def _value_of(events: Iterable[Any]) -> Any:
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):
             done = levels.pop()
-            levels[-1].add(done.made, done.mark)
-        elif isinstance(event, yaml.DocumentStartEvent) and levels[0].made:
+            levels[-1].add(done.value, done.mark)
+        elif isinstance(event, yaml.DocumentStartEvent) and levels[0].value:
             raise _wrong(event.start_mark, "a second document")
         elif isinstance(event, yaml.NodeEvent):
             _check(event, len(levels))
@@ -73,7 +73,7 @@ def _value_of(events: Iterable[Any]) -> Any:
                 levels[-1].add_scalar(event)
             else:
                 levels.append(_Level({} if isinstance(event, yaml.MappingStartEvent) else [], event.start_mark))
-    return levels[0].made[0] if levels[0].made else None
+    return levels[0].value[0] if levels[0].value else None
 
 
 def _check(event: Any, depth: int) -> None:
@@ -89,28 +89,28 @@ def _check(event: Any, depth: int) -> None:
 class _Level:
     """A list or mapping that is being read. key: of the value that comes next."""
 
-    __slots__ = ("key", "made", "mark")
+    __slots__ = ("key", "mark", "value")
 
-    def __init__(self, made: Any, mark: Any = None) -> None:
-        self.made, self.mark, self.key = made, mark, _NO_KEY
+    def __init__(self, value: Any, mark: Any = None) -> None:
+        self.value, self.mark, self.key = value, mark, _NO_KEY
 
     def add_scalar(self, event: Any) -> None:
         """Add a scalar, or take it for the next key. Raises KlogError for a key that is there twice."""
-        if self.key is not _NO_KEY or isinstance(self.made, list):
+        if self.key is not _NO_KEY or isinstance(self.value, list):
             self.add(_scalar(event.value) if event.implicit[0] else event.value, event.start_mark)
             return
-        if event.value in self.made:
+        if event.value in self.value:
             raise _wrong(event.start_mark, f"the key {event.value} is there twice")
         self.key = event.value
 
     def add(self, value: Any, mark: Any) -> None:
         """Add a value. Raises KlogError for a mapping or a list in the place of a key."""
-        if isinstance(self.made, list):
-            self.made.append(value)
+        if isinstance(self.value, list):
+            self.value.append(value)
         elif self.key is _NO_KEY:
             raise _wrong(mark, "a key is a text")
         else:
-            self.made[self.key], self.key = value, _NO_KEY
+            self.value[self.key], self.key = value, _NO_KEY
 
 
 _NO_KEY: Any = object()
@@ -130,19 +130,19 @@ def _wrong(mark: Any, reason: str) -> KlogError:
     return KlogError(f"line {mark.line + 1}: {reason}" if mark is not None else reason)
 
 
-def _told(error: msgspec.ValidationError) -> str:
+def _in_words(error: msgspec.ValidationError) -> str:
     """Say what is wrong and where, without words of Python."""
     of_msgspec, _, place = str(error).partition(" - at `$")
     where = place.rstrip("`").lstrip(".") or "the spec"
     unknown = _UNKNOWN.fullmatch(of_msgspec)
     if unknown:
-        return f"{where}: {_told_unknown(unknown[1], where)}"
+        return f"{where}: {_unknown_in_words(unknown[1], where)}"
     named = of_msgspec.replace("`int`", "a number").replace("`str`", "a text").replace("`object`", "an object")
     named = named.replace("`array`", "a list").replace("`null`", "nothing").replace(" | ", " or ").replace("`", "")
     return f"{where}: {named[:1].lower()}{named[1:]}"
 
 
-def _told_unknown(name: str, where: str) -> str:
+def _unknown_in_words(name: str, where: str) -> str:
     """Say that there is no such field here: it is misspelt, or it belongs to another part of the spec."""
     if name not in _names():
         return f"there is no {name}{did_you_mean(name, _names())}"

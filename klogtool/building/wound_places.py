@@ -71,12 +71,12 @@ def find_file(draft: Draft, file: str, segment: int | None = None, kind: FileKin
 
 
 def _in_partition(draft: Draft, folder: str, segment: int | None, kind: FileKind) -> str:
-    found = [
+    names = [
         (own.base_offset, name)
         for name in names_below(draft, folder)
         if (own := parsed(name)).kind is kind and own.base_offset is not None and not own.suffix
     ]
-    wanted = [name for base, name in sorted(found) if segment in (None, base)]
+    wanted = [name for base, name in sorted(names) if segment in (None, base)]
     if not wanted:
         which = "" if segment is None else f" of segment {segment}"
         raise wrong(draft, folder, f"there is no {kind.value} file{which} here")
@@ -92,11 +92,11 @@ def read_file(draft: Draft, name: str) -> bytes:
 
 def entries_of(data: bytes) -> list[Frame]:
     """Return the batches or messages of a log, up to the first damage."""
-    found, at = [], 0
+    frames, at = [], 0
     while isinstance(frame := find_frame(data, at, len(data)), Frame):
-        found.append(frame)
+        frames.append(frame)
         at += frame.size
-    return found
+    return frames
 
 
 def find_entry(draft: Draft, name: str, number: int) -> tuple[Frame, bytes]:

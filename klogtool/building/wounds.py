@@ -97,14 +97,14 @@ def read_wound(row: Mapping[str, Any]) -> Wound:
         raise KlogError(f"there is no wound '{str(name)[:40]}'{near or '; there are ' + ', '.join(sorted(WOUNDS))}")
     rest = {key: value for key, value in row.items() if key != NAME}
     try:
-        given = msgspec.convert(rest, _arguments_of(name))
+        converted = msgspec.convert(rest, _arguments_of(name))
     except msgspec.ValidationError as error:
-        raise KlogError(f"{name}: {_told(error)}") from None
-    arguments = {key: getattr(given, key) for key in rest if key != FILE}
-    return Wound(name, getattr(given, FILE), arguments)
+        raise KlogError(f"{name}: {_in_words(error)}") from None
+    arguments = {key: getattr(converted, key) for key in rest if key != FILE}
+    return Wound(name, getattr(converted, FILE), arguments)
 
 
-def _told(error: msgspec.ValidationError) -> str:
+def _in_words(error: msgspec.ValidationError) -> str:
     """Say what is wrong and where, without words of Python."""
     reason, _, place = str(error).replace("`", "").partition(" - at $.")
     return f"{place}: {reason[:1].lower()}{reason[1:]}" if place else reason.replace("Object", "it")

@@ -36,11 +36,11 @@ def clean_stop(draft: Draft, file: str = "", *, broker_epoch: int = 1) -> None:
 def forge_checkpoint(draft: Draft, file: str = "", *, checkpoint: Checkpoint, partition: str, offset: int) -> None:
     """Set the offset of a partition in a checkpoint of the log dir; other lines stay."""
     name = below(file, checkpoint)
-    found = find_partition_dir_name(partition)
-    if found is None:
+    named = find_partition_dir_name(partition)
+    if named is None:
         raise KlogError(f"'{partition}' is not the name of a partition: a topic, a hyphen and a number")
     offsets = parse_offset_checkpoint(draft.read(name)) if name in draft and draft.size(name) else {}
-    put(draft, name, build_offset_checkpoint({**offsets, TopicPartition(found.topic, found.partition): offset}))
+    put(draft, name, build_offset_checkpoint({**offsets, TopicPartition(named.topic, named.partition): offset}))
 
 
 def drop_checkpoint(draft: Draft, file: str = "", *, checkpoint: Checkpoint) -> None:

@@ -113,10 +113,10 @@ def _types_of_fields(fields: Any) -> list[Any] | None:
 def _file_of(schemas: Schemas, file: str, name: Any) -> str:
     if not isinstance(name, str):
         raise Corrupt(f"{file} is no schema of Avro: {json.dumps(name)[:100]}")
-    found = schemas.find(name)
-    if found is None:
+    file_named = schemas.find(name)
+    if file_named is None:
         raise Corrupt(f"{file} refers to {name[:100]}, and {schemas.path} has no {name[:100]}.avsc")
-    return found
+    return file_named
 
 
 def _load(schemas: Schemas, file: str) -> Any:

@@ -46,10 +46,10 @@ class AvroDecoder:
                 self._parsed[file] = parse_avro_schema(self._schemas, file)
             except Corrupt as error:
                 self._parsed[file] = error
-        found = self._parsed[file]
-        if isinstance(found, Corrupt):
-            raise Corrupt(found.reason)
-        return found
+        schema = self._parsed[file]
+        if isinstance(schema, Corrupt):
+            raise Corrupt(schema.reason)
+        return schema
 
     def _of_single_object(self, data: bytes) -> tuple[str, bytes] | None:
         if data[: len(SINGLE_OBJECT)] != SINGLE_OBJECT or len(data) < SINGLE_OBJECT_SIZE:
@@ -106,7 +106,7 @@ class _Reader:
         check_depth(depth)
         self._budget.take()
         if isinstance(schema, list):
-            return self.value(_chosen(schema, self._varint(LONG_BITS), "branch"), depth + 1)
+            return self.value(_item_of(schema, self._varint(LONG_BITS), "branch"), depth + 1)
         if isinstance(schema, str):
             return self._primitives[schema]() if schema in self._primitives else self.value(self._type(schema), depth)
         kind = schema["type"]
@@ -120,10 +120,10 @@ class _Reader:
         return shown
 
     def _type(self, name: str) -> Any:
-        found = self._named.get(name)
-        if found is None:
+        named_type = self._named.get(name)
+        if named_type is None:
             raise Corrupt(f"the schema has no type {name[:100]}")
-        return found
+        return named_type
 
     def _take(self, size: int) -> bytes:
         if size > self.left:
@@ -170,7 +170,7 @@ class _Reader:
         return {field["name"]: self.value(field["type"], depth + 1) for field in schema["fields"]}
 
     def _enum(self, schema: Any, _: int) -> Any:
-        return _chosen(schema["symbols"], self._varint(INT_BITS), "symbol")
+        return _item_of(schema["symbols"], self._varint(INT_BITS), "symbol")
 
     def _counts(self) -> Iterator[int]:
         """Yield the number of items of each block."""
@@ -195,7 +195,7 @@ class _Reader:
         return row
 
 
-def _chosen(of: list[Any], number: int, what: str) -> Any:
+def _item_of(of: list[Any], number: int, what: str) -> Any:
     if not 0 <= number < len(of):
         raise Corrupt(f"{what} {number}, there are {len(of)}")
     return of[number]

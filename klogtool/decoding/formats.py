@@ -35,10 +35,10 @@ def find_decoder(name: str, schemas: Schemas | None, *, is_key: bool) -> Decode:
         from klogtool.decoding.msgpack_values import decode_msgpack
 
         return decode_msgpack
-    found = plugged_decoder(name, is_key=is_key)
-    if found is None:
+    decoder = plugged_decoder(name, is_key=is_key)
+    if decoder is None:
         raise KlogError(f"no such format: {name} (there are {', '.join(known_formats())})")
-    return found
+    return decoder
 
 
 def known_formats() -> list[str]:

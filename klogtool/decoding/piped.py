@@ -73,7 +73,7 @@ class PipedDecoder:
         while left or b"\n" not in self._answers:
             can_write, can_read = self._ready(bool(left), max(0.0, latest - time.monotonic()))
             if not (can_write or can_read):
-                raise self._given_up(f"the decoder did not answer within {self._timeout_s:g} seconds")
+                raise self._failure(f"the decoder did not answer within {self._timeout_s:g} seconds")
             if can_read:
                 self._receive()
             if can_write:
@@ -86,7 +86,7 @@ class PipedDecoder:
         """Give up if there is an answer that belongs to no question: the next answers would belong to other values."""
         self._receive()
         if self._answers:
-            raise self._given_up("the decoder gave more than one line for a value")
+            raise self._failure("the decoder gave more than one line for a value")
 
     def _ready(self, wants_to_write: bool, timeout_s: float) -> tuple[bool, bool]:
         assert self._in is not None
@@ -105,7 +105,7 @@ class PipedDecoder:
         except BlockingIOError:
             return 0
         except BrokenPipeError:
-            raise self._given_up("the decoder does not read any more") from None
+            raise self._failure("the decoder does not read any more") from None
 
     def _receive(self) -> None:
         assert self._out is not None
@@ -114,18 +114,18 @@ class PipedDecoder:
         except BlockingIOError:
             return
         if not data:
-            raise self._given_up("the decoder has ended")
+            raise self._failure("the decoder has ended")
         self._answers += data
         if len(self._answers) > LONGEST_ANSWER_BYTES:
-            raise self._given_up(f"the decoder's answer is longer than {LONGEST_ANSWER_BYTES >> 20} MiB")
+            raise self._failure(f"the decoder's answer is longer than {LONGEST_ANSWER_BYTES >> 20} MiB")
 
-    def _given_up(self, reason: str) -> Corrupt:
+    def _failure(self, reason: str) -> Corrupt:
         """Note why, and end the program."""
         status = self._program.poll()
         with suppress(subprocess.TimeoutExpired):  # it may be about to end by itself
             status = self._program.wait(0.2)
-        told = "" if status is None else f" (exit status {status})" if status >= 0 else f" (signal {-status})"
-        self.end = reason + told
+        status_text = "" if status is None else f" (exit status {status})" if status >= 0 else f" (signal {-status})"
+        self.end = reason + status_text
         self._kill()
         return Corrupt(self.end)
 

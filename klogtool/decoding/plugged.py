@@ -50,10 +50,10 @@ def _loaded(point: EntryPoint) -> Callable[[bytes, str | None, bool], object]:
         raise KlogError(f"the decoder {point.name} ({point.value}) cannot be imported: {_line(error)}") from error
     if not callable(decode):
         raise KlogError(f"the decoder {point.name} ({point.value}) is no function")
-    found: Callable[[bytes, str | None, bool], object] = decode
-    return found
+    checked: Callable[[bytes, str | None, bool], object] = decode
+    return checked
 
 
 def _line(error: Exception) -> str:
-    told = (str(error).strip().splitlines() or [""])[0][:200]
-    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+    reason = (str(error).strip().splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

@@ -56,10 +56,10 @@ class ProtobufDecoder:
                 self._loaded[file] = _Loaded(file, self._schemas.files[file])
             except Corrupt as error:
                 self._loaded[file] = error
-        found = self._loaded[file]
-        if isinstance(found, Corrupt):
-            raise Corrupt(found.reason)
-        return found
+        loaded = self._loaded[file]
+        if isinstance(loaded, Corrupt):
+            raise Corrupt(loaded.reason)
+        return loaded
 
 
 def parse_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:

@@ -13,7 +13,7 @@ from klogtool.decoding.formats import Decode, find_decoder
 from klogtool.decoding.schemas import Schemas
 from klogtool.errors import Corrupt
 
-PIECES = ("key", "value")
+KEY_AND_VALUE = ("key", "value")
 DECODER = "decoder"  # the format of what a program decodes
 
 
@@ -63,25 +63,25 @@ class Decoding:
         """Return `key_decoded` and `value_decoded` as JSON has them: null for null, absent if not asked for."""
         row: dict[str, Any] = {}
         if self.key is not None:
-            row["key_decoded"] = None if (found := self.of_key(key, topic)) is None else found.row()
+            row["key_decoded"] = None if (decoded := self.of_key(key, topic)) is None else decoded.row()
         if self.value is not None:
-            row["value_decoded"] = None if (found := self.of_value(value, topic)) is None else found.row()
+            row["value_decoded"] = None if (decoded := self.of_value(value, topic)) is None else decoded.row()
         return row
 
     def notes(self) -> Iterator[str]:
         """Yield a line for keys and one for values, if some could not be decoded."""
-        for name, piece in zip(PIECES, (self.key, self.value), strict=True):
-            if piece is not None and piece.failed:
-                how = "by the decoder" if piece.form == DECODER else f"as {piece.form}"
-                names = name if piece.seen == 1 else f"{name}s"
-                told = f"{piece.failed:,} of {piece.seen:,} {names} could not be decoded {how}"
-                yield f"{told}; the first: {piece.first_failure}"
+        for name, counted in zip(KEY_AND_VALUE, (self.key, self.value), strict=True):
+            if counted is not None and counted.failed:
+                how = "by the decoder" if counted.form == DECODER else f"as {counted.form}"
+                names = name if counted.seen == 1 else f"{name}s"
+                failures = f"{counted.failed:,} of {counted.seen:,} {names} could not be decoded {how}"
+                yield f"{failures}; the first: {counted.first_failure}"
 
 
 def decoding_of(formats: Formats, schemas: Schemas | None = None) -> Decoding:
     """Return how keys and values of these formats are decoded. Raises KlogError for a format that is not there."""
-    found = (
+    coders = (
         None if form is None else Piece(form, find_decoder(form, schemas, is_key=is_key))
         for form, is_key in ((formats.key, True), (formats.value, False))
     )
-    return Decoding(*found)
+    return Decoding(*coders)

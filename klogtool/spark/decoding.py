@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from klogtool.decoding.decoded import AS_THEY_ARE, Decoded, json_text
-from klogtool.decoding.record_values import PIECES, Decoding, Formats, decoding_of
+from klogtool.decoding.record_values import KEY_AND_VALUE, Decoding, Formats, decoding_of
 from klogtool.decoding.schemas import Schemas
 from klogtool.escape import escaped
 
@@ -32,7 +32,7 @@ class Columns:
 
     def __init__(self, formats: Formats, schemas: Schemas | None) -> None:
         self._decoding: Decoding = decoding_of(formats, schemas)
-        self._pieces = [name for name in PIECES if getattr(self._decoding, name) is not None]
+        self._pieces = [name for name in KEY_AND_VALUE if getattr(self._decoding, name) is not None]
 
     @property
     def failed(self) -> int:

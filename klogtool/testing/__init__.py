@@ -7,7 +7,7 @@
     wounds       wounds of files on a disk
     builder      log dirs made step by step; what the fixture log_dir gives
     record_form  records as people write them
-    asked        circumstances by name, as the functions here take them
+    circumstances  what a broker would know, by name, as the functions here take it
 
     plugin       the plugin of pytest: the fixture log_dir
 
@@ -37,5 +37,5 @@ def __getattr__(name: str) -> Any:
     """Import a public name from its module, and keep it here."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return value

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from klogtool.building.spec import Plain, Spec
 from klogtool.building.spec_text import read_spec, spec_of
 from klogtool.disk.building import build
 from klogtool.errors import KlogError
-from klogtool.testing.record_form import Given, record_row
+from klogtool.testing.record_form import RecordLike, record_row
 
 
 class PartitionBuilder:
     """A partition to be made. Each method adds a step to its log, and returns the partition."""
 
-    def __init__(self, log_dir: LogDirBuilder, name: str, fields: Mapping[str, Any]) -> None:
-        self._log_dir, self._steps = log_dir, list[dict[str, Any]]()
+    def __init__(self, log_dir: LogDirBuilder, name: str, fields: Mapping[str, Plain]) -> None:
+        self._log_dir, self._steps = log_dir, list[dict[str, Plain]]()
         self.name = name
         self._fields = dict(fields)
 
@@ -26,7 +26,7 @@ class PartitionBuilder:
         """The partition dir; makes the log dir, if that is not done."""
         return self._log_dir.path / self.name
 
-    def append(self, records: Iterable[Given], **fields: Any) -> PartitionBuilder:
+    def append(self, records: Iterable[RecordLike], **fields: Plain) -> PartitionBuilder:
         """Append one batch of records.
 
         records: each a pair (key, value), a mapping with `key`, `value`, `headers`, `timestamp`, `offset`, or a Record.
@@ -37,7 +37,7 @@ class PartitionBuilder:
         return self.step(batch={**fields, "records": rows})
 
     def transaction(
-        self, records: Iterable[Given], *, producer: int, end: str | None = "commit", **fields: Any
+        self, records: Iterable[RecordLike], *, producer: int, end: str | None = "commit", **fields: Plain
     ) -> PartitionBuilder:
         """Append a batch of a transaction, and its end: "commit", "abort", or None: it stays open."""
         if end not in ("commit", "abort", None):
@@ -45,7 +45,7 @@ class PartitionBuilder:
         self.append(records, producer=producer, transactional=True, **fields)
         return self if end is None else self.step(**{end: producer})
 
-    def generate(self, records: int, **fields: Any) -> PartitionBuilder:
+    def generate(self, records: int, **fields: Plain) -> PartitionBuilder:
         """Append records made by a seed. fields: `seed`, `keys`, `value_bytes`, `codec`, ..., as in a spec."""
         return self.step(generate={"records": records, **fields})
 
@@ -61,13 +61,13 @@ class PartitionBuilder:
         """Leave out offsets, as after compaction."""
         return self.step(gap=offsets)
 
-    def step(self, **step: Any) -> PartitionBuilder:
+    def step(self, **step: Plain) -> PartitionBuilder:
         """Add a step as a spec has it: `step(abort={"producer": 7, "epoch": 1})`."""
         self._log_dir.check_not_built()
         self._steps.append(step)
         return self
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, Plain]:
         """Return the partition as a spec has it."""
         return {**self._fields, "log": list(self._steps)}
 
@@ -81,18 +81,18 @@ class LogDirBuilder:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
-        self._fields: dict[str, Any] = {}
+        self._fields: dict[str, Plain] = {}
         self._partitions: dict[str, PartitionBuilder] = {}
-        self._wounds: list[dict[str, Any]] = []
+        self._wounds: list[dict[str, Plain]] = []
         self._is_built = False
 
-    def set(self, **fields: Any) -> LogDirBuilder:
+    def set(self, **fields: Plain) -> LogDirBuilder:
         """Set fields of the spec: `clock`, `kafka`, `config`, and `log_dir` (`{"stop": "unclean"}`), ..."""
         self.check_not_built()
         self._fields |= fields
         return self
 
-    def partition(self, name: str, **fields: Any) -> PartitionBuilder:
+    def partition(self, name: str, **fields: Plain) -> PartitionBuilder:
         """Add a partition, `orders-0`, or return the one of that name.
 
         fields: of a partition in a spec: `config`, `magic`, `leader_epoch`, `start`, `topic_id`, `high_watermark`, ...
@@ -108,7 +108,7 @@ class LogDirBuilder:
             raise KlogError(f"{name} has its fields already")
         return self._partitions[name]
 
-    def wound(self, name: str, file: str = "", **arguments: Any) -> LogDirBuilder:
+    def wound(self, name: str, file: str = "", **arguments: Plain) -> LogDirBuilder:
         """Add a wound, by its name in klogtool.testing.wounds. file: a path below the log dir."""
         self.check_not_built()
         self._wounds.append({name: {"file": file, **arguments}})
@@ -138,16 +138,18 @@ class LogDirBuilder:
     def __fspath__(self) -> str:
         return os.fspath(self.path)
 
-    def as_rows(self) -> dict[str, Any]:
+    def as_rows(self) -> dict[str, Plain]:
         """Return the spec, as `klogtool build` reads it."""
-        rows = {**self._fields, "partitions": [partition.as_row() for partition in self._partitions.values()]}
-        return {**rows, "wounds": [*rows.get("wounds", ()), *self._wounds]}
+        wounds = self._fields.get("wounds", ())
+        wounds = [*wounds, *self._wounds] if isinstance(wounds, Sequence) and not isinstance(wounds, str) else wounds
+        partitions = [partition.as_row() for partition in self._partitions.values()]
+        return {**self._fields, "partitions": partitions, "wounds": wounds}
 
     def check_not_built(self) -> None:
         """Raises KlogError if the log dir is made already."""
         if self._is_built:
             raise KlogError("this log dir is made already", path=self._folder)
 
-    def _make(self, spec: Any) -> None:
+    def _make(self, spec: Spec) -> None:
         build(spec, self._folder)
         self._is_built = True

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from klogtool.errors import KlogError
 from klogtool.render.counts import count_text
 from klogtool.render.findings import FindingText
-from klogtool.testing.asked import circumstances_of
+from klogtool.testing.circumstances import circumstances_of
 from klogtool.verify.findings import KINDS, Finding, Severity
 from klogtool.verify.verification import VerifyOptions, verify
 
 if TYPE_CHECKING:
-    from klogtool.format.typed import Moment
+    from klogtool.objects import KnownArguments
 
 COLUMNS = 76  # pytest writes four more in front of each line
 MOST_SHOWN = 20
@@ -25,31 +25,28 @@ def assert_log_clean(
     fail_on: Literal["error", "warning", "info"] = "warning",
     ignore: Collection[str] = (),
     deep: bool = True,
-    now_ms: Moment | None = None,
-    **given: Any,
+    **known: Unpack[KnownArguments],
 ) -> None:
     """Assert that `klogtool verify` finds nothing in a file, partition dir or log dir.
 
     paths: several log dirs are those of one broker. fail_on: the lowest severity that counts. ignore: ids of findings
-    that do not count. deep: also decompress and parse every record. now_ms, given: as `asked.circumstances_of` takes
-    them. Raises AssertionError with the findings as text; KlogError for a path that is not Kafka's, and for an unknown
-    id.
+    that do not count. deep: also decompress and parse every record. known: what a broker would know.
+    Raises AssertionError with the findings as text; KlogError for a path that is not Kafka's, and for an unknown id.
     """
     __tracebackhide__ = True
-    found = _found([os.fspath(path) for path in paths], _counted(fail_on), deep, now_ms, given)
+    findings = _verify([os.fspath(path) for path in paths], _counted(fail_on), deep, known)
     _check_ids(ignore)
-    counted = [finding for finding in found if finding.id not in ignore]
+    counted = [finding for finding in findings if finding.id not in ignore]
     if counted:
-        raise AssertionError(_told([os.fspath(path) for path in paths], counted))
+        raise AssertionError(_text_of([os.fspath(path) for path in paths], counted))
 
 
-def _found(
-    paths: list[str], severities: Collection[Severity], deep: bool, now_ms: Moment | None, given: dict[str, Any]
-) -> list[Finding]:
+def _verify(paths: list[str], severities: Collection[Severity], deep: bool, known: KnownArguments) -> list[Finding]:
     if not paths:
         raise KlogError("no path is given")
-    options = VerifyOptions(circumstances_of(now_ms, given), deep=deep)
-    return [found for found in verify(paths, options) if isinstance(found, Finding) and found.severity in severities]
+    options = VerifyOptions(circumstances_of(known), deep=deep)
+    findings = (each for each in verify(paths, options) if isinstance(each, Finding))
+    return [finding for finding in findings if finding.severity in severities]
 
 
 def _counted(fail_on: str) -> list[Severity]:
@@ -67,9 +64,9 @@ def _check_ids(ids: Collection[str]) -> None:
         raise KlogError(f"there is no finding '{unknown[0]}': `klogtool explain` lists all")
 
 
-def _told(paths: list[str], found: list[Finding]) -> str:
+def _text_of(paths: list[str], findings: list[Finding]) -> str:
     text = FindingText(paths, width=COLUMNS)
-    head = f"{count_text(len(found), 'finding')} in {', '.join(paths)}"
-    left = len(found) - MOST_SHOWN
+    head = f"{count_text(len(findings), 'finding')} in {', '.join(paths)}"
+    left = len(findings) - MOST_SHOWN
     more = [f"... and {count_text(left, 'more finding')}"] if left > 0 else []
-    return "\n\n".join([head, *(text.block(finding) for finding in found[:MOST_SHOWN]), *more])
+    return "\n\n".join([head, *(text.block(finding) for finding in findings[:MOST_SHOWN]), *more])

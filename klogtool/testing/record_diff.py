@@ -9,7 +9,7 @@ from typing import Any
 from klogtool.escape import escaped
 from klogtool.format.batch import Header, Record
 from klogtool.render.counts import count_text
-from klogtool.testing.record_form import FIELDS, Fields
+from klogtool.testing.record_form import FIELDS, Fields, all_fields
 
 MOST_LINES = 40
 MOST_ALIGNED = 500  # records; more are compared one by one, because aligning takes time in their square
@@ -17,48 +17,48 @@ _SHOWN = 40  # characters of a key or value
 _BEFORE = 10  # of these in front of the first difference
 
 
-def diff_text(name: str, expected: Sequence[Fields], found: Sequence[Record], *, is_all: bool) -> str:
+def diff_text(name: str, expected: Sequence[Fields], actual: Sequence[Record], *, is_all: bool) -> str:
     """Return what differs; "" if nothing does. is_all: there are no further records."""
-    lines = list(_lines(expected, found))
+    lines = list(_lines(expected, actual))
     if not lines:
         return ""
     shown, left = lines[:MOST_LINES], len(lines) - MOST_LINES
-    counted = f"{'' if is_all else 'at least '}{count_text(len(found), 'record')}"
+    counted = f"{'' if is_all else 'at least '}{count_text(len(actual), 'record')}"
     head = f"{name} has other records than expected: {len(expected):,} expected, {counted} found."
     more = [f"  ... and {count_text(left, 'more line')}"] if left > 0 else []
     return "\n".join([head, "  - expected, not found; + found, not expected", *shown, *more])
 
 
-def _lines(expected: Sequence[Fields], found: Sequence[Record]) -> Iterator[str]:
+def _lines(expected: Sequence[Fields], actual: Sequence[Record]) -> Iterator[str]:
     """Yield the lines of the diff, with one equal record in front of each difference."""
-    start = _common(expected, found)
-    stop = _common(expected[start:][::-1], found[start:][::-1])
-    wanted, seen = expected[start : len(expected) - stop], found[start : len(found) - stop]
+    start = _common(expected, actual)
+    stop = _common(expected[start:][::-1], actual[start:][::-1])
+    wanted, seen = expected[start : len(expected) - stop], actual[start : len(actual) - stop]
     if (wanted or seen) and start:
-        yield from _equal(found[start - 1])
-    for first, behind, first_found, behind_found, is_equal in _blocks(wanted, seen):
+        yield from _equal(actual[start - 1])
+    for first, behind, first_actual, behind_actual, is_equal in _blocks(wanted, seen):
         if is_equal:
-            yield from _equal(seen[behind_found - 1])
+            yield from _equal(seen[behind_actual - 1])
             continue
-        pairs = min(behind - first, behind_found - first_found)
+        pairs = min(behind - first, behind_actual - first_actual)
         for number in range(pairs):
-            yield from _changed(wanted[first + number], seen[first_found + number])
+            yield from _changed(wanted[first + number], seen[first_actual + number])
         yield from (f"  - {_shown(each)}" for each in wanted[first + pairs : behind])
-        yield from (f"  + {_shown(_of(each))}" for each in seen[first_found + pairs : behind_found])
+        yield from (f"  + {_shown(all_fields(each))}" for each in seen[first_actual + pairs : behind_actual])
     if (wanted or seen) and stop:
-        yield from _equal(found[len(found) - stop])
+        yield from _equal(actual[len(actual) - stop])
 
 
-def _common(expected: Sequence[Fields], found: Sequence[Record]) -> int:
+def _common(expected: Sequence[Fields], actual: Sequence[Record]) -> int:
     """Return how many records are equal from the start on."""
     at = 0
-    while at < min(len(expected), len(found)) and _fits(expected[at], found[at]):
+    while at < min(len(expected), len(actual)) and _fits(expected[at], actual[at]):
         at += 1
     return at
 
 
-def _fits(expected: Fields, found: Record) -> bool:
-    return all(getattr(found, name) == value for name, value in expected.items())
+def _fits(expected: Fields, actual: Record) -> bool:
+    return all(getattr(actual, name) == value for name, value in expected.items())
 
 
 def _blocks(wanted: Sequence[Fields], seen: Sequence[Record]) -> Iterator[tuple[int, int, int, int, bool]]:
@@ -72,38 +72,34 @@ def _blocks(wanted: Sequence[Fields], seen: Sequence[Record]) -> Iterator[tuple[
     by_content = [name for name in names if name not in ("offset", "timestamp")] or names
     left = [tuple(each[name] for name in by_content) for each in wanted]
     right = [tuple(getattr(each, name) for name in by_content) for each in seen]
-    for tag, first, behind, first_found, behind_found in SequenceMatcher(None, left, right, False).get_opcodes():
-        same = tag == "equal" and all(_fits(wanted[first + n], seen[first_found + n]) for n in range(behind - first))
-        yield first, behind, first_found, behind_found, same
+    for tag, first, behind, first_actual, behind_actual in SequenceMatcher(None, left, right, False).get_opcodes():
+        same = tag == "equal" and all(_fits(wanted[first + n], seen[first_actual + n]) for n in range(behind - first))
+        yield first, behind, first_actual, behind_actual, same
 
 
 def _equal(record: Record) -> Iterator[str]:
-    yield f"    {_shown(_of(record))}"
+    yield f"    {_shown(all_fields(record))}"
 
 
-def _of(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in FIELDS}
-
-
-def _changed(expected: Fields, found: Record) -> Iterator[str]:
+def _changed(expected: Fields, actual: Record) -> Iterator[str]:
     """Yield a record that was found in place of another: both, and from which byte on they differ."""
-    if _fits(expected, found):
-        yield from _equal(found)
+    if _fits(expected, actual):
+        yield from _equal(actual)
         return
-    starts = {name: _first_difference(value, getattr(found, name)) for name, value in expected.items()}
+    starts = {name: _first_difference(value, getattr(actual, name)) for name, value in expected.items()}
     yield f"  - {_shown(expected, starts)}"
-    yield f"  + {_shown(_of(found), starts)}"
+    yield f"  + {_shown(all_fields(actual), starts)}"
     for name, at in starts.items():
         if at is not None and at > _SHOWN - _BEFORE:
             yield f"      {name}: the first {at:,} bytes are equal"
 
 
-def _first_difference(expected: Any, found: Any) -> int | None:
+def _first_difference(expected: Any, actual: Any) -> int | None:
     """Return the first byte that differs; None if none does, or there are no bytes."""
-    if expected == found or not isinstance(expected, bytes) or not isinstance(found, bytes):
+    if expected == actual or not isinstance(expected, bytes) or not isinstance(actual, bytes):
         return None
-    longest = min(len(expected), len(found))
-    return next((at for at in range(longest) if expected[at] != found[at]), longest)
+    longest = min(len(expected), len(actual))
+    return next((at for at in range(longest) if expected[at] != actual[at]), longest)
 
 
 def _shown(fields: Fields, starts: Mapping[str, int | None] | None = None) -> str:
@@ -111,10 +107,10 @@ def _shown(fields: Fields, starts: Mapping[str, int | None] | None = None) -> st
     parts = []
     for name in FIELDS:
         value = fields.get(name)
-        if name in ("offset", "timestamp") and value is not None:
+        if isinstance(value, int):
             parts.append(f"{'time' if name == 'timestamp' else name} {value}")
-        elif name == "headers" and value:
-            parts.append("headers " + ", ".join(map(_header_text, value)))
+        elif isinstance(value, tuple):
+            parts += ["headers " + ", ".join(map(_header_text, value))] if value else []
         elif name in ("key", "value") and name in fields:
             parts.append(f"{name} {_bytes_text(value, (starts or {}).get(name) or 0)}")
     return "  ".join(parts)

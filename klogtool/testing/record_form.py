@@ -7,32 +7,38 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from klogtool.building.spec_data import told_data
+from klogtool.building.spec import Plain
+from klogtool.building.spec_data import describe_data
 from klogtool.errors import KlogError
 from klogtool.format.batch import Header, Record
 
 # A record: its fields by name, or (key, value), or a Record.
-Given: TypeAlias = "Mapping[str, Any] | tuple[Any, Any] | Record"
-Fields: TypeAlias = Mapping[str, Any]  # by name, in the types of a Record
+RecordLike: TypeAlias = "Mapping[str, object] | tuple[str | bytes | None, str | bytes | None] | Record"
+Fields: TypeAlias = "Mapping[str, int | bytes | tuple[Header, ...] | None]"  # by name, in the types of a Record
 
 FIELDS = ("offset", "timestamp", "key", "value", "headers")
 
 
-def fields_of(given: Given, number: int) -> Fields:
+def fields_of(record: RecordLike, number: int) -> Fields:
     """Return the fields that are given of a record. number: for errors.
 
     Keys and values may be text, which becomes UTF-8. Headers are pairs or a mapping. Raises KlogError for another form.
     """
-    if isinstance(given, Record):
-        return {name: getattr(given, name) for name in FIELDS}
-    if isinstance(given, tuple) and len(given) == 2:
-        given = {"key": given[0], "value": given[1]}
-    if not isinstance(given, Mapping):
-        raise KlogError(f"record {number} is neither a mapping, nor a pair of key and value: {given!r:.60}")
-    unknown = [str(name) for name in given if name not in FIELDS]
+    if isinstance(record, Record):
+        return all_fields(record)
+    if isinstance(record, tuple) and len(record) == 2:
+        record = {"key": record[0], "value": record[1]}
+    if not isinstance(record, Mapping):
+        raise KlogError(f"record {number} is neither a mapping, nor a pair of key and value: {record!r:.60}")
+    unknown = [str(name) for name in record if name not in FIELDS]
     if unknown:
         raise KlogError(f"record {number} has the field '{unknown[0]}': known are {', '.join(FIELDS)}")
-    return {name: _typed(name, given[name], number) for name in FIELDS if name in given}
+    return {name: _typed(name, record[name], number) for name in FIELDS if name in record}
+
+
+def all_fields(record: Record) -> Fields:
+    """Return all fields of a record."""
+    return {name: getattr(record, name) for name in FIELDS}
 
 
 def _typed(name: str, value: Any, number: int) -> Any:
@@ -59,15 +65,13 @@ def _bytes_of(value: Any, name: str, number: int) -> bytes | None:
     raise KlogError(f"{name} of record {number} is neither bytes nor text nor None: {value!r:.60}")
 
 
-def record_row(given: Given, number: int) -> dict[str, Any]:
+def record_row(record: RecordLike, number: int) -> dict[str, Plain]:
     """Return a record as a spec has it. Raises KlogError as `fields_of` does."""
-    row = dict(fields_of(given, number))
-    for name in row.keys() & {"key", "value"}:
-        row[name] = _row_of(row[name])
-    if "headers" in row:
-        row["headers"] = [[_row_of(header.key), _row_of(header.value)] for header in row["headers"]]
-    return row
+    return {name: _plain(value) for name, value in fields_of(record, number).items()}
 
 
-def _row_of(data: bytes | None) -> Any:
-    return msgspec.to_builtins(told_data(data))
+def _plain(value: int | bytes | tuple[Header, ...] | None) -> Plain:
+    if isinstance(value, tuple):
+        return [[_plain(header.key), _plain(header.value)] for header in value]
+    plain: Plain = value if isinstance(value, int) else msgspec.to_builtins(describe_data(value))
+    return plain

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.errors import KlogError
@@ -13,13 +13,13 @@ from klogtool.format.batch import Record
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
-from klogtool.testing.asked import circumstances_of
+from klogtool.testing.circumstances import circumstances_of
 from klogtool.testing.record_diff import diff_text
-from klogtool.testing.record_form import Given, fields_of
+from klogtool.testing.record_form import RecordLike, fields_of
 
 if TYPE_CHECKING:
-    from klogtool.format.typed import Moment
     from klogtool.log.entries import Entry
+    from klogtool.objects import KnownArguments
 
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
@@ -29,12 +29,11 @@ _FETCH_BYTES = 1 << 30
 
 def assert_records(
     path: str | os.PathLike[str],
-    expected: Iterable[Given],
+    expected: Iterable[RecordLike],
     *,
     isolation: Isolation = "read_uncommitted",
     until_damage: bool = False,
-    now_ms: Moment | None = None,
-    **given: Any,
+    **known: Unpack[KnownArguments],
 ) -> None:
     """Assert that a partition dir, or one `.log`, has exactly these records, in this order. Control records do not
     count.
@@ -42,35 +41,34 @@ def assert_records(
     expected: of each record the fields that matter: a mapping with `offset`, `timestamp`, `key`, `value`, `headers`; a
     pair (key, value); or a Record. Keys and values are bytes, text (UTF-8) or None. Headers are pairs or a mapping.
     isolation: read_committed reads as such a consumer does: up to the last stable offset, without aborted records.
-    until_damage: compare the records in front of the first damage; otherwise damage fails. now_ms, given: for
-    read_committed, as `asked.circumstances_of` takes them.
+    until_damage: compare the records in front of the first damage; otherwise damage fails. known: what a
+    broker would know, for read_committed.
 
     Raises AssertionError with a diff; KlogError for a path that has no records, and for an expectation of a wrong form.
     """
     __tracebackhide__ = True
     wanted = [fields_of(each, number) for number, each in enumerate(expected)]
-    name, walk = _walk(os.fspath(path), isolation, now_ms, given)
-    found, damage = _read(walk, len(wanted) + MOST_MORE)
-    told = diff_text(name, wanted, found, is_all=len(found) < len(wanted) + MOST_MORE)
+    name, walk = _walk(os.fspath(path), isolation, known)
+    records, damage = _read(walk, len(wanted) + MOST_MORE)
+    difference = diff_text(name, wanted, records, is_all=len(records) < len(wanted) + MOST_MORE)
     if damage is not None and not until_damage:
-        told = "\n".join([told or f"{name} has these records, and then damage.", f"reading ended: {damage}"])
-    if told:
-        raise AssertionError(told)
+        before = difference or f"{name} has these records, and then damage."
+        difference = f"{before}\nreading ended: {damage}"
+    if difference:
+        raise AssertionError(difference)
 
 
-def _walk(
-    path: str, isolation: Isolation, now_ms: Moment | None, given: Mapping[str, Any]
-) -> tuple[str, Iterator[Entry]]:
+def _walk(path: str, isolation: Isolation, known: KnownArguments) -> tuple[str, Iterator[Entry]]:
     """Return the path's own name, and its batches that have data."""
-    found = open_path(path)
-    if not isinstance(found, Partition | Segment):
+    opened = open_path(path)
+    if not isinstance(opened, Partition | Segment):
         raise KlogError("neither a partition dir nor a .log", path=path)
     name = os.path.basename(os.path.abspath(path))
     if isolation == "read_uncommitted":
-        return name, _uncommitted([found] if isinstance(found, Segment) else found.segments)
-    if isolation != "read_committed" or isinstance(found, Segment):
+        return name, _uncommitted([opened] if isinstance(opened, Segment) else opened.segments)
+    if isolation != "read_committed" or isinstance(opened, Segment):
         raise KlogError("isolation is read_uncommitted, or for a partition dir also read_committed", path=path)
-    return name, _committed(path, now_ms, given)
+    return name, _committed(path, known)
 
 
 def _uncommitted(segments: Sequence[Segment]) -> Iterator[Entry]:
@@ -84,9 +82,9 @@ def _uncommitted(segments: Sequence[Segment]) -> Iterator[Entry]:
             raise KlogError(f"{tail:,} bytes are no whole batch", path=segment.path, position=segment.size - tail)
 
 
-def _committed(path: str, now_ms: Moment | None, given: Mapping[str, Any]) -> Iterator[Entry]:
+def _committed(path: str, known: KnownArguments) -> Iterator[Entry]:
     """Yield what a consumer with read_committed gets."""
-    loaded = load(path, circumstances_of(now_ms, given))
+    loaded = load(path, circumstances_of(known))
     offset, end = loaded.log_start_offset, loaded.last_stable_offset
     while offset < end:
         fetched = loaded.read(offset, _FETCH_BYTES, min_one_message=True, isolation="read_committed")
@@ -101,10 +99,10 @@ def _committed(path: str, now_ms: Moment | None, given: Mapping[str, Any]) -> It
 
 def _read(batches: Iterator[Entry], most: int) -> tuple[list[Record], KlogError | None]:
     """Return the records, `most` of them at most, and the damage that ended them."""
-    found: list[Record] = []
+    records: list[Record] = []
     try:
         for record in islice((record for batch in batches for record in batch.records()), most):
-            found.append(record)
+            records.append(record)
     except KlogError as damage:
-        return found, damage
-    return found, None
+        return records, damage
+    return records, None

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, What
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.errors import KlogError
 from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
 from klogtool.render.doctor import diagnosis_text, headline
-from klogtool.testing.asked import circumstances_of
+from klogtool.testing.circumstances import circumstances_of
 
 if TYPE_CHECKING:
-    from klogtool.format.typed import Moment
+    from klogtool.objects import KnownArguments
 
 
 _MOST_NAMED = 3  # in one line
 
 
-def broker_would(*log_dirs: str | os.PathLike[str], now_ms: Moment | None = None, **given: Any) -> Verdict:
+def broker_would(*log_dirs: str | os.PathLike[str], **known: Unpack[KnownArguments]) -> Verdict:
     """Return what a broker's start would do to its log dirs. Nothing is written. A partition dir stands for the log dir
     that contains it.
 
-    now_ms, given: as `asked.circumstances_of` takes them: `kafka="3.9.2"` asks another release. Raises KlogError for a
+    known: what a broker would know: `kafka="3.9.2"` asks another release. Raises KlogError for a
     path that is no log dir.
     """
-    paths = list(dict.fromkeys(_log_dir_of(os.path.abspath(os.fspath(path))) for path in log_dirs))
+    paths = list(dict.fromkeys(_log_dir_around(os.path.abspath(os.fspath(path))) for path in log_dirs))
     if not paths:
         raise KlogError("no log dir is given")
-    return Verdict(examine(paths, Examination(circumstances_of(now_ms, given), jobs=1)))
+    return Verdict(examine(paths, Examination(circumstances_of(known), jobs=1)))
 
 
 class Verdict:
@@ -108,6 +108,6 @@ def _refusal(point: Ahead) -> str:
     return point.detail if point.stop is None else f"{point.stop.kafka_class}: {point.stop.message}"
 
 
-def _log_dir_of(path: str) -> str:
+def _log_dir_around(path: str) -> str:
     """Return the path, or the log dir that contains it."""
     return path if is_log_dir(path) else find_log_dir_around(path) or path
