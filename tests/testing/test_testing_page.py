@@ -13,6 +13,7 @@ import pytest
 from running import ROOT
 
 from klogtool.building.wounds import WOUNDS
+from klogtool.objects import KnownArguments
 from klogtool.testing import LogDirBuilder, PartitionBuilder, Verdict, assert_log_clean, assert_records
 
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -54,7 +55,8 @@ def test_every_wound_and_each_of_its_arguments_is_on_the_page() -> None:
 
 def test_every_argument_and_property_is_on_the_page() -> None:
     for function in (assert_log_clean, assert_records):
-        assert [name for name in inspect.signature(function).parameters if f"`{name}`" not in PAGE][1:] == ["given"]
+        assert [name for name in inspect.signature(function).parameters if f"`{name}`" not in PAGE][1:] == ["known"]
+    assert [name for name in KnownArguments.__annotations__ if f"`{name}`" not in PAGE] == []
     for kind in (Verdict, LogDirBuilder, PartitionBuilder):
         names = [name for name in dir(kind) if not name.startswith(("_", "check_"))]
         assert [name for name in names if not re.search(rf"[`.]{name}[`(]", PAGE)] == []
