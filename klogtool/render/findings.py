@@ -133,7 +133,7 @@ def _why_not_read(summary: Summary) -> Iterator[tuple[bool, str]]:
 def left_out_line(summary: Summary, excluded_by: Sequence[str] = ()) -> str:
     """Return the line that says what was not read, and why. It comes first if something was left out."""
     reasons = []
-    if not summary.is_as_asked:
+    if not summary.is_whole_but_excluded:
         reasons += [text for applies, text in _why_not_read(summary) if applies]
     if summary.excluded_partitions or summary.excluded_paths:
         reasons.append(" ".join(["excluded", *(["by", " and ".join(excluded_by)] if excluded_by else [])]))
@@ -200,7 +200,7 @@ def summary_row(summary: Summary, not_counted: NotCounted | None) -> dict[str, A
     row["deep"] = summary.deep
     row["complete"] = summary.complete
     row |= {} if not_counted is None else _not_counted_fields(not_counted)
-    if not summary.is_as_asked:
+    if not summary.is_whole_but_excluded:
         row["left_out"] = {"partitions": summary.left_out_partitions, "segments": summary.left_out_segments}
     if summary.excluded_partitions or summary.excluded_paths:
         row["excluded"] = {"partitions": summary.excluded_partitions, "paths": summary.excluded_paths}

@@ -102,8 +102,8 @@ def baseline_lines(identities: Iterable[Identity]) -> Iterator[str]:
     yield row_line(_HEADER) + "\n"
     counts = Counter(identities)
     for identity in sorted(counts, key=_order):
-        told = {"path": identity.path, "id": identity.id, **identity._asdict()}
-        row = {name: value for name, value in told.items() if value is not None}
+        fields = {"path": identity.path, "id": identity.id, **identity._asdict()}
+        row = {name: value for name, value in fields.items() if value is not None}
         count = {"count": counts[identity]} if counts[identity] > 1 else {}
         yield row_line(row | count) + "\n"
 

@@ -57,27 +57,27 @@ class State(Struct, frozen=True):
         return self.reports[-1].next_offset if self.reports else 0
 
 
-def with_cures(found: Sequence[Finding], state: State) -> list[Finding]:
+def with_cures(findings: Sequence[Finding], state: State) -> list[Finding]:
     """Return the findings of a partition, each with its cure; an existing cure stays.
 
     A dir that a broker was about to delete is moved away whole.
     """
     if Partition(state.path).state is PartitionDirState.DELETE:
         away = move_out(state.path, parent_of(state.path))
-        return [finding if _is_normal(finding) else replace(finding, cure=away) for finding in found]
-    cures = _Cures(found, state)
-    return [finding if finding.cure else replace(finding, cure=cures.of(finding)) for finding in found]
+        return [finding if _is_normal(finding) else replace(finding, cure=away) for finding in findings]
+    cures = _Cures(findings, state)
+    return [finding if finding.cure else replace(finding, cure=cures.of(finding)) for finding in findings]
 
 
 class _Cures:
-    def __init__(self, found: Sequence[Finding], state: State) -> None:
+    def __init__(self, findings: Sequence[Finding], state: State) -> None:
         self._state = state
-        self._in_log = [finding for finding in found if _is_in_log(finding)]
+        self._in_log = [finding for finding in findings if _is_in_log(finding)]
         self._damaged = {_base_offset(finding) for finding in self._in_log}
-        self._ids = {finding.id for finding in found if not finding.is_unchecked}
-        self._of_names = [finding.cure for finding in found if finding.id == Kind.SEGMENT_NAME and finding.cure]
+        self._ids = {finding.id for finding in findings if not finding.is_unchecked}
+        self._of_names = [finding.cure for finding in findings if finding.id == Kind.SEGMENT_NAME and finding.cure]
         self._of_log = self._choose_for_log()
-        self._of_leftovers = self._choose_for_leftovers(found)
+        self._of_leftovers = self._choose_for_leftovers(findings)
 
     def of(self, finding: Finding) -> str | None:
         """Return the cure of one finding; None if there is nothing to do, or nothing helps."""
@@ -127,12 +127,14 @@ class _Cures:
 
     # Leftovers.
 
-    def _choose_for_leftovers(self, found: Sequence[Finding]) -> str:
-        swaps = [f.path for f in found if f.id == Kind.LEFTOVER_SWAP and f.path.endswith(FileKind.LOG.value + ".swap")]
+    def _choose_for_leftovers(self, findings: Sequence[Finding]) -> str:
+        swaps = [
+            f.path for f in findings if f.id == Kind.LEFTOVER_SWAP and f.path.endswith(FileKind.LOG.value + ".swap")
+        ]
         if self._in_log or not self._state.is_whole or self._ids & _STOPS_RECOVERY:
             return self._salvage()
         if any(find_span_lost_by_swap(path, self._state.reports) for path in swaps):
-            return " && ".join(dict.fromkeys(move_out_of_partition(f.path) for f in found if f.id in _LEFTOVERS))
+            return " && ".join(dict.fromkeys(move_out_of_partition(f.path) for f in findings if f.id in _LEFTOVERS))
         return recover(self._state.path, CLEAN)
 
     # Side files.

@@ -429,7 +429,7 @@ class Finding(Struct, frozen=True):
     start, end: byte positions in the file, end exclusive. first_offset, last_offset: records lost or in doubt. field:
     which field contradicts the others. entry: the partition that a line of a checkpoint is about. detail: what is
     wrong, one sentence. cure: the command that mends it. is_normal: something explains it here, so it is only worth
-    knowing. stop: how it keeps a broker from its logs, if it does. given_severity: the severity that a user's settings
+    knowing. stop: how it keeps a broker from its logs, if it does. user_severity: the severity that a user's settings
     give it, unless it is normal here.
     """
 
@@ -445,12 +445,12 @@ class Finding(Struct, frozen=True):
     cure: str | None = None
     is_normal: bool = False
     stop: Stop | None = None
-    given_severity: Severity | None = None
+    user_severity: Severity | None = None
 
     @property
     def severity(self) -> Severity:
         """The severity by the id, by whether it is normal here, and by settings; see the table in docs/contract.md."""
-        return Severity.INFO if self.is_normal else self.given_severity or self.id.row.severity
+        return Severity.INFO if self.is_normal else self.user_severity or self.id.row.severity
 
     @property
     def is_unchecked(self) -> bool:
@@ -460,6 +460,6 @@ class Finding(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return the severity and the fields that apply."""
-        told = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        fields = ", ".join(f"{name}={value!r}" for name, value in told if value is not None and value is not False)
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        fields = ", ".join(f"{name}={value!r}" for name, value in values if value is not None and value is not False)
         return f"Finding(severity={self.severity.value!r}, {fields})"

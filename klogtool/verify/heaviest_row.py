@@ -43,9 +43,9 @@ def heaviest_row(items: Iterable[tuple[int, int]]) -> list[int]:
     frontier: Frontier[int] = Frontier()
     before: list[int] = []
     for number, (key, weight) in enumerate(items):
-        found = frontier.heaviest_up_to(key)
-        before.append(-1 if found is None else found[1])
-        frontier.add(key, weight + (0 if found is None else found[0]), number)
+        heaviest = frontier.heaviest_up_to(key)
+        before.append(-1 if heaviest is None else heaviest[1])
+        frontier.add(key, weight + (0 if heaviest is None else heaviest[0]), number)
     last = frontier.heaviest()
     row = []
     at = -1 if last is None else last[1]

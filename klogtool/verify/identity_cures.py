@@ -38,20 +38,20 @@ def meta_properties_lines(path: str, log_dirs: Sequence[LogDir]) -> list[str] | 
     """Return the lines of a right meta.properties, from its readable part and the broker's other log dirs; None if they
     do not say enough."""
     own = _properties(path)
-    found = dict(_identity(own))
+    values = dict(_identity(own))
     for other in log_dirs:
         for key, value in _identity(_properties(os.path.join(other.path, FileKind.META_PROPERTIES.value))):
             if key != "directory.id":
-                found.setdefault(key, value)
-    version = "1" if "node.id" in found else "0"
-    if "directory.id" not in found and "node.id" in found:
-        known = lost_directory_id(os.path.dirname(path), log_dirs, parse_java_int(found["node.id"]))
-        found |= {} if known is None else {"directory.id": known}
+                values.setdefault(key, value)
+    version = "1" if "node.id" in values else "0"
+    if "directory.id" not in values and "node.id" in values:
+        known = lost_directory_id(os.path.dirname(path), log_dirs, parse_java_int(values["node.id"]))
+        values |= {} if known is None else {"directory.id": known}
     wanted = ("cluster.id", NODE_ID_KEYS[version])
-    if not all(key in found for key in wanted):
+    if not all(key in values for key in wanted):
         return None
-    present = [key for key in (*wanted, "directory.id") if key in found]
-    return [f"version={version}", *(f"{key}={found[key]}" for key in present)]
+    present = [key for key in (*wanted, "directory.id") if key in values]
+    return [f"version={version}", *(f"{key}={values[key]}" for key in present)]
 
 
 def drop_directory_id(path: str, why: str) -> str:

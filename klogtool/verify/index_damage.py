@@ -208,9 +208,9 @@ def _entries_before_zeros(file: LogFile, entry_size: int) -> int:
     zeros = bytes(min(at, step))
     while at > 0:
         start = max(0, at - step)
-        piece = file.read(start, at - start)
-        found = 0 if piece == zeros[: len(piece)] else entries_before_zero_tail(piece, entry_size)
-        if found:
-            return start // entry_size + found
+        chunk = file.read(start, at - start)
+        from_zeros = 0 if chunk == zeros[: len(chunk)] else entries_before_zero_tail(chunk, entry_size)
+        if from_zeros:
+            return start // entry_size + from_zeros
         at = start
     return 0

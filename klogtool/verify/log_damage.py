@@ -267,9 +267,9 @@ def _wrong_magic(judged: Judged, magic: int) -> Damage:
     return _readable(judged, "magic", detail)
 
 
-def _wrong_length(judged: Judged, size_told: int) -> Damage:
-    told = f"{size_told} bytes" if size_told else "fewer bytes than a batch can have"
-    detail = f"its length field says {told}, but its checksum matches for {judged.facts.size} bytes"
+def _wrong_length(judged: Judged, stated_size: int) -> Damage:
+    length_text = f"{stated_size} bytes" if stated_size else "fewer bytes than a batch can have"
+    detail = f"its length field says {length_text}, but its checksum matches for {judged.facts.size} bytes"
     return _readable(judged, "length", detail)
 
 

@@ -215,9 +215,9 @@ def _guess(entry: EntryFacts, lowest: int, highest: int) -> _Guess:
     way."""
     if lowest > highest:
         return _Guess(_NO_ROOM, lowest)
-    found = entry.lowest_offset
-    by_bit = [offset for bit in range(64) if lowest <= (offset := to_signed(found ^ 1 << bit, 64)) <= highest]
-    by_byte = [offset for at in range(0, 64, 8) if (offset := _with_byte(found, at, lowest)) <= highest]
+    stated = entry.lowest_offset
+    by_bit = [offset for bit in range(64) if lowest <= (offset := to_signed(stated ^ 1 << bit, 64)) <= highest]
+    by_byte = [offset for at in range(0, 64, 8) if (offset := _with_byte(stated, at, lowest)) <= highest]
     if lowest == highest:
         return _Guess(_ONLY_ONE_BY_BYTE if by_byte else _ONLY_ONE, lowest)
     if by_bit:
@@ -252,13 +252,15 @@ def _offset_order(entry: EntryFacts, before: int, base_offset: int, *, is_copy: 
         detail = f"offsets continue from {lowest} beyond the largest possible offset, {MAX_LONG}"
         return Damage(Kind.OFFSET_ORDER, entry.position, entry.end, detail, lowest, MAX_LONG)
     hidden = hidden_part(entry, before)
-    told = f"offset {lowest} follows offset {before}"
+    detail = f"offset {lowest} follows offset {before}"
     if is_copy:
-        return _damage(Kind.OFFSET_ORDER, entry, f"{told}: it is the same batch again")
+        return _damage(Kind.OFFSET_ORDER, entry, f"{detail}: it is the same batch again")
     if hidden is None:
-        return _damage(Kind.OFFSET_ORDER, entry, told)
+        return _damage(Kind.OFFSET_ORDER, entry, detail)
     span = f"{hidden.first_offset} to {hidden.last_offset}"
-    return _damage(Kind.OFFSET_ORDER, entry, f"{told}: {hidden.records} records, offsets {span}, are behind later ones")
+    return _damage(
+        Kind.OFFSET_ORDER, entry, f"{detail}: {hidden.records} records, offsets {span}, are behind later ones"
+    )
 
 
 def _damage(kind: Kind, entry: EntryFacts, detail: str, field: str | None = None) -> Damage:

@@ -119,9 +119,9 @@ class LogWalk:
             self._progress(proved.reached - at)
             at = proved.reached
 
-    def _open_wrappers(self, rows: array[int], count: int, told: Collection[int]) -> Iterator[Damage]:
+    def _open_wrappers(self, rows: array[int], count: int, reported: Collection[int]) -> Iterator[Damage]:
         """Open the wrapper messages of these entries: readers and recovery have to, to know their first offset, and a
-        broker does not start if it cannot. told: where damage begins that is told already."""
+        broker does not start if it cannot. reported: where damage begins that is reported already."""
         if NOT_TOLD not in rows[_FIRST : count * len(FACTS) : len(FACTS)]:
             return
         at, end = facts_at(rows, 0).position, facts_at(rows, count - 1).end
@@ -132,7 +132,7 @@ class LogWalk:
             if judged is None:
                 return
             is_wrapper = judged.facts.magic < 2  # a batch of magic 2 says in its header where it begins
-            if is_wrapper and not judged.is_readable and judged.contradiction is None and at not in told:
+            if is_wrapper and not judged.is_readable and judged.contradiction is None and at not in reported:
                 yield _of_entry(Kind.RECORDS_INVALID, judged.facts, judged.records_contradiction or "")
             at = judged.facts.end
 

@@ -66,11 +66,11 @@ def _matches(patterns: Sequence[str], names: Sequence[str]) -> bool:
 
 def _past_any(reached: set[int], patterns: Sequence[str]) -> set[int]:
     """Add what is reached if a `**` stands for no folder."""
-    found = set(reached)
+    places = set(reached)
     for at in range(len(patterns)):
-        if at in found and patterns[at] == ANY_FOLDERS:
-            found.add(at + 1)
-    return found
+        if at in places and patterns[at] == ANY_FOLDERS:
+            places.add(at + 1)
+    return places
 
 
 def _fits(pattern: str, name: str) -> bool:

@@ -32,18 +32,18 @@ Severities = Mapping[str, Severity | None]  # by id; None: left out
 
 
 class SeverityRule(Struct, frozen=True):
-    """Severities of findings, everywhere (pattern None) or of the paths that match. told_by: file or option."""
+    """Severities of findings, everywhere (pattern None) or of the paths that match. source: file or option."""
 
     severities: Severities
-    told_by: str
+    source: str
     pattern: PathPattern | None = None
 
 
 class Exclusion(Struct, frozen=True):
-    """What is not verified. told_by: the settings file, or the option."""
+    """What is not verified. source: the settings file, or the option."""
 
     pattern: PathPattern
-    told_by: str
+    source: str
 
 
 class VerifySettings(Struct, frozen=True):
@@ -121,8 +121,8 @@ def _table_of(document: Mapping[str, Any], path: str, names: Iterable[str]) -> M
             return None
         if not isinstance(table, dict):
             raise KlogError(f"'{name}' is not a table", path=path)
-    found: Mapping[str, Any] = table
-    return found
+    result: Mapping[str, Any] = table
+    return result
 
 
 def parse_severity(text: str) -> Severity | None:

@@ -48,7 +48,7 @@ class StableOffsets:
     def __init__(self, log_end_offset: int) -> None:
         self._log_end_offset = log_end_offset
         self._waiting: list[_Waiting] = []
-        self._told: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
 
     def wrong(self, entry: AbortedTxn) -> str | None:
         """Return what is wrong with an entry, whatever follows it."""
@@ -89,7 +89,7 @@ class StableOffsets:
         if open_from is not None:
             doubtful = [(w, open_from) for w in self._waiting if w.entry.last_stable_offset > open_from]
             yield from self._overlook(doubtful, "is still open")
-        for path, count in self._told.items():
+        for path, count in self._reported.items():
             if (more := count - MOST_FINDINGS_OF_A_FILE) > 0:
                 yield Finding(Kind.TXNINDEX_ENTRY, path, f"{more} more such entries")
 
@@ -100,11 +100,11 @@ class StableOffsets:
             lawful = _as_followers_write([waiting.entry for waiting, _ in pairs], path)
             for waiting, first_offset in pairs:
                 if waiting.entry not in lawful:
-                    yield from self._told_once(waiting, first_offset, what)
+                    yield from self._reported_once(waiting, first_offset, what)
 
-    def _told_once(self, waiting: _Waiting, first_offset: int, what: str) -> Iterator[Finding]:
-        self._told[waiting.path] += 1
-        if self._told[waiting.path] > MOST_FINDINGS_OF_A_FILE:
+    def _reported_once(self, waiting: _Waiting, first_offset: int, what: str) -> Iterator[Finding]:
+        self._reported[waiting.path] += 1
+        if self._reported[waiting.path] > MOST_FINDINGS_OF_A_FILE:
             return
         stable = waiting.entry.last_stable_offset
         why = f"readers of offsets below {stable} would miss the transaction that starts at {first_offset} and {what}"

@@ -126,10 +126,10 @@ class Summary(Struct):
     @property
     def complete(self) -> bool:
         """Whether nothing was left out."""
-        return self.is_as_asked and not self.excluded_partitions and not self.excluded_paths
+        return self.is_whole_but_excluded and not self.excluded_partitions and not self.excluded_paths
 
     @property
-    def is_as_asked(self) -> bool:
+    def is_whole_but_excluded(self) -> bool:
         """Whether nothing was left out but what is excluded."""
         return not self.left_out_partitions and not self.left_out_segments
 
@@ -200,8 +200,8 @@ def verify_target(target: Target, options: VerifyOptions) -> VerifiedPartition:
     """Verify one partition by itself: everything that does not depend on others."""
     alone = _Verification([], options)
     alone.targets = [target]
-    ((_, found),) = alone.verified_partitions()
-    return found
+    ((_, verified),) = alone.verified_partitions()
+    return verified
 
 
 class _Begun(Struct):
@@ -285,13 +285,13 @@ class _Verification:
         return self._surroundings(Partition(path), checkpoints, with_ids)
 
     def _surroundings(self, partition: Partition, checkpoints: Checkpoints, with_ids: bool) -> Surroundings:
-        given = self.options.circumstances
-        log_start_offset, recovery_point = given.log_start_offset, given.recovery_point
+        known = self.options.circumstances
+        log_start_offset, recovery_point = known.log_start_offset, known.recovery_point
         if log_start_offset is None:
             log_start_offset = _checkpointed(partition, checkpoints, FileKind.LOG_START_CHECKPOINT)
         if recovery_point is None:
             recovery_point = _checkpointed(partition, checkpoints, FileKind.RECOVERY_POINT_CHECKPOINT)
-        is_clean = checkpoints.has_clean_marker if given.last_stop is None else given.last_stop == CLEAN
+        is_clean = checkpoints.has_clean_marker if known.last_stop is None else known.last_stop == CLEAN
         return Surroundings(log_start_offset or 0, recovery_point, is_clean, with_ids)
 
     def _add_file(self, path: str) -> None:
@@ -305,10 +305,10 @@ class _Verification:
 
     def _partitions(self) -> Iterator[Finding]:
         if self._elsewhere is None:
-            found = self.verified_partitions()
+            verified_targets = self.verified_partitions()
         else:
-            found = zip(self.targets, self._elsewhere(self.targets), strict=True)
-        for target, verified in found:
+            verified_targets = zip(self.targets, self._elsewhere(self.targets), strict=True)
+        for target, verified in verified_targets:
             self._add(target, verified)
             for finding in verified.findings:
                 yield self._with_topic_id(finding, target) if finding.id in WITHOUT_TOPIC_ID else finding
@@ -326,10 +326,10 @@ class _Verification:
     def verified_partitions(self) -> Iterator[tuple[Target, VerifiedPartition]]:
         """Yield each target with its result."""
         begun: _Begun | None = None
-        for piece, scanned in self._scanned():
-            if begun is not None and piece.begun is not begun:
+        for share, scanned in self._scanned():
+            if begun is not None and share.begun is not begun:
                 yield begun.target, self._result_of(begun)
-            begun = piece.begun
+            begun = share.begun
             if scanned is not None:
                 _take(begun, *scanned)
         if begun is not None:
@@ -356,11 +356,11 @@ class _Verification:
 
     def _with_gaps_explained(self, target: Target, verified: VerifiedPartition) -> VerifiedPartition:
         """Mark gaps between segments as normal if the surroundings of the log show that its topic is compacted."""
-        gaps = [found for found in verified.findings if found.id == Kind.SEGMENT_GAP and not found.is_normal]
+        gaps = [finding for finding in verified.findings if finding.id == Kind.SEGMENT_GAP and not finding.is_normal]
         why = self._compaction_of(target.partition) if gaps else None
         if why is None:
             return verified
-        explained = (as_normal_gap(found, why) if found in gaps else found for found in verified.findings)
+        explained = (as_normal_gap(finding, why) if finding in gaps else finding for finding in verified.findings)
         return replace(verified, findings=tuple(explained))
 
     def _checkpoints_in(self, log_dir: str) -> Checkpoints:
@@ -381,13 +381,13 @@ class _Verification:
     def _scanned(self) -> Iterator[tuple[_SegmentShare, _Scan]]:
         """Yield each share with its result: small ones several at a time, large ones with several threads each."""
         jobs = self.options.jobs
-        for is_large, pieces in groupby(self._pieces(), key=lambda piece: piece.is_large):
+        for is_large, shares in groupby(self._shares(), key=lambda share: share.is_large):
             if is_large:
-                yield from ((piece, self._scan(piece, jobs)) for piece in pieces)
+                yield from ((share, self._scan(share, jobs)) for share in shares)
             else:
-                yield from in_order(lambda: self._scan, pieces, jobs)
+                yield from in_order(lambda: self._scan, shares, jobs)
 
-    def _pieces(self) -> Iterator[_SegmentShare]:
+    def _shares(self) -> Iterator[_SegmentShare]:
         number, parts = self.options.subset
         for n, target in enumerate(self.targets):
             if (why := self._why_left_out(target, is_of_part=n % parts == number - 1)) is not None:
@@ -436,13 +436,13 @@ class _Verification:
             is_active = following is None
             yield layout.path_of(name), SegmentContext(given.now_ms, following, is_active, around.is_clean, interval)
 
-    def _scan(self, piece: _SegmentShare, jobs: int = 1) -> _Scan:
-        if piece.path is None or piece.context is None:
+    def _scan(self, share: _SegmentShare, jobs: int = 1) -> _Scan:
+        if share.path is None or share.context is None:
             return None
         findings: list[Finding] = []
         scan = verify_segment(
-            Segment(piece.path),
-            piece.context,
+            Segment(share.path),
+            share.context,
             deep=self.options.deep,
             jobs=jobs,
             on_progress=self.options.on_progress,
@@ -536,19 +536,21 @@ def _finished(begun: _Begun) -> VerifiedPartition:
 
 def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings, with only one per unreadable file."""
-    told = set()
+    reported = set()
     for finding in findings:
         is_of_file = finding.id == Kind.UNREADABLE and not finding.is_unchecked
-        if not is_of_file or finding.path not in told:
+        if not is_of_file or finding.path not in reported:
             yield finding
         if is_of_file:
-            told.add(finding.path)
+            reported.add(finding.path)
 
 
 def _without_false_order(findings: list[Finding]) -> list[Finding]:
     """Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason."""
-    wrong = {(found.path, found.start) for found in findings if found.field == "partition_leader_epoch"}
-    return [found for found in findings if found.id != Kind.EPOCH_ORDER or (found.path, found.start) not in wrong]
+    wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
+    return [
+        finding for finding in findings if finding.id != Kind.EPOCH_ORDER or (finding.path, finding.start) not in wrong
+    ]
 
 
 def _by_place(finding: Finding) -> tuple[str, int]:

@@ -49,14 +49,14 @@ def verify_epochs(
     lines = yield from _read(layout)
     cache = LeaderEpochFileCache(lines or ())
     runs = yield from _verify_fields(reports, cache)
-    told = _believable(_remembered(_without_doubt(runs, reports)))
+    believed = _believable(_remembered(_without_doubt(runs, reports)))
     path = layout.path_of(FileKind.LEADER_EPOCH_CHECKPOINT.value)
     if lines is not None:
-        wrong = _wrong_lines(lines, log_end_offset) or _wrong_epoch(told, cache, reports, log_start_offset)
+        wrong = _wrong_lines(lines, log_end_offset) or _wrong_epoch(believed, cache, reports, log_start_offset)
         if wrong is not None:
             yield Finding(Kind.EPOCHS_CONTENT, path, wrong)
-    elif told and FileKind.LEADER_EPOCH_CHECKPOINT.value not in layout.present:
-        detail = f"the log has {_epochs(told)}; followers cannot find where their logs diverge"
+    elif believed and FileKind.LEADER_EPOCH_CHECKPOINT.value not in layout.present:
+        detail = f"the log has {_epochs(believed)}; followers cannot find where their logs diverge"
         yield Finding(Kind.EPOCHS_MISSING, path, detail)
 
 
@@ -79,23 +79,23 @@ def _verify_fields(
 
     Epochs that the scans of the segments have reported are not reported again.
     """
-    told = {(report.path, position) for report in reports for position, _, _ in report.false_epochs}
+    false = {(report.path, position) for report in reports for position, _, _ in report.false_epochs}
     placed = [
-        (report, replace(run, epoch=IMPOSSIBLE) if (report.path, run.position) in told else run)
+        (report, replace(run, epoch=IMPOSSIBLE) if (report.path, run.position) in false else run)
         for report in reports
         for run in report.epochs
     ]
-    found: list[EpochRun | None] = [run for _, run in placed]
+    sound: list[EpochRun | None] = [run for _, run in placed]
     numbers = [n for n, (_, run) in enumerate(placed) if run.magic >= 2]
     for n, right in wrong_epochs([placed[n][1] for n in numbers], known).items():
         report, run = placed[numbers[n]]
         why = "it does not fit between the epochs before and after it"
         if right is not None:
             why = f"the batches around it and leader-epoch-checkpoint say {right}"
-        if (report.path, run.position) not in told:
+        if (report.path, run.position) not in false:
             yield _wrong_field(run, report.path, why)
-        found[numbers[n]] = None if right is None else replace(run, epoch=right)
-    return [run for run in found if run is not None]
+        sound[numbers[n]] = None if right is None else replace(run, epoch=right)
+    return [run for run in sound if run is not None]
 
 
 def _without_doubt(runs: Sequence[EpochRun], reports: Sequence[SegmentReport]) -> list[EpochRun]:
@@ -103,7 +103,7 @@ def _without_doubt(runs: Sequence[EpochRun], reports: Sequence[SegmentReport]) -
     run."""
     by_first = {first: last for report in reports for _, first, last in report.false_epochs if first <= last}
     by_last = {last: first for first, last in by_first.items()}
-    found = []
+    sound = []
     for run in runs:
         first, last = run.first_offset, run.last_offset
         while first in by_first:
@@ -111,8 +111,8 @@ def _without_doubt(runs: Sequence[EpochRun], reports: Sequence[SegmentReport]) -
         while last in by_last:
             last = by_last[last] - 1
         if first <= last:
-            found.append(replace(run, first_offset=first, last_offset=last))
-    return found
+            sound.append(replace(run, first_offset=first, last_offset=last))
+    return sound
 
 
 def _wrong_field(run: EpochRun, path: str, why: str) -> Finding:
@@ -148,16 +148,16 @@ def _wrong_lines(lines: list[EpochEntry], log_end_offset: int | None) -> str | N
 
 
 def _wrong_epoch(
-    told: list[EpochRun], cache: LeaderEpochFileCache, reports: Sequence[SegmentReport], log_start_offset: int
+    believed: list[EpochRun], cache: LeaderEpochFileCache, reports: Sequence[SegmentReport], log_start_offset: int
 ) -> str | None:
     """Batches are searched only if the epoch of the log start seems wrong: it may be in a gap."""
-    if next(_wrong_epochs(told, cache, log_start_offset), None) is None:
+    if next(_wrong_epochs(believed, cache, log_start_offset), None) is None:
         return None
-    return next(_wrong_epochs(told, cache, _first_kept(reports, log_start_offset)), None)
+    return next(_wrong_epochs(believed, cache, _first_kept(reports, log_start_offset)), None)
 
 
-def _wrong_epochs(told: Sequence[EpochRun], cache: LeaderEpochFileCache, first: int) -> Iterator[str]:
-    for run in (run for run in told if run.last_offset >= first):
+def _wrong_epochs(believed: Sequence[EpochRun], cache: LeaderEpochFileCache, first: int) -> Iterator[str]:
+    for run in (run for run in believed if run.last_offset >= first):
         for offset in (max(run.first_offset, first), run.last_offset):
             stored = cache.epoch_for_offset(offset)
             if stored != run.epoch:
@@ -201,6 +201,6 @@ def _believable(runs: list[EpochRun]) -> list[EpochRun]:
     return kept
 
 
-def _epochs(told: list[EpochRun]) -> str:
-    first, last = told[0].epoch, told[-1].epoch
+def _epochs(runs: list[EpochRun]) -> str:
+    first, last = runs[0].epoch, runs[-1].epoch
     return f"leader epoch {first}" if first == last else f"leader epochs {first} to {last}"

@@ -61,7 +61,7 @@ def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding
     newest = max(layout.kraft_snapshots, default=None)
     if log_start_offset == 0 or (newest is not None and newest >= log_start_offset):
         return
-    told = (
+    message = (
         "Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start "
         f"offset {log_start_offset}"
     )
@@ -71,14 +71,14 @@ def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding
         f"the log starts at {log_start_offset}, and no snapshot reaches that offset: a broker does not start",
         last_offset=log_start_offset - 1,
         cure=FROM_A_CONTROLLER,
-        stop=refuses("IllegalStateException", told),
+        stop=refuses("IllegalStateException", message),
     )
 
 
 def _stop_of_replay(path: str) -> Stop | None:
     """Return the stop at a record of the log that changes what a damaged snapshot has lost; None if there is none."""
-    found = read_cluster_metadata(path).refusal
-    return None if found is None else refuses(found.kafka_class, found.message)
+    refusal = read_cluster_metadata(path).refusal
+    return None if refusal is None else refuses(refusal.kafka_class, refusal.message)
 
 
 def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
@@ -112,8 +112,8 @@ def _stop_of_bootstrap(path: str) -> Stop | None:
                 return None
     except KlogError:
         pass
-    told = "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from the binary bootstrap"
-    return refuses("RuntimeException", f"{told} metadata file: {path}")
+    message = "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from the binary bootstrap"
+    return refuses("RuntimeException", f"{message} metadata file: {path}")
 
 
 def _names_metadata_version(value: bytes | None) -> bool:

@@ -158,8 +158,8 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
         if _knows_meta_properties(log_dir):
             detail = "a broker does not start if a log dir has none"
             how = "(have you run `kafka-storage.sh` to format the directory?)"
-            told = f"No `meta.properties` found in {log_dir.path} {how}"
-            yield Finding(Kind.META_PROPERTIES_MISSING, path, detail, stop=refuses("RuntimeException", told))
+            message = f"No `meta.properties` found in {log_dir.path} {how}"
+            yield Finding(Kind.META_PROPERTIES_MISSING, path, detail, stop=refuses("RuntimeException", message))
         return
     try:
         identity = parse_meta_properties(read_whole(path, limit=MOST_PROPERTIES_BYTES))
@@ -212,16 +212,16 @@ def _conflicts(identities: Mapping[str, MetaProperties]) -> Iterator[Finding]:
         known = identities[first]
         if None not in (known.cluster_id, identity.cluster_id) and known.cluster_id != identity.cluster_id:
             detail = f"cluster.id is {identity.cluster_id}, but {known.cluster_id} in {first}: a broker does not start"
-            told = f"Invalid cluster.id in: {path}. Expected {known.cluster_id}, but read {identity.cluster_id}"
-            yield _conflict(path, detail, "cluster_id", ANOTHER_BROKER, told)
+            message = f"Invalid cluster.id in: {path}. Expected {known.cluster_id}, but read {identity.cluster_id}"
+            yield _conflict(path, detail, "cluster_id", ANOTHER_BROKER, message)
         if None not in (known.node_id, identity.node_id) and known.node_id != identity.node_id:
             detail = f"node.id is {identity.node_id}, but {known.node_id} in {first}: a broker does not start"
-            told = (
+            message = (
                 f"Stored node id {identity.node_id} doesn't match previous node id {known.node_id} in {path}. If you "
                 "moved your data, make sure your configured node id matches. If you intend to create a new node, you "
                 "should remove all data in your data directories."
             )
-            yield _conflict(path, detail, "node_id", ANOTHER_BROKER, told)
+            yield _conflict(path, detail, "node_id", ANOTHER_BROKER, message)
     owners: dict[bytes, str] = {}
     for path, identity in identities.items():
         if identity.directory_id is None:
@@ -232,11 +232,11 @@ def _conflicts(identities: Mapping[str, MetaProperties]) -> Iterator[Finding]:
             directory_id = build_uuid(identity.directory_id)
             detail = f"directory.id {directory_id} is also in {kept}: a broker does not start"
             cure = drop_directory_id(copy, _why_dropped(kept))
-            told = (
+            message = (
                 f"Duplicate directory ID Optional[{directory_id}] found. It was the ID of {os.path.dirname(owner)}, "
                 f"but also of {os.path.dirname(path)}"
             )
-            yield _conflict(copy, detail, DIRECTORY_ID, cure, told)
+            yield _conflict(copy, detail, DIRECTORY_ID, cure, message)
 
 
 def _has_metadata(path: str) -> bool:
@@ -250,8 +250,8 @@ def _why_dropped(kept: str) -> str:
     return "use this if this log dir is the copy: a broker creates a new id"
 
 
-def _conflict(path: str, detail: str, field: str, cure: str, told: str) -> Finding:
-    stop = refuses("RuntimeException", told)
+def _conflict(path: str, detail: str, field: str, cure: str, message: str) -> Finding:
+    stop = refuses("RuntimeException", message)
     return Finding(Kind.META_PROPERTIES_CONFLICT, path, detail, field=field, cure=cure, stop=stop)
 
 
@@ -291,8 +291,8 @@ def _cure_of_duplicate(*paths: str) -> str:
     """Return the cure: move out the worse copy."""
     worse, better = worse_and_better(*paths)
     ends = {path: find_log_end(Partition(path)) for path in paths}
-    told = f"its log ends at {ends[worse]}, the log of {quoted(better)} at {ends[better]}"
-    return f"{move_out(worse, parent_of(worse))}  # {told}"
+    message = f"its log ends at {ends[worse]}, the log of {quoted(better)} at {ends[better]}"
+    return f"{move_out(worse, parent_of(worse))}  # {message}"
 
 
 def worse_and_better(*paths: str) -> tuple[str, str]:
@@ -342,12 +342,12 @@ def verify_against_logs(
 def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = CHECKPOINTS) -> tuple[Stated, list[Finding]]:
     """Return the contents of the root files, and findings of checkpoints that cannot be read."""
     read: dict[FileKind, dict[TopicPartition, int]] = {}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for kind in kinds:
         path = os.path.join(log_dir.path, kind.value)
         if os.path.lexists(path):
-            found += _read_checkpoint(path, kind, read)
-    return Stated(log_dir.path, read, has_clean_marker(log_dir)), found
+            findings += _read_checkpoint(path, kind, read)
+    return Stated(log_dir.path, read, has_clean_marker(log_dir)), findings
 
 
 def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker: bool = True) -> Iterator[Finding]:
@@ -547,14 +547,14 @@ def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, 
 
 
 def _identity_detail(partition: Partition, identity: Identity, whose: str) -> str:
-    topic, found = partition.topic, identity.topic_id
+    topic, its_id = partition.topic, identity.topic_id
     if identity.kind is IdentityKind.MISNAMED:
         return (
-            f"the id {found} is that of {identity.topic_of_id} {whose}, and not of {topic}: a broker loads the folder, "
-            "and never serves it"
+            f"the id {its_id} is that of {identity.topic_of_id} {whose}, and not of {topic}: a broker loads the "
+            "folder, and never serves it"
         )
     return (
-        f"the id of {topic} is {found} here, but {identity.id_of_name} {whose}: a broker treats the partition as a "
+        f"the id of {topic} is {its_id} here, but {identity.id_of_name} {whose}: a broker treats the partition as a "
         "stray, renames it, and creates an empty one"
     )
 

@@ -90,14 +90,14 @@ def verify_names(partition: Partition) -> tuple[Layout, list[Finding]]:
 
 def _layout(partition: Partition, readable: list[FileName], present: list[FileName], count: int) -> Layout:
     def by_offset(kind: FileKind) -> dict[int, str]:
-        found = {
+        names = {
             file.base_offset: file.name
             for file in present
             if file.kind is kind and not file.suffix and file.base_offset is not None
         }
         if kind is FileKind.LOG:
-            found = {offset: name for offset, name in found.items() if name == build_file_name(kind, offset)}
-        return dict(sorted(found.items()))
+            names = {offset: name for offset, name in names.items() if name == build_file_name(kind, offset)}
+        return dict(sorted(names.items()))
 
     return Layout(
         partition,

@@ -235,10 +235,10 @@ class _TxnIndexCheck:
     def findings(self, data: bytes) -> Iterator[Finding]:
         """Yield false entries in order, then missing ones."""
         previous: AbortedTxn | None = None
-        found = set()
+        indexed = set()
         try:
             for n, entry in enumerate(walk_txn_index(data)):
-                found.add(entry.last_offset)
+                indexed.add(entry.last_offset)
                 wrong = self._order(entry, previous) or self._wrong(entry) or self.stable_offsets.wrong(entry)
                 if wrong:
                     yield false_entry(self.path, n, entry, wrong)
@@ -251,7 +251,7 @@ class _TxnIndexCheck:
             yield Finding(Kind.TXNINDEX_ENTRY, self.path, detail, at, at + ABORTED_TXN_SIZE)
             return
         for offset, txn in self.expected.items():
-            if offset not in found and txn.visible_from != NOTHING and txn.is_known:
+            if offset not in indexed and txn.visible_from != NOTHING and txn.is_known:
                 yield self._missing(txn)
 
     def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> str | None:
@@ -313,8 +313,8 @@ class _TxnIndexCheck:
         stable, expected = entry.last_stable_offset, txn.last_stable_offset
         if txn.open_from != NOTHING and stable > txn.open_from:
             return f"a transaction that started at {txn.open_from} was open: readers would miss it"
-        is_told = self.replay.is_exact and self._floor <= min(stable, expected)
-        if is_told and stable <= entry.last_offset and stable != expected:
+        is_known = self.replay.is_exact and self._floor <= min(stable, expected)
+        if is_known and stable <= entry.last_offset and stable != expected:
             return (
                 f"the first open transaction started at {expected}"
                 if expected <= entry.last_offset
@@ -426,14 +426,14 @@ class _SnapshotCheck:
         if not self._is_older_txn(entry.current_txn_first_offset, known.current_txn_first_offset):
             names.append("current_txn_first_offset")
         for name in names:
-            stored, told = getattr(entry, name), getattr(known, name)
-            if stored != told:
-                yield f"{name} is {stored}, but {told} in the log"
+            stored, logged = getattr(entry, name), getattr(known, name)
+            if stored != logged:
+                yield f"{name} is {stored}, but {logged} in the log"
 
-    def _is_older_txn(self, stored: int | None, told: int | None) -> bool:
+    def _is_older_txn(self, stored: int | None, logged: int | None) -> bool:
         if stored is not None and stored < self.replay.known_from:
             return True
-        return told is not None and told < self.replay.log_start_offset
+        return logged is not None and logged < self.replay.log_start_offset
 
 
 def _beyond(entry: ProducerStateEntry, offset: int) -> str | None:

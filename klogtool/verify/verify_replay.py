@@ -20,45 +20,48 @@ from klogtool.verify.stops import refuses
 
 def verify_replay(folder: str, metadata: ClusterMetadata, rules: Rules) -> Iterator[Finding]:
     """Yield a finding if a replay refuses a record of this partition dir. metadata: as the release reads it."""
-    found = metadata.refusal
-    if found is None:
+    first = metadata.refusal
+    if first is None:
         return
     # Raft reads every record before any replay does, on all nodes (KRaftControlRecordStateMachine).
-    ends = found.record is None or metadata.may_be_controller(node_id_beside(folder))
-    if not ends:
-        found = next((refusal for refusal in metadata.refusals if refusal.by is Replay.IMAGE), None)
-        if found is None:
-            return
+    ends = first.record is None or metadata.may_be_controller(node_id_beside(folder))
+    refusal = first if ends else next((one for one in metadata.refusals if one.by is Replay.IMAGE), None)
+    if refusal is None:
+        return
     yield Finding(
         Kind.METADATA_REPLAY,
-        found.path,
-        _detail(found, rules, ends=ends),
-        first_offset=found.offset,
-        cure=_cure(folder, found),
-        stop=refuses(found.kafka_class, found.message) if ends else None,
+        refusal.path,
+        _detail(refusal, rules, ends=ends),
+        first_offset=refusal.offset,
+        cure=_cure(folder, refusal),
+        stop=refuses(refusal.kafka_class, refusal.message) if ends else None,
     )
 
 
-def _detail(found: Refusal, rules: Rules, *, ends: bool) -> str:
-    where = f"record {found.index} of the snapshot" if found.offset is None else f"the record at offset {found.offset}"
-    what = "" if found.record is None else f", {found.record},"
+def _detail(refusal: Refusal, rules: Rules, *, ends: bool) -> str:
+    where = (
+        f"record {refusal.index} of the snapshot"
+        if refusal.offset is None
+        else f"the record at offset {refusal.offset}"
+    )
+    what = "" if refusal.record is None else f", {refusal.record},"
     then = (
         "a node that reads it ends"
-        if found.record is None
+        if refusal.record is None
         else "a controller ends at it"
         if ends
         else "a broker that is no controller logs a fault, and goes on without the record"
     )
-    told = f"{found.kafka_class}: {found.message}"
+    exception = f"{refusal.kafka_class}: {refusal.message}"
     release = "" if rules is TOLERANT_RULES else f" in Kafka {rules.release}"
-    return f"{where}{what} does not replay{release}: {then} ({told})"
+    return f"{where}{what} does not replay{release}: {then} ({exception})"
 
 
-def _cure(folder: str, found: Refusal) -> str:
+def _cure(folder: str, refusal: Refusal) -> str:
     copied = "stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0"
-    if found.offset is None:
+    if refusal.offset is None:
         return f"{copied}; or move the snapshot away if an older one, and the log since then, are whole"
-    cut = f"klogtool truncate {quoted(folder)} --to {found.offset}"
+    cut = f"klogtool truncate {quoted(folder)} --to {refusal.offset}"
     return f"{copied}; if there is none: {cut} forgets what the cluster changed from this offset on"
 
 

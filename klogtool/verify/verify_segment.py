@@ -92,7 +92,7 @@ class _Verification:
             self._file, self._report.base_offset, self._context, indexes, deep=deep, jobs=jobs, on_progress=on_progress
         )
         try:
-            yield from self._told(walk.walk())
+            yield from self._reported(walk.walk())
         finally:
             walk.fill(self._report)
         yield from self._future(walk)
@@ -101,20 +101,20 @@ class _Verification:
 
     # The log.
 
-    def _told(self, damages: Iterable[Damage]) -> Iterator[Finding]:
+    def _reported(self, damages: Iterable[Damage]) -> Iterator[Finding]:
         """Yield each damage as a finding; of very many of one kind, the rest as one."""
-        told: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         rests: dict[str, Damage] = {}
         for damage in damages:
             self._report.is_damaged |= damage.field == "base_offset"
             self._note_epoch(damage)
-            told[damage.id] += damage.count
-            if told[damage.id] <= MOST_FINDINGS:
+            counts[damage.id] += damage.count
+            if counts[damage.id] <= MOST_FINDINGS:
                 yield self._finding(damage)
             else:
                 rests[damage.id] = _joined(rests.get(damage.id, damage), damage)
         for name, damage in rests.items():
-            count = told[name] - MOST_FINDINGS
+            count = counts[name] - MOST_FINDINGS
             yield self._finding(replace(damage, detail=f"{count} more like those before, the first: {damage.detail}"))
 
     def _note_epoch(self, damage: Damage) -> None:

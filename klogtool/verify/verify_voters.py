@@ -58,13 +58,15 @@ def _verify_voter(path: str, identity: MetaProperties, metadata: ClusterMetadata
 
 
 def _without_voters(path: str) -> Finding:
-    told = "The kraft.version is KRAFT_VERSION_1 but there is no voter set in the log or checkpoint VoterSet(voters={})"
+    reason = (
+        "The kraft.version is KRAFT_VERSION_1 but there is no voter set in the log or checkpoint VoterSet(voters={})"
+    )
     return Finding(
         Kind.QUORUM_VOTER,
         os.path.join(os.path.dirname(path), str(METADATA_PARTITION)),
         "kraft.version is 1, but no record names the voters: the node that becomes leader ends",
         cure="stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0",
-        stop=refuses("IllegalStateException", told),
+        stop=refuses("IllegalStateException", reason),
     )
 
 

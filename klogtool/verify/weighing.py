@@ -51,14 +51,14 @@ class Weighing:
 
     def weigh(self, finding: Finding) -> Weighed | None:
         """Return the finding as it counts; None if it is left out."""
-        severity, told_by = self._severity_of(finding)
+        severity, source = self._severity_of(finding)
         is_known = self._baseline is not None and self._baseline.knows(finding)
         if severity is None:
-            self.not_counted.ignored[told_by, finding.id] += 1
+            self.not_counted.ignored[source, finding.id] += 1
             return None
-        weighed = finding if told_by == "" else replace(finding, given_severity=severity)
+        weighed = finding if source == "" else replace(finding, user_severity=severity)
         if weighed.severity is not finding.severity:
-            self.not_counted.changed[told_by, finding.id] += 1
+            self.not_counted.changed[source, finding.id] += 1
         if is_known:
             self.not_counted.known = (self.not_counted.known or 0) + 1
             return Weighed(weighed, is_known=True)
@@ -83,25 +83,25 @@ class Weighing:
             self.summary.warnings,
             self.summary.infos,
         )
-        if self._baseline is not None and summary.is_as_asked:
+        if self._baseline is not None and summary.is_whole_but_excluded:
             self.not_counted.gone = tuple(
                 gone for gone in self._baseline.gone(paths) if not self.is_excluded(gone.path)
             )
         if not summary.complete:
-            self.not_counted.excluded_by = tuple(dict.fromkeys(one.told_by for one in self._exclusions))
+            self.not_counted.excluded_by = tuple(dict.fromkeys(one.source for one in self._exclusions))
         return summary
 
     def _severity_of(self, finding: Finding) -> tuple[Severity | None, str]:
         """Return the severity, None if the finding is left out, and who told so; the last rule wins."""
-        if (told_by := self._excluded_by(finding.path)) is not None:
-            return None, told_by
+        if (source := self._excluded_by(finding.path)) is not None:
+            return None, source
         severity: Severity | None = finding.id.row.severity
-        told_by = ""
+        source = ""
         for rule in self._rules:
             is_about = finding.id in rule.severities and (rule.pattern is None or rule.pattern.matches(finding.path))
             if is_about:
-                severity, told_by = rule.severities[finding.id], rule.told_by
-        return severity, told_by or ""
+                severity, source = rule.severities[finding.id], rule.source
+        return severity, source or ""
 
     def _excluded_by(self, path: str) -> str | None:
-        return next((one.told_by for one in self._exclusions if one.pattern.matches(path)), None)
+        return next((one.source for one in self._exclusions if one.pattern.matches(path)), None)
