@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.broker.spools import OnlyTold
+from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.clock import now_ms as clock_ms
 from klogtool.disk.output import carry_out_to
@@ -437,4 +437,4 @@ def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -
 def _plan(command: str, path: str, given: Mapping[str, Any]) -> Planned:
     whole = os.path.abspath(path)
     question = _asked(question_type(command), given)
-    return Planned(command, whole, list(decide(command, whole, question, OnlyTold)))
+    return Planned(command, whole, list(decide(command, whole, question, CountingSpool)))

@@ -17,9 +17,9 @@ from klogtool.broker.cleaning.offset_map import joined_map
 from klogtool.broker.cleaning.shares import (
     GroupCleaned,
     GroupShare,
-    KeysFound,
     KeyShare,
-    MapFound,
+    KeysResult,
+    MapResult,
     NotShared,
     SentPass,
     clean_group,
@@ -43,7 +43,7 @@ class CrewHere:
     def __init__(self) -> None:
         self.rounds, self.filled, self._map = 0, 0, [b""]
 
-    def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysFound]]:
+    def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysResult]]:
         found, parts = [], [[] for _ in range(PARTS)]  # type: list[KeysFound], list[list[bytes]]
         for share in shares:
             whole = arrived(sent).arrive()
@@ -54,13 +54,13 @@ class CrewHere:
         self._map = [joined_map(some, sent.secret).entries_by_hash(1)[0] for some in parts]
         return sum(map(len, self._map)) // 24, found
 
-    def fill_map(self, sent: SentPass) -> MapFound:
+    def fill_map(self, sent: SentPass) -> MapResult:
         self.filled += 1
         whole = arrived(sent).arrive()
         whole.build_map()
         keys: Any = whole.offsets
         self._map = keys.entries_by_hash(1)
-        return MapFound(keys.entries, keys.latest_offset, whole.stats.map_is_full, whole.stats.map_messages_read)
+        return MapResult(keys.entries, keys.latest_offset, whole.stats.map_is_full, whole.stats.map_messages_read)
 
     def clean_groups(self, sent: SentPass, shares: Sequence[GroupShare], latest_offset: int) -> list[GroupCleaned]:
         self.rounds += 1

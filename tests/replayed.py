@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from klogtool.format.producer_replay import ProducerReplay, Stop
+from klogtool.format.producer_replay import ProducerReplay, ReplayStop
 from klogtool.log.producer_replay import replay_window
 
 MOST_STOPS = 10_000
@@ -19,7 +19,7 @@ def replayed(
     stops = []
     for halt in islice(replay_window(replay, data, cut, sorted(marks, reverse=True)), MOST_STOPS):
         stops.append(halt)
-        if halt.why == Stop.MARK:
+        if halt.why == ReplayStop.MARK:
             replay.lose_track()
     known = [replay.find(producer_id) for producer_id in producer_ids]
     return stops, replay.fetch_aborted(), replay.fetch_lone_aborts(), replay.open_txns(), known

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from construct import Array, Bytes, Construct, FormatField, IfThenElse, Renamed, SizeofError, Struct
 
 from klogtool.broker.releases import ABOUT, RELEASES, rules_of, value_words
-from klogtool.format.internal.schema import HIGHEST_VERSION, Field, Message, Versions, message_names, schema_of
+from klogtool.format.internal.schema import HIGHEST_VERSION, Field, MessageSchema, Versions, message_names, schema_of
 from klogtool.format.text_values import members_of
 from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
 from klogtool.verify.findings import Kind, Severity
@@ -108,7 +108,7 @@ def versions_text(versions: Versions) -> str:
     return str(versions.low) if versions.low == versions.high else f"{versions.low}-{versions.high}"
 
 
-def field_text(field: Field, message: Message) -> str:
+def field_text(field: Field, message: MessageSchema) -> str:
     """`Name type? 2+ tag 0`: may be null, from version 2 on; without what goes without saying."""
     inside = "{" + ", ".join(field_text(f, message) for f in field.struct.fields) + "}" if field.struct else field.type
     versions = "" if field.versions.low <= message.versions.low else " " + versions_text(field.versions)

@@ -134,7 +134,7 @@ def _named(pattern: str | None, topic: str) -> bool:
     return pattern == topic
 
 
-class Told(Struct, frozen=True):
+class Evidence(Struct, frozen=True):
     """Evidence that a log once reached up to an offset (exclusive). by: the source; where: its file."""
 
     by: str
@@ -146,8 +146,8 @@ class LoadTerms(Struct, frozen=True):
     """The terms for loading one partition. high_watermark None: use the log's end. is_clean: the last stop was clean.
 
     notes: lines about the sources of values that the user did not give. sources: the source of each setting that is not
-    Kafka's default, by Kafka's topic name. told: how far the log reached, by the log dir's checkpoints. has_marker: the
-    clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None. rules:
+    Kafka's default, by Kafka's topic name. evidence: how far the log reached, by the log dir's checkpoints. has_marker:
+    the clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None. rules:
     those of the release that was asked for. is_tiered: older segments may be in remote storage; None: nobody says so,
     and the log start has a line in its checkpoint, as each tiered topic has. has_remote_storage: of the log dir; only
     looked up for None. start_notes: those of the notes that are about the last stop and the recovery point.
@@ -162,7 +162,7 @@ class LoadTerms(Struct, frozen=True):
     is_clean: bool = False
     notes: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[Told, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
     has_marker: bool = False
     compaction: str | None = None
     rules: Rules = REFERENCE_RULES
@@ -329,7 +329,7 @@ def terms_of(
             *beside.cluster.notes(topic_partition.topic, path),
         ),
         sources,
-        tuple(_told(beside if is_held else Checkpoints(None), topic_partition, circumstances)),
+        tuple(_evidence(beside if is_held else Checkpoints(None), topic_partition, circumstances)),
         is_clean and beside.has_clean_marker and (is_held or name is None),
         find_compaction(topic_partition, config, sources, beside),
         rules_of(circumstances.kafka),
@@ -397,16 +397,16 @@ def _release_note(release: Release, cluster: ClusterConfig) -> str:
     return f"release: {release}, {'the default' if release == REFERENCE else 'as given'}{told}"
 
 
-def _told(beside: Checkpoints, topic_partition: TopicPartition, circumstances: Circumstances) -> Iterator[Told]:
+def _evidence(beside: Checkpoints, topic_partition: TopicPartition, circumstances: Circumstances) -> Iterator[Evidence]:
     """Yield how far the log reached by the checkpoints. A recovery point given by the user only says where to begin."""
     for by, kind, value in (
         ("high watermark", FileKind.REPLICATION_CHECKPOINT, circumstances.high_watermark),
         ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, None),
     ):
         if value is not None:
-            yield Told(by, value, "as given")
+            yield Evidence(by, value, "as given")
         elif (offset := beside.find_line(kind, topic_partition)) is not None:
-            yield Told(by, offset, kind.value)
+            yield Evidence(by, offset, kind.value)
 
 
 def find_compaction(

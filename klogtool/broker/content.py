@@ -25,7 +25,7 @@ class FileRange(Struct, frozen=True):
         return self.stop - self.start
 
 
-class Made(PartlyCompared, frozen=True, eq=False):
+class Spooled(PartlyCompared, frozen=True, eq=False):
     """New bytes that are not in memory: their number and CRC-32C (None for a part of such bytes).
 
     path, start: where they are stored meanwhile; path is None if only the plan is wanted, so they are not stored. The
@@ -47,7 +47,7 @@ class Made(PartlyCompared, frozen=True, eq=False):
 
 
 # The bytes of a file: pieces of existing files, and new bytes, in order.
-Part: TypeAlias = FileRange | Made | bytes
+Part: TypeAlias = FileRange | Spooled | bytes
 Content: TypeAlias = tuple[Part, ...]
 
 
@@ -62,12 +62,12 @@ def part_span(part: Part, start: int, stop: int) -> Part:
         return part[start:stop]
     if isinstance(part, FileRange):
         return FileRange(part.path, part.start + start, part.start + stop)
-    return part if stop - start == part.size else Made(stop - start, None, part.path, part.start + start)
+    return part if stop - start == part.size else Spooled(stop - start, None, part.path, part.start + start)
 
 
-def crc_of(part: Made | bytes) -> int:
+def crc_of(part: Spooled | bytes) -> int:
     """Return the CRC-32C of new bytes. Raises KlogError if they have to be read for that, and cannot be."""
-    if isinstance(part, Made) and part.crc is not None:
+    if isinstance(part, Spooled) and part.crc is not None:
         return part.crc
     return crc32c(_read_part(part))
 

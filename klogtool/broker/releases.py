@@ -101,7 +101,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     has_dynamic_quorum: bool = True
 
 
-class About(Struct, frozen=True):
+class RuleText(Struct, frozen=True):
     """A rule for people. situation: when it matters; yes, no: what a release does where the rule is true or false (a
     rule with other values names them itself); ticket: of the change."""
 
@@ -112,126 +112,126 @@ class About(Struct, frozen=True):
     no: str = ""
 
 
-ABOUT: Mapping[str, About] = {
-    "keeps_emptied_batch": About(
+ABOUT: Mapping[str, RuleText] = {
+    "keeps_emptied_batch": RuleText(
         "cleaning",
         "the last batch of the cleaned range loses all of its records; where one of magic 0 or 1 would have to stay, "
         "the cleaner fails",
         "KAFKA-17076, KAFKA-20452",
     ),
-    "rewrites_old_magic": About(
+    "rewrites_old_magic": RuleText(
         "cleaning",
         "a compacted topic has batches of magic 0 or 1",
         "KAFKA-13093 (KIP-724)",
         "kept batches are written anew with magic 2",
         "kept batches stay of their magic",
     ),
-    "index_entry_per_batch": About(
+    "index_entry_per_batch": RuleText(
         "cleaning",
         "an append or a write of the cleaner has several batches",
         "KAFKA-806",
         "each batch can get an index entry",
         "at most one index entry for all of them",
     ),
-    "timestamp_after_max_ms_default": About(
+    "timestamp_after_max_ms_default": RuleText(
         "appending",
         "milliseconds that a timestamp may be ahead, where `message.timestamp.after.max.ms` is not set",
         "KAFKA-16368 (KIP-1030)",
     ),
-    "stops_at_higher_epoch": About(
+    "stops_at_higher_epoch": RuleText(
         "appending",
         "a follower's fetch has batches of a higher leader epoch than its leader's",
         "KAFKA-18723",
         "the batches before them are appended",
         "all are appended",
     ),
-    "checks_marker_version": About(
+    "checks_marker_version": RuleText(
         "appending",
         "a marker of transaction version 2 has an epoch that is not above its producer's",
         "KAFKA-19446",
         "refused, unless its transaction has ended already",
         "accepted if the epoch is not below the producer's: the version is not looked at",
     ),
-    "limits_decompressed_size": About(
+    "limits_decompressed_size": RuleText(
         "appending",
         "a record of a compressed batch is larger than `max.decompressed.message.bytes`",
         "new in 4.4.0",
         "the append is refused; lookups by time and the cleaner fail at stored ones",
         "the setting is not known",
     ),
-    "moves_watermark_to_batch": About(
+    "moves_watermark_to_batch": RuleText(
         "reading",
         "the high watermark or the log start offset lies inside a batch, or in a gap of a compacted log",
         "KAFKA-17803",
         "it moves to the base of the batch that is found there",
         "it stays where it is",
     ),
-    "finds_record_of_max": About(
+    "finds_record_of_max": RuleText(
         "reading",
         "lookup of the largest timestamp (`max`)",
         "KAFKA-16310",
         "the record that has it",
         "the last offset of the batch that has it",
     ),
-    "knows_latest_tiered": About(
+    "knows_latest_tiered": RuleText(
         "reading", "lookup of `latest-tiered`", "KIP-1005", "answered", "refused: the release does not know it"
     ),
-    "prints_as_java_tool": About(
+    "prints_as_java_tool": RuleText(
         "printing",
         "the text of kafka-dump-log",
         "KAFKA-14579",
         "as the tool in Java writes it",
         "as the tool in Scala wrote it",
     ),
-    "knows_newest_messages": About(
+    "knows_newest_messages": RuleText(
         "printing",
         "UnregisterControllerRecord of `__cluster_metadata`, and tags 2 and 3 of StreamsGroupMetadataValue",
         "new in 4.4.0",
         "decoded",
         "not in the text of `dump-log`, as in Kafka's; JSON has them",
     ),
-    "trims_every_index": About(
+    "trims_every_index": RuleText(
         "stopping",
         "a segment is the last one no longer, without a roll: the cleaner has split a segment whose offsets overflow",
         "KAFKA-20979",
         "a clean stop cuts its indexes behind their entries",
         "they keep their full size, with zeros behind the entries; so does the last segment of `__cluster_metadata-0`",
     ),
-    "metadata_levels": About("starting", "levels of metadata.version that it reads", "KIP-778"),
-    "feature_levels": About(
+    "metadata_levels": RuleText("starting", "levels of metadata.version that it reads", "KIP-778"),
+    "feature_levels": RuleText(
         "starting",
         "the highest level of each other feature that its controllers take",
         "KIP-584, KIP-1022",
     ),
-    "clears_elr": About(
+    "clears_elr": RuleText(
         "starting",
         "the metadata has a ClearElrRecord",
         "KIP-966",
         "replayed",
         "refused: the release does not know it",
     ),
-    "counts_configured_brokers": About(
+    "counts_configured_brokers": RuleText(
         "starting",
         "the metadata has a setting of a broker whose name is no number",
         "KIP-966",
         "a controller refuses it",
         "taken",
     ),
-    "names_every_listener": About(
+    "names_every_listener": RuleText(
         "starting",
         "the metadata has a broker with a listener without a name",
         "BrokerRegistration, 4.0.0",
         "refused",
         "taken",
     ),
-    "cleaner_stops_at_line_twice": About(
+    "cleaner_stops_at_line_twice": RuleText(
         "starting",
         "a partition has a line in the cleaner checkpoints of two log dirs",
         "LogCleanerManager in Java, 4.1.0",
         "the log cleaner stops",
         "one line wins",
     ),
-    "reads_zero_checkpoint": About(
+    "reads_zero_checkpoint": RuleText(
         "starting",
         "a log dir was formatted by 4.4: its features are in a snapshot of `__cluster_metadata-0`, not in "
         "`bootstrap.checkpoint`",
@@ -239,21 +239,21 @@ ABOUT: Mapping[str, About] = {
         "read",
         "not read before the first start: all features but metadata.version are lost",
     ),
-    "reads_whole_txn_version": About(
+    "reads_whole_txn_version": RuleText(
         "starting",
         "the version of an entry in a `.txnindex` has a zero, or a number below it, in its first byte, and is not 0",
         "TransactionIndex, 4.4.0",
         "refused: the version is both bytes",
         "taken: the version is the first byte",
     ),
-    "has_zookeeper": About(
+    "has_zookeeper": RuleText(
         "starting",
         "a broker with ZooKeeper wrote the log dirs, and no partition has a topic id",
         "KIP-500, KIP-866",
         "it starts with ZooKeeper",
         "refused, or all partitions are set aside as -stray: migrate to KRaft first",
     ),
-    "has_dynamic_quorum": About(
+    "has_dynamic_quorum": RuleText(
         "starting",
         "its settings have controller.quorum.bootstrap.servers, and no controller.quorum.voters",
         "KIP-853",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from klogtool.broker.content import Made, Part
+from klogtool.broker.content import Part, Spooled
 from klogtool.kernels import crc32c
 
 PART_BYTES = 8 << 20  # size of the parts in which new bytes are reported
@@ -52,7 +52,7 @@ class InMemory:
         return part
 
 
-class OnlyTold:
+class CountingSpool:
     """Sums the bytes and drops them: only the plan can be made from them."""
 
     def __init__(self) -> None:
@@ -68,6 +68,6 @@ class OnlyTold:
 
     def end_part(self) -> Part:
         """Return the part that was written."""
-        part = Made(self._size, self._crc)
+        part = Spooled(self._size, self._crc)
         self._size = self._crc = 0
         return part

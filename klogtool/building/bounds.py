@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from klogtool.building.generated import value_sizes
-from klogtool.building.spec import Batch, File, Generated, Partition, Spec, Step
+from klogtool.building.spec import Batch, File, Generated, PartitionSpec, Spec, StepSpec
 from klogtool.building.spec_data import content_bound
 from klogtool.errors import AboveLimit
 
@@ -22,16 +22,16 @@ def check_size(spec: Spec) -> None:
         raise AboveLimit(f"this spec makes up to {size:,} bytes: more than klogtool builds ({MOST_BYTES:,})")
 
 
-def _partition_size(partition: Partition) -> int:
+def _partition_size(partition: PartitionSpec) -> int:
     steps = [*partition.log, *(step for segment in partition.segments for step in segment.log)]
-    return _files_size(partition.files) + sum(_step_size(step) for step in steps if isinstance(step, Step))
+    return _files_size(partition.files) + sum(_step_size(step) for step in steps if isinstance(step, StepSpec))
 
 
 def _files_size(files: Iterable[File]) -> int:
     return sum(content_bound(file.content) for file in files)
 
 
-def _step_size(step: Step) -> int:
+def _step_size(step: StepSpec) -> int:
     if step.generate is not None:
         return _generated_size(step.generate)
     if step.batch is not None:

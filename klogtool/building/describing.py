@@ -17,7 +17,17 @@ from klogtool.building.describing_logs import walk_log
 from klogtool.building.index_interval import INDEX_INTERVAL, find_interval
 from klogtool.building.log_dir import build_log_dir
 from klogtool.building.partition import LogInMaking, Terms, build_partition, topic_id_of
-from klogtool.building.spec import CLOCK_START_MS, CLOCK_STEP_MS, Coded, File, LogDir, Partition, Segment, Setting, Spec
+from klogtool.building.spec import (
+    CLOCK_START_MS,
+    CLOCK_STEP_MS,
+    Coded,
+    File,
+    LogDirSpec,
+    PartitionSpec,
+    SegmentSpec,
+    Setting,
+    Spec,
+)
 from klogtool.building.spec_data import describe_content
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
@@ -52,7 +62,7 @@ class Described(Struct, frozen=True):
     left_out: tuple[str, ...]
 
 
-class Lines(Struct, frozen=True):
+class CheckpointOffsets(Struct, frozen=True):
     """What the checkpoints of a log dir say of a partition."""
 
     log_start_offset: int | None = None
@@ -123,7 +133,9 @@ def _described(files: Files, names: list[str], kafka: Release, *, log_dir: bool)
     start_ms = next(filter(None, map(_first_time, inside.values())), CLOCK_START_MS)
     terms = Terms(kafka, start_ms, CLOCK_STEP_MS, {})
     lines = _checkpoint_lines(own)
-    partitions = tuple(_describe_partition(name, inside[name], terms, lines.get(name, Lines())) for name in names)
+    partitions = tuple(
+        _describe_partition(name, inside[name], terms, lines.get(name, CheckpointOffsets())) for name in names
+    )
     spec = Spec(
         kafka=kafka,
         clock=start_ms,
@@ -133,7 +145,7 @@ def _described(files: Files, names: list[str], kafka: Release, *, log_dir: bool)
     try:
         built = build_log_dir(spec, "").draft
     except KlogError:  # meta.properties says what no broker writes: it is given as it is
-        spec = replace(spec, log_dir=LogDir())
+        spec = replace(spec, log_dir=LogDirSpec())
         built = build_log_dir(spec, "").draft
     derived = {name: built.read(name) for name in built.names() if name.split("/")[0] not in names}
     listed, absent = _differences(derived, own)
@@ -166,7 +178,7 @@ def _is_utf8(name: str) -> bool:
 # Partitions.
 
 
-def _describe_partition(name: str, files: Files, terms: Terms, lines: Lines) -> Partition:
+def _describe_partition(name: str, files: Files, terms: Terms, lines: CheckpointOffsets) -> PartitionSpec:
     """Describe a partition dir by its files. If that fails, they are given as they are."""
     plain = _named(name)
     plain = replace(plain, topic_id=_describe_topic_id(name, files))
@@ -180,11 +192,11 @@ def _describe_partition(name: str, files: Files, terms: Terms, lines: Lines) -> 
     raise KlogError(f"{name} cannot be described")
 
 
-def _named(name: str) -> Partition:
+def _named(name: str) -> PartitionSpec:
     parsed = find_partition_dir_name(name)
     if parsed is not None and f"{parsed.topic}-{parsed.partition}" == name:
-        return Partition(topic=parsed.topic, partition=parsed.partition)
-    return Partition(dir=name)
+        return PartitionSpec(topic=parsed.topic, partition=parsed.partition)
+    return PartitionSpec(dir=name)
 
 
 def _describe_topic_id(name: str, files: Files) -> str | UnsetType | None:
@@ -199,7 +211,7 @@ def _describe_topic_id(name: str, files: Files) -> str | UnsetType | None:
     return UNSET if parsed.topic_id == topic_id_of(name.rpartition("-")[0]) else build_uuid(parsed.topic_id)
 
 
-def _in_words(plain: Partition, name: str, files: Files, terms: Terms, lines: Lines) -> Partition:
+def _in_words(plain: PartitionSpec, name: str, files: Files, terms: Terms, lines: CheckpointOffsets) -> PartitionSpec:
     """Return the partition with its batches in words, as far as they can be appended."""
     bases = _bases(files)
     if not bases:
@@ -207,9 +219,9 @@ def _in_words(plain: Partition, name: str, files: Files, terms: Terms, lines: Li
     magic = next((entry for base in bases for entry in _first_magics(files[bases[base]])), CURRENT_MAGIC)
     first, interval = next(iter(bases)), find_interval(files, bases)
     config: dict[str, Setting] = {} if interval is None else {INDEX_INTERVAL: interval}
-    partition = replace(plain, config=config, magic=magic, segments=(Segment(base=first),))
+    partition = replace(plain, config=config, magic=magic, segments=(SegmentSpec(base=first),))
     making = LogInMaking(partition, terms, name)
-    segments: list[Segment] = []
+    segments: list[SegmentSpec] = []
     for base, file in bases.items():
         try:
             if segments:
@@ -217,11 +229,11 @@ def _in_words(plain: Partition, name: str, files: Files, terms: Terms, lines: Li
         except KlogError:
             continue
         steps = walk_log(files[file], base, making.course, making.append, making.put_raw)
-        segments.append(Segment(base=base, log=tuple(steps)))
+        segments.append(SegmentSpec(base=base, log=tuple(steps)))
     return _with_lines(replace(partition, segments=tuple(segments)), lines, making)
 
 
-def _with_lines(partition: Partition, lines: Lines, making: LogInMaking) -> Partition:
+def _with_lines(partition: PartitionSpec, lines: CheckpointOffsets, making: LogInMaking) -> PartitionSpec:
     """Return the partition with what the checkpoints say, if that is not what follows anyway."""
     end, start = making.log.log_end_offset, lines.log_start_offset
     is_start = start is not None and making.log.segments.first.base_offset < start <= end
@@ -273,7 +285,7 @@ def _first_time(files: Files) -> int | None:
 # The log dir's own files.
 
 
-def _checkpoint_lines(own: Files) -> dict[str, Lines]:
+def _checkpoint_lines(own: Files) -> dict[str, CheckpointOffsets]:
     """Return what the checkpoints say, by the name of the partition dir."""
     kinds = {
         "log_start_offset": FileKind.LOG_START_CHECKPOINT,
@@ -281,11 +293,11 @@ def _checkpoint_lines(own: Files) -> dict[str, Lines]:
         "recovery_point": FileKind.RECOVERY_POINT_CHECKPOINT,
         "first_dirty_offset": FileKind.CLEANER_CHECKPOINT,
     }
-    lines: dict[str, Lines] = {}
+    lines: dict[str, CheckpointOffsets] = {}
     for field, kind in kinds.items():
         for name, offset in _offsets(own.get(kind.value)).items():
             dir_name = f"{name.topic}-{name.partition}"
-            lines[dir_name] = replace(lines.get(dir_name, Lines()), **{field: offset})
+            lines[dir_name] = replace(lines.get(dir_name, CheckpointOffsets()), **{field: offset})
     return lines
 
 
@@ -296,9 +308,9 @@ def _offsets(data: bytes | None) -> dict[TopicPartition, int]:
         return {}
 
 
-def _describe_log_dir(own: Files) -> LogDir:
+def _describe_log_dir(own: Files) -> LogDirSpec:
     marker, identity = own.get(FileKind.CLEAN_SHUTDOWN.value), own.get(FileKind.META_PROPERTIES.value)
-    log_dir = LogDir(stop="clean" if marker is not None else "unclean")
+    log_dir = LogDirSpec(stop="clean" if marker is not None else "unclean")
     if marker is not None:
         log_dir = replace(log_dir, broker_epoch=parse_clean_shutdown(marker).broker_epoch)
     try:

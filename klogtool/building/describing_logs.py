@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from klogtool import kernels
 from klogtool.building.entries import CURRENT_MAGIC, Course, Producer, build_end, build_entries
-from klogtool.building.spec import Batch, Codec, Coded, End, FileContent, Record, Step
+from klogtool.building.spec import Batch, Codec, Coded, EndSpec, FileContent, RecordSpec, StepSpec
 from klogtool.building.spec_data import describe_content, describe_data
 from klogtool.errors import KlogError
 from klogtool.format import batch as format_batch
@@ -36,7 +36,7 @@ Append: TypeAlias = Callable[[bytes], None]
 PutRaw: TypeAlias = Callable[[bytes], None]
 
 
-def walk_log(data: bytes, base_offset: int, course: Course, append: Append, put_raw: PutRaw) -> Iterator[Step]:
+def walk_log(data: bytes, base_offset: int, course: Course, append: Append, put_raw: PutRaw) -> Iterator[StepSpec]:
     """Yield the steps that give these bytes. course: goes on as it does when the steps are built."""
     at = raw_from = 0
     while at < len(data):
@@ -59,12 +59,12 @@ def _next_entry(data: bytes, at: int, base_offset: int) -> int:
     return next_at if next_at > at else len(data)
 
 
-def _describe_raw(data: bytes) -> Iterator[Step]:
+def _describe_raw(data: bytes) -> Iterator[StepSpec]:
     if data:
-        yield Step(raw=describe_content(data))
+        yield StepSpec(raw=describe_content(data))
 
 
-def _describe_entry(data: bytes, frame: Frame, course: Course, append: Append) -> Step | None:
+def _describe_entry(data: bytes, frame: Frame, course: Course, append: Append) -> StepSpec | None:
     """Return the words for an entry, once it is appended; None if there are none, or it cannot be appended."""
     words = _find_words(data, frame, course)
     if words is None:
@@ -83,7 +83,7 @@ def _go_on(course: Course, trial: Course) -> None:
     course.producers.update(trial.producers)
 
 
-def _find_words(data: bytes, frame: Frame, course: Course) -> tuple[Course, Step] | None:
+def _find_words(data: bytes, frame: Frame, course: Course) -> tuple[Course, StepSpec] | None:
     """Return words for an entry that give its bytes back, and where the log is behind them; None if there are none."""
     wanted = data[frame.position : frame.position + frame.size]
     try:
@@ -106,7 +106,7 @@ def _trial(course: Course, entry: RecordBatch | Message) -> Course:
     return replace(course, producers=producers)
 
 
-def _built(step: Step, course: Course) -> bytes | None:
+def _built(step: StepSpec, course: Course) -> bytes | None:
     try:
         if step.commit is not None:
             return build_end(step.commit, ControlRecordType.COMMIT, course)
@@ -117,20 +117,20 @@ def _built(step: Step, course: Course) -> bytes | None:
         return None
 
 
-def _walk_steps(entry: RecordBatch | Message, data: bytes, course: Course) -> Iterator[Step]:
+def _walk_steps(entry: RecordBatch | Message, data: bytes, course: Course) -> Iterator[StepSpec]:
     """Yield words for an entry, the plainest first."""
     if isinstance(entry, Message):
         inner = list(entry.records())
-        yield Step(batch=_describe_message(entry, inner, course))
-        yield Step(batch=_describe_wrapper(entry, inner[0].offset, course))
+        yield StepSpec(batch=_describe_message(entry, inner, course))
+        yield StepSpec(batch=_describe_wrapper(entry, inner[0].offset, course))
         return
     records = _records_of(entry, data)
     if records is not None:
         marker = _describe_marker(entry, records, course)
         if marker is not None:
             yield marker
-        yield Step(batch=_describe_batch(entry, records, course))
-    yield Step(batch=_describe_body(entry, data, course))
+        yield StepSpec(batch=_describe_batch(entry, records, course))
+    yield StepSpec(batch=_describe_body(entry, data, course))
 
 
 def _records_of(batch: RecordBatch, data: bytes) -> list[format_batch.Record] | None:
@@ -144,7 +144,7 @@ def _records_of(batch: RecordBatch, data: bytes) -> list[format_batch.Record] | 
         return None
 
 
-def _describe_marker(batch: RecordBatch, records: list[format_batch.Record], course: Course) -> Step | None:
+def _describe_marker(batch: RecordBatch, records: list[format_batch.Record], course: Course) -> StepSpec | None:
     if not batch.is_control or not batch.is_transactional or len(records) != 1:
         return None
     try:
@@ -154,7 +154,7 @@ def _describe_marker(batch: RecordBatch, records: list[format_batch.Record], cou
     if marker.type not in TRANSACTION_MARKERS:
         return None
     known = course.producers.get(batch.producer_id, Producer())
-    end = End(
+    end = EndSpec(
         producer=batch.producer_id,
         epoch=None if batch.producer_epoch == known.epoch else batch.producer_epoch,
         coordinator_epoch=marker.coordinator_epoch,
@@ -162,8 +162,8 @@ def _describe_marker(batch: RecordBatch, records: list[format_batch.Record], cou
         offset=_unless(batch.base_offset, course.next_offset),
         leader_epoch=_unless(batch.partition_leader_epoch, course.leader_epoch),
     )
-    plain = end.producer if end == End(producer=end.producer) else end
-    return Step(abort=plain) if marker.is_abort else Step(commit=plain)
+    plain = end.producer if end == EndSpec(producer=end.producer) else end
+    return StepSpec(abort=plain) if marker.is_abort else StepSpec(commit=plain)
 
 
 def _describe_batch(batch: RecordBatch, records: list[format_batch.Record], course: Course) -> Batch:
@@ -246,13 +246,13 @@ def _codec_of(entry: RecordBatch | Message) -> Codec:
 
 def _describe_records(
     records: list[format_batch.Record], first: int, course: Course, *, has_times: bool = True
-) -> tuple[Record, ...]:
+) -> tuple[RecordSpec, ...]:
     described, now_ms, expected = [], course.now_ms, first
     for record in records:
         time = _describe_time(record.timestamp, now_ms) if has_times else UNSET
         now_ms += course.step_ms if time is UNSET else 0
         described.append(
-            Record(
+            RecordSpec(
                 key=describe_data(record.key),
                 value=describe_data(record.value),
                 headers=tuple((describe_data(key) or "", describe_data(value)) for key, value in record.headers),

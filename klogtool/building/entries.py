@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import UNSET, Struct, UnsetType, field
 
 from klogtool import kernels
-from klogtool.building.spec import Batch, Clock, End, Moment, Record, Spec
+from klogtool.building.spec import Batch, Clock, EndSpec, Moment, RecordSpec, Spec
 from klogtool.building.spec_data import chunk_bytes, content_bytes, data_bytes
 from klogtool.errors import KlogError
 from klogtool.format import batch as format_batch
@@ -112,10 +112,10 @@ def build_entries(batch: Batch, course: Course) -> bytes:
     return data
 
 
-def build_end(end: End | int, kind: ControlRecordType, course: Course) -> bytes:
+def build_end(end: EndSpec | int, kind: ControlRecordType, course: Course) -> bytes:
     """Return the bytes of the marker that ends a transaction."""
     if isinstance(end, int):
-        end = End(producer=end)
+        end = EndSpec(producer=end)
     known = course.producers.setdefault(end.producer, Producer())
     known.epoch = known.epoch if end.epoch is None else end.epoch
     marker = EndTransactionMarker(kind, end.coordinator_epoch)
@@ -138,7 +138,7 @@ def build_end(end: End | int, kind: ControlRecordType, course: Course) -> bytes:
     )
 
 
-def _records_of(records: tuple[Record, ...], first: int, course: Course) -> list[format_batch.Record]:
+def _records_of(records: tuple[RecordSpec, ...], first: int, course: Course) -> list[format_batch.Record]:
     built, offset = [], first
     for record in records:
         if record.offset is not None and record.offset < offset:

@@ -20,7 +20,7 @@ from klogtool.building.partition import (
     topic_id_of,
 )
 from klogtool.building.places import at_place
-from klogtool.building.spec import LogDir, Spec
+from klogtool.building.spec import LogDirSpec, Spec
 from klogtool.building.spec_data import content_bytes
 from klogtool.building.wounds import NAME, read_wound
 from klogtool.errors import AboveLimit, KlogError
@@ -65,7 +65,7 @@ def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
     return BuiltLogDir(draft, tuple(built))
 
 
-def _add_own_files(draft: Draft, own: LogDir, built: Iterable[BuiltPartition]) -> None:
+def _add_own_files(draft: Draft, own: LogDirSpec, built: Iterable[BuiltPartition]) -> None:
     """Add what a broker writes into a log dir when it stops."""
     if own.date is not None and not (own.date.isascii() and own.date.isprintable()):
         raise KlogError("date is one line of ASCII")
@@ -93,13 +93,13 @@ _CHECKPOINTS: Mapping[FileKind, Callable[[TopicPartition, BuiltPartition], int |
 }
 
 
-def _identity_of(own: LogDir) -> MetaProperties:
+def _identity_of(own: LogDirSpec) -> MetaProperties:
     if own.version == 1 and (own.cluster_id is None or own.node_id is None):
         raise KlogError("version 1 has a cluster_id and a node_id")
     return MetaProperties(own.version, own.cluster_id, own.node_id, _directory_id(own))
 
 
-def _directory_id(own: LogDir) -> bytes | None:
+def _directory_id(own: LogDirSpec) -> bytes | None:
     if own.directory_id is UNSET:
         return topic_id_of(f"directory of node {own.node_id}")
     return None if own.directory_id is None else parse_uuid(str(own.directory_id))

@@ -23,7 +23,7 @@ from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.building.entries import Course, build_end, build_entries
 from klogtool.building.generated import walk_batches
 from klogtool.building.places import at_place
-from klogtool.building.spec import BATCH_BYTES, File, Partition, Roll, Segment, Setting, Step
+from klogtool.building.spec import BATCH_BYTES, File, PartitionSpec, Roll, SegmentSpec, Setting, StepSpec
 from klogtool.building.spec_data import chunk_bytes, content_bytes
 from klogtool.errors import KlogError
 from klogtool.format.batch import parse_batch
@@ -65,7 +65,7 @@ class BuiltPartition(Struct, frozen=True):
     first_dirty_offset: int | None
 
 
-def dir_name(partition: Partition) -> str:
+def dir_name(partition: PartitionSpec) -> str:
     """Return the name of the partition dir. Raises KlogError if the spec does not say it, or says it twice."""
     if (partition.topic is None) == (partition.dir is None):
         raise KlogError("a partition has either a topic or a dir")
@@ -77,7 +77,7 @@ def dir_name(partition: Partition) -> str:
     return name
 
 
-def build_partition(partition: Partition, terms: Terms) -> BuiltPartition:
+def build_partition(partition: PartitionSpec, terms: Terms) -> BuiltPartition:
     """Make a partition dir. Raises KlogError, with the place in the partition, for what cannot be."""
     name = dir_name(partition)
     if partition.segments and partition.log:
@@ -88,13 +88,13 @@ def build_partition(partition: Partition, terms: Terms) -> BuiltPartition:
     else:
         for n, step in enumerate(partition.log):
             with at_place(f"log[{n}]"):
-                log.take(Step(roll=Roll()) if step == "roll" else step)
+                log.take(StepSpec(roll=Roll()) if step == "roll" else step)
     built = log.finish()
     _take_listed_files(built.draft, partition)
     return built
 
 
-def settings_of(partition: Partition, terms: Terms) -> LogConfig:
+def settings_of(partition: PartitionSpec, terms: Terms) -> LogConfig:
     """Return the settings of a topic. Raises KlogError for an unknown one, and for a wrong value."""
     settings = {name: _setting_text(value) for name, value in {**terms.config, **partition.config}.items()}
     check_topic_names(settings)
@@ -111,7 +111,7 @@ def topic_id_of(name: str) -> bytes:
 class LogInMaking:
     """A log that a spec is appended to, step by step."""
 
-    def __init__(self, partition: Partition, terms: Terms, name: str) -> None:
+    def __init__(self, partition: PartitionSpec, terms: Terms, name: str) -> None:
         """Begin with an empty log. Raises KlogError for wrong settings."""
         self._partition, self._name = partition, name
         config = settings_of(partition, terms)
@@ -126,7 +126,7 @@ class LogInMaking:
         self._takes_many = loaded.rules.index_entry_per_batch
         self.batches = 0
 
-    def take_segments(self, segments: tuple[Segment, ...]) -> None:
+    def take_segments(self, segments: tuple[SegmentSpec, ...]) -> None:
         """Append all steps of segments. Raises KlogError, with the place."""
         for n, segment in enumerate(segments):
             with at_place(f"segments[{n}]"):
@@ -136,7 +136,7 @@ class LogInMaking:
                     with at_place(f"log[{m}]"):
                         self.take(step)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: StepSpec) -> None:
         """Do what a step says. Raises KlogError for what cannot be."""
         kind = _kind_of(step)
         match kind:
@@ -220,7 +220,7 @@ class LogInMaking:
         identity = topic_id_of(topic) if topic_id is UNSET else parse_uuid(str(topic_id))
         self.draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, identity)))
 
-    def _end(self, step: Step) -> None:
+    def _end(self, step: StepSpec) -> None:
         if self.course.magic < 2:
             raise KlogError(f"magic {self.course.magic} has no transactions")
         if step.commit is not None:
@@ -262,7 +262,7 @@ def _plain_name(name: str) -> str:
     return name if parsed is None else f"{parsed.topic}-{parsed.partition}"
 
 
-def _kind_of(step: Step) -> str:
+def _kind_of(step: StepSpec) -> str:
     """Return the only field of a step that is given."""
     fields = [name for name in step.__struct_fields__ if getattr(step, name) is not None]
     if len(fields) != 1:
@@ -275,7 +275,7 @@ def _setting_text(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _take_listed_files(draft: Draft, partition: Partition) -> None:
+def _take_listed_files(draft: Draft, partition: PartitionSpec) -> None:
     """Put files in place that the spec has as they are. Raises KlogError for a name that cannot be one."""
     for n, file in enumerate(partition.files):
         with at_place(f"files[{n}]"):

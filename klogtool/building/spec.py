@@ -49,7 +49,7 @@ Data: TypeAlias = str | Coded | None  # of a key or a value
 FileContent: TypeAlias = str | Coded | tuple[str | Coded, ...]  # of a file
 
 
-class Record(_Part, frozen=True):
+class RecordSpec(_Part, frozen=True):
     """A record. timestamp: by default the clock, which then goes on; null is -1. offset: by default the next one."""
 
     key: Data = None
@@ -81,7 +81,7 @@ class Batch(_Part, frozen=True):
     base_timestamp: Long | None = None
     max_timestamp: Long | None = None
     delete_horizon: Long | None = None
-    records: tuple[Record, ...] = ()
+    records: tuple[RecordSpec, ...] = ()
     records_count: Annotated[int, Meta(ge=0, le=MAX_INT)] | None = None
     body: FileContent | None = None
 
@@ -106,7 +106,7 @@ class Generated(_Part, frozen=True):
     leader_epoch: Epoch | None = None
 
 
-class End(_Part, frozen=True):
+class EndSpec(_Part, frozen=True):
     """The end of a producer's transaction. epoch: by default that of the producer's last batch."""
 
     producer: Annotated[int, Meta(ge=0, le=MAX_LONG)]
@@ -123,7 +123,7 @@ class Roll(_Part, frozen=True):
     at: Offset | None = None
 
 
-class Step(_Part, frozen=True):
+class StepSpec(_Part, frozen=True):
     """One thing that happens to a log; exactly one field is given.
 
     gap: offsets that are missing, as after compaction. wait: milliseconds. raw: bytes that nothing derived knows of.
@@ -131,8 +131,8 @@ class Step(_Part, frozen=True):
 
     batch: Batch | None = None
     generate: Generated | None = None
-    commit: End | int | None = None
-    abort: End | int | None = None
+    commit: EndSpec | int | None = None
+    abort: EndSpec | int | None = None
     roll: Roll | None = None
     gap: Count | None = None
     wait: Annotated[int, Meta(ge=0, le=MAX_LONG)] | None = None
@@ -147,7 +147,7 @@ class File(_Part, frozen=True):
     content: FileContent = ""
 
 
-class Partition(_Part, frozen=True):
+class PartitionSpec(_Part, frozen=True):
     """A partition dir.
 
     dir: its name, if that is not TOPIC-PARTITION. topic_id: by default made from the topic's name; null: there is no
@@ -169,17 +169,17 @@ class Partition(_Part, frozen=True):
     high_watermark: Offset | None = None
     recovery_point: Offset | None = None
     first_dirty_offset: Offset | None = None
-    log: tuple[Step | Literal["roll"], ...] = ()
-    segments: tuple[Segment, ...] = ()
+    log: tuple[StepSpec | Literal["roll"], ...] = ()
+    segments: tuple[SegmentSpec, ...] = ()
     files: tuple[File, ...] = ()
     absent: tuple[str, ...] = ()
 
 
-class Segment(_Part, frozen=True):
+class SegmentSpec(_Part, frozen=True):
     """A segment as given: nothing in it rolls. base: its base offset."""
 
     base: Offset
-    log: tuple[Step, ...] = ()
+    log: tuple[StepSpec, ...] = ()
 
 
 class Clock(_Part, frozen=True):
@@ -189,7 +189,7 @@ class Clock(_Part, frozen=True):
     step_ms: Annotated[int, Meta(ge=0, le=MAX_INT)] = CLOCK_STEP_MS
 
 
-class LogDir(_Part, frozen=True):
+class LogDirSpec(_Part, frozen=True):
     """What the log dir's own files say. stop: clean has a clean marker. directory_id: by default made from the node id;
     null: there is none. broker_epoch: in the clean marker; null: an empty marker, as before 3.7. date: the second
     comment line of meta.properties."""
@@ -211,8 +211,8 @@ class Spec(_Part, frozen=True):
     kafka: Release = REFERENCE
     clock: Clock | Moment = CLOCK_START_MS
     config: dict[str, Setting] = {}
-    log_dir: LogDir | None = LogDir()
-    partitions: tuple[Partition, ...] = ()
+    log_dir: LogDirSpec | None = LogDirSpec()
+    partitions: tuple[PartitionSpec, ...] = ()
     files: tuple[File, ...] = ()
     absent: tuple[str, ...] = ()
     wounds: Annotated[tuple[dict[str, Any], ...], Meta(max_length=1000)] = ()

@@ -148,7 +148,7 @@ def _unknown_in_words(name: str, where: str) -> str:
         return f"there is no {name}{did_you_mean(name, _names())}"
     is_step = _STEP.search(where) is not None
     return f"{name} does not belong here" + (
-        f"; a step is one of {', '.join(_spec.Step.__struct_fields__)}" if is_step else ""
+        f"; a step is one of {', '.join(_spec.StepSpec.__struct_fields__)}" if is_step else ""
     )
 
 

@@ -13,7 +13,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.coordinator.coordinators import Coordinators, clusters_of, find_coordinators
 from klogtool.broker.coordinator.open_transactions import OpenTransaction, find_open
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
-from klogtool.broker.unified_log.log_transactions import Status, Transaction, TransactionState
+from klogtool.broker.unified_log.log_transactions import Status, Transaction, LogTransactions
 from klogtool.cli import commands, options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import error_lines, note
@@ -119,7 +119,7 @@ class _TxnsShow(Show):
             self.line(f"{count_text(self._without, 'partition')} without transactions (-v names them)")
         super().close()
 
-    def _rows(self, loaded: LoadedPartition, state: TransactionState, beside: Row) -> None:
+    def _rows(self, loaded: LoadedPartition, state: LogTransactions, beside: Row) -> None:
         undecided: list[Transaction] = []
         for txn in self._ended(loaded, undecided):
             self.row({**transaction_row(txn), **beside})
@@ -127,7 +127,7 @@ class _TxnsShow(Show):
             self.row({**open_row(one, partition_of(loaded)), **beside})
         self.answer({**beside, **state_row(state)})
 
-    def _text(self, path: str, loaded: LoadedPartition, state: TransactionState) -> None:
+    def _text(self, path: str, loaded: LoadedPartition, state: LogTransactions) -> None:
         """Show the transactions; a partition that has none, one of many, is only counted."""
         undecided: list[Transaction] = []
         transactions, counts = self._ended(loaded, undecided), Counter[Status]()
@@ -162,7 +162,7 @@ class _TxnsShow(Show):
             self.error(error)
 
     def _judged(
-        self, loaded: LoadedPartition, state: TransactionState, undecided: Sequence[Transaction]
+        self, loaded: LoadedPartition, state: LogTransactions, undecided: Sequence[Transaction]
     ) -> Iterator[OpenTransaction]:
         """Yield what is open, with who will end it. Nothing else needs the coordinators, so they are loaded only for
         it."""

@@ -26,7 +26,7 @@ from klogtool.render.counts import count_text
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.verify.baseline import Baseline, baseline_lines, is_baseline_file
 from klogtool.verify.findings import Finding, Kind, Severity
-from klogtool.verify.fingerprints import Identity, identity_of
+from klogtool.verify.fingerprints import FindingIdentity, identity_of
 from klogtool.verify.verification import PartitionDone, Summary, VerifyOptions, verify
 from klogtool.verify.weighing import Weighed, Weighing
 
@@ -116,7 +116,7 @@ class _Run:
         several = [[path] for path in found.paths] if question.recursive else [found.paths]
         self._first = verify(several[0] if found.paths else [], self._options(has_begun=False))
         self._others = several[1:]
-        self._identities: list[Identity] = []
+        self._identities: list[FindingIdentity] = []
         new_baseline = question.write_baseline
         self._folder = "" if new_baseline is None else os.path.realpath(os.path.dirname(new_baseline) or os.curdir)
 

@@ -17,7 +17,7 @@ from msgspec import Struct, to_builtins
 
 from klogtool import interrupts
 from klogtool.broker.content import Content
-from klogtool.broker.spools import OnlyTold
+from klogtool.broker.spools import CountingSpool
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
@@ -164,7 +164,7 @@ def find_spools(writing: Writing, path: str, held: ExitStack) -> MakeSpool:
         return held.enter_context(spools_for(path, writing.journal)).make_spool
     if writing.output:
         return held.enter_context(spools_beside(writing.output)).make_spool
-    return OnlyTold
+    return CountingSpool
 
 
 class PlanShow(Show):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from klogtool import kernels
 from klogtool.copies.copy_log import CopyLog, Damage
 from klogtool.copies.record_hash import log_start_offset
-from klogtool.format.item_merge import DAMAGED, Kind, Stretch, joined
+from klogtool.format.item_merge import DAMAGED, Stretch, StretchKind, joined
 from klogtool.format.record_digests import ITEM_FIELDS
 from klogtool.log.partition import Partition
 
@@ -48,7 +48,7 @@ class Compared(Struct, frozen=True):
     deep: bool
     start: int
     stretches: tuple[Stretch, ...]
-    totals: dict[Kind, Stretch]
+    totals: dict[StretchKind, Stretch]
     left_out: int
     equal_bytes: int
     equal_batches: int
@@ -175,7 +175,7 @@ class _Comparing:
         return done, alike == size
 
     def _note_equal(self, size: int, count: int, first: int, last: int) -> None:
-        self._merge.note((Kind.SAME, first, last, count, count, -1, -1))
+        self._merge.note((StretchKind.SAME, first, last, count, count, -1, -1))
         self._equal_bytes += size
         self._equal_batches += count
         self._a.log.skip(size, last)
@@ -201,10 +201,10 @@ class _Comparing:
     def result(self, a: Side, b: Side, *, start: int, deep: bool) -> Compared:
         """What was found."""
         stretches = tuple(_before_the_end(Stretch(*fields), a, b) for fields in self._merge.stretches())
-        totals = dict[Kind, Stretch]()
+        totals = dict[StretchKind, Stretch]()
         for fields in self._merge.totals():
             total = _before_the_end(Stretch(*fields), a, b)
-            totals[Kind(total.kind)] = joined(totals.get(Kind(total.kind)), total)
+            totals[StretchKind(total.kind)] = joined(totals.get(StretchKind(total.kind)), total)
         left_out, equal = self._merge.left_out, (self._equal_bytes, self._equal_batches)
         return Compared(a, b, deep, start, stretches, totals, left_out, *equal)
 
@@ -212,8 +212,8 @@ class _Comparing:
 def _before_the_end(stretch: Stretch, a: Side, b: Side) -> Stretch:
     """What lies behind the last record of the other copy may lie before its log end offset: after compaction, the last
     batch may be empty."""
-    if stretch.kind == Kind.AFTER_A and stretch.first_offset < b.log_end_offset:
-        return replace(stretch, kind=Kind.ONLY_A)
-    if stretch.kind == Kind.AFTER_B and stretch.first_offset < a.log_end_offset:
-        return replace(stretch, kind=Kind.ONLY_B)
+    if stretch.kind == StretchKind.AFTER_A and stretch.first_offset < b.log_end_offset:
+        return replace(stretch, kind=StretchKind.ONLY_A)
+    if stretch.kind == StretchKind.AFTER_B and stretch.first_offset < a.log_end_offset:
+        return replace(stretch, kind=StretchKind.ONLY_B)
     return stretch

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from klogtool.copies.comparison import Compared, compare
 from klogtool.copies.leadership import History, Succession, better_leader, history_of, truncation_by
-from klogtool.format.item_merge import Kind, Stretch
+from klogtool.format.item_merge import Stretch, StretchKind
 from klogtool.format.names import TopicPartition
 from klogtool.log.partition import Partition
 
@@ -39,7 +39,7 @@ class Word(StrEnum):
 ALIKE = (Word.EQUAL, Word.SAME_RECORDS)
 
 
-class Verdict(Struct, frozen=True):
+class DiffVerdict(Struct, frozen=True):
     """offset: where they diverge, or are unlike at first. epochs: leader epochs of A and B there, None: not known.
 
     leader: which copy a leader should have, "a" or "b"; None if both are as good. a_follows_b: what A loses if B leads,
@@ -67,7 +67,7 @@ class Verdict(Struct, frozen=True):
         return min(self.compared.a.log_end_offset, self.compared.b.log_end_offset)
 
 
-def judge(path_a: str, path_b: str, *, deep: bool = False, log_start: int | None = None, jobs: int = 1) -> Verdict:
+def judge(path_a: str, path_b: str, *, deep: bool = False, log_start: int | None = None, jobs: int = 1) -> DiffVerdict:
     """Compare two partition dirs, and say what that means. See `compare` for the arguments and the errors."""
     compared = compare(path_a, path_b, deep=deep, log_start=log_start)
     word, offset = find_word(compared)
@@ -78,7 +78,7 @@ def judge(path_a: str, path_b: str, *, deep: bool = False, log_start: int | None
     a_follows_b, b_follows_a = truncation_by(b, a), truncation_by(a, b)
     if word is Word.DIVERGE and offset is not None:
         offset = _within_batches(compared, offset, a_follows_b, b_follows_a)
-    return Verdict(
+    return DiffVerdict(
         word,
         compared,
         partitions[0].topic_partition,
@@ -94,42 +94,42 @@ def judge(path_a: str, path_b: str, *, deep: bool = False, log_start: int | None
 def find_word(compared: Compared) -> tuple[Word, int | None]:
     """Return the verdict, and the offset that it begins with. What is worse comes first."""
     totals, end = compared.totals, min(compared.a.log_end_offset, compared.b.log_end_offset)
-    diverging = (Kind.OTHER_EPOCH, Kind.UNLIKE_EPOCH, *((Kind.UNLIKE,) if compared.deep else ()))
+    diverging = (StretchKind.OTHER_EPOCH, StretchKind.UNLIKE_EPOCH, *((StretchKind.UNLIKE,) if compared.deep else ()))
     if (offset := _first_of(totals, *diverging)) is not None:
         return Word.DIVERGE, offset
-    if (offset := _first_of(totals, Kind.UNLIKE, Kind.REBATCHED)) is not None:
+    if (offset := _first_of(totals, StretchKind.UNLIKE, StretchKind.REBATCHED)) is not None:
         return Word.OTHER_BATCHES, offset
-    if (offset := _first_of(totals, Kind.ONLY_A, Kind.ONLY_B)) is not None:
+    if (offset := _first_of(totals, StretchKind.ONLY_A, StretchKind.ONLY_B)) is not None:
         return Word.GAPS, offset
     damages = compared.a.damages + compared.b.damages
-    if damages or Kind.UNCOMPARED in totals:
+    if damages or StretchKind.UNCOMPARED in totals:
         return Word.DAMAGED, min((damage.first_offset for damage in damages), default=None)
     return _word_without_differences(compared, end)
 
 
 def _word_without_differences(compared: Compared, end: int) -> tuple[Word, int | None]:
     totals = compared.totals
-    for kind, word in ((Kind.AFTER_A, Word.B_IS_PREFIX), (Kind.AFTER_B, Word.A_IS_PREFIX)):
+    for kind, word in ((StretchKind.AFTER_A, Word.B_IS_PREFIX), (StretchKind.AFTER_B, Word.A_IS_PREFIX)):
         if kind in totals:
             first = totals[kind].first_offset
-            has_common = Kind.SAME in totals or end >= compared.start
+            has_common = StretchKind.SAME in totals or end >= compared.start
             return (word, first) if has_common else (Word.NOTHING_IN_COMMON, None)
-    if Kind.SAME in totals and totals[Kind.SAME].items_a > compared.equal_batches and compared.deep:
+    if StretchKind.SAME in totals and totals[StretchKind.SAME].items_a > compared.equal_batches and compared.deep:
         return Word.SAME_RECORDS, None
-    return (Word.EQUAL, None) if Kind.SAME in totals or end >= compared.start else (Word.NOTHING_IN_COMMON, None)
+    return (Word.EQUAL, None) if StretchKind.SAME in totals or end >= compared.start else (Word.NOTHING_IN_COMMON, None)
 
 
 def _within_batches(compared: Compared, offset: int, *follows: Succession | None) -> int:
     """Return the offset where the leader epochs part, if that lies within batches: their headers do not tell it."""
     parting = min((one.truncates_to for one in follows if one is not None), default=offset)
     for stretch in compared.stretches:
-        may_overlap = stretch.kind in (Kind.REBATCHED, Kind.UNLIKE_EPOCH) and not compared.deep
+        may_overlap = stretch.kind in (StretchKind.REBATCHED, StretchKind.UNLIKE_EPOCH) and not compared.deep
         if may_overlap and stretch.first_offset <= offset and stretch.first_offset < parting <= stretch.last_offset:
             return parting
     return offset
 
 
-def _first_of(totals: dict[Kind, Stretch], *kinds: Kind) -> int | None:
+def _first_of(totals: dict[StretchKind, Stretch], *kinds: StretchKind) -> int | None:
     return min((totals[kind].first_offset for kind in kinds if kind in totals), default=None)
 
 
@@ -139,6 +139,6 @@ def _epochs_at(compared: Compared, offset: int | None, a: History, b: History) -
         return None, None
     for stretch in compared.stretches:
         is_at = stretch.first_offset <= offset <= stretch.last_offset
-        if is_at and stretch.kind in (Kind.OTHER_EPOCH, Kind.UNLIKE_EPOCH):
+        if is_at and stretch.kind in (StretchKind.OTHER_EPOCH, StretchKind.UNLIKE_EPOCH):
             return stretch.epoch_a, stretch.epoch_b
     return a.epoch_at(offset), b.epoch_at(offset)

@@ -24,7 +24,7 @@ from klogtool.plans.plan import JOURNAL
 SUFFIX = JOURNAL
 
 
-class Identity(Struct, frozen=True):
+class FolderIdentity(Struct, frozen=True):
     """Identifies a folder. directory_id: of a log dir whose meta.properties have one, else None."""
 
     dev: int
@@ -41,8 +41,8 @@ class Belonging(Struct, frozen=True):
 
     log_dir: str
     journal: str
-    log_dir_is: Identity
-    journal_is: Identity
+    log_dir_is: FolderIdentity
+    journal_is: FolderIdentity
 
     @classmethod
     def of(cls, log_dir: str, journal: str) -> Belonging:
@@ -132,7 +132,7 @@ class Belonging(Struct, frozen=True):
         return os.path.isdir(self.log_dir) and _is_same(identity_of(self.log_dir), self.log_dir_is)
 
 
-def identity_of(folder: str) -> Identity:
+def identity_of(folder: str) -> FolderIdentity:
     """Identify a folder. Raises OSError."""
     found = os.stat(folder)
     try:
@@ -140,13 +140,13 @@ def identity_of(folder: str) -> Identity:
     except KlogError:  # damaged or unreadable: then it does not identify the folder
         properties = None
     directory_id = None if properties is None else properties.directory_id
-    return Identity(found.st_dev, found.st_ino, None if directory_id is None else directory_id.hex())
+    return FolderIdentity(found.st_dev, found.st_ino, None if directory_id is None else directory_id.hex())
 
 
-def _is_same(one: Identity, other: Identity) -> bool:
+def _is_same(one: FolderIdentity, other: FolderIdentity) -> bool:
     return (one.dev, one.ino) == (other.dev, other.ino)
 
 
-def _identity(fields: Fields) -> Identity:
+def _identity(fields: Fields) -> FolderIdentity:
     known = fields.text("directory_id") if fields.has("directory_id") else None
-    return Identity(fields.number("dev"), fields.number("ino"), known)
+    return FolderIdentity(fields.number("dev"), fields.number("ino"), known)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 from msgspec.structs import replace
 
-from klogtool.broker.content import Content, FileRange, Made, part_size
+from klogtool.broker.content import Content, FileRange, Spooled, part_size
 from klogtool.disk.about import About, about, set_about
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.errors import Corrupt, KlogError
@@ -155,7 +155,7 @@ def _named(path: str) -> Iterator[None]:
 def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = _nobody_asks) -> None:
     """Write the content from byte `at` on, where the file ends now."""
     for part in content:
-        if isinstance(part, Made):
+        if isinstance(part, Spooled):
             part = part.as_range()
         if isinstance(part, FileRange):
             _put_piece(sink, at, part, reached)

@@ -11,7 +11,7 @@ import os
 import select
 from collections.abc import Callable
 
-from klogtool.broker.content import Content, FileRange, Made
+from klogtool.broker.content import Content, FileRange, Spooled
 from klogtool.errors import Corrupt
 from klogtool.log.file import unreadable
 
@@ -31,7 +31,7 @@ def send(sink: int, content: Content) -> None:
     """Write all of a content to a descriptor, at its current position. Raises KlogError if a source file cannot be read
     or has become shorter; OSError (BrokenPipeError) from the sink."""
     for part in content:
-        if isinstance(part, Made):
+        if isinstance(part, Spooled):
             part = part.as_range()
         if isinstance(part, FileRange):
             _send_piece(sink, part)

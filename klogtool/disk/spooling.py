@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 
-from klogtool.broker.content import Content, FileRange, Made, Part, content_size, crc_of, part_size
+from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
 from klogtool.disk.about import About
 from klogtool.disk.disk import Disk
 from klogtool.disk.putting import put
@@ -96,7 +96,7 @@ class FileSpool:
 
     def end_part(self) -> Part:
         """Return the part that was written since the last call."""
-        part = Made(self._size, self._crc, self._path, self._position)
+        part = Spooled(self._size, self._crc, self._path, self._position)
         self._position += self._size
         self._size = self._crc = 0
         return part
@@ -185,7 +185,7 @@ def spooled_bytes(plan: SavedPlan) -> int:
     """Return how many bytes of the plan's new contents are on disk already."""
     steps = () if plan.plan is None else plan.plan.steps
     parts = (part for step in steps if isinstance(step, Write) for part in step.content)
-    return sum(part.size for part in parts if isinstance(part, Made) and part.path is not None)
+    return sum(part.size for part in parts if isinstance(part, Spooled) and part.path is not None)
 
 
 def _find_waiting(content: Content, folder: str) -> str | None:
@@ -193,9 +193,9 @@ def _find_waiting(content: Content, folder: str) -> str | None:
     None."""
     at, found = 0, set[str | None]()
     for part in content:
-        if isinstance(part, bytes) or (isinstance(part, Made) and part.start != at):
+        if isinstance(part, bytes) or (isinstance(part, Spooled) and part.start != at):
             return None
-        if isinstance(part, Made):
+        if isinstance(part, Spooled):
             found.add(part.path)
         at += part_size(part)
     path = found.pop() if len(found) == 1 else None

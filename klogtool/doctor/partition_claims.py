@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Told
+from klogtool.broker.circumstances import Evidence
 from klogtool.broker.content import Content, read_content
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
@@ -230,7 +230,7 @@ def _walk_before_first(log: LoadedLog) -> Iterator[tuple[int, int, Witness]]:
         yield first, log.segments.first.base_offset - 1, Witness.LEADER_EPOCH
 
 
-def _offset_of(told: Told) -> int:
+def _offset_of(told: Evidence) -> int:
     return told.offset
 
 

@@ -139,7 +139,7 @@ class Behind(Struct, frozen=True):
     leads_to: int
 
 
-class Partition(Struct, frozen=True):
+class SnapshotPartition(Struct, frozen=True):
     """A partition of the snapshot. replicas: brokers, the preferred one first. complete: those of the most complete
     copies; the first one is the `leader`. is_new: no disk has a copy, so it begins empty."""
 
@@ -168,7 +168,7 @@ class Topic(Struct, frozen=True, rename={"name": "topic"}):
     name: str
     topic_id: str
     looks_compacted: bool
-    partitions: tuple[Partition, ...]
+    partitions: tuple[SnapshotPartition, ...]
     settings: tuple[Setting, ...] = ()
 
     def has(self, name: str) -> bool:
@@ -420,7 +420,7 @@ class _Found:
 
     def _partitions(
         self, copies: Sequence[tuple[int, LogDirFacts | None, CopyFacts]], first_turn: int
-    ) -> Iterator[Partition]:
+    ) -> Iterator[SnapshotPartition]:
         """Yield partitions 0 to the highest that is there. One without a copy gets replicas as its neighbours have."""
         by_number: dict[int, list[Replica]] = {}
         for broker, log_dir, copy in copies:
@@ -440,9 +440,9 @@ class _Found:
                 yield self._placed(number, by_number[number], turn)
             else:
                 brokers = _turned(self._brokers, turn)[:number_of_replicas]
-                yield Partition(number, brokers, (UNASSIGNED,) * len(brokers), brokers[0], brokers, is_new=True)
+                yield SnapshotPartition(number, brokers, (UNASSIGNED,) * len(brokers), brokers[0], brokers, is_new=True)
 
-    def _placed(self, number: int, replicas: Sequence[Replica], turn: int) -> Partition:
+    def _placed(self, number: int, replicas: Sequence[Replica], turn: int) -> SnapshotPartition:
         best = self._one_for_each_broker(replicas)
         order = _turned(sorted(best), turn)
         top = _leading([best[broker] for broker in order])
@@ -450,7 +450,7 @@ class _Found:
         self.damaged.extend(_damaged(best.values()))
         self.renamings.extend(_renamings(best.values()))
         newest, end = max(_newest_epoch(replica.copy) for replica in replicas), top.sound.log_end_offset
-        return Partition(
+        return SnapshotPartition(
             number,
             tuple(order),
             tuple(best[broker].directory_id for broker in order),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from klogtool.fleet.metadata import Partition, Rebuilt, Topic
+from klogtool.fleet.metadata import Rebuilt, SnapshotPartition, Topic
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.metadata_versions import METADATA_VERSION
@@ -88,7 +88,7 @@ def _brokers(rebuilt: Rebuilt, level: int) -> Iterator[MetadataRecord]:
         yield MetadataRecord("RegisterBrokerRecord", version, values)
 
 
-def _partition(topic: Topic, partition: Partition, level: int, *, has_elr: bool) -> MetadataRecord:
+def _partition(topic: Topic, partition: SnapshotPartition, level: int, *, has_elr: bool) -> MetadataRecord:
     """Return the record of a partition.
 
     One broker is in the ISR: a controller takes the others out when they register (handleBrokerShutdown), and the last

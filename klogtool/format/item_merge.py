@@ -26,7 +26,7 @@ MOST_STRETCHES = 1000
 ANY_EPOCH = -1
 
 
-class Kind(IntEnum):
+class StretchKind(IntEnum):
     """What a stretch of offsets is."""
 
     SAME = 0
@@ -89,9 +89,9 @@ class _Cluster(Struct):
     def stretch(self) -> tuple[int, int, int, int, int, int, int]:
         """What it is as a stretch."""
         epoch_a, epoch_b = self.epochs if self.epochs[0] != self.epochs[1] else self.latest_epochs
-        kind = Kind.REBATCHED if epoch_a == epoch_b else Kind.UNLIKE_EPOCH
-        kind = Kind.UNCOMPARED if self.is_damaged else kind
-        epochs = (epoch_a, epoch_b) if kind == Kind.UNLIKE_EPOCH else (ANY_EPOCH, ANY_EPOCH)
+        kind = StretchKind.REBATCHED if epoch_a == epoch_b else StretchKind.UNLIKE_EPOCH
+        kind = StretchKind.UNCOMPARED if self.is_damaged else kind
+        epochs = (epoch_a, epoch_b) if kind == StretchKind.UNLIKE_EPOCH else (ANY_EPOCH, ANY_EPOCH)
         return kind, self.first_offset, self.last_offset, self.items[0], self.items[1], *epochs
 
 
@@ -120,7 +120,7 @@ class ItemMerge:
         self._now = new
 
     def _keep_now(self) -> None:
-        if self._now is not None and self._now.kind != Kind.SAME:
+        if self._now is not None and self._now.kind != StretchKind.SAME:
             if len(self._stretches) < MOST_STRETCHES:
                 self._stretches.append(self._now)
             else:
@@ -161,11 +161,13 @@ class ItemMerge:
         if other is None or (one is not None and one[1] < other[0]):
             assert one is not None
             if one[3] != DAMAGED:
-                self.note((Kind.AFTER_A if other is None else Kind.ONLY_A, one[0], one[1], 1, 0, -1, -1))
+                self.note((StretchKind.AFTER_A if other is None else StretchKind.ONLY_A, one[0], one[1], 1, 0, -1, -1))
             return 1, 0
         if one is None or other[1] < one[0]:
             if other[3] != DAMAGED:
-                self.note((Kind.AFTER_B if one is None else Kind.ONLY_B, other[0], other[1], 0, 1, -1, -1))
+                self.note(
+                    (StretchKind.AFTER_B if one is None else StretchKind.ONLY_B, other[0], other[1], 0, 1, -1, -1)
+                )
             return 0, 1
         if one[:2] == other[:2] and DAMAGED not in (one[3], other[3]):
             epochs = (ANY_EPOCH, ANY_EPOCH) if one[3] == other[3] else (one[3], other[3])
@@ -189,10 +191,10 @@ def _rows(items: Buffer) -> list[tuple[int, ...]]:
     return list(zip(*(numbers[n::ITEM_FIELDS] for n in range(ITEM_FIELDS)), strict=True))
 
 
-def _kind_of(one: tuple[int, ...], other: tuple[int, ...]) -> Kind:
+def _kind_of(one: tuple[int, ...], other: tuple[int, ...]) -> StretchKind:
     if one[2] == other[2]:
-        return Kind.SAME if one[3] == other[3] else Kind.OTHER_EPOCH
-    return Kind.UNLIKE if one[3] == other[3] else Kind.UNLIKE_EPOCH
+        return StretchKind.SAME if one[3] == other[3] else StretchKind.OTHER_EPOCH
+    return StretchKind.UNLIKE if one[3] == other[3] else StretchKind.UNLIKE_EPOCH
 
 
 def joined(before: Stretch | None, new: Stretch) -> Stretch:

@@ -25,7 +25,7 @@ MOST_ENDED_AT_ONCE = 1 << 16
 NOTHING = -1  # no such offset
 
 
-class Stop(IntEnum):
+class ReplayStop(IntEnum):
     """Why a replay stopped in front of an entry."""
 
     DONE = 0
@@ -91,12 +91,12 @@ class ProducerReplay:
             if frame.magic == 2 and frame.size >= RECORD_BATCH_OVERHEAD:
                 batch = parse_batch(data, at)
                 if mark is not None and batch.base_offset >= mark:
-                    return at, Stop.MARK
-                why = self._take(batch) if batch.producer_id > NO_PRODUCER_ID else Stop.DONE
+                    return at, ReplayStop.MARK
+                why = self._take(batch) if batch.producer_id > NO_PRODUCER_ID else ReplayStop.DONE
                 if why:
                     return at, why
             at += frame.size
-        return at, Stop.DONE
+        return at, ReplayStop.DONE
 
     def end_txn(
         self,
@@ -140,25 +140,25 @@ class ProducerReplay:
 
     # One batch.
 
-    def _take(self, batch: RecordBatch) -> Stop:
+    def _take(self, batch: RecordBatch) -> ReplayStop:
         if batch.producer_id not in self._producers and len(self._producers) >= MOST_PRODUCERS:
-            return Stop.FULL
+            return ReplayStop.FULL
         if not batch.is_control:
             return self._take_data(batch)
         if batch.records_count == 0:  # all of its transaction was compacted away
-            return Stop.DONE
+            return ReplayStop.DONE
         if len(self._aborted) + len(self._lone_aborts) >= MOST_ENDED_AT_ONCE:
-            return Stop.FULL
+            return ReplayStop.FULL
         return take_marker(self, batch)
 
-    def _take_data(self, batch: RecordBatch) -> Stop:
+    def _take_data(self, batch: RecordBatch) -> ReplayStop:
         producer = self._producers.get(batch.producer_id) or _Producer(batch.producer_id)
         is_open = producer.current_txn_first_offset is not None
         if is_open and not batch.is_transactional:
-            return Stop.IMPOSSIBLE
+            return ReplayStop.IMPOSSIBLE
         if batch.is_transactional and not is_open:
             if len(self._open) >= MOST_OPEN_TXNS:
-                return Stop.FULL
+                return ReplayStop.FULL
             insort(self._open, (batch.base_offset, batch.producer_id))
             producer.current_txn_first_offset, producer.before = batch.base_offset, producer.last
             producer.visible_from = producer.visible_to = NOTHING
@@ -168,7 +168,7 @@ class ProducerReplay:
             producer.last = batch.last_offset
         elif producer.visible_to == NOTHING and batch.records_count > 0 and batch.last_offset >= self.log_start_offset:
             producer.visible_from, producer.visible_to = batch.base_offset, batch.last_offset
-        return Stop.DONE
+        return ReplayStop.DONE
 
     def _end_open_txn(self, producer: _Producer, offset: int, *, is_abort: bool) -> None:
         producer_id, first_offset = producer.producer_id, producer.current_txn_first_offset
@@ -196,15 +196,15 @@ class ProducerReplay:
         return earliest
 
 
-def take_marker(replay: ProducerReplay, batch: RecordBatch) -> Stop:
+def take_marker(replay: ProducerReplay, batch: RecordBatch) -> ReplayStop:
     """Take a control batch of a producer: the end of a transaction, by its first record (EndTransactionMarker)."""
     try:
         record = next(batch.records())
         marker = parse_end_transaction_marker(record.key, record.value)
     except KlogError:
-        return Stop.IMPOSSIBLE
+        return ReplayStop.IMPOSSIBLE
     offsets, is_abort = (batch.base_offset, batch.last_offset), marker.is_abort
     replay.end_txn(
         batch.producer_id, batch.producer_epoch, *offsets, is_abort, marker.coordinator_epoch, record.timestamp
     )
-    return Stop.DONE
+    return ReplayStop.DONE

@@ -12,7 +12,7 @@ from msgspec import Struct
 from klogtool import kernels
 from klogtool.format.batch import parse_batch
 from klogtool.format.framing import Frame, find_frame
-from klogtool.format.producer_replay import NOTHING, Aborted, ProducerReplay, Stop, take_marker
+from klogtool.format.producer_replay import NOTHING, Aborted, ProducerReplay, ReplayStop, take_marker
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, walk_windows
@@ -26,7 +26,7 @@ def make_replay(log_start_offset: int) -> ProducerReplay:
 class Halt(Struct, frozen=True):
     """Where a replay of a segment stopped: at a mark, or before the entry of `size` bytes at byte `position`."""
 
-    why: Stop
+    why: ReplayStop
     mark: int = NOTHING
     position: int = 0
     size: int = 0
@@ -47,7 +47,7 @@ def replay_segment(
             for start, end in spans:
                 yield from _replay_span(replay, file, start, end, left)
     while left:
-        yield Halt(Stop.MARK, left.pop())
+        yield Halt(ReplayStop.MARK, left.pop())
 
 
 def _replay_span(replay: ProducerReplay, file: LogFile, start: int, end: int, left: list[int]) -> Iterator[Halt]:
@@ -65,17 +65,17 @@ def replay_window(
 
     base: position of data[0] in its file.
     """
-    at, why = 0, int(Stop.MARK)
-    while why != Stop.DONE:
+    at, why = 0, int(ReplayStop.MARK)
+    while why != ReplayStop.DONE:
         at, why = replay.take(data, at, cut, left[-1] if left else None)
-        if why == Stop.UNSURE:
+        if why == ReplayStop.UNSURE:
             batch = parse_batch(data, at)
             taken = take_marker(replay, batch)
-            at, why = (at + batch.size, why) if taken == Stop.DONE else (at, taken)
-        if why == Stop.MARK:
-            yield Halt(Stop.MARK, left.pop())
-        elif why in (Stop.IMPOSSIBLE, Stop.FULL):
+            at, why = (at + batch.size, why) if taken == ReplayStop.DONE else (at, taken)
+        if why == ReplayStop.MARK:
+            yield Halt(ReplayStop.MARK, left.pop())
+        elif why in (ReplayStop.IMPOSSIBLE, ReplayStop.FULL):
             frame = find_frame(data, at, cut)
             size = frame.size if isinstance(frame, Frame) else cut - at
-            yield Halt(Stop(why), position=base + at, size=size)
-            at += size if why == Stop.IMPOSSIBLE else 0
+            yield Halt(ReplayStop(why), position=base + at, size=size)
+            at += size if why == ReplayStop.IMPOSSIBLE else 0

@@ -11,7 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from klogtool.broker.appending.appender import CURRENT_MAGIC, Appended, Appender, Call, NotAppended
-from klogtool.broker.appending.calls import Facts, read_pieces, split_lines, walk_batch_files, walk_requests
+from klogtool.broker.appending.calls import InputFacts, read_pieces, split_lines, walk_batch_files, walk_requests
 from klogtool.broker.appending.records import BATCH_BYTES, Batching, walk_record_calls
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -110,7 +110,7 @@ def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
     Raises as `plan_change` does, and KlogError for input that is not valid. A call that is refused has its error in the
     answer.
     """
-    facts = Facts()
+    facts = InputFacts()
 
     def change(log: LoadedLog) -> Change:
         return _append_all(log, question, facts)
@@ -123,7 +123,7 @@ def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
         yield replace(plan, facts=(*plan.facts, *facts.all)) if plan.path == path else plan
 
 
-def _append_all(log: LoadedLog, question: AppendQuestion, facts: Facts) -> Change:
+def _append_all(log: LoadedLog, question: AppendQuestion, facts: InputFacts) -> Change:
     before = {segment.base_offset: segment.size for segment in log.segments.all}
     notes: list[str] = []
     appender = Appender(log)
@@ -141,7 +141,7 @@ def _verdicts(log: LoadedLog, before: Mapping[int, int]) -> Iterator[SegmentVerd
             yield SegmentVerdict(segment.base_offset, "append", f"{segment.size - size:,} bytes more")
 
 
-def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: Facts, notes: list[str]) -> Iterator[Call]:
+def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: InputFacts, notes: list[str]) -> Iterator[Call]:
     ways = question.ways
     if len(ways) != 1:
         raise KlogError(f"one of {', '.join(WAYS)} says what to append")
@@ -154,7 +154,7 @@ def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: Facts, notes: l
         yield from _walk_records(log, question, facts, notes)
 
 
-def _walk_batches(question: AppendQuestion, facts: Facts) -> Iterator[Call]:
+def _walk_batches(question: AppendQuestion, facts: InputFacts) -> Iterator[Call]:
     epoch = question.leader_epoch
     coded = question.batches_base64
     if coded is not None:
@@ -162,7 +162,7 @@ def _walk_batches(question: AppendQuestion, facts: Facts) -> Iterator[Call]:
     yield from walk_batch_files(list(question.batches or ()), epoch, facts, question.fetch_bytes)
 
 
-def _walk_records(log: LoadedLog, question: AppendQuestion, facts: Facts, notes: list[str]) -> Iterator[Call]:
+def _walk_records(log: LoadedLog, question: AppendQuestion, facts: InputFacts, notes: list[str]) -> Iterator[Call]:
     latest = log.epochs.latest_epoch
     epoch = question.leader_epoch
     batching = Batching(
@@ -186,7 +186,7 @@ def _walk_records(log: LoadedLog, question: AppendQuestion, facts: Facts, notes:
         notes.append(f"left out: {batching.control_records:,} control records, which only a broker writes")
 
 
-def _text(text: str | None, path: str | None, facts: Facts) -> tuple[Iterator[bytes], str]:
+def _text(text: str | None, path: str | None, facts: InputFacts) -> tuple[Iterator[bytes], str]:
     """Return the given lines in pieces, and the name of their source."""
     if text is None and path is not None:
         return read_pieces(path, facts), path

@@ -19,7 +19,7 @@ from klogtool.broker.cleaning.cleaner import CleaningStats, CleanLog, clean
 from klogtool.broker.cleaning.dirty_range import LogToClean, find_log_to_clean
 from klogtool.broker.draft import Draft
 from klogtool.broker.releases import EmptiedBatch
-from klogtool.broker.spools import MakeSpool, OnlyTold
+from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.broker.unified_log.kept_segments import ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import Deletion, delete_old_segments
@@ -339,7 +339,7 @@ def compact_log(
     doubts: list[IndexDoubt] = []
     passes_at_ms = question.passes_at_ms or [log.terms.now_ms]
     for n, now_ms in enumerate(passes_at_ms, 1):
-        log.draft.make_spool = make_spool if make_spool is not OnlyTold or n == len(passes_at_ms) else None
+        log.draft.make_spool = make_spool if make_spool is not CountingSpool or n == len(passes_at_ms) else None
         log.terms = replace(log.terms, now_ms=now_ms)
         log.producers.now_ms = now_ms
         to_clean = find_log_to_clean(log, checkpoint, now_ms)

@@ -20,7 +20,7 @@ from klogtool.log.opened import open_path
 from klogtool.plans.free_candidates import LeftOut, PartitionDir, find_by_names, partition_dirs
 from klogtool.plans.free_choice import Candidate, Choice, Taken, Tally, choose
 from klogtool.plans.free_compaction import Compactable, find_compactable
-from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, RETENTION, Kind
+from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, RETENTION, FreeKind
 from klogtool.plans.free_ours import find_rejected, find_runs
 from klogtool.plans.free_retention import find_past_retention
 from klogtool.plans.free_untouched import Untouched, find_untouched
@@ -87,7 +87,7 @@ class _Search(Struct):
     untouched: list[Untouched] = field(default_factory=list)
     folders: dict[str, Sequence[PartitionDir]] = field(default_factory=dict)
 
-    def kinds(self) -> Iterator[tuple[Kind, Sequence[Candidate]]]:
+    def kinds(self) -> Iterator[tuple[FreeKind, Sequence[Candidate]]]:
         """Yield each kind that may be taken, with its candidates."""
         self.folders = folders = {log_dir: self._partition_dirs(log_dir) for log_dir in self.log_dirs}
         for kind in KINDS:
@@ -108,7 +108,7 @@ class _Search(Struct):
         self.left_out += left_out
         return found
 
-    def _find(self, kind: Kind, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
+    def _find(self, kind: FreeKind, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
         if kind is JOURNAL:
             return find_runs(log_dir, self.question.runs)
         if kind is REJECTED:
@@ -227,7 +227,7 @@ def _item(item: Taken) -> FreedItem:
 
 
 def _kind_totals(
-    kind: Kind, candidates: Sequence[Candidate], choice: Choice, log_dir: str, search: _Search
+    kind: FreeKind, candidates: Sequence[Candidate], choice: Choice, log_dir: str, search: _Search
 ) -> KindTotals:
     here = [candidate for candidate in candidates if candidate.log_dir == log_dir]
     taken = [item for item in choice.taken if item.candidate.kind is kind and item.candidate.log_dir == log_dir]

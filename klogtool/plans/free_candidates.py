@@ -17,7 +17,7 @@ from klogtool.format.names import FileKind, FileName, PartitionDirState, build_f
 from klogtool.log.file import unreadable
 from klogtool.log.folder import find_partition_dir_name, names_in
 from klogtool.plans.free_choice import Candidate, Name, find_name
-from klogtool.plans.free_kinds import CLEANED, DELETE_FOLDER, DELETED, ORPHANED, STRAY, Kind
+from klogtool.plans.free_kinds import CLEANED, DELETE_FOLDER, DELETED, ORPHANED, STRAY, FreeKind
 
 _LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
@@ -106,7 +106,7 @@ def partition_dirs(log_dir: str) -> tuple[list[PartitionDir], list[LeftOut]]:
     return found, left_out
 
 
-def find_by_names(kind: Kind, folders: Sequence[PartitionDir]) -> list[Candidate]:
+def find_by_names(kind: FreeKind, folders: Sequence[PartitionDir]) -> list[Candidate]:
     """Return the candidates of a kind for which names are enough. Raises KlogError."""
     match kind.name:
         case DELETED.name:
@@ -134,7 +134,7 @@ def _cleaned(folder: PartitionDir) -> Iterator[Candidate]:
     yield from _leftovers(CLEANED, folder, names)
 
 
-def _leftovers(kind: Kind, folder: PartitionDir, wanted: Collection[str]) -> Iterator[Candidate]:
+def _leftovers(kind: FreeKind, folder: PartitionDir, wanted: Collection[str]) -> Iterator[Candidate]:
     """Yield a candidate for each of these files. An index goes with the .log that has such a name, and before it:
     alone, it would look like the trace of a lost segment."""
     found = {file.name: name for file, name in folder.files()}
@@ -144,7 +144,7 @@ def _leftovers(kind: Kind, folder: PartitionDir, wanted: Collection[str]) -> Ite
         yield Candidate(kind, found[name].fact.path, folder.log_dir, names)
 
 
-def _indexes_with(kind: Kind, folder: PartitionDir) -> dict[str, list[str]]:
+def _indexes_with(kind: FreeKind, folder: PartitionDir) -> dict[str, list[str]]:
     """Return indexes that are left of segments, by the name that the .log has now."""
     found: dict[str, list[str]] = {}
     for index in () if folder.is_between else sorted(folder.indexes_alone):
@@ -166,7 +166,7 @@ def _log_name(file: FileName) -> str | None:
     return None if file.base_offset is None else build_file_name(FileKind.LOG, file.base_offset)
 
 
-def _whole(kind: Kind, folders: Sequence[PartitionDir], state: PartitionDirState) -> Iterator[Candidate]:
+def _whole(kind: FreeKind, folders: Sequence[PartitionDir], state: PartitionDirState) -> Iterator[Candidate]:
     """Yield folders that go with all their files. The folder itself stays, and is empty."""
     for folder in folders:
         names = tuple(name for _, name in folder.files()) if folder.state is state else ()

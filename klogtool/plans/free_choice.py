@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from klogtool.broker.file_facts import Fact
-from klogtool.plans.free_kinds import Kind
+from klogtool.plans.free_kinds import FreeKind
 
 BLOCK_BYTES = 512  # the unit of st_blocks
 
@@ -36,7 +36,7 @@ class Candidate(Struct, frozen=True):
     first ones first. why: in place of the kind's words. settings: by which retention decides, and where they came from.
     """
 
-    kind: Kind
+    kind: FreeKind
     path: str
     log_dir: str
     names: tuple[Name, ...]
@@ -56,7 +56,7 @@ class Taken(Struct, frozen=True):
 class Seen(Struct, frozen=True):
     """The candidates of a kind that were looked at, and the bytes of those with no other name elsewhere."""
 
-    kind: Kind
+    kind: FreeKind
     candidates: tuple[Candidate, ...]
 
 
@@ -106,7 +106,7 @@ class Tally:
             self._gone[name.inode] -= 1
 
 
-def choose(kinds: Iterable[tuple[Kind, Sequence[Candidate]]], asked_bytes: int | None) -> Choice:
+def choose(kinds: Iterable[tuple[FreeKind, Sequence[Candidate]]], asked_bytes: int | None) -> Choice:
     """Take candidates in order until the bytes are reached. asked_bytes: None: take all.
 
     Kinds after the last one that is needed are not asked for. Every kind before it is taken whole, except what frees

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
-from klogtool.broker.spools import OnlyTold
+from klogtool.broker.spools import CountingSpool
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
 from klogtool.plans.compact import CompactQuestion, CompactResult, plan_one, why_left_alone
@@ -38,7 +38,7 @@ def find_compactable(
         try:
             if why_left_alone(folder.path, folder.state, None, question, checkpoints) is not None:
                 continue
-            plan, _ = plan_one(folder.path, question, checkpoints, OnlyTold)
+            plan, _ = plan_one(folder.path, question, checkpoints, CountingSpool)
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason))
             continue

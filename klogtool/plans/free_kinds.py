@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Kind(Struct, frozen=True):
+class FreeKind(Struct, frozen=True):
     """name: for --only and --except. loses: whether somebody may miss what is given up. undo: whether it can be taken
     back, if it was moved to another disk.
 
@@ -25,42 +25,42 @@ class Kind(Struct, frozen=True):
     undo: bool = True
 
 
-DELETED = Kind(
+DELETED = FreeKind(
     "deleted",
     ".deleted files",
     "they were renamed to be deleted, and nothing reads them",
     "deletes them at its next start",
     "nothing",
 )
-DELETE_FOLDER = Kind(
+DELETE_FOLDER = FreeKind(
     "delete-folder",
     "-delete folders",
     "the topic was deleted, or the replica was moved to another place",
     "deletes them at its next start, after file.delete.delay.ms (1 minute)",
     "nothing that a broker serves; the folder can no longer be renamed back",
 )
-CLEANED = Kind(
+CLEANED = FreeKind(
     "cleaned",
     ".cleaned files",
     "they are unfinished output of the log cleaner, and the segments that it read are still there",
     "deletes them at its next start",
     "nothing; the cleaner begins anew",
 )
-RETENTION = Kind(
+RETENTION = FreeKind(
     "retention",
     "segments past retention",
     "retention no longer keeps them, by the settings of the topic",
     "deletes them at its first check of retention: 30 seconds after its start (log.initial.task.delay.ms)",
     "these records can no longer be read, as after that check",
 )
-COMPACTION = Kind(
+COMPACTION = FreeKind(
     "compaction",
     "logs that klogtool compact would make smaller",
     "the log cleaner would remove these records too: a newer record has the same key",
     "compacts them when it runs, if they are due",
     "superseded values; free does not do it, because it needs room for the new segments first",
 )
-ORPHANED = Kind(
+ORPHANED = FreeKind(
     "orphaned",
     "indexes without a .log",
     "no broker reads an index without its .log",
@@ -68,7 +68,7 @@ ORPHANED = Kind(
     "LOSES the trace of a .log that is gone: klogtool doctor tells from it which offsets are missing",
     loses=True,
 )
-REJECTED = Kind(
+REJECTED = FreeKind(
     "rejected",
     "rejected bytes of klogtool salvage",
     "salvage could not use these bytes, and no broker reads them",
@@ -77,7 +77,7 @@ REJECTED = Kind(
     loses=True,
     undo=False,
 )
-JOURNAL = Kind(
+JOURNAL = FreeKind(
     "journal",
     "journals of klogtool",
     "these runs of klogtool are done, and only undo needs what they keep",
@@ -86,7 +86,7 @@ JOURNAL = Kind(
     loses=True,
     undo=False,
 )
-STRAY = Kind(
+STRAY = FreeKind(
     "stray",
     "-stray folders",
     "the broker's metadata did not know these replicas, so nobody reads them",

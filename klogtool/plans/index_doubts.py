@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.cleaning.dirty_range import MIN_COMPACTION_LAG, LogToClean
-from klogtool.broker.content import Made
+from klogtool.broker.content import Spooled
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import time_text
 from klogtool.broker.unified_log.content_file import ContentFile
@@ -79,7 +79,7 @@ class Timekeeper:
         """Return what the sound batches say if it is not the age; None if they confirm the age, or have no timestamp.
         Raises Unreadable."""
         segment = LogSegment(self._draft, age.segment, self._config)
-        if any(isinstance(part, Made) for part in self._draft.files[segment.log_name].content):
+        if any(isinstance(part, Spooled) for part in self._draft.files[segment.log_name].content):
             return None  # the cleaner has just made it, with its indexes
         with segment.open_log() as file:
             start = None if age.offset is None else _batch_of_last_entry(segment, file, age)

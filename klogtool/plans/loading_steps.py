@@ -49,7 +49,7 @@ import os
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from klogtool.broker.content import Content, FileRange, Made, Part, content_size, crc_of, part_size, read_content
+from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size, read_content
 from klogtool.broker.draft import Draft, DraftFile, span_of
 from klogtool.broker.unified_log.log_loader import LoadReport
 from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
@@ -364,7 +364,7 @@ def _has_the_same_bytes(before: Content, after: Content) -> bool:
 
 
 def _is_new_part(part: Part, there: Content) -> bool:
-    if isinstance(part, Made):
+    if isinstance(part, Spooled):
         return crc_of(part) == crc32c(read_content(there))
     return isinstance(part, bytes) and part == read_content(there)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, to_builtins
 
-from klogtool.broker.content import Content, FileRange, Made, Part, content_size, crc_of, part_size
+from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
 from klogtool.broker.file_facts import Fact
 from klogtool.log.folder import own_name
 from klogtool.plans.question import Question
@@ -258,7 +258,7 @@ class Plan(Struct, frozen=True):
     def is_whole(self) -> bool:
         """Return whether the plan has all contents that it writes; if not, it was made for display only."""
         contents = (step.content for step in self.steps if isinstance(step, Write))
-        return all(part.path is not None for content in contents for part in content if isinstance(part, Made))
+        return all(part.path is not None for content in contents for part in content if isinstance(part, Spooled))
 
     @property
     def bytes_written(self) -> int:

@@ -90,7 +90,7 @@ def _damage_of(log: LoadedLog, cut: TruncatedSegment) -> tuple[str | None, int |
 
 
 def _below_high_watermark(log: LoadedLog) -> BelowHighWatermark | None:
-    offsets = [told.offset for told in log.terms.told if told.by == HIGH_WATERMARK]
+    offsets = [told.offset for told in log.terms.evidence if told.by == HIGH_WATERMARK]
     end = log.log_end_offset
     if not offsets or offsets[0] <= end:
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import Told
+from klogtool.broker.circumstances import Evidence
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
@@ -44,7 +44,7 @@ class BehindEnd(Struct, frozen=True):
     first_offset: int | None
     last_offset: int | None
     offsets: int
-    told_by: list[Told]
+    told_by: list[Evidence]
     sound_batches: int = 0
     sound_records: int = 0
     sound_last_offset: int | None = None
@@ -90,19 +90,19 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
     )
 
 
-def walk_told(log: LoadedLog) -> Iterator[Told]:
+def walk_told(log: LoadedLog) -> Iterator[Evidence]:
     """Yield everything beside the `.log` files that says how far the log reached, as it was found."""
-    yield from log.terms.told
+    yield from log.terms.evidence
     names = map(parse_file_name, log.draft.before)
     snapshots = [file for file in names if file.kind is FileKind.PRODUCER_SNAPSHOT and not file.suffix]
     newest = max(((file.base_offset, file.name) for file in snapshots if file.base_offset is not None), default=None)
     if newest is not None:
-        yield Told("producer snapshot", *newest)
+        yield Evidence("producer snapshot", *newest)
     if log.last_epoch_start:
-        yield Told("leader epoch", log.last_epoch_start, FileKind.LEADER_EPOCH_CHECKPOINT.value)
+        yield Evidence("leader epoch", log.last_epoch_start, FileKind.LEADER_EPOCH_CHECKPOINT.value)
     orphans = find_orphans(log.draft)
     if orphans:
-        yield Told("index without its .log", max(orphans), orphans[max(orphans)])
+        yield Evidence("index without its .log", max(orphans), orphans[max(orphans)])
 
 
 def find_orphans(draft: Draft) -> dict[int, str]:

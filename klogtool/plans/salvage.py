@@ -216,7 +216,7 @@ class _Salvage:
 
     def _reaches(self) -> int:
         """Return how far the log reached in the past, by snapshots, checkpoints and leader epochs."""
-        told = [told.offset for told in self._terms.told]
+        told = [told.offset for told in self._terms.evidence]
         epochs = [entry.start_offset for entry in self._known.entries]
         return max(offset for offset in (0, self._files.reaches, *told, *epochs) if offset < HIGHEST)
 

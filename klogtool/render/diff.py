@@ -10,10 +10,10 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from klogtool.copies.differing import find_differences
-from klogtool.copies.verdict import Verdict, Word
+from klogtool.copies.verdict import DiffVerdict, Word
 from klogtool.decoding.decoded import json_text
 from klogtool.escape import joined
-from klogtool.format.item_merge import Kind, Stretch
+from klogtool.format.item_merge import Stretch, StretchKind
 from klogtool.format.text import java_utf8
 from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.decoded_records import decoder_of_values
@@ -34,21 +34,21 @@ Row = dict[str, Any]
 MOST_SHOWN = 10  # stretches and damages, in text
 ONLY_IN_A, ONLY_IN_B = "only-in-a", "only-in-b"
 _SHOWN = {
-    Kind.OTHER_EPOCH: "same content, other leader epoch",
-    Kind.UNLIKE: "differ",
-    Kind.UNLIKE_EPOCH: "differ, and so do the leader epochs",
-    Kind.REBATCHED: "batches with other boundaries",
-    Kind.ONLY_A: "only in A",
-    Kind.ONLY_B: "only in B",
-    Kind.UNCOMPARED: "not compared: damaged",
+    StretchKind.OTHER_EPOCH: "same content, other leader epoch",
+    StretchKind.UNLIKE: "differ",
+    StretchKind.UNLIKE_EPOCH: "differ, and so do the leader epochs",
+    StretchKind.REBATCHED: "batches with other boundaries",
+    StretchKind.ONLY_A: "only in A",
+    StretchKind.ONLY_B: "only in B",
+    StretchKind.UNCOMPARED: "not compared: damaged",
 }
-_WITH_RECORDS = _SHOWN.keys() - {Kind.OTHER_EPOCH, Kind.UNCOMPARED}
+_WITH_RECORDS = _SHOWN.keys() - {StretchKind.OTHER_EPOCH, StretchKind.UNCOMPARED}
 
 
 # JSON.
 
 
-def diff_row(result: Verdict, values: Decoding | None = None) -> Row:
+def diff_row(result: DiffVerdict, values: Decoding | None = None) -> Row:
     """Return the contract's answer for two copies. values: how the records that differ are decoded; None: they are not
     shown."""
     compared = result.compared
@@ -94,18 +94,18 @@ def _side_row(side: Side, history: History, epoch: int | None, follows: Successi
 
 
 def _stretch_row(stretch: Stretch) -> Row:
-    return asdict(stretch) | {"kind": Kind(stretch.kind).name.lower().replace("_", "-")}
+    return asdict(stretch) | {"kind": StretchKind(stretch.kind).name.lower().replace("_", "-")}
 
 
 # Text.
 
 
-def diff_text(result: Verdict, name: str, values: Decoding | None = None) -> str:
+def diff_text(result: DiffVerdict, name: str, values: Decoding | None = None) -> str:
     """Return the verdict and what belongs to it. values: see `diff_row`."""
     return joined((f"{name}: {_sentence(result)}", *(f"  {line}" for line in _lines(result, values))))
 
 
-def _sentence(result: Verdict) -> str:
+def _sentence(result: DiffVerdict) -> str:
     at = "" if result.offset is None else f"{result.offset:,}"
     a, b = ("no leader epoch" if epoch is None or epoch < 0 else f"leader epoch {epoch}" for epoch in result.epochs)
     damaged = " and ".join(name for name, side in _sides(result) if side.damages)
@@ -122,11 +122,11 @@ def _sentence(result: Verdict) -> str:
     }[result.word]
 
 
-def _sides(result: Verdict) -> tuple[tuple[str, Side], tuple[str, Side]]:
+def _sides(result: DiffVerdict) -> tuple[tuple[str, Side], tuple[str, Side]]:
     return ("A", result.compared.a), ("B", result.compared.b)
 
 
-def _lines(result: Verdict, values: Decoding | None) -> Iterator[str]:
+def _lines(result: DiffVerdict, values: Decoding | None) -> Iterator[str]:
     yield _compared_line(result)
     a, b = result.compared.a, result.compared.b
     if a.start != b.start:
@@ -137,7 +137,7 @@ def _lines(result: Verdict, values: Decoding | None) -> Iterator[str]:
         yield f"A ends at offset {a.log_end_offset:,}, B at offset {b.log_end_offset:,}"
     shown = [stretch for stretch in result.compared.stretches if stretch.kind in _SHOWN]
     for stretch in shown[:MOST_SHOWN]:
-        yield f"{offsets_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
+        yield f"{offsets_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[StretchKind(stretch.kind)]}"
         yield from _record_lines(result, stretch, values)
     yield from _more_line(len(shown) - MOST_SHOWN + result.compared.left_out, "differences")
     for name, side in _sides(result):
@@ -147,7 +147,7 @@ def _lines(result: Verdict, values: Decoding | None) -> Iterator[str]:
         yield from _leader_lines(result)
 
 
-def _compared_line(result: Verdict) -> str:
+def _compared_line(result: DiffVerdict) -> str:
     compared, end = result.compared, result.end
     if end <= compared.start:
         return "nothing was compared"
@@ -160,7 +160,7 @@ def _compared_line(result: Verdict) -> str:
 # Records that differ, decoded.
 
 
-def _records_row(result: Verdict, stretch: Stretch, values: Decoding | None) -> Row:
+def _records_row(result: DiffVerdict, stretch: Stretch, values: Decoding | None) -> Row:
     if values is None or stretch.kind not in _WITH_RECORDS:
         return {}
     differences, topic = _differences(result, stretch), _topic_of(result)
@@ -183,7 +183,7 @@ def _record_row(record: Record | None, values: Decoding, topic: str | None) -> R
     }
 
 
-def _record_lines(result: Verdict, stretch: Stretch, values: Decoding | None) -> Iterator[str]:
+def _record_lines(result: DiffVerdict, stretch: Stretch, values: Decoding | None) -> Iterator[str]:
     if values is None or stretch.kind not in _WITH_RECORDS:
         return
     differences, topic = _differences(result, stretch), _topic_of(result)
@@ -204,13 +204,13 @@ def _record_text(record: Record, decoder: Decoder, *, with_headers: bool) -> str
     return f"offset: {record.offset} timestamp: {record.timestamp}{beside} key: {key} payload: {value}"
 
 
-def _differences(result: Verdict, stretch: Stretch) -> Differences:
+def _differences(result: DiffVerdict, stretch: Stretch) -> Differences:
     compared = result.compared
     first = max(stretch.first_offset, compared.start)
     return find_differences(compared.a.path, compared.b.path, first, stretch.last_offset)
 
 
-def _topic_of(result: Verdict) -> str | None:
+def _topic_of(result: DiffVerdict) -> str | None:
     return None if result.topic_partition is None else result.topic_partition.topic
 
 
@@ -228,7 +228,7 @@ def _damage_line(name: str, damage: Damage) -> str:
     return f"{name} is damaged, {offsets_text(damage.first_offset, damage.last_offset)}: {where}"
 
 
-def _leader_lines(result: Verdict) -> Iterator[str]:
+def _leader_lines(result: DiffVerdict) -> Iterator[str]:
     """Which copy a leader should have, and what each loses to the other."""
     a, b = result.histories
     if result.leader is None and not any(one and one.loses for one in (result.a_follows_b, result.b_follows_a)):

@@ -9,7 +9,7 @@ from klogtool.escape import joined, quoted
 from klogtool.plans.free import FreedItem, FreeResult, KindTotals
 from klogtool.plans.free_candidates import LeftOut
 from klogtool.plans.free_compaction import Compactable
-from klogtool.plans.free_kinds import KINDS, Kind
+from klogtool.plans.free_kinds import KINDS, FreeKind
 from klogtool.plans.free_untouched import Untouched, Why
 from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
@@ -76,7 +76,7 @@ def _row(row: KindTotals) -> tuple[str, ...]:
     return row.kind, f"{row.found:,}", size_text(row.found_bytes), taken, "SOMETHING" if row.loses else "no"
 
 
-def _about(kind: Kind, items: Sequence[FreedItem], log_dir: str) -> Iterator[str]:
+def _about(kind: FreeKind, items: Sequence[FreedItem], log_dir: str) -> Iterator[str]:
     total = sum(item.bytes for item in items)
     yield f"{kind.what}: {size_text(total)} in {count_text(len(items), 'item')}"
     undo = "" if kind.undo else "; for good, also with --to"
@@ -89,7 +89,7 @@ def _about(kind: Kind, items: Sequence[FreedItem], log_dir: str) -> Iterator[str
     yield from _more(len(items) - len(shown))
 
 
-def _item(item: FreedItem, kind: Kind, log_dir: str) -> str:
+def _item(item: FreedItem, kind: FreeKind, log_dir: str) -> str:
     reason = "" if item.why == kind.why else f": {item.why}"
     return f"{os.path.relpath(item.path, log_dir)}{reason}"
 

@@ -12,11 +12,11 @@ from msgspec.structs import asdict
 
 from klogtool.broker.coordinator.committed_offsets import (
     CommittedOffset,
-    LeftOut,
     LoadedOffsets,
     LogRange,
     LogRanges,
     OutOfRange,
+    UnreadBytes,
 )
 from klogtool.broker.timestamps import time_text
 from klogtool.format.batch import NO_PRODUCER_ID
@@ -161,7 +161,7 @@ def history_notes(result: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
             yield f"{log.path}: read in place of {other}, which is another copy of {own_name(log.path)}"
 
 
-def left_out_text(one: LeftOut) -> str:
+def left_out_text(one: UnreadBytes) -> str:
     """Return what is missing, and why."""
     if one.offset is not None:
         return f"{one.path}: the record at offset {one.offset:,} cannot be read: {one.reason}"

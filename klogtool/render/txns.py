@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from klogtool.broker.coordinator.open_transactions import MAX_TIMEOUT_MS, Data, OpenTransaction, Verdict
+from klogtool.broker.coordinator.open_transactions import MAX_TIMEOUT_MS, Data, OpenTransaction, TransactionVerdict
 from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.broker.timestamps import duration_text
-from klogtool.broker.unified_log.log_transactions import Status, Transaction, TransactionState
+from klogtool.broker.unified_log.log_transactions import LogTransactions, Status, Transaction
 from klogtool.escape import joined, quoted
 from klogtool.format.names import TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
@@ -34,7 +34,7 @@ def transaction_row(txn: Transaction) -> Row:
     return {"type": "transaction", **to_builtins(txn)}
 
 
-def state_row(state: TransactionState) -> Row:
+def state_row(state: LogTransactions) -> Row:
     """Return the contract's answer (docs/contract.md)."""
     return {
         "producers": [_producer_row(producer) for producer in state.producers],
@@ -61,7 +61,7 @@ def _producer_row(producer: ProducerState) -> Row:
     }
 
 
-def state_text(state: TransactionState) -> str:
+def state_text(state: LogTransactions) -> str:
     """Show up to which offset read_committed readers can read, and what limits them."""
     held = [producer for producer in state.producers if producer.current_txn_first_offset is not None]
     lines = [f"last stable offset {state.last_stable_offset:,}, high watermark {state.high_watermark:,}"]
@@ -122,20 +122,20 @@ def _told_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[str]:
         text = f"{known.state.told}, timeout {duration_text(known.timeout_ms)}, {TOPIC}-{known.coordinator}"
         yield f"Transactional id {known.transactional_id} ({text})"
     match one.verdict:
-        case Verdict.FORGOTTEN:
+        case TransactionVerdict.FORGOTTEN:
             yield "Forgotten: a broker does not know that it is open, so readers do not wait for it"
-        case Verdict.ONGOING:
+        case TransactionVerdict.ONGOING:
             late = ", which aborts it as soon as it runs, by its timeout" if one.is_late else ""
             yield f"Ongoing: its coordinator will end it{late}"
-        case Verdict.HANGING if known is None:
+        case TransactionVerdict.HANGING if known is None:
             yield "Hanging: no transactional id has this producer id, so nobody will end it"
-        case Verdict.HANGING:
+        case TransactionVerdict.HANGING:
             yield "Hanging: the coordinator has no transaction on this partition, so nobody will end it"
-        case Verdict.SUSPECT:
+        case TransactionVerdict.SUSPECT:
             idle = f"its last write is older than {duration_text(MAX_TIMEOUT_MS)}, the longest timeout by default"
             yield f"Suspect: {_at_hand(coordinators)}, and {idle}"
             yield "Ask `kafka-transactions.sh find-hanging` before you abort it"
-        case Verdict.UNKNOWN:
+        case TransactionVerdict.UNKNOWN:
             yield f"Unknown: {_at_hand(coordinators)}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from klogtool.broker.coordinator.audit import Anomaly, AuditFinding
-from klogtool.broker.coordinator.transaction_parts import Part
+from klogtool.broker.coordinator.transaction_parts import TransactionPart
 from klogtool.broker.timestamps import time_text
 from klogtool.broker.unified_log.log_transactions import Status
 from klogtool.escape import joined
@@ -58,7 +58,7 @@ def audit_closing(findings: int, partitions: int, transactions: int, at_hand: st
     return f"{result}; {count_text(partitions, 'partition')}, {count_text(transactions, 'transaction')}, {at_hand}"
 
 
-def _part_lines(part: Part) -> Iterator[str]:
+def _part_lines(part: TransactionPart) -> Iterator[str]:
     yield f"{part.path}:"
     data = "no data" if part.first_offset is None else f"offsets {part.first_offset:,} to {part.last_offset:,}"
     epochs = f"epoch {part.epoch}" if part.epoch == part.last_epoch else f"epochs {part.epoch} and {part.last_epoch}"
@@ -70,7 +70,7 @@ def _part_lines(part: Part) -> Iterator[str]:
         yield f"  at {part.marker_offset:,}, {when}"
 
 
-def _part_row(part: Part) -> Row:
+def _part_row(part: TransactionPart) -> Row:
     return {
         "path": part.path,
         **named_row(part.partition),

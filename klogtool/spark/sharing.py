@@ -18,9 +18,9 @@ from klogtool.broker.cleaning.offset_map import joined_map
 from klogtool.broker.cleaning.shares import (
     GroupCleaned,
     GroupShare,
-    KeysFound,
     KeyShare,
-    MapFound,
+    KeysResult,
+    MapResult,
     SentPass,
     clean_group,
     find_keys,
@@ -46,7 +46,7 @@ class TaskCrew:
         self._session, self._stage = session, stage
         self._map: tuple[str, ...] = ()  # the files that contain it
 
-    def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysFound]]:
+    def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysResult]]:
         """See Crew."""
         tasks, sizes = self._tasks(shares)
         parts = max(self._session.slots, sum(sizes) // (4 * TASK_BYTES))
@@ -55,7 +55,7 @@ class TaskCrew:
         self._map = tuple(place for place, _ in joined)
         return sum(entries for _, entries in joined), [keys for some in found for keys in some]
 
-    def fill_map(self, sent: SentPass) -> MapFound:
+    def fill_map(self, sent: SentPass) -> MapResult:
         """See Crew."""
         [(place, found)] = spread(self._session, partial(_fill_map, self._stage), [sent])
         self._map = (place,)
@@ -98,7 +98,7 @@ class TaskCrew:
 # What tasks do.
 
 
-def _find_keys(sent: SentPass, parts: int, shares: Sequence[KeyShare]) -> tuple[list[KeysFound], list[bytes]]:
+def _find_keys(sent: SentPass, parts: int, shares: Sequence[KeyShare]) -> tuple[list[KeysResult], list[bytes]]:
     whole = sent.arrive()
     found = [find_keys(whole, share) for share in shares]
     keys: Any = whole.offsets
@@ -110,11 +110,11 @@ def _join_keys(stage: str, secret: bytes, pieces: list[bytes]) -> tuple[str, int
     return write_aside(stage, (keys.entries_by_hash(1)[0],)), keys.entries
 
 
-def _fill_map(stage: str, sent: SentPass) -> tuple[str, MapFound]:
+def _fill_map(stage: str, sent: SentPass) -> tuple[str, MapResult]:
     whole = sent.arrive()
     whole.build_map()
     keys: Any = whole.offsets
-    found = MapFound(keys.entries, keys.latest_offset, whole.stats.map_is_full, whole.stats.map_messages_read)
+    found = MapResult(keys.entries, keys.latest_offset, whole.stats.map_is_full, whole.stats.map_messages_read)
     return write_aside(stage, (keys.entries_by_hash(1)[0],)), found
 
 

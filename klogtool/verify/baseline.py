@@ -18,7 +18,7 @@ from klogtool.errors import KlogError
 from klogtool.json_rows import restored, row_line
 from klogtool.log.file import read_whole
 from klogtool.verify.findings import Finding
-from klogtool.verify.fingerprints import Identity, identity_of
+from klogtool.verify.fingerprints import FindingIdentity, identity_of
 
 MOST_BASELINE_BYTES = 256 << 20
 MOST_OF_ONE = 1 << 31
@@ -40,7 +40,7 @@ class Baseline:
     def __init__(self, path: str) -> None:
         self.path = path
         self._folder = os.path.realpath(os.path.dirname(path) or os.curdir)
-        self._identities: Counter[Identity] = Counter()
+        self._identities: Counter[FindingIdentity] = Counter()
         self._run = _FormerRun()
 
     @classmethod
@@ -88,7 +88,7 @@ class Baseline:
             raise _no_baseline("an offset that is not a number", self.path, number)
         if type(count) is not int or not 1 <= count <= MOST_OF_ONE:
             raise _no_baseline("a count that is not a positive number", self.path, number)
-        self._identities[Identity(str(texts[0]), str(texts[1]), field, *numbers)] += count
+        self._identities[FindingIdentity(str(texts[0]), str(texts[1]), field, *numbers)] += count
 
 
 def is_baseline_file(path: str) -> bool:
@@ -97,7 +97,7 @@ def is_baseline_file(path: str) -> bool:
     return first == row_line(_HEADER).encode()
 
 
-def baseline_lines(identities: Iterable[Identity]) -> Iterator[str]:
+def baseline_lines(identities: Iterable[FindingIdentity]) -> Iterator[str]:
     """Yield the lines of a baseline file, with their ends."""
     yield row_line(_HEADER) + "\n"
     counts = Counter(identities)
@@ -108,7 +108,7 @@ def baseline_lines(identities: Iterable[Identity]) -> Iterator[str]:
         yield row_line(row | count) + "\n"
 
 
-def _order(identity: Identity) -> tuple[Any, ...]:
+def _order(identity: FindingIdentity) -> tuple[Any, ...]:
     first, last = identity.first_offset, identity.last_offset
     return (
         identity.path,

@@ -18,7 +18,7 @@ from klogtool.verify.findings import Finding
 MOST_FOLDERS_KEPT = 1024
 
 
-class Identity(NamedTuple):
+class FindingIdentity(NamedTuple):
     """What makes two findings the same one. path: relative to a folder if it lies below it, else absolute. field: the
     wrong field, or the partition that a line of a checkpoint is about."""
 
@@ -29,10 +29,10 @@ class Identity(NamedTuple):
     last_offset: int | None
 
 
-def identity_of(finding: Finding, folder: str) -> Identity:
+def identity_of(finding: Finding, folder: str) -> FindingIdentity:
     """Return what identifies a finding. folder: a real path, to which paths are relative."""
     path = relative_path(finding.path, folder)
-    return Identity(finding.id, path, finding.entry or finding.field, finding.first_offset, finding.last_offset)
+    return FindingIdentity(finding.id, path, finding.entry or finding.field, finding.first_offset, finding.last_offset)
 
 
 def relative_path(path: str, folder: str) -> str:
@@ -70,7 +70,7 @@ class Fingerprints:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._path = ""
-        self._seen: Counter[Identity] = Counter()
+        self._seen: Counter[FindingIdentity] = Counter()
 
     def of(self, finding: Finding) -> str:
         """Return the fingerprint: 64 hexadecimal digits."""

@@ -20,7 +20,7 @@ from klogtool.format.batch import RecordBatch
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, walk_txn_index
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, build_file_name
-from klogtool.format.producer_replay import NOTHING, Aborted, Stop
+from klogtool.format.producer_replay import NOTHING, Aborted, ReplayStop
 from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.file import Unreadable, read_whole
@@ -159,12 +159,12 @@ def _verify_segment(
     spans = segment.sound if segment.has_producers else ()
     for halt in replay_segment(replay.producers, segment.path, spans, marks):
         match halt.why:
-            case Stop.MARK:
+            case ReplayStop.MARK:
                 yield from _verify_snapshot(layout.path_of(layout.snapshots[halt.mark]), halt.mark, replay)
-            case Stop.IMPOSSIBLE:
+            case ReplayStop.IMPOSSIBLE:
                 replay.lose_track()
                 yield from _impossible(segment.path, halt)
-            case Stop.FULL if not replay.fetch():
+            case ReplayStop.FULL if not replay.fetch():
                 replay.gave_up = True
                 return
     replay.fetch()

@@ -14,10 +14,10 @@ from running import FIXTURES
 
 from klogtool import kernels
 from klogtool.copies.pairing import find_pairs
-from klogtool.copies.verdict import Verdict, Word, judge
+from klogtool.copies.verdict import DiffVerdict, Word, judge
 from klogtool.errors import KlogError
 from klogtool.format.batch import CRC_COVERS_FROM, Record, build_batch, parse_batch
-from klogtool.format.item_merge import Kind
+from klogtool.format.item_merge import StretchKind
 from klogtool.kernels import absent
 
 Path = pathlib.Path
@@ -48,7 +48,7 @@ def split(batches: list[bytes], partition: Path, rng: random.Random) -> Path:
     return partition
 
 
-def both(a: Path, b: Path) -> tuple[Verdict, Verdict]:
+def both(a: Path, b: Path) -> tuple[DiffVerdict, DiffVerdict]:
     """Shallow and deep."""
     return judge(str(a), str(b)), judge(str(a), str(b), deep=True)
 
@@ -122,9 +122,9 @@ def test_damaged(tmp_path: Path, rng: random.Random) -> None:
     for found in both(a, b):
         assert found.word is Word.DAMAGED
         assert {damage.first_offset for damage in found.compared.b.damages} == {first}
-        uncompared = found.compared.totals[Kind.UNCOMPARED]
+        uncompared = found.compared.totals[StretchKind.UNCOMPARED]
         assert (uncompared.first_offset, uncompared.last_offset) == (first, last)
-        assert set(found.compared.totals) <= {Kind.SAME, Kind.UNCOMPARED}
+        assert set(found.compared.totals) <= {StretchKind.SAME, StretchKind.UNCOMPARED}
 
 
 @pytest.mark.usefixtures("reader")
@@ -169,7 +169,7 @@ def test_compacted(tmp_path: Path, rng: random.Random) -> None:
     shallow, deep = both(a, b)
     assert not shallow.is_alike
     assert (deep.word, deep.offset) == (Word.GAPS, min(gone))
-    only = [s for s in deep.compared.stretches if s.kind == Kind.ONLY_A]
+    only = [s for s in deep.compared.stretches if s.kind == StretchKind.ONLY_A]
     assert {n for s in only for n in range(s.first_offset, s.last_offset + 1)} >= gone
     assert sum(s.items_a for s in only) == len(gone)
 

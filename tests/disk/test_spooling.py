@@ -14,8 +14,8 @@ from made import HEAD, contents, picture
 from mortal import Died, HastyDisk, MortalDisk, reusable
 from test_compact_dies import CASES, CONFIG, NOW_MS
 
-from klogtool.broker.content import Content, FileRange, Made, content_size, read_content
-from klogtool.broker.spools import MakeSpool, OnlyTold
+from klogtool.broker.content import Content, FileRange, Spooled, content_size, read_content
+from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import SMALLEST_PIECE_BYTES, ContentWriter
 from klogtool.disk.about import about
@@ -47,11 +47,11 @@ def in_journal(log_dir: pathlib.Path, disk: Disk) -> SpoolFolder:
 @pytest.mark.parametrize("case", CASES)
 def test_a_plan_is_the_same_wherever_its_bytes_are(log_dir: pathlib.Path, case: str) -> None:
     before, whole = picture(log_dir), plans_of(case, log_dir)
-    told = plans_of(case, log_dir, OnlyTold)
+    told = plans_of(case, log_dir, CountingSpool)
     with in_journal(log_dir, Disk()) as spools:
         spooled = plans_of(case, log_dir, spools.make_spool)
         assert [plan.is_whole for plan in spooled] == [True] * len(spooled)
-        assert any(isinstance(part, Made) for plan in spooled for part in parts_of(plan))
+        assert any(isinstance(part, Spooled) for plan in spooled for part in parts_of(plan))
     assert [plan.as_json() for plan in whole] == [plan.as_json() for plan in told] == [p.as_json() for p in spooled]
     assert not all(plan.is_whole for plan in told)
     assert picture(log_dir) == before
@@ -65,7 +65,7 @@ def parts_of(plan: Plan) -> list[object]:
 @pytest.mark.parametrize("case", CASES)
 def test_what_comes_of_it_is_the_same(log_dir: pathlib.Path, box: pathlib.Path, case: str) -> None:
     before = picture(log_dir)
-    for name, make in {"whole": None, "told": OnlyTold}.items():
+    for name, make in {"whole": None, "told": CountingSpool}.items():
         made = [reusable(plan) for plan in plans_of(case, log_dir, make)]
         assert (made[0].plan is None) == (name == "told"), "to be decided again"
         carry_out_to(made, str(log_dir / NAME), str(box / name), disk=HastyDisk())
@@ -143,7 +143,7 @@ def made_of(box: pathlib.Path, spools: SpoolFolder) -> tuple[Content, bytes]:
 def test_pieces_of_other_files_come_when_it_is_put_in_place(box: pathlib.Path) -> None:
     with SpoolFolder(str(box / "spools"), Disk()) as spools:
         content, wanted = made_of(box, spools)
-        assert [type(part) for part in content] == [FileRange, Made, FileRange]
+        assert [type(part) for part in content] == [FileRange, Spooled, FileRange]
         (waiting,) = (box / "spools").iterdir()
         inode = waiting.stat().st_ino
         put_made(Disk(), str(box / "new"), content, about(str(box / "old")))

@@ -9,7 +9,7 @@ import pytest
 
 from klogtool.errors import Refused
 from klogtool.fleet.collected import BrokerFacts, Collected, CopyFacts, Epoch, LogDirFacts, MetadataFacts, TopicFacts
-from klogtool.fleet.metadata import EPOCH_MARGIN, MARGIN, UNASSIGNED, Partition, Topic, Wishes, rebuild
+from klogtool.fleet.metadata import EPOCH_MARGIN, MARGIN, UNASSIGNED, SnapshotPartition, Topic, Wishes, rebuild
 from klogtool.fleet.metadata_records import MetadataRecord, snapshot_bytes, walk_records
 
 OLD, NEW, OTHER = (letter * 22 for letter in "ONX")
@@ -39,7 +39,7 @@ def topics(*brokers: Collected, **wishes: Any) -> dict[str, Topic]:
     return {topic.name: topic for topic in rebuild(brokers, Wishes(now_ms=NOW, **wishes)).topics}
 
 
-def only_partition(*brokers: Collected, **wishes: Any) -> Partition:
+def only_partition(*brokers: Collected, **wishes: Any) -> SnapshotPartition:
     """The only partition that is rebuilt."""
     ((partition,),) = (topic.partitions for topic in topics(*brokers, **wishes).values())
     return partition

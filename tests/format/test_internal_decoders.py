@@ -15,7 +15,7 @@ from mutate import mutations
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.control_values import control_text
 from klogtool.format.internal.decoders import (
-    Decoded,
+    TextPair,
     decode_cluster_metadata,
     decode_consumer_offsets,
     decode_json,
@@ -25,7 +25,7 @@ from klogtool.format.internal.decoders import (
 )
 from klogtool.format.internal.records import build_coordinator_key, build_metadata_record, build_version_prefixed
 
-Decoder = Callable[[int, bytes | None, bytes | None], Decoded]
+Decoder = Callable[[int, bytes | None, bytes | None], TextPair]
 DECODERS: dict[str, tuple[Decoder, str]] = {
     "offsets": (decode_consumer_offsets, "__consumer_offsets"),
     "transaction": (decode_transaction_state, "__transaction_state"),
@@ -91,7 +91,7 @@ def test_an_offset_commit_for_people_and_machines() -> None:
     key = build_coordinator_key("OffsetCommitKey", {"group": "g", "topic": "t", "partition": 3})
     value = build_version_prefixed("OffsetCommitValue", 3, {"offset": 42, "leaderEpoch": 5, "metadata": "m"})
     data = {"offset": 42, "leaderEpoch": 5, "metadata": "m", "commitTimestamp": 0}
-    assert decode_consumer_offsets(0, key, value) == Decoded(
+    assert decode_consumer_offsets(0, key, value) == TextPair(
         '{"type":"1","data":{"group":"g","topic":"t","partition":3}}',
         '{"version":"3","data":{"offset":42,"leaderEpoch":5,"metadata":"m","commitTimestamp":0}}',
     )
@@ -128,7 +128,7 @@ def test_what_consumers_put_into_group_metadata_is_decoded() -> None:
 
 def test_metadata_records_have_no_key() -> None:
     record = build_metadata_record("TopicRecord", 0, {"name": "foo", "topicId": "AAAAAAAAAAEAAAAAAAAAAg"})
-    assert decode_cluster_metadata(9, b"ignored", record) == Decoded(
+    assert decode_cluster_metadata(9, b"ignored", record) == TextPair(
         None, '{"type":"TOPIC_RECORD","version":0,"data":{"name":"foo","topicId":"AAAAAAAAAAEAAAAAAAAAAg"}}'
     )
     assert decode_json("__cluster_metadata", None, record) == {

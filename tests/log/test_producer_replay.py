@@ -20,7 +20,7 @@ from klogtool import kernels
 from klogtool.format import producer_replay
 from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, RecordBatch
 from klogtool.format.indexes import AbortedTxn
-from klogtool.format.producer_replay import Aborted, ProducerReplay, Stop
+from klogtool.format.producer_replay import Aborted, ProducerReplay, ReplayStop
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log.partition import Partition
 from klogtool.log.producer_replay import Halt, make_replay, replay_segment
@@ -187,7 +187,7 @@ def test_data_out_of_its_transaction_is_left_out(replay: ProducerReplay, tmp_pat
     pieces = [data(0, 7), data(1, 7, 1, txn=False), marker(2, 7)]
     log.write_bytes(b"".join(pieces))
     (halt,) = take_all(replay, log)
-    assert (halt.why, halt.position, halt.size) == (Stop.IMPOSSIBLE, len(pieces[0]), len(pieces[1]))
+    assert (halt.why, halt.position, halt.size) == (ReplayStop.IMPOSSIBLE, len(pieces[0]), len(pieces[1]))
     assert the_aborted(replay).first_offset == 0
 
 
@@ -213,7 +213,7 @@ def test_a_marker_that_cannot_be_read(replay: ProducerReplay, batch: bytes, tmp_
     log = tmp_path / f"{0:020d}.log"
     log.write_bytes(data(0, 7) + batch + data(4, 7, 1))
     (halt,) = take_all(replay, log)
-    assert (halt.why, halt.size) == (Stop.IMPOSSIBLE, len(batch))
+    assert (halt.why, halt.size) == (ReplayStop.IMPOSSIBLE, len(batch))
     assert known(replay, [7])[0].last_offset == 4
 
 
@@ -239,11 +239,11 @@ def test_very_many_producers_are_too_many(replay: ProducerReplay, monkeypatch: p
     one = bytearray(data(0, 1, txn=False))
     for producer_id in range(most):
         one[43:51] = producer_id.to_bytes(8, "big")
-        assert replay.take(memoryview(one), 0, len(one), None) == (len(one), Stop.DONE)
+        assert replay.take(memoryview(one), 0, len(one), None) == (len(one), ReplayStop.DONE)
     one[43:51] = most.to_bytes(8, "big")
-    assert replay.take(memoryview(one), 0, len(one), None) == (0, Stop.FULL)
+    assert replay.take(memoryview(one), 0, len(one), None) == (0, ReplayStop.FULL)
     one[43:51] = (5).to_bytes(8, "big")
-    assert replay.take(memoryview(one), 0, len(one), None) == (len(one), Stop.DONE)
+    assert replay.take(memoryview(one), 0, len(one), None) == (len(one), ReplayStop.DONE)
 
 
 def test_a_kernel_refuses_places_outside_of_its_data() -> None:

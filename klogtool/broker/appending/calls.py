@@ -46,7 +46,7 @@ _decoder = json.JSONDecoder(object_pairs_hook=_object_of)
 _decode, _raw_decode = _decoder.decode, _decoder.raw_decode
 
 
-class Facts:
+class InputFacts:
     """Facts about the input files, one for each file."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Facts:
 
 
 def walk_batch_files(
-    paths: list[str], leader_epoch: int | None, facts: Facts, fetch_bytes: int | None = None
+    paths: list[str], leader_epoch: int | None, facts: InputFacts, fetch_bytes: int | None = None
 ) -> Iterator[Call]:
     """Yield a follower's call for each file, or for each fetch of `fetch_bytes` of it. leader_epoch: None accepts
     batches of any epoch."""
@@ -98,7 +98,7 @@ def _walk_fetches(path: str, fetch_bytes: int) -> Iterator[Content]:
             yield (FileRange(path, start, file.size),)
 
 
-def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, facts: Facts) -> Iterator[Call]:
+def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, facts: InputFacts) -> Iterator[Call]:
     """Yield a call for each line. path: for messages. folder: file names are relative to it.
 
     Raises KlogError for a line that is not a call.
@@ -111,7 +111,7 @@ def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, fa
             raise wrong_line(number, path, f"not a call of append: {error}") from None
 
 
-def read_pieces(path: str, facts: Facts) -> Iterator[bytes]:
+def read_pieces(path: str, facts: InputFacts) -> Iterator[bytes]:
     """Yield a file's text in pieces. Raises Unreadable."""
     facts.note(path)
     with LogFile(path) as file:
@@ -166,7 +166,7 @@ def wrong_line(number: int, path: str, reason: str) -> KlogError:
     return KlogError(f"line {number}: {reason}", path=path)
 
 
-def _call_of(request: JsonObject, folder: str, facts: Facts) -> Call:
+def _call_of(request: JsonObject, folder: str, facts: InputFacts) -> Call:
     """Return the call of a line. Raises TypeError or ValueError for invalid fields."""
     check_fields(request, CALL_FIELDS, "a call")
     role = request.get("as", LEADER)
@@ -190,7 +190,7 @@ def _call_of(request: JsonObject, folder: str, facts: Facts) -> Call:
     )
 
 
-def _content_of_request(request: Mapping[str, Any], folder: str, facts: Facts) -> Content:
+def _content_of_request(request: Mapping[str, Any], folder: str, facts: InputFacts) -> Content:
     if "hex" in request and "file" in request:
         raise ValueError("both 'hex' and 'file' say what to append")
     if "hex" in request:
@@ -204,7 +204,7 @@ def _content_of_request(request: Mapping[str, Any], folder: str, facts: Facts) -
     return _content_of(os.path.normpath(os.path.join(folder, name)), facts)
 
 
-def _content_of(path: str, facts: Facts) -> Content:
+def _content_of(path: str, facts: InputFacts) -> Content:
     with LogFile(path) as file:
         size = file.size
     if facts.note(path) != size:

@@ -17,7 +17,7 @@ from klogtool.broker.cleaning.dirty_range import LogToClean
 from klogtool.broker.cleaning.kernel_cleaning import GroupCleaning, IrregularGroup, MapFilling, has_kernels_map, walk
 from klogtool.broker.cleaning.offset_map import KeyMap, new_key_map, new_secret
 from klogtool.broker.cleaning.read_buffer import ReadBuffer, walk_batches
-from klogtool.broker.cleaning.record_filter import FilterTerms, Kept, Tally, filter_batch, put_records
+from klogtool.broker.cleaning.record_filter import CleaningTally, FilterTerms, KeptBatch, filter_batch, put_records
 from klogtool.broker.config import LogConfig
 from klogtool.broker.decompressed_sizes import may_have_too_large
 from klogtool.broker.releases import EmptiedBatch
@@ -50,9 +50,9 @@ class CleaningStats(Struct):
     map_messages_read: int = 0
     map_entries: int = 0
     map_is_full: bool = False
-    total: Tally = field(default_factory=Tally)
+    total: CleaningTally = field(default_factory=CleaningTally)
     groups: dict[int, list[int]] = field(default_factory=dict)
-    tallies: dict[int, Tally] = field(default_factory=dict)
+    tallies: dict[int, CleaningTally] = field(default_factory=dict)
     aborted: bool = False
 
 
@@ -272,7 +272,7 @@ class Pass:
         """Yield each segment, after the terms and the transactions are set for it."""
         for n, segment in enumerate(group):
             self.transactions.add_aborted(self.aborted_of(group, n))
-            terms.tally = self.stats.tallies[segment.base_offset] = Tally()
+            terms.tally = self.stats.tallies[segment.base_offset] = CleaningTally()
             terms.retains_legacy_tombstones = last_modified_ms(self.log, segment) > self.legacy_horizon_ms
             yield segment
 
@@ -355,7 +355,7 @@ class _Chunk:
             self.end()
             self._start = batch.position
 
-    def append(self, source: ContentFile, batch: Entry, kept: Kept) -> None:
+    def append(self, source: ContentFile, batch: Entry, kept: KeptBatch) -> None:
         """Add what is kept of a batch."""
         position = self._writer.size
         if kept.data is None:

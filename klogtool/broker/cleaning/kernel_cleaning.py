@@ -16,7 +16,7 @@ from klogtool.broker.cleaning.read_buffer import ReadBuffer, walk_batches
 from klogtool.broker.cleaning.record_filter import (
     CURRENT_MAGIC,
     FilterTerms,
-    Kept,
+    KeptBatch,
     count_discarded,
     filter_batch,
     put_records,
@@ -294,7 +294,7 @@ class GroupCleaning:
         if kept is not None:
             self._append(batch, kept)
 
-    def _append(self, batch: Entry, kept: Kept) -> None:
+    def _append(self, batch: Entry, kept: KeptBatch) -> None:
         data = bytes(batch.data) if kept.data is None else kept.data
         for frame in walk_frames(data, 0, len(data)):
             made = parse_entry(data, frame)

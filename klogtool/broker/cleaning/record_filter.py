@@ -43,7 +43,7 @@ class OldFormat(Corrupt):
     """Kafka keeps an emptied batch as a header, which a message before magic 2 has not."""
 
 
-class Tally(Struct):
+class CleaningTally(Struct):
     """Records and bytes that were read and kept of a segment, and how many records were removed, by reason.
 
     superseded: a later record has the key. tombstones: expired tombstones. keyless: without a key. aborted: of aborted
@@ -60,7 +60,7 @@ class Tally(Struct):
     aborted: int = 0
     markers: int = 0
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: CleaningTally) -> None:
         """Add another tally."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -71,7 +71,7 @@ class Tally(Struct):
         return {reason: count for reason in REASONS if (count := getattr(self, reason))}
 
 
-class Kept(Struct, frozen=True):
+class KeptBatch(Struct, frozen=True):
     """What is kept of a batch: the batch as it is (data None), or other bytes. max_offset: the largest kept offset.
     messages: the count of kept records."""
 
@@ -96,10 +96,10 @@ class FilterTerms(Struct):
     keeps_magic: bool = False
     max_record_size: int | None = None
     retains_legacy_tombstones: bool = False
-    tally: Tally = field(default_factory=Tally)
+    tally: CleaningTally = field(default_factory=CleaningTally)
 
 
-def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept | None:
+def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> KeptBatch | None:
     """Return what is kept of a batch, or None. can_discard: the answer of CleanedTransactions.
 
     Raises Corrupt, Unsupported or Refused, with Kafka's class, where Kafka's cleaner fails.
@@ -114,7 +114,7 @@ def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept
             return None
     kept = _keep(batch, terms, discards=discards, sets_marker_horizon=can_discard and batch.is_control)
     if kept is None and retains_empty:
-        kept = Kept(batch.last_offset, 0, _emptied(batch))
+        kept = KeptBatch(batch.last_offset, 0, _emptied(batch))
     if kept is not None:
         tally.messages_written += kept.messages
         tally.bytes_written += batch.size if kept.data is None else len(kept.data)
@@ -156,7 +156,7 @@ def _is_last_of_producer(batch: Entry, terms: FilterTerms) -> bool:
     return bool(batch.is_control and batch.producer_epoch == producer.producer_epoch)
 
 
-def count_discarded(batch: Entry, tally: Tally) -> None:
+def count_discarded(batch: Entry, tally: CleaningTally) -> None:
     """Count a batch that is removed without being read, by its header."""
     count = batch.records_count or 0
     if batch.is_control:
@@ -165,7 +165,7 @@ def count_discarded(batch: Entry, tally: Tally) -> None:
         tally.aborted += count
 
 
-def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horizon: bool) -> Kept | None:
+def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horizon: bool) -> KeptBatch | None:
     """Return the kept records as a batch; None if there are none."""
     kept: list[Part] = []
     is_whole = batch.magic >= CURRENT_MAGIC or terms.keeps_magic
@@ -185,9 +185,9 @@ def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horiz
         sets_horizon = False
     last_kept = max(part.offset for part in kept)
     if is_whole and not sets_horizon:
-        return Kept(batch.last_offset, len(kept))
+        return KeptBatch(batch.last_offset, len(kept))
     horizon_ms = wrap_long(terms.now_ms + terms.delete_retention_ms) if sets_horizon else batch.delete_horizon_ms
-    return Kept(last_kept, len(kept), _build(batch, kept, horizon_ms, keeps_magic=terms.keeps_magic))
+    return KeptBatch(last_kept, len(kept), _build(batch, kept, horizon_ms, keeps_magic=terms.keeps_magic))
 
 
 def walk_parts(batch: Entry, max_record_size: int | None = None) -> Iterator[Part]:

@@ -21,7 +21,7 @@ from klogtool.broker.cleaning.cleaner import CleaningAborted, CleaningStats, Pas
 from klogtool.broker.cleaning.dirty_range import LogToClean
 from klogtool.broker.cleaning.kernel_cleaning import has_kernels_map
 from klogtool.broker.cleaning.offset_map import new_secret
-from klogtool.broker.cleaning.record_filter import Tally
+from klogtool.broker.cleaning.record_filter import CleaningTally
 from klogtool.broker.content import Content
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
@@ -46,7 +46,7 @@ class KeyShare(Struct, frozen=True):
     transactions: CleanedTransactions
 
 
-class KeysFound(Struct, frozen=True):
+class KeysResult(Struct, frozen=True):
     """The result of a KeyShare: records read, whether all keys had room, the transactions at its end."""
 
     messages_read: int
@@ -54,7 +54,7 @@ class KeysFound(Struct, frozen=True):
     transactions: CleanedTransactions
 
 
-class MapFound(Struct, frozen=True):
+class MapResult(Struct, frozen=True):
     """The map: how many keys, up to which offset, whether it became full; records read for it."""
 
     entries: int
@@ -76,7 +76,7 @@ class GroupCleaned(Struct, frozen=True):
 
     files: Mapping[FileKind, Content]
     max_timestamp: TimeIndexEntry | None
-    tallies: Mapping[int, Tally]
+    tallies: Mapping[int, CleaningTally]
     transactions: CleanedTransactions
 
 
@@ -98,10 +98,10 @@ class SentPass(Struct, frozen=True):
 class Crew(Protocol):
     """Does the shares. If it raises an error, the caller runs the pass as a whole."""
 
-    def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysFound]]:
+    def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysResult]]:
         """The keys of all shares into one map: how many there are, and what became of each."""
 
-    def fill_map(self, sent: SentPass) -> MapFound:
+    def fill_map(self, sent: SentPass) -> MapResult:
         """Fill the map in one go, as `Pass.build_map` does."""
 
     def clean_groups(self, sent: SentPass, shares: Sequence[GroupShare], latest_offset: int) -> list[GroupCleaned]:
@@ -130,12 +130,12 @@ class SharedPass(Pass):
         self.stats.map_messages_read, self.stats.map_entries = found.messages_read, found.entries
         self.stats.map_is_full, self.offsets.latest_offset = found.is_full, found.latest_offset
 
-    def _found_by_segments(self) -> MapFound | None:
+    def _found_by_segments(self) -> MapResult | None:
         """None where the map becomes full, since offsets in their order say when; or transactions are not as
         supposed."""
         dirty, aborted = self.dirty, list(self.aborted_between(self.first_dirty, self.bound))
         if not dirty:
-            return MapFound(0, self.offsets.latest_offset, is_full=False, messages_read=0)
+            return MapResult(0, self.offsets.latest_offset, is_full=False, messages_read=0)
         shares = [
             KeyShare(segment.base_offset, segment.size, _begun(aborted, segment.base_offset if n else None))
             for n, segment in enumerate(dirty)
@@ -145,7 +145,7 @@ class SharedPass(Pass):
         if not has_room or not _follow_on(shares, found):
             return None
         messages_read = sum(keys.messages_read for keys in found)
-        return MapFound(entries, self.bound - 1, is_full=False, messages_read=messages_read)
+        return MapResult(entries, self.bound - 1, is_full=False, messages_read=messages_read)
 
     def clean_groups(self, groups: list[list[LogSegment]]) -> None:
         """See Pass. Raises NotShared."""
@@ -210,7 +210,7 @@ def _begun(aborted: Iterable[AbortedTxn], offset: int | None) -> CleanedTransact
     return found
 
 
-def _follow_on(shares: Sequence[KeyShare], found: Sequence[KeysFound]) -> bool:
+def _follow_on(shares: Sequence[KeyShare], found: Sequence[KeysResult]) -> bool:
     """Whether each share began with the transactions that the share before ended with."""
     return all(
         done.transactions.aborted_from(share.base_offset) == share.transactions.aborted_from(share.base_offset)
@@ -228,12 +228,12 @@ def _carried(transactions: CleanedTransactions) -> CleanedTransactions:
 # What one share is.
 
 
-def find_keys(whole: Pass, share: KeyShare) -> KeysFound:
+def find_keys(whole: Pass, share: KeyShare) -> KeysResult:
     """Put the keys of a segment into the map of a pass."""
     before, transactions = whole.stats.map_messages_read, share.transactions
     is_all = whole.map_segment(whole.log.segments[share.base_offset], transactions)
     whole.buffer.restore()
-    return KeysFound(whole.stats.map_messages_read - before, is_all, transactions)
+    return KeysResult(whole.stats.map_messages_read - before, is_all, transactions)
 
 
 def clean_group(whole: Pass, share: GroupShare) -> GroupCleaned:

@@ -20,7 +20,7 @@ from klogtool.broker.unified_log.log_transactions import Status
 
 if TYPE_CHECKING:
     from klogtool.broker.coordinator.coordinators import Coordinators
-    from klogtool.broker.coordinator.transaction_parts import Part, PartitionParts
+    from klogtool.broker.coordinator.transaction_parts import PartitionParts, TransactionPart
 
 _Transaction: TypeAlias = tuple[int, int]  # producer id, epoch of the data
 
@@ -42,7 +42,7 @@ class AuditFinding(Struct, frozen=True):
 
     anomaly: Anomaly
     detail: str
-    parts: tuple[Part, ...]
+    parts: tuple[TransactionPart, ...]
     producer_id: int
     transactional_id: str | None = None
 
@@ -71,14 +71,14 @@ def _named(found: AuditFinding, coordinators: Coordinators) -> AuditFinding:
     return AuditFinding(found.anomaly, found.detail, found.parts, found.producer_id, named)
 
 
-def _finding(anomaly: Anomaly, detail: str, *parts: Part) -> AuditFinding:
+def _finding(anomaly: Anomaly, detail: str, *parts: TransactionPart) -> AuditFinding:
     return AuditFinding(anomaly, detail, parts, parts[0].producer_id)
 
 
 # What the logs say by themselves.
 
 
-def _of_epochs(part: Part) -> Iterator[AuditFinding]:
+def _of_epochs(part: TransactionPart) -> Iterator[AuditFinding]:
     """Yield what the epochs of one part contradict."""
     if part.first_offset is None:
         return
@@ -93,10 +93,10 @@ def _of_epochs(part: Part) -> Iterator[AuditFinding]:
         yield _finding(Anomaly.LATE_MARKER, detail, part)
 
 
-def _torn(parts: Iterable[Part]) -> Iterator[AuditFinding]:
+def _torn(parts: Iterable[TransactionPart]) -> Iterator[AuditFinding]:
     """Yield transactions with several fates: same producer, same epoch of data, same higher epoch of the marker. There
     is only one such transaction, in each version: the last one of its epoch."""
-    groups: dict[tuple[int, int, int], list[Part]] = {}
+    groups: dict[tuple[int, int, int], list[TransactionPart]] = {}
     for part in parts:
         if part.first_offset is not None and part.marker_epoch is not None and part.marker_epoch > part.last_epoch:
             groups.setdefault((part.producer_id, part.last_epoch, part.marker_epoch), []).append(part)
@@ -106,15 +106,15 @@ def _torn(parts: Iterable[Part]) -> Iterator[AuditFinding]:
             yield _finding(Anomaly.TORN, detail, *_one_of_each_fate(group))
 
 
-def _one_of_each_fate(group: Sequence[Part]) -> Iterator[Part]:
+def _one_of_each_fate(group: Sequence[TransactionPart]) -> Iterator[TransactionPart]:
     yield from {part.fate: part for part in reversed(group)}.values()
 
 
-def _late_epochs(parts: Iterable[Part]) -> list[AuditFinding]:
+def _late_epochs(parts: Iterable[TransactionPart]) -> list[AuditFinding]:
     """Return markers of transaction version 2 that ended the next transaction: a marker of epoch N was for the data of
     epoch N-1, so it ends no data of epoch N."""
     found: list[AuditFinding] = []
-    bumped: dict[_Transaction, Part] = {}
+    bumped: dict[_Transaction, TransactionPart] = {}
     for part in parts:
         if part.first_offset is not None and part.fate is Status.COMMITTED and part.marker_epoch == part.last_epoch + 1:
             bumped.setdefault((part.producer_id, part.last_epoch), part)
@@ -131,10 +131,10 @@ def _late_epochs(parts: Iterable[Part]) -> list[AuditFinding]:
     return found
 
 
-def _torn_in_time(parts: Iterable[Part]) -> Iterator[AuditFinding]:
+def _torn_in_time(parts: Iterable[TransactionPart]) -> Iterator[AuditFinding]:
     """Yield parts of one epoch with LogAppendTime of which one was ended while the other was open, with another
     fate."""
-    groups: dict[_Transaction, list[Part]] = {}
+    groups: dict[_Transaction, list[TransactionPart]] = {}
     for part in parts:
         if part.first_offset is not None and part.marker_epoch == part.last_epoch:
             groups.setdefault((part.producer_id, part.last_epoch), []).append(part)
@@ -150,15 +150,15 @@ def _torn_in_time(parts: Iterable[Part]) -> Iterator[AuditFinding]:
                 yield _finding(Anomaly.TORN, detail, part, other)
 
 
-def _by_marker(group: Iterable[Part], fate: Status) -> list[Part]:
+def _by_marker(group: Iterable[TransactionPart], fate: Status) -> list[TransactionPart]:
     return sorted((part for part in group if part.fate is fate), key=_marker_ms)
 
 
-def _marker_ms(part: Part) -> int:
+def _marker_ms(part: TransactionPart) -> int:
     return -1 if part.marker_ms is None else part.marker_ms
 
 
-def _ended_meanwhile(part: Part, others: Sequence[Part]) -> Part | None:
+def _ended_meanwhile(part: TransactionPart, others: Sequence[TransactionPart]) -> TransactionPart | None:
     """Return the first of other parts, by marker, that was ended while this one was open, by the brokers' clocks."""
     if part.appended_ms is None:
         return None
@@ -170,7 +170,7 @@ def _ended_meanwhile(part: Part, others: Sequence[Part]) -> Part | None:
 # What the coordinators say beside.
 
 
-def _hanging(part: Part, coordinators: Coordinators) -> Iterator[AuditFinding]:
+def _hanging(part: TransactionPart, coordinators: Coordinators) -> Iterator[AuditFinding]:
     if part.fate is not Status.OPEN:
         return
     known = coordinators.find(part.producer_id)
@@ -182,7 +182,7 @@ def _hanging(part: Part, coordinators: Coordinators) -> Iterator[AuditFinding]:
         yield _finding(Anomaly.HANGING, detail, part)
 
 
-def _against(part: Part, ends: DecidedEnds) -> Iterator[AuditFinding]:
+def _against(part: TransactionPart, ends: DecidedEnds) -> Iterator[AuditFinding]:
     """Yield a marker that is not what the coordinator decided. A marker without data does no harm."""
     known_from_ms = ends.known_from_ms(part.producer_id)
     if part.marker_ms is None or part.first_offset is None or known_from_ms is None:
@@ -219,7 +219,7 @@ def _lost_ends(partition: PartitionParts, ends: DecidedEnds) -> Iterator[AuditFi
                 yield _finding(Anomaly.LOST_END, detail, part)
 
 
-def _is_lost(end: End, part: Part, markers: Sequence[int]) -> bool:
+def _is_lost(end: End, part: TransactionPart, markers: Sequence[int]) -> bool:
     """Return whether a decision was about this data, was completed, and none of the markers can be its own."""
     if end.prepared is None or end.completed is None or part.partition not in end.prepared.partitions:
         return False

@@ -41,7 +41,7 @@ SECRET_BYTES = 16
 _RANKS = (PartitionDirState.CURRENT, PartitionDirState.FUTURE, PartitionDirState.STRAY)
 
 
-class LeftOut(Struct, frozen=True):
+class UnreadBytes(Struct, frozen=True):
     """Bytes of a log that are not read, from `start` to `end`; or a record at `offset` that cannot be parsed."""
 
     path: str
@@ -84,7 +84,7 @@ class OffsetsLog(Struct, frozen=True, rename={"is_compacted": "compacted"}):
     complete_from: int | None
     first_dirty_offset: int | None
     others: tuple[str, ...]
-    damage: tuple[LeftOut, ...]
+    damage: tuple[UnreadBytes, ...]
 
 
 class LoadedOffsets(Struct, frozen=True):
@@ -100,7 +100,7 @@ class LoadedOffsets(Struct, frozen=True):
         return max((log.complete_from for log in self.logs if log.complete_from is not None), default=None)
 
     @property
-    def damage(self) -> tuple[LeftOut, ...]:
+    def damage(self) -> tuple[UnreadBytes, ...]:
         """What was left out, of all logs."""
         return tuple(one for log in self.logs for one in log.damage)
 
@@ -235,7 +235,7 @@ class _Reading:
         secret = secrets.token_bytes(SECRET_BYTES)
         self.replay = kernels.native.CommitReplay(at_ms, self.start, self.first_dirty or 0, secret, KeptCommit)
         self.replay.next_offset = self.start
-        self.damage: list[LeftOut] = []
+        self.damage: list[UnreadBytes] = []
         self.closed_timestamp = -1
         self._work, self._buffers = kernels.native.Workspace(), BufferPool()
         self._zstd = LateZstd(self._work)
@@ -293,7 +293,7 @@ class _Reading:
                 behind = find_batch_behind(file, at, end=file.size)
                 end = file.size if behind is None else behind
                 if behind is not None or not ends_in_zeros(file, at):
-                    self.damage.append(LeftOut(file.path, why, at, end))
+                    self.damage.append(UnreadBytes(file.path, why, at, end))
                 if end < file.size:
                     self.replay.next_offset = MAX_LONG  # what is missing there is no work of the cleaner
                 at = end
@@ -385,6 +385,6 @@ def _parsed(kept: Iterable[KeptCommit], reading: _Reading) -> Iterator[Committed
         try:
             commit = parse_offset_commit(one.key, one.value or b"")
         except KlogError as error:
-            reading.damage.append(LeftOut(reading.path, error.reason, offset=one.offset))
+            reading.damage.append(UnreadBytes(reading.path, error.reason, offset=one.offset))
             continue
         yield CommittedOffset(commit, one.timestamp, one.offset, one.producer_id)

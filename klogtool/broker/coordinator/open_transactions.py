@@ -31,7 +31,7 @@ class Data(Enum):
     GONE = "gone"
 
 
-class Verdict(Enum):
+class TransactionVerdict(Enum):
     """Who will end an open transaction.
 
     ONGOING: its coordinator. HANGING: nobody. SUSPECT: the coordinator is not at hand, and the last write is older than
@@ -54,14 +54,14 @@ class OpenTransaction(Struct, frozen=True):
     transaction: Transaction
     data: Data
     held_from: int | None
-    verdict: Verdict
+    verdict: TransactionVerdict
     metadata: TransactionMetadata | None = None
     is_late: bool = False
 
     @property
     def is_to_abort(self) -> bool:
         """Whether an administrator should abort it (SUSPECT: after a look at the cluster)."""
-        return self.verdict in (Verdict.HANGING, Verdict.SUSPECT)
+        return self.verdict in (TransactionVerdict.HANGING, TransactionVerdict.SUSPECT)
 
 
 def find_open(
@@ -100,20 +100,20 @@ def _judged(
     metadata = coordinators.find(txn.producer_id)
     former = metadata or coordinators.find_former(txn.producer_id)
     if known is None:
-        return OpenTransaction(txn, Data.WHOLE, None, Verdict.FORGOTTEN, former)
+        return OpenTransaction(txn, Data.WHOLE, None, TransactionVerdict.FORGOTTEN, former)
     since = known.current_txn_first_offset
     if metadata is None:
         verdict = _without_coordinator(coordinators, now_ms - known.last_timestamp)
     else:
-        verdict = Verdict.ONGOING if partition in metadata.partitions else Verdict.HANGING
+        verdict = TransactionVerdict.ONGOING if partition in metadata.partitions else TransactionVerdict.HANGING
     is_late = metadata is not None and metadata.start_ms + metadata.timeout_ms < now_ms
     return OpenTransaction(txn, _data_of(txn, since), since, verdict, former, is_late)
 
 
-def _without_coordinator(coordinators: Coordinators, idle_ms: int) -> Verdict:
+def _without_coordinator(coordinators: Coordinators, idle_ms: int) -> TransactionVerdict:
     if coordinators.is_whole:
-        return Verdict.HANGING
-    return Verdict.SUSPECT if idle_ms > MAX_TIMEOUT_MS else Verdict.UNKNOWN
+        return TransactionVerdict.HANGING
+    return TransactionVerdict.SUSPECT if idle_ms > MAX_TIMEOUT_MS else TransactionVerdict.UNKNOWN
 
 
 def _data_of(txn: Transaction, since: int | None) -> Data:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from klogtool.log.entries import Entry
 
 
-class Part(Struct, frozen=True):
+class TransactionPart(Struct, frozen=True):
     """A part of a transaction. epoch, last_epoch: of its first and last batch of data; without data, of the marker.
 
     first_offset, last_offset: of its data; None without data. appended_ms: when its first batch was appended, if the
@@ -52,7 +52,7 @@ class PartitionParts(Struct):
 
     path: str
     partition: TopicPartition | None
-    parts: list[Part]
+    parts: list[TransactionPart]
     whole_from: int
     damage: KlogError | None = None
 
@@ -77,7 +77,7 @@ class _Reader:
 
     def __init__(self, found: PartitionParts, log_start_offset: int) -> None:
         self.found, self._start, self._next = found, log_start_offset, log_start_offset
-        self._open: dict[int, Part] = {}
+        self._open: dict[int, TransactionPart] = {}
         self._ended: dict[int, int] = {}  # the highest epoch of a marker, by producer
 
     def take(self, entry: Entry) -> None:
@@ -102,10 +102,10 @@ class _Reader:
             part = self._part(batch, batch.base_offset)
         self._open[batch.producer_id] = replace(part, last_offset=batch.last_offset, last_epoch=batch.producer_epoch)
 
-    def _part(self, batch: RecordBatch, first_offset: int | None) -> Part:
+    def _part(self, batch: RecordBatch, first_offset: int | None) -> TransactionPart:
         appended_ms = batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
         ended, epoch = self._ended.get(batch.producer_id, -1), batch.producer_epoch
-        return Part(
+        return TransactionPart(
             self.found.path,
             self.found.partition,
             batch.producer_id,

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 
-from klogtool.broker.content import Content, FileRange, Made, part_size, part_span
+from klogtool.broker.content import Content, FileRange, Spooled, part_size, part_span
 from klogtool.errors import Changed, KlogError
 from klogtool.log.file import LogFile
 
@@ -25,7 +25,7 @@ class ContentFile(LogFile):
     def __init__(self, path: str | os.PathLike[str], content: Content) -> None:
         self.path = os.fspath(path)
         self._content = content
-        self._parts = [part.as_range() if isinstance(part, Made) else part for part in content]
+        self._parts = [part.as_range() if isinstance(part, Spooled) else part for part in content]
         self._starts = [0, *accumulate(map(part_size, content))]
         self.size = self._starts[-1]
         self._files: dict[str, LogFile] = {}

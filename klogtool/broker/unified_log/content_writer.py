@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from klogtool.broker.content import Content, FileRange, Made, Part, part_size
+from klogtool.broker.content import Content, FileRange, Part, Spooled, part_size
 from klogtool.broker.spools import PART_BYTES, InMemory, Spool
 from klogtool.broker.unified_log.content_file import ContentFile
 
@@ -81,7 +81,7 @@ def _walk_bytes(part: Part) -> Iterator[bytes]:
     if isinstance(part, bytes):
         yield part
         return
-    piece = part.as_range() if isinstance(part, Made) else part
+    piece = part.as_range() if isinstance(part, Spooled) else part
     with ContentFile(piece.path, (piece,)) as file:
         for start in range(0, part_size(part), PART_BYTES):
             yield file.read(start, PART_BYTES)

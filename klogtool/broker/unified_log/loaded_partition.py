@@ -16,8 +16,8 @@ from klogtool.broker.unified_log import lookup, reading
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.broker.unified_log.log_transactions import (
+    LogTransactions,
     Transaction,
-    TransactionState,
     transaction_state,
     walk_transactions,
 )
@@ -139,7 +139,7 @@ class LoadedPartition:
         with self._named():
             yield from walk_transactions(self.log)
 
-    def transaction_state(self) -> TransactionState:
+    def transaction_state(self) -> LogTransactions:
         """Return what a broker knows of producers and transactions. Raises Corrupt or Unsupported at damage."""
         with self._named():
             return transaction_state(self.log)

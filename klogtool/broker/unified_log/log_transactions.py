@@ -47,7 +47,7 @@ class Transaction(Struct, frozen=True):
     marker_offset: int | None
 
 
-class TransactionState(Struct, frozen=True):
+class LogTransactions(Struct, frozen=True):
     """What a broker knows once it has loaded the log. producers: by id. first_unstable_offset: of the first transaction
     that holds the last stable offset back, or would. aborted: from the transaction indexes."""
 
@@ -58,12 +58,12 @@ class TransactionState(Struct, frozen=True):
     aborted: tuple[AbortedTxn, ...]
 
 
-def transaction_state(log: LoadedLog) -> TransactionState:
+def transaction_state(log: LoadedLog) -> LogTransactions:
     """Return the state. Raises Corrupt or Unsupported if a search meets damage, or an index has an entry of a later
     version."""
     first_unstable = find_first_unstable(log)
     unstable_offset = None if first_unstable is None else first_unstable.offset
-    return TransactionState(
+    return LogTransactions(
         tuple(log.producers.producers[producer_id] for producer_id in sorted(log.producers.producers)),
         log.high_watermark,
         log.high_watermark if unstable_offset is None else min(unstable_offset, log.high_watermark),

@@ -43,50 +43,52 @@ NULL_REMOTE_VALUE = (
 )
 
 
-class Decoded(Struct, frozen=True):
+class TextPair(Struct, frozen=True):
     """The text printed after ` key: ` and after ` payload: `; None if nothing is printed there."""
 
     key: str | None
     value: str | None
 
 
-def decode_consumer_offsets(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
+def decode_consumer_offsets(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> TextPair:
     """`--offsets-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
     return _decode_coordinator(GROUP, offset, key, value, newest=newest)
 
 
-def decode_transaction_state(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
+def decode_transaction_state(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> TextPair:
     """`--transaction-log-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
     return _decode_coordinator(TRANSACTION, offset, key, value, newest=newest)
 
 
-def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
+def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> TextPair:
     """`--share-group-state-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
     return _decode_coordinator(SHARE, offset, key, value, newest=newest)
 
 
-def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
+def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> TextPair:
     """`--cluster-metadata-decoder`. The key is ignored."""
     try:
         message = parse_metadata_record(METADATA, value, newest=newest)
     except KlogError as error:
-        return Decoded(None, f"Error at {offset}, skipping. {java_message(error)}")
+        return TextPair(None, f"Error at {offset}, skipping. {java_message(error)}")
     data = to_json(*message, newest=newest)
     node = {"type": _record_type_name(message.name), "version": message.version, "data": data}
-    return Decoded(None, write_json(node))
+    return TextPair(None, write_json(node))
 
 
-def decode_remote_log_metadata(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
+def decode_remote_log_metadata(
+    offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False
+) -> TextPair:
     """`--remote-log-metadata-decoder`. The key is ignored."""
     try:
         if value is None:
             raise Corrupt(NULL_REMOTE_VALUE, kafka_class="NullPointerException")
-        return Decoded(None, remote_log_text(parse_metadata_record(REMOTE_LOG, value, newest=newest)))
+        return TextPair(None, remote_log_text(parse_metadata_record(REMOTE_LOG, value, newest=newest)))
     except KlogError as error:
-        return Decoded(None, f"Error at offset {offset}, skipping. {java_message(error)}")
+        return TextPair(None, f"Error at offset {offset}, skipping. {java_message(error)}")
 
 
-def _decode_coordinator(module: str, offset: int, key: bytes | None, value: bytes | None, *, newest: bool) -> Decoded:
+def _decode_coordinator(module: str, offset: int, key: bytes | None, value: bytes | None, *, newest: bool) -> TextPair:
     """CoordinatorRecordMessageParser.parse."""
     if key is None:
         reason = f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
@@ -94,10 +96,10 @@ def _decode_coordinator(module: str, offset: int, key: bytes | None, value: byte
     try:
         key_message, value_message = parse_coordinator_record(module, key, value, newest=newest)
     except UnknownRecordType as error:
-        return Decoded(f"Unknown record type {error.record_type} at offset {offset}, skipping.", None)
+        return TextPair(f"Unknown record type {error.record_type} at offset {offset}, skipping.", None)
     except KlogError as error:
-        return Decoded(f"Error at offset {offset}, skipping. {java_message(error)}", None)
-    return Decoded(_key_text(key_message), _value_text(value_message, newest=newest))
+        return TextPair(f"Error at offset {offset}, skipping. {java_message(error)}", None)
+    return TextPair(_key_text(key_message), _value_text(value_message, newest=newest))
 
 
 def _key_text(message: ApiMessage) -> str:

@@ -66,7 +66,7 @@ def _runtime(reason: str) -> Corrupt:
     return Corrupt(reason, kafka_class="RuntimeException")
 
 
-class UnsignedVarint(Construct):  # type: ignore[misc]
+class JavaUnsignedVarint(Construct):  # type: ignore[misc]
     """ByteUtils.readUnsignedVarint. It is a Java int, so five bytes can give a negative one."""
 
     def _parse(self, stream: ValueStream, context: Any, path: str) -> int:
@@ -86,7 +86,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
         return obj
 
 
-class CompactLength(UnsignedVarint):
+class CompactLength(JavaUnsignedVarint):
     """A length, stored plus one. For null it is -1, as it is where lengths are not compact."""
 
     def _parse(self, stream: ValueStream, context: Any, path: str) -> int:
@@ -96,7 +96,7 @@ class CompactLength(UnsignedVarint):
         return super()._build(obj + 1, stream, context, path)
 
 
-UNSIGNED_VARINT, COMPACT_LENGTH = UnsignedVarint(), CompactLength()
+UNSIGNED_VARINT, COMPACT_LENGTH = JavaUnsignedVarint(), CompactLength()
 
 
 class _Sized(Construct, ABC):  # type: ignore[misc]

@@ -93,7 +93,7 @@ class StructSchema(msgspec.Struct, frozen=True):
         )
 
 
-class Message(msgspec.Struct, frozen=True):
+class MessageSchema(msgspec.Struct, frozen=True):
     """A message: its struct, its versions, those of them that are flexible (compact lengths, tagged fields)."""
 
     name: str
@@ -110,7 +110,7 @@ UNKNOWN_TAGS = "_unknownTaggedFields"
 
 
 @functools.cache
-def schema_of(name: str, *, newest: bool = False) -> Message:
+def schema_of(name: str, *, newest: bool = False) -> MessageSchema:
     """The message of that name, of Kafka 4.3.1 or of the newest release that klogtool knows. Raises KeyError if that
     has none."""
     return _parse_message(_raw_schemas(newest=newest)[name])
@@ -149,10 +149,10 @@ def _parse_versions(text: str | None) -> Versions:
     return Versions(int(low), HIGHEST_VERSION if text.endswith("+") else int(high if dash else low))
 
 
-def _parse_message(raw: dict[str, Any]) -> Message:
+def _parse_message(raw: dict[str, Any]) -> MessageSchema:
     versions = _parse_versions(raw["validVersions"])
     common = {struct["name"]: struct for struct in raw.get("commonStructs", ())}
-    return Message(
+    return MessageSchema(
         name=raw["name"],
         module=raw["module"],
         kind=raw["type"],
