@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from built import write_log_dir
 
-from klogtool.building import Batch, File, LogDir, Partition, Record, Segment, Spec, Step
+from klogtool.building import Batch, File, LogDirSpec, PartitionSpec, RecordSpec, SegmentSpec, Spec, StepSpec
 from klogtool.format.checkpoints import build_offset_checkpoint
 from klogtool.format.names import FileKind
 from klogtool.format.uuids import build_uuid
@@ -27,8 +27,8 @@ def make_segments(
 ) -> pathlib.Path:
     """A partition of `count` segments of one batch each; returns its dir. side_files: all that a broker writes, else
     the `.log` alone. epochs: each segment has a leader epoch of its own. is_clean: the broker stopped in order."""
-    segments = (Segment(base=n * RECORDS, log=(_batch(n, n if epochs else 0),)) for n in range(count))
-    _make(log_dir, [Partition(topic=TOPIC, topic_id=None, segments=tuple(segments))], is_clean=is_clean)
+    segments = (SegmentSpec(base=n * RECORDS, log=(_batch(n, n if epochs else 0),)) for n in range(count))
+    _make(log_dir, [PartitionSpec(topic=TOPIC, topic_id=None, segments=tuple(segments))], is_clean=is_clean)
     folder = log_dir / f"{TOPIC}-0"
     for path in folder.iterdir() if not side_files else ():
         if path.suffix != FileKind.LOG.value:
@@ -39,26 +39,26 @@ def make_segments(
 def make_epochs(log_dir: pathlib.Path, count: int, *, is_clean: bool = True) -> pathlib.Path:
     """A partition of one segment, whose `count` batches have a leader epoch each; returns its dir."""
     steps = tuple(_batch(n, n) for n in range(count))
-    segments = (Segment(base=0, log=steps),)
-    _make(log_dir, [Partition(topic=TOPIC, topic_id=None, segments=segments)], is_clean=is_clean)
+    segments = (SegmentSpec(base=0, log=steps),)
+    _make(log_dir, [PartitionSpec(topic=TOPIC, topic_id=None, segments=segments)], is_clean=is_clean)
     return log_dir / f"{TOPIC}-0"
 
 
 def make_partitions(log_dir: pathlib.Path, count: int, *, is_clean: bool = True) -> pathlib.Path:
     """A log dir of `count` partitions of one segment with one batch; returns it."""
     log = (_batch(0, 0),)
-    partitions = (Partition(topic=TOPIC, partition=n, topic_id=None, log=log) for n in range(count))
+    partitions = (PartitionSpec(topic=TOPIC, partition=n, topic_id=None, log=log) for n in range(count))
     _make(log_dir, partitions, is_clean=is_clean)
     return log_dir
 
 
-def _batch(n: int, epoch: int) -> Step:
-    record = Record(key=f"key-{n % 1000:03d}", value="value", timestamp=FIRST_MS + n * 1000)
-    return Step(batch=Batch(producer=PRODUCER_ID, leader_epoch=epoch, records=(record,) * RECORDS))
+def _batch(n: int, epoch: int) -> StepSpec:
+    record = RecordSpec(key=f"key-{n % 1000:03d}", value="value", timestamp=FIRST_MS + n * 1000)
+    return StepSpec(batch=Batch(producer=PRODUCER_ID, leader_epoch=epoch, records=(record,) * RECORDS))
 
 
-def _make(log_dir: pathlib.Path, partitions: Iterable[Partition], *, is_clean: bool) -> None:
-    own = LogDir(
+def _make(log_dir: pathlib.Path, partitions: Iterable[PartitionSpec], *, is_clean: bool) -> None:
+    own = LogDirSpec(
         cluster_id="growing",
         directory_id=build_uuid(bytes(range(16))),
         stop="clean" if is_clean else "unclean",

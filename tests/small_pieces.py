@@ -50,8 +50,8 @@ class Sizes:
             "WINDOW_BYTES": self.window,
             "BEHIND_BYTES": self.behind,
             "NEAR_BYTES": self.piece,
-            "PIECE_BYTES": self.piece,
-            "FIRST_PIECE_BYTES": self.piece,
+            "CHUNK_BYTES": self.piece,
+            "FIRST_CHUNK_BYTES": self.piece,
             "MOST_BYTES": 8 * self.span if module == "klogtool.render.fetched_records" else None,
         }
         return sizes.get(name)

@@ -396,9 +396,9 @@ class _ViewStream:
 
     def read(self, size: int) -> bytes:
         """The next bytes, fewer at the end."""
-        piece = bytes(self._view[self._at : self._at + size])
-        self._at += len(piece)
-        return piece
+        chunk = bytes(self._view[self._at : self._at + size])
+        self._at += len(chunk)
+        return chunk
 
     def tell(self) -> int:
         """Bytes read so far."""
@@ -427,8 +427,8 @@ def _parse_record(batch: RecordBatch, stream: _ViewStream, end: int) -> Record:
     try:
         fields = RECORD.parse_stream(stream, end=start + length)
     except TooMany as error:
-        told = f"a record with {error} headers: more than klogtool opens ({MOST_HEADERS})"
-        raise AboveLimit(told, position=batch.position) from error
+        reason = f"a record with {error} headers: more than klogtool opens ({MOST_HEADERS})"
+        raise AboveLimit(reason, position=batch.position) from error
     except ConstructError as error:
         raise _invalid(batch, f"record at byte {at} of the records: {_why(error)}") from error
     if stream.tell() - start != length:

@@ -108,12 +108,12 @@ def encode_batches(
     """
     if not 0 <= at <= stop <= columns.rows:
         raise ValueError("the rows have to lie in the columns")
-    made, sequence = bytearray(), form.base_sequence
+    encoded, sequence = bytearray(), form.base_sequence
     for records, bodies in _fill(_walk_rows(columns, at, stop, form.least_timestamp), form):
         body = b"".join(bodies)
-        made += _build(records, body if compress is None else compress(body), form, sequence)
+        encoded += _build(records, body if compress is None else compress(body), form, sequence)
         sequence = sequence if sequence == NO_SEQUENCE else increment_sequence(sequence, len(records))
-    return bytes(made)
+    return bytes(encoded)
 
 
 def column_of(values: Sequence[bytes | None]) -> BytesColumn:

@@ -262,8 +262,8 @@ def _judge_records(facts: EntryFacts, wrong: Iterator[str], fault: HeaderFault |
     header."""
     first: str | None = None
     try:
-        for found in wrong:
-            first = first or found
+        for why in wrong:
+            first = first or why
     except AboveLimit as error:
         return Judged(facts, fault, first, error.reason)
     except KlogError as error:

@@ -54,17 +54,17 @@ def blank_text(data: bytes, kind: FileKind, name_of: NameOf) -> bytes:
     """
     if kind in (FileKind.QUORUM_STATE, FileKind.CLEAN_SHUTDOWN):
         return b"".join(_json_tokens(data))
-    pieces = _LINE_ENDS.split(data)  # lines, and their ends between them
-    lines = [_blank_line(kind, n, line, name_of) for n, line in enumerate(pieces[::2])]
-    return b"".join(line + end for line, end in zip(lines, [*pieces[1::2], b""], strict=True))
+    lines_and_ends = _LINE_ENDS.split(data)  # lines, and their ends between them
+    lines = [_blank_line(kind, n, line, name_of) for n, line in enumerate(lines_and_ends[::2])]
+    return b"".join(line + end for line, end in zip(lines, [*lines_and_ends[1::2], b""], strict=True))
 
 
 def _blank_line(kind: FileKind, number: int, line: bytes, name_of: NameOf) -> bytes:
     if kind is FileKind.META_PROPERTIES:
         return _property_line(line)
     if kind is FileKind.PARTITION_METADATA:
-        found = _METADATA_LINE.fullmatch(line)
-        return _with_number(line, found, 1) if found else _by_name(line, _METADATA_NAME)
+        match = _METADATA_LINE.fullmatch(line)
+        return _with_number(line, match, 1) if match else _by_name(line, _METADATA_NAME)
     return _checkpoint_line(kind, number, line, name_of)
 
 
@@ -108,26 +108,26 @@ def _hidden(data: bytes) -> bytes:
 def _property_line(line: bytes) -> bytes:
     if _COMMENT.fullmatch(line):
         return line
-    found = _PROPERTY.fullmatch(line)
-    if found:
-        return _with_number(line, found, 2) if found[2] else line
+    match = _PROPERTY.fullmatch(line)
+    if match:
+        return _with_number(line, match, 2) if match[2] else line
     if line.lstrip(b" \t\f")[:1] in (b"#", b"!"):
         at = len(line) - len(line.lstrip(b" \t\f")) + 1
         return line[:at] + _hidden(line[at:])
     return _by_name(line, _PROPERTY_NAME)
 
 
-def _with_number(line: bytes, found: re.Match[bytes], group: int) -> bytes:
-    if found[group] is None:
+def _with_number(line: bytes, match: re.Match[bytes], group: int) -> bytes:
+    if match[group] is None:
         return line
-    start, stop = found.span(group)
+    start, stop = match.span(group)
     return line[:start] + _number(line[start:stop]) + line[stop:]
 
 
 def _by_name(line: bytes, known: re.Pattern[bytes]) -> bytes:
     """Return a line of which only a known name at its start, and what separates a name from a value, stay."""
-    found = known.match(line)
-    at = found.end() if found else 0
+    match = known.match(line)
+    at = match.end() if match else 0
     hidden = (part if n % 2 else _hidden(part) for n, part in enumerate(_SEPARATORS.split(line[at:])))
     return line[:at] + b"".join(hidden)
 
@@ -138,8 +138,8 @@ def _by_name(line: bytes, known: re.Pattern[bytes]) -> bytes:
 def _json_tokens(data: bytes) -> Iterator[bytes]:
     """Yield the tokens of JSON: names that Kafka writes, ids and numbers stay."""
     name = before = b""
-    for found in _JSON_TOKEN.finditer(data):
-        token = found[0]
+    for match in _JSON_TOKEN.finditer(data):
+        token = match[0]
         if not token.strip(b" \t\r\n\0"):
             yield token
             continue

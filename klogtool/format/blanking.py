@@ -231,12 +231,12 @@ def outline(head: bytes, room: int) -> Iterator[tuple[int, bytes]]:
     yield HEADER_SIZE_UP_TO_MAGIC - 1, bytes([judged & 0xFF])
 
 
-def fill_in(entry: memoryview, pieces: Iterable[tuple[int, bytes, bytes]]) -> None:
+def fill_in(entry: memoryview, changes: Iterable[tuple[int, bytes, bytes]]) -> None:
     """Put bytes into a blank entry where others have gone; the checksum is right again.
 
     pieces: position, the bytes, and those of the original.
     """
-    for at, data, before in pieces:
+    for at, data, before in changes:
         for n in range(max(0, -at), min(len(data), len(entry) - at)):
             if entry[at + n] != before[n]:
                 entry[at + n] = data[n]
@@ -308,31 +308,31 @@ def _blank_messages(inside: memoryview) -> None:
     """Blank inner messages. Each has a checksum of its own, which becomes right. Of what follows, offset and size
     stay."""
     at = 0
-    while isinstance(found := find_frame(inside, at, len(inside)), Frame):
-        blank_message(inside[at : at + found.size])
-        at += found.size
+    while isinstance(frame := find_frame(inside, at, len(inside)), Frame):
+        blank_message(inside[at : at + frame.size])
+        at += frame.size
     _fill(inside, (at + LOG_OVERHEAD, len(inside)))
 
 
 def _blank_inside(stream: memoryview, attributes: int, magic: int, blank: BlankValue) -> None:
     """Blank what is in a compressed stream, and compress it to the same size; if that is not possible, all of it."""
     with_end, codec = _end_of_data(stream), attributes & CODEC_MASK
-    made = _made_again(CODEC_NAMES[codec], stream, magic, with_end, blank) if codec < len(CODEC_NAMES) else None
-    stream[:] = bytes(len(stream)) if made is None else made
-    if made is None:
+    again = _compressed_again(CODEC_NAMES[codec], stream, magic, with_end, blank) if codec < len(CODEC_NAMES) else None
+    stream[:] = bytes(len(stream)) if again is None else again
+    if again is None:
         _keep_end(stream, with_end)
 
 
-def _made_again(codec: str, stream: memoryview, magic: int, end: int, blank: BlankValue) -> bytes | None:
+def _compressed_again(codec: str, stream: memoryview, magic: int, end: int, blank: BlankValue) -> bytes | None:
     try:
         inside = bytearray(decompress(codec, stream, magic=magic))
         blank(memoryview(inside))
-        made = padded(codec, compress(codec, bytes(inside), magic=magic), len(stream))
-        if made is None:
+        again = padded(codec, compress(codec, bytes(inside), magic=magic), len(stream))
+        if again is None:
             return None
-        with_end = bytearray(made)
+        with_end = bytearray(again)
         _keep_end(memoryview(with_end), end)
-        return bytes(with_end) if _inflates_to(inside, codec, with_end, magic) else made
+        return bytes(with_end) if _inflates_to(inside, codec, with_end, magic) else again
     except KlogError:
         return None
 
@@ -366,10 +366,10 @@ def blank_bytes(data: memoryview, kept: Iterable[tuple[int, bytes]]) -> None:
     later one counts."""
     with_end = _end_of_data(data)
     _fill(data, (0, len(data)))
-    for at, piece in kept:
-        start, stop = max(0, at), min(len(data), at + len(piece))
+    for at, chunk in kept:
+        start, stop = max(0, at), min(len(data), at + len(chunk))
         if start < stop:
-            data[start:stop] = piece[start - at : stop - at]
+            data[start:stop] = chunk[start - at : stop - at]
     _keep_end(data, with_end)
 
 
@@ -492,9 +492,9 @@ class _Cursor:
         return self.end - self.at
 
     def read(self, size: int) -> bytes:
-        piece = bytes(self._view[self.at : min(self.at + size, self.end)])
-        self.at += len(piece)
-        return piece
+        chunk = bytes(self._view[self.at : min(self.at + size, self.end)])
+        self.at += len(chunk)
+        return chunk
 
     def varint(self) -> int:
         return read_zigzag(self.read, VARINT_BITS)

@@ -142,8 +142,8 @@ def _build_checkpoint(members: tuple[Member, ...], entries: Iterable[tuple[Any, 
     try:
         return "".join(f"{line}\n" for line in (CURRENT_CHECKPOINT_VERSION, len(lines), *lines)).encode()
     except UnicodeEncodeError as error:
-        told = error.object[: error.end].rpartition("\n")[2]
-        raise Unsupported(f"a topic whose name is no text cannot stand in a checkpoint: {told!r}") from None
+        named = error.object[: error.end].rpartition("\n")[2]
+        raise Unsupported(f"a topic whose name is no text cannot stand in a checkpoint: {named!r}") from None
 
 
 def _malformed_line(line: str) -> Corrupt:

@@ -76,20 +76,20 @@ class CommitReplay:
         """Take a record. Keys that are no committed offset's are passed over. producer_id: of its batch."""
         if timestamp > self.at_ms or not is_commit_key(key):
             return
-        found = KeptCommit(key[: end_of_key(key)], value, offset, timestamp, producer_id)
-        name = found.key[_TYPE_BYTES:]
+        commit = KeptCommit(key[: end_of_key(key)], value, offset, timestamp, producer_id)
+        name = commit.key[_TYPE_BYTES:]
         if producer_id != NO_PRODUCER_ID and value is not None:
-            self._pending.setdefault(producer_id, {})[name] = found
+            self._pending.setdefault(producer_id, {})[name] = commit
         else:
-            self._keep(name, found)
+            self._keep(name, commit)
 
     def end_txn(self, producer_id: int, is_commit: bool, timestamp: int) -> None:
         """Take the marker that ends a transaction."""
         if timestamp > self.at_ms:
             return
-        for name, found in self._pending.pop(producer_id, {}).items():
+        for name, commit in self._pending.pop(producer_id, {}).items():
             if is_commit:
-                self._keep(name, found)
+                self._keep(name, commit)
 
     def committed(self) -> list[KeptCommit]:
         """Return the last record of each key that counts, tombstones too, in no particular order."""
@@ -98,15 +98,15 @@ class CommitReplay:
     def pending(self) -> list[KeptCommit]:
         """Return the records of open transactions that would count if these were committed."""
         return [
-            found
+            commit
             for names in self._pending.values()
-            for name, found in names.items()
-            if self._is_later(name, found.offset)
+            for name, commit in names.items()
+            if self._is_later(name, commit.offset)
         ]
 
-    def _keep(self, name: bytes, found: KeptCommit) -> None:
-        if self._is_later(name, found.offset):
-            self._rows[name] = found._replace(producer_id=NO_PRODUCER_ID)
+    def _keep(self, name: bytes, commit: KeptCommit) -> None:
+        if self._is_later(name, commit.offset):
+            self._rows[name] = commit._replace(producer_id=NO_PRODUCER_ID)
 
     def _is_later(self, name: bytes, offset: int) -> bool:
         return name not in self._rows or offset > self._rows[name].offset
@@ -172,10 +172,10 @@ def _put_records(replay: CommitReplay, records: list[Record], producer_id: int) 
 
 def _time_without_timestamp(replay: CommitReplay, record: Record) -> int:
     """Return the time in the commit itself, or else the largest one of the batches before."""
-    found = None
+    commit = None
     if record.key is not None and record.value is not None and is_commit_key(record.key):
         try:
-            found = find_commit_timestamp(record.key, record.value)
+            commit = find_commit_timestamp(record.key, record.value)
         except KlogError:
-            found = None
-    return replay.latest_timestamp if found is None else found
+            commit = None
+    return replay.latest_timestamp if commit is None else commit

@@ -66,10 +66,10 @@ def walk_frames(data: Buffer, at: int, end: int, *, base: int = 0) -> Iterator[F
 
     Raises Corrupt at a length below 14, as Kafka does; ends without an error at an incomplete entry.
     """
-    while isinstance(found := find_frame(data, at, end), Frame):
-        yield found
-        at += found.size
-    if found is Stop.LENGTH:
+    while isinstance(frame := find_frame(data, at, end), Frame):
+        yield frame
+        at += frame.size
+    if frame is Stop.LENGTH:
         raise corrupt_length(data, at, base)
 
 
@@ -82,12 +82,12 @@ def whole_frames(data: Buffer, end: int) -> tuple[int, int]:
     while True:
         if len(data) - at <= HEADER_SIZE_UP_TO_MAGIC < end - at:
             return at, HEADER_SIZE_UP_TO_MAGIC + 1
-        found = find_frame(data, at, end)
-        if not isinstance(found, Frame):
+        frame = find_frame(data, at, end)
+        if not isinstance(frame, Frame):
             return at, 0
-        if found.size > len(data) - at:
-            return at, found.size
-        at += found.size
+        if frame.size > len(data) - at:
+            return at, frame.size
+        at += frame.size
 
 
 def corrupt_length(data: Buffer, at: int, base: int) -> Corrupt:

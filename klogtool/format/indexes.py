@@ -347,13 +347,13 @@ def find_aborted_txns(data: Buffer, fetch_offset: int, upper_bound_offset: int) 
 
     upper_bound_offset is exclusive. Not complete means that later segments may add to it.
     """
-    found = []
+    entries = []
     for entry in walk_txn_index(data):
         if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
-            found.append(entry)
+            entries.append(entry)
         if entry.last_stable_offset >= upper_bound_offset:
-            return found, True
-    return found, False
+            return entries, True
+    return entries, False
 
 
 # What the kinds share.
@@ -400,8 +400,8 @@ def find_slot(key_of: Callable[[int], int], target: int, count: int, entry_size:
     key_of: the key in a slot; count: slots. Kafka looks at the warm end of the index first. In a sound index that
     changes nothing; in a damaged one it decides where the search ends, so it is done the same way here.
     """
-    found = _slot_range(key_of, target, count, entry_size)
-    return found[0] if found else None
+    slots = _slot_range(key_of, target, count, entry_size)
+    return slots[0] if slots else None
 
 
 def find_slot_above(key_of: Callable[[int], int], target: int, count: int, entry_size: int) -> int | None:
@@ -411,10 +411,10 @@ def find_slot_above(key_of: Callable[[int], int], target: int, count: int, entry
     """
     if count == 0:
         return None
-    found = _slot_range(key_of, target, count, entry_size)
-    if found is None:
+    slots = _slot_range(key_of, target, count, entry_size)
+    if slots is None:
         return 0
-    slot, is_met = found
+    slot, is_met = slots
     if is_met:
         return slot
     return slot + 1 if slot < count - 1 else None

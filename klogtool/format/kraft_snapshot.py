@@ -87,10 +87,10 @@ def _head(timestamp_ms: int, voters: list[Voter]) -> list[tuple[ControlRecordTyp
     ]
 
 
-def _control(told: list[tuple[ControlRecordType, dict[str, Any]]], offset: int, timestamp_ms: int) -> list[Record]:
+def _control(records: list[tuple[ControlRecordType, dict[str, Any]]], offset: int, timestamp_ms: int) -> list[Record]:
     return [
         Record(offset + n, timestamp_ms, build_control_key(kind), build_control_value(kind, values))
-        for n, (kind, values) in enumerate(told)
+        for n, (kind, values) in enumerate(records)
     ]
 
 

@@ -245,7 +245,7 @@ def to_record(message: Message) -> Record:
 def _inner_messages(outer: Message) -> list[Message]:
     """Return inner entries, with offsets as stored; ends without an error at an incomplete one."""
     data = memoryview(inflate(outer))
-    found, at = [], 0
+    messages, at = [], 0
     while len(data) - at >= LOG_OVERHEAD:
         head = ENTRY_HEAD.parse(bytes(data[at : at + LOG_OVERHEAD]))
         if head.message_size < MIN_LENGTH:
@@ -256,9 +256,9 @@ def _inner_messages(outer: Message) -> list[Message]:
         if head.message_size > len(data) - at:
             break
         message = data[at : at + head.message_size]
-        found.append(_message(outer.position, head.offset, message, wrapper=outer))
+        messages.append(_message(outer.position, head.offset, message, wrapper=outer))
         at += head.message_size
-    return found
+    return messages
 
 
 def inflate(outer: Message) -> bytes:

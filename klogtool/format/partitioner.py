@@ -34,8 +34,8 @@ def partitions_of(keys: BytesColumn, rows: int, partitions: int) -> bytes:
     that is not sound, and for less than one partition."""
     if partitions < 1:
         raise ValueError("there is one partition at least")
-    found = array("i")
+    numbers = array("i")
     for row in range(rows):
         key = bytes_at(keys, row, row)
-        found.append(NO_KEY if key is None else (murmur2(key) & 0x7FFFFFFF) % partitions)
-    return found.tobytes()
+        numbers.append(NO_KEY if key is None else (murmur2(key) & 0x7FFFFFFF) % partitions)
+    return numbers.tobytes()

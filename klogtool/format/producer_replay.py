@@ -121,13 +121,13 @@ class ProducerReplay:
 
     def fetch_aborted(self) -> list[Aborted]:
         """Return the transactions that were aborted since the last call."""
-        found, self._aborted = self._aborted, []
-        return found
+        taken, self._aborted = self._aborted, []
+        return taken
 
     def fetch_lone_aborts(self) -> list[tuple[int, int, int]]:
         """Return (offset, producer id, last offset before) of ABORT markers without a transaction, likewise."""
-        found, self._lone_aborts = self._lone_aborts, []
-        return found
+        taken, self._lone_aborts = self._lone_aborts, []
+        return taken
 
     def find(self, producer_id: int) -> tuple[ProducerStateEntry, int] | None:
         """Return a producer as a snapshot would have it, and the offset of its last marker; None if it is unknown."""
@@ -180,8 +180,8 @@ class ProducerReplay:
         if is_abort:
             stable = last_stable_offset_at(offset, producer_id, self._open)
             visible, is_known = (producer.visible_from, producer.visible_to), not producer.doubtful
-            told = (first_offset, offset, stable, *visible, producer.before, self._open_from(), is_known)
-            self._aborted.append(Aborted(producer_id, *told))
+            fields = (first_offset, offset, stable, *visible, producer.before, self._open_from(), is_known)
+            self._aborted.append(Aborted(producer_id, *fields))
         producer.current_txn_first_offset, producer.doubtful = None, False
 
     def _open_from(self) -> int:

@@ -117,8 +117,8 @@ class Succession:
 
     def fetch_epochs(self) -> list[EpochStart]:
         """Return every change of the leader epoch since the last call."""
-        found, self._epochs = self._epochs, []
-        return found
+        epochs, self._epochs = self._epochs, []
+        return epochs
 
     # One entry.
 

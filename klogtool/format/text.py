@@ -38,8 +38,8 @@ def near_names(name: str, known: Iterable[str], *, most: int = 3, at_least: floa
     at_least: see did_you_mean.
     """
     by_lower_case = {one.lower(): one for one in known}
-    found = get_close_matches(name.lower(), by_lower_case, n=most, cutoff=at_least)
-    return [by_lower_case[one] for one in found]
+    near = get_close_matches(name.lower(), by_lower_case, n=most, cutoff=at_least)
+    return [by_lower_case[one] for one in near]
 
 
 def _malformed_size(data: bytes, at: int) -> int:

@@ -41,14 +41,14 @@ class Member(Struct, frozen=True):
 
 def members_of(declaration: Declaration) -> tuple[Member, ...]:
     """Return the declared values, in order; those in construct's Default are optional."""
-    found = []
+    members = []
     for named in declaration.subcons:
         inner = named.subcon
         is_optional = isinstance(inner, Default)
         value: TextValue = inner.subcon if is_optional else inner
         default = inner.value if is_optional else None
-        found.append(Member(named.name, value.kind, value.read, value.write, is_optional, default))
-    return tuple(found)
+        members.append(Member(named.name, value.kind, value.read, value.write, is_optional, default))
+    return tuple(members)
 
 
 # Values of JSON as Kafka's generated QuorumStateDataJsonConverter takes them (MessageUtil).

@@ -43,10 +43,10 @@ class Changes:
 
     def wait(self) -> bool:
         """Wait for a change, or for at most a second. False if nobody reads the pipe any more."""
-        found = self._poll.poll(LONGEST_WAIT_MS if self.by_inotify else POLL_MS)
-        if any(fd == self._reader for fd, _ in found):
+        ready = self._poll.poll(LONGEST_WAIT_MS if self.by_inotify else POLL_MS)
+        if any(fd == self._reader for fd, _ in ready):
             return False
-        if found:
+        if ready:
             os.read(self._fd, EVENT_BYTES)
             time.sleep(0.005)  # a broker's write is several changes
         return True

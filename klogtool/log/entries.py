@@ -91,7 +91,7 @@ def walk_records(path: str, start: int = 0) -> Iterator[Record]:
 
     Raises Corrupt or Unsupported at the first entry whose records cannot be read, and the errors of `walk_entries`.
     """
-    return _joined(_walk_pieces_of_file(path, start), path)
+    return _joined(_walk_chunks_of_file(path, start), path)
 
 
 def tail_bytes(path: str) -> int:
@@ -135,11 +135,11 @@ def _walk_windows(file: LogFile, start: int, buffers: BufferPool | None = None) 
         raise corrupt_length(window.data, window.cut, window.base).at_path(file.path)
 
 
-def _joined(pieces: Iterable[Iterable[Record]], path: str) -> Iterator[Record]:
+def _joined(chunks: Iterable[Iterable[Record]], path: str) -> Iterator[Record]:
     """Yield records through a single generator: each further generator costs a tenth of the time of a record."""
     try:
-        for piece in pieces:
-            yield from piece
+        for chunk in chunks:
+            yield from chunk
     except KlogError as error:
         error.at_path(path)
         raise
@@ -150,7 +150,7 @@ def _records_of(entry: Entry) -> Iterator[Record]:
     return _joined(_RecordSteps(window, entry.path, entry).walk(), entry.path)
 
 
-def _walk_pieces_of_file(path: str, start: int) -> Iterator[Iterable[Record]]:
+def _walk_chunks_of_file(path: str, start: int) -> Iterator[Iterable[Record]]:
     with LogFile(path) as file:
         for window in _walk_windows(file, start, BufferPool()):  # records have bytes of their own
             yield from _RecordSteps(window, path).walk()
@@ -164,13 +164,13 @@ class _RecordSteps:
     def __init__(self, window: Window, path: str, entry: Entry | None = None) -> None:
         self._window, self._path, self._entry = window, path, entry
         self._reader = kernels.native.RecordReader(Record, Header, window.data, 0, window.cut)
-        self._found: list[Iterable[Record]] = []
+        self._chunks: list[Iterable[Record]] = []
 
     def walk(self) -> Iterator[Iterable[Record]]:
         """Yield the records, some at a time."""
         for _ in walk_steps(self, self._window, self._window.cut, None):
-            found, self._found = self._found, []
-            yield from found
+            chunks, self._chunks = self._chunks, []
+            yield from chunks
 
     def step(self, _: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """Let the kernel make records."""
@@ -180,7 +180,7 @@ class _RecordSteps:
         elif body is not None:
             reader.give(body)
         records, why = reader.read()
-        self._found.append(records)
+        self._chunks.append(records)
         return reader.at, why
 
     def make_room(self, _: Window, at: int) -> bool:
@@ -192,7 +192,7 @@ class _RecordSteps:
         entry = self._entry
         if entry is None:
             entry = read_entry(window, next(walk_frames(window.data, at, window.cut, base=window.base)), self._path)
-        self._found.append(_reference_records(entry))
+        self._chunks.append(_reference_records(entry))
         return at + entry.size
 
 

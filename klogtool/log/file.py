@@ -58,24 +58,24 @@ class LogFile:
 
     def _look(self, *, or_folder: bool = False) -> None:
         """Take the size of what was opened. Raises Unreadable, and closes it, if that is not a regular file."""
-        found = os.fstat(self._fd)
-        kind = next((name for test, name in _KINDS if test(found.st_mode)), None)
-        if kind is not None and not (or_folder and stat.S_ISDIR(found.st_mode)):
+        state = os.fstat(self._fd)
+        kind = next((name for test, name in _KINDS if test(state.st_mode)), None)
+        if kind is not None and not (or_folder and stat.S_ISDIR(state.st_mode)):
             self.close()
             raise Unreadable(f"{kind}, not a file", path=self.path, kafka_class="IOException")
-        self.size = found.st_size if kind is None else 0
+        self.size = state.st_size if kind is None else 0
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from byte `position`, fewer if the file ends earlier. Raises KlogError on an I/O
         error."""
-        pieces = []
+        chunks = []
         try:
-            while size > 0 and (piece := os.pread(self._fd, size, position)):
-                pieces.append(piece)
-                position, size = position + len(piece), size - len(piece)
+            while size > 0 and (chunk := os.pread(self._fd, size, position)):
+                chunks.append(chunk)
+                position, size = position + len(chunk), size - len(chunk)
         except OSError as error:
             raise unreadable(self.path, error, position) from error
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
         """Read `size` bytes from byte `position` into a buffer that has room for them; the view is shorter if the file

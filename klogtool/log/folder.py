@@ -38,11 +38,11 @@ def list_folder(path: str) -> Folder:
     """Return the names in a folder, sorted. Raises KlogError if they cannot be read."""
     try:
         with os.scandir(path) as entries:
-            found = sorted((entry.name, _is_folder(entry)) for entry in entries)
+            pairs = sorted((entry.name, _is_folder(entry)) for entry in entries)
     except OSError as error:
         raise unreadable(path, error) from error
-    files = tuple(parse_file_name(name) for name, is_folder in found if not is_folder)
-    return Folder(path, files, tuple(name for name, is_folder in found if is_folder))
+    files = tuple(parse_file_name(name) for name, is_folder in pairs if not is_folder)
+    return Folder(path, files, tuple(name for name, is_folder in pairs if is_folder))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

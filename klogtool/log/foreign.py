@@ -104,7 +104,7 @@ def _some_files(path: str) -> Iterator[str]:
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            yield from found
+        with os.scandir(folder) as entries:
+            yield from entries
     except OSError:
         return

@@ -20,8 +20,8 @@ from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
 
-FIRST_PIECE_BYTES = 1 << 12  # one lookup costs a page; sequential reads get larger pieces
-PIECE_BYTES = 1 << 16
+FIRST_CHUNK_BYTES = 1 << 12  # one lookup costs a page; sequential reads get larger pieces
+CHUNK_BYTES = 1 << 16
 RECORD_BATCH_MAGIC = 2
 
 
@@ -30,13 +30,13 @@ class FrameReader:
 
     def __init__(self, file: LogFile) -> None:
         self.file = file
-        self._base, self._piece, self._next_bytes = 0, b"", FIRST_PIECE_BYTES
+        self._base, self._chunk, self._next_bytes = 0, b"", FIRST_CHUNK_BYTES
 
     def find(self, position: int, end: int) -> Frame | Stop:
         """Return the entry at a position of a log that ends at `end`, or why there is none."""
-        piece = self._piece_at(position, HEADER_SIZE_UP_TO_MAGIC + 1)
-        found = find_frame(piece, position - self._base, min(end, self.file.size) - self._base)
-        return Frame(position, found.offset, found.size, found.magic) if isinstance(found, Frame) else found
+        chunk = self._chunk_at(position, HEADER_SIZE_UP_TO_MAGIC + 1)
+        frame = find_frame(chunk, position - self._base, min(end, self.file.size) - self._base)
+        return Frame(position, frame.offset, frame.size, frame.magic) if isinstance(frame, Frame) else frame
 
     def last_offset(self, frame: Frame) -> int:
         """Return the entry's last offset. Raises Corrupt if the file ends inside the header of a batch."""
@@ -46,8 +46,8 @@ class FrameReader:
         """Return the entry's largest timestamp, from its header. Raises Corrupt if that cannot be read."""
         if frame.magic >= RECORD_BATCH_MAGIC:
             return self._header(frame).max_timestamp
-        piece = self._piece_at(frame.position, LOG_OVERHEAD + HEAD_SIZES[1])
-        message = parse_message(piece, frame.position - self._base, base=self._base)
+        chunk = self._chunk_at(frame.position, LOG_OVERHEAD + HEAD_SIZES[1])
+        message = parse_message(chunk, frame.position - self._base, base=self._base)
         check_magic(message)
         return message.timestamp
 
@@ -59,15 +59,15 @@ class FrameReader:
 
     def corrupt_length(self, position: int) -> Corrupt:
         """Return the error for an entry whose length field is below the minimum."""
-        return corrupt_length(self._piece_at(position, HEADER_SIZE_UP_TO_MAGIC), position - self._base, self._base)
+        return corrupt_length(self._chunk_at(position, HEADER_SIZE_UP_TO_MAGIC), position - self._base, self._base)
 
     def _header(self, frame: Frame) -> RecordBatch:
-        piece = self._piece_at(frame.position, RECORD_BATCH_OVERHEAD)
-        return parse_batch(piece, frame.position - self._base, base=self._base)
+        chunk = self._chunk_at(frame.position, RECORD_BATCH_OVERHEAD)
+        return parse_batch(chunk, frame.position - self._base, base=self._base)
 
-    def _piece_at(self, position: int, size: int) -> bytes:
+    def _chunk_at(self, position: int, size: int) -> bytes:
         """Return a piece with `size` bytes from `position` on, as far as the file has them."""
-        if not self._base <= position <= self._base + len(self._piece) - size:
-            self._base, self._piece = position, self.file.read(position, self._next_bytes)
-            self._next_bytes = min(2 * self._next_bytes, PIECE_BYTES)
-        return self._piece
+        if not self._base <= position <= self._base + len(self._chunk) - size:
+            self._base, self._chunk = position, self.file.read(position, self._next_bytes)
+            self._next_bytes = min(2 * self._next_bytes, CHUNK_BYTES)
+        return self._chunk

@@ -60,9 +60,9 @@ def hidden_part(facts: EntryFacts, seen: int) -> HiddenRecords | None:
 
 def _hidden(facts: EntryFacts, previous: EntryFacts | None, seen: int) -> Iterator[HiddenRecords]:
     """Yield what is hidden of a batch, unless it is the one before again."""
-    found = hidden_part(facts, seen)
-    if found is not None and not (previous is not None and facts.is_copy_of(previous)):
-        yield found
+    part = hidden_part(facts, seen)
+    if part is not None and not (previous is not None and facts.is_copy_of(previous)):
+        yield part
 
 
 def _last_read(facts: EntryFacts) -> int:

@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, TypeVar
 from klogtool.log.in_threads import in_threads
 
 if TYPE_CHECKING:
-    Piece = TypeVar("Piece")
+    Item = TypeVar("Item")
     Result = TypeVar("Result")
 
 
 def in_order(
-    make_work: Callable[[], Callable[[Piece], Result]], pieces: Iterator[Piece], jobs: int
-) -> Iterator[tuple[Piece, Result]]:
+    make_work: Callable[[], Callable[[Item], Result]], items: Iterator[Item], jobs: int
+) -> Iterator[tuple[Item, Result]]:
     """Yield (piece, work(piece)) for each piece, in order; each thread makes its own `work`.
 
     A few pieces are in progress at a time, so memory does not grow with their number. With one piece or one job no
     thread is used. An exception of the work is raised at its place in the order.
     """
-    first = next(pieces, None)
+    first = next(items, None)
     if first is None:
         return
-    second = next(pieces, None) if jobs > 1 else None
+    second = next(items, None) if jobs > 1 else None
     if second is None:
         work = make_work()
-        for piece in _chain([first], pieces):
-            yield piece, work(piece)
+        for item in _chain([first], items):
+            yield item, work(item)
         return
-    yield from in_threads(make_work, _chain([first, second], pieces), jobs)
+    yield from in_threads(make_work, _chain([first, second], items), jobs)
 
 
-def _chain(head: list[Piece], rest: Iterator[Piece]) -> Iterator[Piece]:
+def _chain(head: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
     yield from head
     yield from rest

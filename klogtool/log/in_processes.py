@@ -103,7 +103,7 @@ def _serve(work: Callable[[Any], Any], things: Sequence[Any], pipe: int) -> None
     try:
         with os.fdopen(pipe, "wb") as out:
             for thing in things:
-                out.write(pickle.dumps(_told(work, thing)))
+                out.write(pickle.dumps(_result_or_error(work, thing)))
                 out.flush()
         status = 0
     except BrokenPipeError:  # the reader is gone
@@ -112,7 +112,7 @@ def _serve(work: Callable[[Any], Any], things: Sequence[Any], pipe: int) -> None
         os._exit(status)
 
 
-def _told(work: Callable[[Any], Any], thing: Any) -> tuple[Any, BaseException | None]:
+def _result_or_error(work: Callable[[Any], Any], thing: Any) -> tuple[Any, BaseException | None]:
     try:
         return _outcome(work, thing), None
     except BaseException as error:

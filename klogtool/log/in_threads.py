@@ -14,8 +14,8 @@ AHEAD = 2  # pieces in progress for each thread
 class _Slot:
     """A piece in progress: `done` is set when its result or its error is there."""
 
-    def __init__(self, piece: Any) -> None:
-        self.piece = piece
+    def __init__(self, item: Any) -> None:
+        self.item = item
         self.done = threading.Event()
         self._results: list[Any] = []
         self._error: BaseException | None = None
@@ -23,7 +23,7 @@ class _Slot:
     def fill(self, work: Callable[[Any], Any]) -> None:
         """Do the work; an exception is kept for `wait`."""
         try:
-            self._results.append(work(self.piece))
+            self._results.append(work(self.item))
         except BaseException as error:
             self._error = error
         self.done.set()
@@ -33,23 +33,23 @@ class _Slot:
         self.done.wait()
         if self._error is not None:
             raise self._error
-        return self.piece, self._results[0]
+        return self.item, self._results[0]
 
 
 def in_threads(
-    make_work: Callable[[], Callable[[Any], Any]], pieces: Iterator[Any], jobs: int
+    make_work: Callable[[], Callable[[Any], Any]], items: Iterator[Any], jobs: int
 ) -> Iterator[tuple[Any, Any]]:
     """Yield (piece, work(piece)) for each piece, in order, by `jobs` threads; by fewer if the machine gives no more."""
     todo: queue.SimpleQueue[_Slot | None] = queue.SimpleQueue()
     jobs = _start(make_work, todo, jobs)
     if jobs == 0:
         work = make_work()
-        yield from ((piece, work(piece)) for piece in pieces)
+        yield from ((item, work(item)) for item in items)
         return
     waiting: deque[_Slot] = deque()
     try:
-        for piece in pieces:
-            waiting.append(_Slot(piece))
+        for item in items:
+            waiting.append(_Slot(item))
             todo.put(waiting[-1])
             if len(waiting) >= jobs * AHEAD:
                 yield waiting.popleft().wait()

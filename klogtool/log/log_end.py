@@ -29,15 +29,15 @@ def find_log_end(partition: Partition) -> int | None:
         return None
     last = segments[-1]
     with LogFile(last.path) as file:
-        frames, found = FrameReader(file), None
+        frames, last_offset = FrameReader(file), None
         at = _indexed_position(last, frames, file.size)
         while isinstance(frame := frames.find(at, file.size), Frame):
             try:
-                found = frames.last_offset(frame)
+                last_offset = frames.last_offset(frame)
             except KlogError:  # less than a header
                 break
             at += frame.size
-    return last.base_offset if found is None else found + 1
+    return last.base_offset if last_offset is None else last_offset + 1
 
 
 def _indexed_position(segment: Segment, frames: FrameReader, end: int) -> int:

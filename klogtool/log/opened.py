@@ -41,8 +41,8 @@ class NoLogDir(Unsupported):
             "and no partition dir with files of Kafka",
             path=path,
         )
-        found = find_log_dirs(path)
-        self.below, self.is_all = found.paths, found.is_all
+        log_dirs = find_log_dirs(path)
+        self.below, self.is_all = log_dirs.paths, log_dirs.is_all
         if self.below:
             self.add_note("log dirs below it: " + ", ".join(self.below))
 

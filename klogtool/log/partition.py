@@ -73,26 +73,26 @@ class Partition(Struct, frozen=True):
 
         The topic of a -delete or -stray dir may be cut short.
         """
-        found = find_partition_dir_name(self.name)
-        return None if found is None else TopicPartition(found.topic, found.partition)
+        named = find_partition_dir_name(self.name)
+        return None if named is None else TopicPartition(named.topic, named.partition)
 
     @property
     def topic(self) -> str | None:
         """The topic, as in `topic_partition`."""
-        found = self.topic_partition
-        return None if found is None else found.topic
+        named = self.topic_partition
+        return None if named is None else named.topic
 
     @property
     def partition(self) -> int | None:
         """The partition's number, as in `topic_partition`."""
-        found = self.topic_partition
-        return None if found is None else found.partition
+        named = self.topic_partition
+        return None if named is None else named.partition
 
     @property
     def state(self) -> PartitionDirState:
         """CURRENT, or DELETE, FUTURE or STRAY by the end of the folder's name."""
-        found = find_partition_dir_name(self.name)
-        return PartitionDirState.CURRENT if found is None else found.state
+        named = find_partition_dir_name(self.name)
+        return PartitionDirState.CURRENT if named is None else named.state
 
     @property
     def segments(self) -> tuple[Segment, ...]:

@@ -17,7 +17,7 @@ from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
 from klogtool.log.file import LogFile
 from klogtool.log.resync import search_next_batch
 
-PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 NEAR_BYTES = 1 << 16  # read at once where a header is looked at: others follow it closely
 LARGEST_MARKER_BYTES = 1 << 16  # a control batch has a record or two
 BEHIND_ALL = 1 << 62
@@ -36,7 +36,7 @@ class Probe:
 
     def __init__(self, file: LogFile, *, end: int, lowest: int) -> None:
         self.file, self.end, self.lowest = file, end, lowest
-        self._base, self._piece = 0, b""
+        self._base, self._chunk = 0, b""
         self._zeros_from: int | None = None
         self._searched: tuple[int, int | None, bool] = (end + 1, None, True)
 
@@ -52,19 +52,19 @@ class Probe:
     def head(self, position: int) -> bytes:
         """The bytes of a batch's header, fewer where the log ends."""
         size = min(RECORD_BATCH_OVERHEAD, self.end - position)
-        if not self._base <= position <= self._base + len(self._piece) - size:
-            self._base, self._piece = position, self.read(position, NEAR_BYTES)
-        return self._piece[position - self._base : position - self._base + size]
+        if not self._base <= position <= self._base + len(self._chunk) - size:
+            self._base, self._chunk = position, self.read(position, NEAR_BYTES)
+        return self._chunk[position - self._base : position - self._base + size]
 
     def frame(self, position: int) -> Frame | Stop:
         """The entry at a position, or why there is none."""
-        found = find_frame(self.head(position), 0, self.end - position)
-        return Frame(position, found.offset, found.size, found.magic) if isinstance(found, Frame) else found
+        there = find_frame(self.head(position), 0, self.end - position)
+        return Frame(position, there.offset, there.size, there.magic) if isinstance(there, Frame) else there
 
     def claimed_size(self, position: int) -> int:
         """Bytes of the entry there as its length says, wherever the log ends; 0 if it says less than is possible."""
-        found = find_frame(self.head(position), 0, BEHIND_ALL)
-        return found.size if isinstance(found, Frame) else 0
+        frame = find_frame(self.head(position), 0, BEHIND_ALL)
+        return frame.size if isinstance(frame, Frame) else 0
 
     def looks_like_entry(self, position: int, *, even_torn: bool = False) -> bool:
         """Whether the header may be an entry's, by cheap tests alone. even_torn: also of one that goes on behind the
@@ -73,8 +73,8 @@ class Probe:
         if len(head) <= HEADER_SIZE_UP_TO_MAGIC or head[HEADER_SIZE_UP_TO_MAGIC - 1] > 2:
             return False
         sought = Sought(self.lowest, BEHIND_ALL if even_torn else self.end - position)
-        found = find_frame(head, 0, sought.end)
-        return isinstance(found, Frame) and is_plausible(head, found, sought)
+        frame = find_frame(head, 0, sought.end)
+        return isinstance(frame, Frame) and is_plausible(head, frame, sought)
 
     # Proofs.
 
@@ -110,8 +110,8 @@ class Probe:
 
     def crc32c(self, start: int, stop: int, so_far: int = 0) -> int:
         """CRC-32C of these bytes, and those before them."""
-        for at in range(start, stop, PIECE_BYTES):
-            so_far = kernels.native.crc32c(self.read(at, min(PIECE_BYTES, stop - at)), so_far)
+        for at in range(start, stop, CHUNK_BYTES):
+            so_far = kernels.native.crc32c(self.read(at, min(CHUNK_BYTES, stop - at)), so_far)
         return so_far
 
     def find_crc32c(self, start: int, stops: list[int], crc: int) -> int | None:
@@ -130,22 +130,22 @@ class Probe:
         return self._search(position)[1]
 
     def _search(self, position: int) -> tuple[int, int | None, bool]:
-        start, found, _ = self._searched
-        if not start <= position <= (self.end if found is None else found):
+        start, next_at, _ = self._searched
+        if not start <= position <= (self.end if next_at is None else next_at):
             self._searched = (position, *search_next_batch(self.file, position, end=self.end, lowest=self.lowest))
         return self._searched
 
     def walk_unproved(self, position: int, last_offset: int) -> tuple[int, int, int]:
         """Record batches from here on that have sound headers, and no sound bytes: (where the next entry begins, how
         many they are, their last offset). 0 where it takes more to tell than the headers."""
-        _, found, is_sure = self._search(position)
-        if not is_sure or found == position:
+        _, next_at, is_sure = self._search(position)
+        if not is_sure or next_at == position:
             return position, 0, last_offset
-        stop, in_all = self.end if found is None else found, 0
+        stop, in_all = self.end if next_at is None else next_at, 0
         while position < stop:
-            piece = self.read(position, min(PIECE_BYTES, stop - position) + RECORD_BATCH_OVERHEAD)
+            chunk = self.read(position, min(CHUNK_BYTES, stop - position) + RECORD_BATCH_OVERHEAD)
             end = self.end - position
-            reached, count, last_offset = kernels.native.walk_unproved(piece, 0, self.lowest, end, last_offset)
+            reached, count, last_offset = kernels.native.walk_unproved(chunk, 0, self.lowest, end, last_offset)
             position, in_all = position + reached, in_all + count
             if not count:
                 break
@@ -155,21 +155,21 @@ class Probe:
         """Positions in [start, stop) where a header may be an entry's, by cheap tests alone."""
         at = start
         while at < stop:
-            piece = self.read(at, min(PIECE_BYTES, stop - at) + RECORD_BATCH_OVERHEAD)
-            reach = min(PIECE_BYTES, stop - at)
-            found = -1
-            while (found := kernels.native.find_head(piece, found + 1, reach, self.lowest, self.end - at)) >= 0:
-                yield at + found
+            chunk = self.read(at, min(CHUNK_BYTES, stop - at) + RECORD_BATCH_OVERHEAD)
+            reach = min(CHUNK_BYTES, stop - at)
+            in_chunk = -1
+            while (in_chunk := kernels.native.find_head(chunk, in_chunk + 1, reach, self.lowest, self.end - at)) >= 0:
+                yield at + in_chunk
             at += reach
 
     def zeros_from(self) -> int:
         """Where the zeros begin that the log ends with; its end if there are none."""
         if self._zeros_from is None:
-            at, zeros = self.end, bytes(PIECE_BYTES)
+            at, zeros = self.end, bytes(CHUNK_BYTES)
             while at > 0:
-                piece = self.read(max(0, at - PIECE_BYTES), min(PIECE_BYTES, at))
-                rest = 0 if piece == zeros[: len(piece)] else len(piece.rstrip(b"\0"))
-                at -= len(piece) - rest
+                chunk = self.read(max(0, at - CHUNK_BYTES), min(CHUNK_BYTES, at))
+                rest = 0 if chunk == zeros[: len(chunk)] else len(chunk.rstrip(b"\0"))
+                at -= len(chunk) - rest
                 if rest:
                     break
             self._zeros_from = at

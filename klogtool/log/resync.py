@@ -8,7 +8,7 @@ from klogtool import kernels
 from klogtool.format.names import parse_file_name
 from klogtool.log.file import LogFile
 
-PIECE_BYTES = 4 << 20
+CHUNK_BYTES = 4 << 20
 NEAR_BYTES = 64 << 10  # read first: where every few batches are damaged, the next one is near
 # What a search may cost beside one look at each byte: bytes read once more for entries that reach out of the piece they
 # begin in, and those of pieces in which the search was given up.
@@ -42,24 +42,24 @@ def search_next_batch(
     """Return where the next entry begins, and whether all bytes before it were searched: some cost too much time."""
     if lowest > LAST_OFFSET:  # behind a batch that has the last offset there is
         return None, True
-    left, is_sure, buffer, size = MOST_EXTRA_BYTES, True, bytearray(), min(NEAR_BYTES, PIECE_BYTES)
+    left, is_sure, buffer, size = MOST_EXTRA_BYTES, True, bytearray(), min(NEAR_BYTES, CHUNK_BYTES)
     while position < min(end, end if stop is None else stop) and left > 0:
-        wanted, size = min(size, end - position), min(PIECE_BYTES, 8 * size)
+        wanted, size = min(size, end - position), min(CHUNK_BYTES, 8 * size)
         buffer = buffer if len(buffer) >= wanted else bytearray(wanted)
-        piece = file.read_into(buffer, position, wanted)
-        if len(piece) < wanted:  # the file was cut meanwhile
-            end = position + len(piece)
-        reach = len(piece) - (OVERLAP_BYTES if position + len(piece) < end else 0)
+        chunk = file.read_into(buffer, position, wanted)
+        if len(chunk) < wanted:  # the file was cut meanwhile
+            end = position + len(chunk)
+        reach = len(chunk) - (OVERLAP_BYTES if position + len(chunk) < end else 0)
         reach = reach if stop is None else min(reach, stop - position)
-        found, needed = kernels.native.find_batch(piece, 0, reach, lowest, end - position)
-        if found >= 0 and (not needed or _is_sound(file, position + found, needed, lowest)):
-            return position + found, is_sure
-        if found >= 0:
-            left -= needed + len(piece) - found
-            position += found + 1
+        found_at, needed = kernels.native.find_batch(chunk, 0, reach, lowest, end - position)
+        if found_at >= 0 and (not needed or _is_sound(file, position + found_at, needed, lowest)):
+            return position + found_at, is_sure
+        if found_at >= 0:
+            left -= needed + len(chunk) - found_at
+            position += found_at + 1
         else:
-            is_sure = is_sure and found == -1
-            left -= 0 if found == -1 else GIVEN_UP_BYTES
+            is_sure = is_sure and found_at == -1
+            left -= 0 if found_at == -1 else GIVEN_UP_BYTES
             position += reach
     return None, is_sure and left > 0
 

@@ -34,32 +34,32 @@ def search_below(paths: Sequence[str], is_excluded: Callable[[str], bool]) -> Fo
     of them has Kafka's files. A folder with files of a partition is a partition dir. What lies below one of these is
     not searched. A path that is a file is kept as it is.
     """
-    found, seen = FoundBelow(), set[str]()
+    result, seen = FoundBelow(), set[str]()
     waiting = [(path, os.path.isdir(path)) for path in reversed(paths)]
     while waiting:
         path, is_folder = waiting.pop()
         if is_excluded(path):
-            found.excluded += 1
+            result.excluded += 1
         elif not is_folder:
-            found.paths.append(path)
+            result.paths.append(path)
         elif (place := os.path.realpath(path)) not in seen:
             seen.add(place)
-            waiting += [(below, True) for below in reversed(_searched(path, found))]
-    return found
+            waiting += [(below, True) for below in reversed(_searched(path, result))]
+    return result
 
 
-def _searched(path: str, found: FoundBelow) -> list[str]:
+def _searched(path: str, result: FoundBelow) -> list[str]:
     """Record a folder if it is Kafka's; else return the folders in it."""
     try:
         names, folders, links = _listed(path)
         is_found = _is_kafkas(path, names, folders)
     except Unreadable as error:
-        found.unreadable.append(error)
+        result.unreadable.append(error)
         return []
     if is_found:
-        found.paths.append(path)
+        result.paths.append(path)
         return []
-    found.links += links
+    result.links += links
     below = (os.path.join(path, name) for name in folders)
     return [folder for folder in below if not _is_never_searched(folder)]
 

@@ -107,17 +107,17 @@ class SpanMaker(ABC, Generic[MadeT]):
         return frame.position + frame.size
 
     def _make(self, file: LogFile, end: int, span: Span, reads: MappedReads | None) -> MadeT:
-        made, ended_by = self.begin(span), None
-        self.made = made
+        result, ended_by = self.begin(span), None
+        self.made = result
         try:
-            made.start = find_start(file, span, end)
-            if made.start is not None:
-                made.reached = made.start
+            result.start = find_start(file, span, end)
+            if result.start is not None:
+                result.reached = result.start
                 self._walk(file, end, span.stop, reads)
         except KlogError as error:
-            ended_by, made.last = error, True
+            ended_by, result.last = error, True
         self.finish(ended_by)
-        return made
+        return result
 
     def _walk(self, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
         """Take window after window, until all entries that begin before `stop` are done, or it is enough."""

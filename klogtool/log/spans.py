@@ -95,8 +95,8 @@ def find_start(file: LogFile, span: Span, end: int) -> int | None:
     if not span.guessed:
         return span.start
     near, lowest = min(span.start + NEAR_BYTES, end), span.lowest
-    found = find_next_batch(file, span.start, end=near, lowest=lowest, stop=span.stop)
-    return found if found is not None else find_next_batch(file, span.start, end=end, lowest=lowest, stop=span.stop)
+    next_at = find_next_batch(file, span.start, end=near, lowest=lowest, stop=span.stop)
+    return next_at if next_at is not None else find_next_batch(file, span.start, end=end, lowest=lowest, stop=span.stop)
 
 
 def _guesses(file: LogFile, start: int, end: int, span_bytes: int) -> Iterator[Span]:

@@ -50,16 +50,16 @@ def walk_steps(
     native = kernels.native
     body, why, is_at_end = None, native.DONE, False
     while (at < stop or why == native.FULL) and not is_at_end and not steps.is_enough:
-        before, given = at, body
-        at, why = steps.step(window, at, stop, given)
+        before, current_body = at, body
+        at, why = steps.step(window, at, stop, current_body)
         # A body belongs to one entry: once the kernel is past it, the next one must not be read from it.
-        given, body, is_left = given if at == before else None, None, False
+        current_body, body, is_left = current_body if at == before else None, None, False
         if why == native.CUT_OFF:
             is_at_end = True
         elif why == native.FULL:
             # The same entry comes again, so it keeps its body.
-            body, is_left = given, not steps.make_room(window, at)
-        elif why != native.BODY or given is not None:
+            body, is_left = current_body, not steps.make_room(window, at)
+        elif why != native.BODY or current_body is not None:
             # BODY although it had the body counts, too: without this the walk would inflate the same entry for ever.
             is_left = why == native.REFERENCE or (at < stop and not steps.is_enough)
         # If the workspace has just learned where libzstd is, the kernel tries once more, and inflates it itself.

@@ -41,7 +41,7 @@ from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
 from klogtool.log.file import LogFile, read_whole
 from klogtool.log.folder import own_name
-from klogtool.log.probing import PIECE_BYTES, Probe
+from klogtool.log.probing import CHUNK_BYTES, Probe
 from klogtool.log.side_file import MOST_INDEX_BYTES
 from klogtool.log.windows import SLACK_BYTES, BufferPool, Reads, Window, walk_windows
 from klogtool.plans.image_names import TopicNames
@@ -224,8 +224,8 @@ class _LogImage:
     def _no_entry(self, start: int, end: int) -> Iterator[Piece]:
         following, kept = self._walk_kept(start, end), list[Kept]()
         coming = next(following, None)
-        for at in range(start, end, PIECE_BYTES):
-            before = self._probe.read(at, min(PIECE_BYTES, end - at))
+        for at in range(start, end, CHUNK_BYTES):
+            before = self._probe.read(at, min(CHUNK_BYTES, end - at))
             piece = memoryview(bytearray(before))
             stop = at + len(piece)
             while coming is not None and coming[0] < stop:
@@ -348,7 +348,7 @@ def changed_bytes(before: bytes, after: bytes | memoryview) -> int:
 
 def crc_of_zeros(count: int, so_far: int) -> int:
     """Return the CRC-32C of bytes that end with so many zeros. so_far: that of the bytes before the zeros."""
-    zeros = bytes(PIECE_BYTES)
-    for done in range(0, count, PIECE_BYTES):
-        so_far = kernels.native.crc32c(zeros[: min(PIECE_BYTES, count - done)], so_far)
+    zeros = bytes(CHUNK_BYTES)
+    for done in range(0, count, CHUNK_BYTES):
+        so_far = kernels.native.crc32c(zeros[: min(CHUNK_BYTES, count - done)], so_far)
     return so_far

@@ -18,7 +18,7 @@ from klogtool.salvage.patchy import PatchyFile
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
-PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
 class KeptBytes(Struct, frozen=True):
@@ -86,7 +86,7 @@ def _content(file: PatchyFile, start: int, end: int) -> Content:
 
 def _pieces(file: PatchyFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
-        piece = file.read(start, min(PIECE_BYTES, end - start))
+        piece = file.read(start, min(CHUNK_BYTES, end - start))
         if not piece:
             raise Changed("the file became shorter while it was read", path=file.path, position=start)
         yield piece

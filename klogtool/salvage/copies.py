@@ -20,7 +20,7 @@ from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.salvage.corrections import with_epoch
 from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Run, Stretch, cut_run, split_last, with_first_offset
 
-PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 
 class Diverging(Struct, frozen=True):
@@ -128,7 +128,7 @@ def _is_same(our: Run, their: Run) -> bool:
     if (our.first_offset, our.last_offset, our.size) != (their.first_offset, their.last_offset, their.size):
         return False
     with ContentFile(our.path, our.content()) as one, ContentFile(their.path, their.content()) as other:
-        return all(one.read(at, PIECE_BYTES) == other.read(at, PIECE_BYTES) for at in range(0, our.size, PIECE_BYTES))
+        return all(one.read(at, CHUNK_BYTES) == other.read(at, CHUNK_BYTES) for at in range(0, our.size, CHUNK_BYTES))
 
 
 def _compared_batches(our: Run, their: Run) -> Iterator[Diverging | None]:

@@ -13,7 +13,7 @@ from running import ROOT, Done, run_here
 from verifying import found
 
 import klogtool
-from klogtool.building import Batch, Generated, Partition, Record, Spec, Step, read_spec
+from klogtool.building import Batch, Generated, PartitionSpec, RecordSpec, Spec, StepSpec, read_spec
 from klogtool.building.log_dir import build_log_dir
 from klogtool.errors import KlogError
 
@@ -176,10 +176,12 @@ def test_an_output_that_is_not_empty_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_spec_that_is_made_in_python_is_the_one_that_is_read() -> None:
-    records = (Record(key="a", value="1"),)
+    records = (RecordSpec(key="a", value="1"),)
     made = Spec(
         partitions=(
-            Partition(topic="t", log=(Step(batch=Batch(records=records)), Step(generate=Generated(records=3)))),
+            PartitionSpec(
+                topic="t", log=(StepSpec(batch=Batch(records=records)), StepSpec(generate=Generated(records=3)))
+            ),
         )
     )
     read = read_spec(log("batch: {records: [{key: a, value: '1'}]}", "generate: {records: 3}").encode())

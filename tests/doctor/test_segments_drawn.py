@@ -13,7 +13,7 @@ from sparse_logs import FIRST_MS, make_sparse_log
 from klogtool.doctor.answers import Ahead, Prospect, What, Work
 from klogtool.doctor.partitions import Rehearsed
 from klogtool.doctor.segments_drawn import MOST_DRAWN, draw_segments, with_segments
-from klogtool.log.frames import FIRST_PIECE_BYTES
+from klogtool.log.frames import FIRST_CHUNK_BYTES
 from klogtool.verify.findings import Severity
 
 BATCH, SEGMENT = 1 << 12, 1 << 14  # four batches of one offset and one second in each segment
@@ -74,7 +74,7 @@ def test_only_headers_are_read(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at))
     draw_segments(path, 20)
     assert len(read) == 10
-    assert max(read) == FIRST_PIECE_BYTES
+    assert max(read) == FIRST_CHUNK_BYTES
 
 
 def test_only_partitions_in_trouble_are_drawn(tmp_path: pathlib.Path) -> None:

@@ -21,7 +21,7 @@ POSITIONS = [sum(len(other.data) for other in ENTRIES[:n]) for n in range(len(EN
 
 @pytest.mark.parametrize("piece_bytes", [61, 100, 1 << 16])
 def test_every_entry_in_any_order(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(frames, "CHUNK_BYTES", piece_bytes)
     order = [*range(len(ENTRIES)), *reversed(range(len(ENTRIES)))]
     random.Random(1).shuffle(order)
     with log_file(EVERY_KIND) as path, LogFile(path) as file:

@@ -28,7 +28,7 @@ def found_in(reader: Reader, data: bytes, position: int = 0, *, end: int | None 
 
 @pytest.fixture(params=[128, 129, 200, 1000, 4 << 20])
 def piece_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(resync, "PIECE_BYTES", request.param)
+    monkeypatch.setattr(resync, "CHUNK_BYTES", request.param)
     return int(request.param)
 
 
@@ -58,7 +58,7 @@ def test_close_behind_what_only_looks_like_one(reader: Reader, piece_bytes: int)
 
 
 def test_after_so_much_reading_for_nothing_it_gives_up(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resync, "PIECE_BYTES", 128)
+    monkeypatch.setattr(resync, "CHUNK_BYTES", 128)
     offset = 1 << 40
     sound = offset.to_bytes(8, "big") + BATCH.data[8:]
     claim = sound[:8] + (2000).to_bytes(4, "big") + sound[12:61]
@@ -70,7 +70,7 @@ def test_after_so_much_reading_for_nothing_it_gives_up(reader: Reader, monkeypat
 
 
 def test_a_piece_in_which_the_search_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resync, "PIECE_BYTES", 128)
+    monkeypatch.setattr(resync, "CHUNK_BYTES", 128)
     answers = iter([(GAVE_UP, 0), (GAVE_UP, 0), (5, 0)])
     monkeypatch.setattr(kernels.native, "find_batch", lambda *_: next(answers))
     with log_file(bytes(1000)) as path, LogFile(path) as file:
@@ -78,7 +78,7 @@ def test_a_piece_in_which_the_search_gives_up_is_left_out(monkeypatch: pytest.Mo
 
 
 def test_after_several_such_it_gives_up_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resync, "PIECE_BYTES", 128)
+    monkeypatch.setattr(resync, "CHUNK_BYTES", 128)
     monkeypatch.setattr(kernels.native, "find_batch", lambda *_: (GAVE_UP, 0))
     with log_file(bytes(10_000)) as path, LogFile(path) as file:
         assert search_next_batch(file, 0, end=10_000, lowest=0) == (None, False)

@@ -172,7 +172,7 @@ def test_an_entry_over_many_spans_is_searched_through_once(monkeypatch: pytest.M
 
     monkeypatch.setattr(LogFile, "read_into", counted)
     monkeypatch.setattr(resync, "NEAR_BYTES", 1000)
-    monkeypatch.setattr(resync, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(resync, "CHUNK_BYTES", 1000)
     monkeypatch.setattr(spans, "NEAR_BYTES", 100)
     data = batch(0, 200_000) + batch(1, 10)
     assert entries_by(data, jobs=2, span_bytes=1000)[0] == [0, len(data) - len(batch(1, 10))]

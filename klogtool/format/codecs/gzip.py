@@ -67,10 +67,10 @@ def _inflate_member(view: memoryview, at: int, filled: int, out: Inflated) -> tu
             filled = min(at + _BUFFER_BYTES, len(view))
         if at == filled:
             raise _corrupt("Unexpected end of ZLIB input stream")
-        piece = _inflate(inflater, view[at:filled], out.room + 1)
-        out.add(piece)
-        crc = zlib.crc32(piece, crc)
-        size += len(piece)
+        chunk = _inflate(inflater, view[at:filled], out.room + 1)
+        out.add(chunk)
+        crc = zlib.crc32(chunk, crc)
+        size += len(chunk)
         at = filled - len(inflater.unused_data)
     if bytes(view[at : at + _TRAILER_BYTES]) != _build_trailer(crc, size):
         raise _corrupt("Corrupt GZIP trailer")
@@ -119,10 +119,10 @@ def _check_room(view: memoryview, end: int) -> None:
 def _find_zero(view: memoryview, at: int) -> int:
     """Position of the zero byte that ends a name or comment."""
     # In pieces: a member without name may be followed by megabytes, and there may be many members.
-    for piece_at in range(at, len(view), _BUFFER_BYTES):
-        found = bytes(view[piece_at : piece_at + _BUFFER_BYTES]).find(0)
-        if found >= 0:
-            return piece_at + found
+    for chunk_at in range(at, len(view), _BUFFER_BYTES):
+        zero_at = bytes(view[chunk_at : chunk_at + _BUFFER_BYTES]).find(0)
+        if zero_at >= 0:
+            return chunk_at + zero_at
     raise _corrupt("ends within the GZIP header")
 
 

@@ -16,12 +16,12 @@ class Inflated:
         # BytesIO hands out its own buffer at the end, where joining the pieces would hold everything twice.
         self._out = io.BytesIO()
 
-    def add(self, piece: bytes | memoryview) -> None:
+    def add(self, chunk: bytes | memoryview) -> None:
         """Append a piece. Raises AboveLimit if there is no room for it."""
-        if len(piece) > self.room:
+        if len(chunk) > self.room:
             raise self.too_much()
-        self.room -= len(piece)
-        self._out.write(piece)
+        self.room -= len(chunk)
+        self._out.write(chunk)
 
     def too_much(self) -> AboveLimit:
         """The error for a stream that does not end within the limit."""

@@ -121,7 +121,7 @@ def _inflate_elements(block: bytes, at: int, length: int) -> bytes:
             size, at = _parse_literal_size(block, at)
             if size > len(block) - at:
                 raise _corrupt("FAILED_TO_UNCOMPRESS")
-            piece = block[at : at + size]
+            chunk = block[at : at + size]
             at += size
         else:
             size, distance, at = _parse_copy(block, at)
@@ -130,10 +130,10 @@ def _inflate_elements(block: bytes, at: int, length: int) -> bytes:
             start = len(out) - distance
             # A copy may run into what it writes itself: then its bytes repeat.
             seen = bytes(out[start : start + size])
-            piece = (seen * (size // len(seen) + 1))[:size]
+            chunk = (seen * (size // len(seen) + 1))[:size]
         if size > length - len(out):
             raise _corrupt("FAILED_TO_UNCOMPRESS")
-        out += piece
+        out += chunk
     if len(out) != length:
         raise _corrupt("FAILED_TO_UNCOMPRESS")
     return bytes(out)

@@ -51,10 +51,10 @@ def _compress_fragment(data: bytes, out: bytearray) -> None:
     """CompressFragment."""
     at, limit, table = 0, len(data) - _MARGIN_BYTES, _Table(data)
     while at < limit:
-        found = _find_match(data, at + 1, limit, table)
-        if found is None:
+        match = _find_match(data, at + 1, limit, table)
+        if match is None:
             break
-        place, before = found
+        place, before = match
         _put_literal(data[at:place], out)
         at = place
         while data[before : before + 4] == data[at : at + 4]:

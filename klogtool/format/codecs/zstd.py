@@ -113,30 +113,30 @@ def _inflate_frames(view: memoryview, limit: int, decompressor: zstandard.ZstdDe
     while at < len(view):
         frame = _find_frame(view, at)
         expected_bytes = None if is_new else frame.content_size
-        walk = _walk_pieces if frame.is_whole else _walk_cut_pieces
+        walk = _walk_chunks if frame.is_whole else _walk_cut_chunks
         start = out.size()
-        for piece in walk(view[at : frame.end], decompressor):
-            if expected_bytes is not None and out.size() - start + len(piece) > expected_bytes:
+        for chunk in walk(view[at : frame.end], decompressor):
+            if expected_bytes is not None and out.size() - start + len(chunk) > expected_bytes:
                 raise Corrupt("a zstd frame gives more than its content size", kafka_class="KafkaException")
-            out.add(piece)
+            out.add(chunk)
         if not frame.is_whole:
             _check_cut(at, len(view))
         at = frame.end
     return out.to_bytes()
 
 
-def _walk_pieces(frame: memoryview, decompressor: zstandard.ZstdDecompressor) -> Iterator[bytes]:
+def _walk_chunks(frame: memoryview, decompressor: zstandard.ZstdDecompressor) -> Iterator[bytes]:
     # In Kafka's steps: where a frame with a content size fits in the room it is given, libzstd takes a shortcut
     # that judges some faults otherwise.
     reader = decompressor.stream_reader(frame)
     try:
-        while piece := reader.read(_OUTPUT_BYTES):
-            yield piece
+        while chunk := reader.read(_OUTPUT_BYTES):
+            yield chunk
     except zstandard.ZstdError as error:
         raise _corrupt(error) from error
 
 
-def _walk_cut_pieces(cut: memoryview, decompressor: zstandard.ZstdDecompressor) -> Iterator[bytes]:
+def _walk_cut_chunks(cut: memoryview, decompressor: zstandard.ZstdDecompressor) -> Iterator[bytes]:
     """Yield the output of an incomplete frame. (A stream_reader drops what libzstd still holds at the end.)"""
     stream = decompressor.decompressobj()
     try:

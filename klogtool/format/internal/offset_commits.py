@@ -31,9 +31,9 @@ class OffsetCommit(Struct, frozen=True):
 
 def parse_offset_commit(key: bytes, value: bytes) -> OffsetCommit:
     """Parse key and value of a committed offset. Raises KlogError where Kafka's coordinator would not load it."""
-    found = _cut_up(key, value)
-    if found is not None:
-        return found
+    commit = _cut_up(key, value)
+    if commit is not None:
+        return commit
     key_message, value_message = parse_coordinator_record(GROUP, key, value)
     assert value_message is not None
     name, values = key_message.values, value_message.values
@@ -56,8 +56,8 @@ def parse_offset_commit_key(key: bytes) -> tuple[str, str, int]:
 
 def find_commit_timestamp(key: bytes, value: bytes) -> int | None:
     """Return a commit's timestamp; None if it is not above 0. Raises KlogError as `parse_offset_commit`."""
-    found = parse_offset_commit(key, value).commit_timestamp
-    return found if found > 0 else None
+    timestamp = parse_offset_commit(key, value).commit_timestamp
+    return timestamp if timestamp > 0 else None
 
 
 def _cut_up(key: bytes, value: bytes) -> OffsetCommit | None:

@@ -134,18 +134,18 @@ def build_metadata_record(name: str, version: int, values: Values) -> bytes:
     return frame + build_message(name, version, values)
 
 
-def parse_short(data: bytes, piece: str) -> int:
+def parse_short(data: bytes, part: str) -> int:
     """The int16 that leads a key or value. Raises Corrupt, naming the piece as Kafka does."""
     if len(data) < SHORT_BYTES:
-        raise Corrupt(f"Could not read version from {piece}'s buffer.", kafka_class="RuntimeException")
+        raise Corrupt(f"Could not read version from {part}'s buffer.", kafka_class="RuntimeException")
     return int.from_bytes(data[:SHORT_BYTES], "big", signed=True)
 
 
-def _parse_body(name: str, version: int, data: bytes, piece: str, *, newest: bool) -> ApiMessage:
+def _parse_body(name: str, version: int, data: bytes, part: str, *, newest: bool) -> ApiMessage:
     try:
         return ApiMessage(name, version, parse_message(name, version, data[SHORT_BYTES:], newest=newest))
     except KlogError as error:
-        reason = f"Could not read record with version {version} from {piece}'s buffer due to: {java_message(error)}."
+        reason = f"Could not read record with version {version} from {part}'s buffer due to: {java_message(error)}."
         raise Corrupt(reason, kafka_class="RuntimeException") from error
 
 

@@ -126,14 +126,14 @@ def message_names(*, newest: bool = False) -> tuple[str, ...]:
 def api_keys(module: str, kind: str, *, newest: bool = False) -> dict[int, str]:
     """Api key -> name of the messages of one kind (`metadata`, `coordinator-key`, `coordinator-value`) of a module."""
     raws = _raw_schemas(newest=newest).values()
-    found = (raw for raw in raws if raw["module"] == module and raw["type"] == kind)
-    return {raw["apiKey"]: raw["name"] for raw in found}
+    schemas = (raw for raw in raws if raw["module"] == module and raw["type"] == kind)
+    return {raw["apiKey"]: raw["name"] for raw in schemas}
 
 
 @functools.cache
 def _raw_schemas(*, newest: bool) -> dict[str, dict[str, Any]]:
-    found = _raw_file("schemas.json")
-    return found | _raw_file("newer.json") if newest else found
+    schemas = _raw_file("schemas.json")
+    return schemas | _raw_file("newer.json") if newest else schemas
 
 
 def _raw_file(name: str) -> dict[str, dict[str, Any]]:
