@@ -149,8 +149,8 @@ class LoadTerms(Struct, frozen=True):
     Kafka's default, by Kafka's topic name. evidence: how far the log reached, by the log dir's checkpoints. has_marker:
     the clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None.
     rules: those of the release that was asked for. is_tiered: older segments may be in remote storage; None: nobody
-    says so, and the log start has a line in its checkpoint, as each tiered topic has. has_remote_storage: of the log dir;
-    only looked up for None. start_notes: those of the notes that are about the last stop and the recovery point.
+    says so, and the log start has a line in its checkpoint, as each tiered topic has. has_remote_storage: of the log
+    dir; only looked up for None. start_notes: those of the notes that are about the last stop and the recovery point.
     """
 
     config: LogConfig

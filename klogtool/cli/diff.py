@@ -15,7 +15,7 @@ from klogtool.cli.show import Reading, Show
 from klogtool.cli.status import COULD_NOT, DONE, FOUND, status_of
 from klogtool.cli.value_options import ValueOptions
 from klogtool.copies.pairing import Pair, find_pairs
-from klogtool.copies.verdict import CopiesVerdict, judge
+from klogtool.copies.verdict import DiffVerdict, judge
 from klogtool.errors import KlogError
 from klogtool.log.folder import own_name
 from klogtool.log.in_order import in_order
@@ -62,7 +62,7 @@ def command(a: str, b: str, question: DiffQuestion, reading: Reading) -> int:
         note_if_in_use((a, b))
     pairs = list(find_pairs(a, b))
 
-    def compare(pair: Pair) -> CopiesVerdict | KlogError | None:
+    def compare(pair: Pair) -> DiffVerdict | KlogError | None:
         if pair.a is None or pair.b is None:
             return None
         try:
@@ -92,7 +92,7 @@ class _DiffShow(Show):
         """The exit status."""
         return FOUND if FOUND in self._statuses else max(self._statuses)
 
-    def pair(self, pair: Pair, result: CopiesVerdict | KlogError | None) -> None:
+    def pair(self, pair: Pair, result: DiffVerdict | KlogError | None) -> None:
         """Show the answer for a pair. Raises the error of the only one."""
         if result is None:
             word = ONLY_IN_A if pair.b is None else ONLY_IN_B

@@ -13,7 +13,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.coordinator.coordinators import Coordinators, clusters_of, find_coordinators
 from klogtool.broker.coordinator.open_transactions import OpenTransaction, find_open
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
-from klogtool.broker.unified_log.log_transactions import Status, Transaction, LogTransactions
+from klogtool.broker.unified_log.log_transactions import LogTransactions, Status, Transaction
 from klogtool.cli import commands, options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import error_lines, note
