@@ -24,7 +24,7 @@ MODULES = (
     "klogtool.render.arrow_batches",
     "klogtool.render.fetched_records",
     "klogtool.render.log_lines",
-    "klogtool.broker.unified_log.mapped_pieces",
+    "klogtool.broker.unified_log.mapped_windows",
     "klogtool.verify.log_walk",
 )
 

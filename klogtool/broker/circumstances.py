@@ -296,7 +296,7 @@ def terms_of(
     is_clean, stop_note = _last_stop(beside, circumstances, clean_by_default)
     is_replaced = name is not None and _is_replaced(name, beside.log_dir)
     notes = [*_fate_notes(name), _release_note(circumstances.kafka, beside.cluster), stop_note]
-    found: list[int | None] = []
+    offsets: list[int | None] = []
     for what, kind, value, default in (
         ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, circumstances.recovery_point, "0"),
         ("log start offset", FileKind.LOG_START_CHECKPOINT, circumstances.log_start_offset, "0"),
@@ -307,9 +307,9 @@ def terms_of(
         else:
             offset, why = (value, "as given") if value is not None else beside.find(kind, topic_partition)
         notes.append(f"{what}: {default if offset is None else offset}, {why}")
-        found.append(offset)
-    recovery_point, log_start_offset, high_watermark = found
-    recovery_note = notes[-len(found)]
+        offsets.append(offset)
+    recovery_point, log_start_offset, high_watermark = offsets
+    recovery_note = notes[-len(offsets)]
     config, sources = circumstances.settled_for(topic_partition.topic, beside.cluster)
     has_line = circumstances.log_start_offset is None and log_start_offset is not None
     is_tiered = _is_tiered(topic_partition.topic, config, sources, beside.cluster, has_line=has_line)
@@ -393,8 +393,8 @@ def _size_limit_notes(config: LogConfig, sources: Mapping[str, str], rules: Rule
 
 def _release_note(release: Release, cluster: ClusterConfig) -> str:
     level = cluster.metadata.features.get(METADATA_VERSION) if cluster.metadata else None
-    told = "" if level is None else f"; metadata.version is {metadata_version_name(level)} by __cluster_metadata"
-    return f"release: {release}, {'the default' if release == REFERENCE else 'as given'}{told}"
+    text = "" if level is None else f"; metadata.version is {metadata_version_name(level)} by __cluster_metadata"
+    return f"release: {release}, {'the default' if release == REFERENCE else 'as given'}{text}"
 
 
 def _evidence(beside: Checkpoints, topic_partition: TopicPartition, circumstances: Circumstances) -> Iterator[Evidence]:
@@ -425,8 +425,8 @@ def _last_stop(beside: Checkpoints, circumstances: Circumstances, clean_by_defau
     if circumstances.last_stop is not None:
         return circumstances.last_stop == CLEAN, f"last stop: {circumstances.last_stop}, as given"
     if beside.log_dir is None:
-        told = CLEAN if clean_by_default else UNCLEAN
-        return clean_by_default, f"last stop: {told}, assumed outside a log dir"
+        text = CLEAN if clean_by_default else UNCLEAN
+        return clean_by_default, f"last stop: {text}, assumed outside a log dir"
     marker = FileKind.CLEAN_SHUTDOWN.value
     if beside.has_clean_marker:
         return True, f"last stop: clean, {marker} is there"

@@ -76,7 +76,7 @@ class ClusterConfig:
             yield f"__cluster_metadata is not whole: {metadata.problem}; klogtool uses the part before that"
         if topic not in metadata.topic_ids:
             yield f"__cluster_metadata knows no topic {topic}"
-        for settings in (metadata.topics.get(topic, {}), *(found for found, _ in self.brokers())):
+        for settings in (metadata.topics.get(topic, {}), *(own for own, _ in self.brokers())):
             known = {name: text for name, text in settings.items() if name in KNOWN_NAMES}
             for name in known.keys() - fitting(known).keys():
                 yield f"{name}: the value in __cluster_metadata has the wrong type and is ignored: {known[name]!r}"
@@ -94,12 +94,12 @@ class ClusterConfig:
             yield self.metadata.brokers.get(self._broker, {}), f"{BY_CLUSTER}, for broker {self._broker}"
 
 
-def layers_of(topic: str, given: Settings, by_file: Settings, cluster: ClusterConfig) -> Iterator[Layer]:
+def layers_of(topic: str, direct: Settings, by_file: Settings, cluster: ClusterConfig) -> Iterator[Layer]:
     """Yield what applies to a topic, highest priority first. given: --config; by_file: the part of --config-file that
     applies."""
-    told = _all_from(by_file, BY_FILE) | _all_from(given, AS_GIVEN)
-    yield _layer({name: where for name, where in told.items() if name not in BROKER_NAMES})
-    yield _layer(_all_from(given, AS_GIVEN))
+    named = _all_from(by_file, BY_FILE) | _all_from(direct, AS_GIVEN)
+    yield _layer({name: where for name, where in named.items() if name not in BROKER_NAMES})
+    yield _layer(_all_from(direct, AS_GIVEN))
     yield _layer(_all_from(cluster.topic(topic), BY_CLUSTER))
     brokers = _all_from(by_file, BY_FILE)
     for settings, where in cluster.brokers():
@@ -112,8 +112,8 @@ def _all_from(settings: Settings, where: str) -> dict[str, tuple[str, str]]:
     return {name: (text, where) for name, text in settings.items()}
 
 
-def _layer(told: Mapping[str, tuple[str, str]]) -> Layer:
-    return {name: text for name, (text, _) in told.items()}, {name: where for name, (_, where) in told.items()}
+def _layer(sourced: Mapping[str, tuple[str, str]]) -> Layer:
+    return {name: text for name, (text, _) in sourced.items()}, {name: where for name, (_, where) in sourced.items()}
 
 
 def _topic_id_of(path: str) -> str | None:

@@ -112,14 +112,14 @@ def settle(
 
     Raises KlogError for a value of the wrong type.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for settings, where in layers:
         for field, name, value in _values_of(settings):
-            if field not in found:
-                found[field] = value
+            if field not in values:
+                values[field] = value
                 sources[kafka_name(field)] = where[name] if name == kafka_name(field) else f"{where[name]} ({name})"
-    return replace(defaults, **found), sources
+    return replace(defaults, **values), sources
 
 
 def _values_of(settings: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:

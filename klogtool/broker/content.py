@@ -88,11 +88,12 @@ def _read_part(part: Part) -> bytes:
     return _read_range(part if isinstance(part, FileRange) else part.as_range())
 
 
-def _read_range(piece: FileRange) -> bytes:
-    with LogFile(piece.path) as file:
-        data = file.read(piece.start, piece.size)
-    if len(data) < piece.size:
-        raise Corrupt("the file became shorter while it was read", path=piece.path, position=piece.start + len(data))
+def _read_range(file_range: FileRange) -> bytes:
+    with LogFile(file_range.path) as file:
+        data = file.read(file_range.start, file_range.size)
+    if len(data) < file_range.size:
+        end = file_range.start + len(data)
+        raise Corrupt("the file became shorter while it was read", path=file_range.path, position=end)
     return data
 
 

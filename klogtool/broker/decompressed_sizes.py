@@ -45,12 +45,12 @@ class TooLarge(Struct, frozen=True):
 def walk_limited(entry: Entry, records: Iterator[AnyRecord], limit: int | None) -> Iterator[AnyRecord]:
     """Yield the records of an entry up to one that is too large, and raise its error there. limit None: there is
     none."""
-    found = None if limit is None else find_too_large(entry, limit)
-    if found is None:
+    too_large = None if limit is None else find_too_large(entry, limit)
+    if too_large is None:
         yield from records
         return
-    yield from islice(records, found.number)
-    raise found.error(entry)
+    yield from islice(records, too_large.number)
+    raise too_large.error(entry)
 
 
 def find_too_large(entry: Entry, limit: int) -> TooLarge | None:
@@ -119,6 +119,6 @@ class _Cursor:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, fewer at the end."""
-        piece = self._data[self.at : self.at + size]
-        self.at += len(piece)
-        return piece
+        chunk = self._data[self.at : self.at + size]
+        self.at += len(chunk)
+        return chunk

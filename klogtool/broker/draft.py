@@ -38,9 +38,9 @@ class DraftFile(PartlyCompared, frozen=True, eq=False):
         return content_size(self.content)
 
 
-def found_file(path: str, found: os.stat_result) -> DraftFile:
+def file_on_disk(path: str, stat: os.stat_result) -> DraftFile:
     """Return a file as found on disk."""
-    return DraftFile((FileRange(path, 0, found.st_size),), found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
+    return DraftFile((FileRange(path, 0, stat.st_size),), stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns)
 
 
 class Draft:
@@ -66,12 +66,12 @@ class Draft:
             with os.scandir(path) as scanned:
                 entries = list(scanned)
             _check_links(entries)
-            found = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
+            files = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
         except OSError as error:
             raise unreadable(path, error) from error
         draft = cls(
             path,
-            {name: found_file(os.path.join(path, name), stat) for name, stat in sorted(found)},
+            {name: file_on_disk(os.path.join(path, name), stat) for name, stat in sorted(files)},
             (entry.name for entry in entries if entry.is_dir()),
             (entry.name for entry in entries if not entry.is_dir() and not entry.is_file() and os.path.exists(entry)),
         )
@@ -141,11 +141,11 @@ def _check_links(entries: Iterable[os.DirEntry[str]]) -> None:
 
 def span_of(content: Content, start: int, size: int) -> Content:
     """Return `size` bytes of a content from byte `start` on, fewer if it ends earlier."""
-    found: list[Part] = []
+    parts: list[Part] = []
     for part in content:
         length = part_size(part)
         first, last = max(0, start), min(length, start + size)
         if first < last:
-            found.append(part_span(part, first, last))
+            parts.append(part_span(part, first, last))
         start -= length
-    return tuple(found)
+    return tuple(parts)

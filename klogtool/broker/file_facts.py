@@ -66,8 +66,8 @@ def listing_of(path: str) -> tuple[int, frozenset[str]]:
 
 def names_sum(names: Iterable[str]) -> str:
     """Return sixteen hex digits for the names in a folder, without `.lock`."""
-    told = "\0".join(sorted(name for name in names if name != LOCK))
-    return sum_of(told.encode(errors="surrogateescape"))
+    listed = "\0".join(sorted(name for name in names if name != LOCK))
+    return sum_of(listed.encode(errors="surrogateescape"))
 
 
 def sum_of(data: bytes) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange, content_size
-from klogtool.broker.draft import Draft, DraftFile, found_file
+from klogtool.broker.draft import Draft, DraftFile, file_on_disk
 from klogtool.broker.spools import MakeSpool
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
@@ -230,7 +230,7 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
                     _check_no_loop(source, entry)
                     folders.append(name)
                 elif entry.is_file():
-                    files[name] = found_file(entry.path, entry.stat())
+                    files[name] = file_on_disk(entry.path, entry.stat())
         except OSError as error:
             raise unreadable(os.path.join(source, folder), error) from error
     return files, folders[1:]

@@ -11,7 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from klogtool.broker.appending.appender import CURRENT_MAGIC, Appended, Appender, Call, NotAppended
-from klogtool.broker.appending.calls import InputFacts, read_pieces, split_lines, walk_batch_files, walk_requests
+from klogtool.broker.appending.calls import InputFacts, read_chunks, split_lines, walk_batch_files, walk_requests
 from klogtool.broker.appending.records import BATCH_BYTES, Batching, walk_record_calls
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -189,5 +189,5 @@ def _walk_records(log: LoadedLog, question: AppendQuestion, facts: InputFacts, n
 def _text(text: str | None, path: str | None, facts: InputFacts) -> tuple[Iterator[bytes], str]:
     """Return the given lines in pieces, and the name of their source."""
     if text is None and path is not None:
-        return read_pieces(path, facts), path
+        return read_chunks(path, facts), path
     return iter([(text or "").encode(errors="surrogateescape")]), STANDARD_INPUT

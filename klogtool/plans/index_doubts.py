@@ -24,7 +24,7 @@ from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex
 from klogtool.broker.unified_log.kept_segments import FUTURE, YOUNG, Kept, ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_from
-from klogtool.broker.unified_log.lookup import MAX_TIMESTAMP, SegmentChosen, TimestampFound, search_without_index
+from klogtool.broker.unified_log.lookup import MAX_TIMESTAMP, SegmentStep, TimestampFound, search_without_index
 from klogtool.broker.unified_log.retention import TIME, Deletion
 from klogtool.broker.unified_log.segment_age import Age
 from klogtool.errors import KlogError, Refused
@@ -216,7 +216,7 @@ def lookup_doubts(log: LoadedLog, found: TimestampFound) -> list[IndexDoubt]:
     """Return the segments because of which a lookup by time, or for the largest time, has a wrong answer. Raises
     Unreadable."""
     asked = found.timestamp
-    chosen = next((step.segment for step in found.steps if isinstance(step, SegmentChosen)), None)
+    chosen = next((step.segment for step in found.steps if isinstance(step, SegmentStep)), None)
     if asked == MAX_TIMESTAMP:
         least = NO_TIMESTAMP if found.found is None else found.found.timestamp
         return [doubt for doubt in _doubts(log) if doubt.log_timestamp > least]

@@ -14,7 +14,7 @@ from klogtool.broker.unified_log.lookup import (
     IndexLookup,
     OffsetFound,
     Scan,
-    SegmentChosen,
+    SegmentStep,
     Step,
     TimeIndexLookup,
     TimestampFound,
@@ -26,7 +26,7 @@ from klogtool.plans.index_doubts import IndexDoubt
 
 Row = dict[str, Any]
 _EPOCH = datetime.fromtimestamp(0, UTC)
-_NAMES = {SegmentChosen: "segment", TimeIndexLookup: "time-index", IndexLookup: "index", Scan: "scan"}
+_NAMES = {SegmentStep: "segment", TimeIndexLookup: "time-index", IndexLookup: "index", Scan: "scan"}
 _WIDTH = 14  # of the left column of an explanation
 
 
@@ -139,7 +139,7 @@ def _asked(query: int | str) -> str:
 
 def _explanation(steps: tuple[Step, ...], why: str) -> Iterator[str]:
     for n, step in enumerate(steps):
-        if isinstance(step, SegmentChosen):
+        if isinstance(step, SegmentStep):
             yield _line("segment", f"{step.file}   [{step.number:,} of {step.segments:,}]")
             yield _line("", _chosen_text(step, why if n == 0 else "the next segment, because nothing was left there"))
         elif isinstance(step, TimeIndexLookup):
@@ -156,7 +156,7 @@ def _line(name: str, text: str) -> str:
     return f"  {name:<{_WIDTH - 2}}{text}"
 
 
-def _chosen_text(step: SegmentChosen, why: str) -> str:
+def _chosen_text(step: SegmentStep, why: str) -> str:
     if step.largest_timestamp is None:
         return why
     by = "the time of the file: no index has one" if step.by_mtime else "by its time index"

@@ -13,7 +13,7 @@ from klogtool.broker.appending import analysis as append_analysis
 from klogtool.broker.appending import appender as appending
 from klogtool.broker.appending.analysis import KERNEL_FROM_BYTES
 from klogtool.broker.content import read_content
-from klogtool.broker.unified_log import mapped_pieces
+from klogtool.broker.unified_log import mapped_windows
 from klogtool.format.message import build_message_set
 from klogtool.plans.plan import Plan, Write
 
@@ -147,7 +147,7 @@ def test_the_kernel_decides_as_the_reference_does(
     data = random_set(rng)
     calls = [follower(data, leader_epoch=rng.choice([3, 100])), follower(replica(10**6, epoch=50), leader_epoch=100)]
     told = []
-    monkeypatch.setattr(mapped_pieces, "SPAN_BYTES", 300)
+    monkeypatch.setattr(mapped_windows, "SPAN_BYTES", 300)
     for kernel_from_bytes, jobs in ((KERNEL_FROM_BYTES, 1), (1, 1), (1, 2)):
         for module in (append_analysis, appending):
             monkeypatch.setattr(module, "KERNEL_FROM_BYTES", kernel_from_bytes)

@@ -21,7 +21,7 @@ from klogtool.broker.unified_log.loaded_partition import LoadedPartition, load
 from klogtool.broker.unified_log.lookup import (
     IndexLookup,
     Scan,
-    SegmentChosen,
+    SegmentStep,
     TimeIndexLookup,
     TimestampAndOffset,
 )
@@ -88,7 +88,7 @@ def test_where_all_behind_an_offset_is_gone_it_goes_on_in_the_next_segment(tmp_p
     folder = make(tmp_path / "t-0", {0: [data(0), data(1)], 20: [data(25)]})
     found = loaded(folder).lookup_offset(7, explain=True)
     assert (found.segment, found.base_offset, found.floor_segment) == (20, 25, 0)
-    segments = [step.segment for step in found.steps if isinstance(step, SegmentChosen)]
+    segments = [step.segment for step in found.steps if isinstance(step, SegmentStep)]
     assert segments == [0, 20]
     assert found.record == place(25)
 
@@ -99,7 +99,7 @@ def test_the_steps_of_a_search(log: Path) -> None:
     assert found.index_entry == OffsetIndexEntry(4, 0)
     assert found.record == place(8)
     assert found.steps == (
-        SegmentChosen(name_of(4, "log"), 4, 2, 3),
+        SegmentStep(name_of(4, "log"), 4, 2, 3),
         IndexLookup(name_of(4, "index"), None, 1, 4, 0),
         Scan(name_of(4, "log"), 0, 2, first + len(data(6, records=4)), 3),
     )
@@ -202,7 +202,7 @@ def test_a_segment_without_times_counts_by_the_time_of_its_file(tmp_path: Path) 
     os.utime(log, ns=(at_ms * 10**6, at_ms * 10**6))
     late = loaded(folder, last_stop="clean").lookup_timestamp(at_ms)
     assert late.found is None
-    assert late.steps[0] == SegmentChosen(log.name, 0, 1, 2, at_ms, by_mtime=True)
+    assert late.steps[0] == SegmentStep(log.name, 0, 1, 2, at_ms, by_mtime=True)
     os.utime(log, ns=(at_ms * 10**6 - 1, at_ms * 10**6 - 1))
     assert loaded(folder, last_stop="clean").lookup_timestamp(at_ms).found == place(2)
 
@@ -248,7 +248,7 @@ def test_the_steps_of_a_search_by_time(log: Path) -> None:
     found = loaded(log).lookup_timestamp(at(9))
     first = len(data(4))
     assert found.steps == (
-        SegmentChosen(name_of(4, "log"), 4, 2, 3, at(9)),
+        SegmentStep(name_of(4, "log"), 4, 2, 3, at(9)),
         TimeIndexLookup(name_of(4, "timeindex"), 0, 1, at(9), 9),
         IndexLookup(name_of(4, "index"), 0, 1, 9, first),
         Scan(name_of(4, "log"), first, 1, len(data(6, records=4)), 4),

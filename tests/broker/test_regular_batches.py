@@ -17,7 +17,7 @@ from klogtool import kernels
 from klogtool.broker.config import LogConfig
 from klogtool.broker.content import FileRange
 from klogtool.broker.draft import Draft
-from klogtool.broker.unified_log import kernel_recovery, mapped_pieces
+from klogtool.broker.unified_log import kernel_recovery, mapped_windows
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_valid
 from klogtool.broker.unified_log.segment_recovery import SegmentRecovery
 from klogtool.format.batch import Record, build_batch
@@ -46,7 +46,7 @@ def test_both_readers_leave_the_same_behind(tmp_path: pathlib.Path, seed: int, j
         log = recovery_log(rng, rng.choice((0, 1, 5, 60, 300)))
         (tmp_path / LOG_NAME).write_bytes(wounded(rng, log))
         config, again = drawn_config(rng), f"{seed}-{n}"
-        spans = patch.object(mapped_pieces, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+        spans = patch.object(mapped_windows, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
         with spans, patch.object(mapped, "MAPPED_FROM_BYTES", rng.choice((1, 1 << 20))):
             kernel = recover_with("kernel", Draft.of(str(tmp_path)), again, config, jobs)
         reference = recover_with("reference", Draft.of(str(tmp_path)), again, config)
@@ -92,7 +92,7 @@ def test_the_kernel_does_nearly_all_of_an_ordinary_log(tmp_path: pathlib.Path) -
 def test_a_batch_larger_than_a_span_is_the_kernels(tmp_path: pathlib.Path) -> None:
     large = build_batch([Record(BASE_OFFSET + 1, TIMESTAMP, None, bytes(3 << 20))])
     write_log(tmp_path, batch_at(BASE_OFFSET), large, batch_at(BASE_OFFSET + 2))
-    with patch.object(mapped_pieces, "SPAN_BYTES", 1 << 20):
+    with patch.object(mapped_windows, "SPAN_BYTES", 1 << 20):
         assert taken_by_reference(tmp_path) == 0
 
 
@@ -163,7 +163,7 @@ def test_a_log_in_pieces_of_several_files(tmp_path: pathlib.Path) -> None:
     )
     left = []
     for reader in READERS:
-        spans = patch.object(mapped_pieces, "SPAN_BYTES", 3000)
+        spans = patch.object(mapped_windows, "SPAN_BYTES", 3000)
         with Reader(reader).reading(), spans, patch.object(mapped, "MAPPED_FROM_BYTES", 1):
             draft = Draft(str(tmp_path), {})
             draft.write(LOG_NAME, content)

@@ -16,7 +16,7 @@ from recovery_logs import BASE_OFFSET, KINDS, PRODUCER_EPOCHS, TIMESTAMP, recove
 from klogtool import kernels
 from klogtool.broker.config import LogConfig
 from klogtool.broker.draft import Draft
-from klogtool.broker.unified_log import mapped_pieces, replayed_batches
+from klogtool.broker.unified_log import mapped_windows, replayed_batches
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.errors import KlogError
 from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record, build_batch
@@ -65,7 +65,7 @@ def test_both_readers_know_the_same_producers(tmp_path: pathlib.Path, seed: int)
         log = wounded(rng, recovery_log(rng, rng.choice((1, 5, 60, 300)), KINDS + EMPTIED, epochs))
         (tmp_path / LOG_NAME).write_bytes(log)
         start, end = (0, len(log)) if rng.random() < 0.7 else sorted(rng.choices(range(len(log) + 1), k=2))
-        spans = patch.object(mapped_pieces, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+        spans = patch.object(mapped_windows, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
         with spans, patch.object(mapped, "MAPPED_FROM_BYTES", rng.choice((1, 1 << 20))):
             kernel = replay("kernel", tmp_path, drawn_producers(random.Random(seed)), start, end)
         assert kernel == replay("reference", tmp_path, drawn_producers(random.Random(seed)), start, end), f"log {n}"

@@ -13,7 +13,7 @@ from recovery_logs import BASE_OFFSET, recovery_log, wounded
 
 from klogtool import kernels
 from klogtool.broker.content import FileRange
-from klogtool.broker.unified_log import mapped_pieces
+from klogtool.broker.unified_log import mapped_windows
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.broker.unified_log.sound_batches import find_sound_end, has_epochs_of
@@ -48,7 +48,7 @@ def test_both_readers_say_the_same(tmp_path: pathlib.Path, seed: int, jobs: int)
         known = LeaderEpochFileCache(
             [EpochEntry(0, 0)] if n % 2 else [EpochEntry(3, 5), EpochEntry(4, BASE_OFFSET + 70)]
         )
-        spans = patch.object(mapped_pieces, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+        spans = patch.object(mapped_windows, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
         left = []
         for reader in READERS:
             with Reader(reader).reading(), spans, patch.object(mapped, "MAPPED_FROM_BYTES", 1):
@@ -59,12 +59,12 @@ def test_both_readers_say_the_same(tmp_path: pathlib.Path, seed: int, jobs: int)
 
 
 class _Stuck:
-    """A mapped_pieces.Reader whose kernel takes nothing and says so in this way."""
+    """A mapped_windows.Reader whose kernel takes nothing and says so in this way."""
 
     def __init__(self, why: int) -> None:
         self.why, self.entries = why, 0
 
-    def take(self, piece: mapped_pieces.MappedPiece) -> int:
+    def take(self, piece: mapped_windows.MappedWindow) -> int:
         return self.why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
@@ -84,7 +84,7 @@ def test_a_kernel_that_takes_nothing_leaves_all_to_the_reference(tmp_path: pathl
     reader = _Stuck(why)
     with (
         ContentFile(path, (FileRange(str(path), 0, path.stat().st_size),)) as file,
-        patch.object(mapped_pieces, "SPAN_BYTES", 2000),
+        patch.object(mapped_windows, "SPAN_BYTES", 2000),
     ):
-        mapped_pieces.walk_pieces(file, reader)
+        mapped_windows.walk_mapped(file, reader)
         assert reader.entries == len(list(walk_entries(file, 0)))

@@ -17,7 +17,7 @@ from klogtool import kernels
 from klogtool.broker.config import LogConfig
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.mapped_pieces import SPAN_BYTES
+from klogtool.broker.unified_log.mapped_windows import SPAN_BYTES
 from klogtool.broker.unified_log.segment_recovery import SegmentRecovery
 from klogtool.log.file import LogFile
 from klogtool.log.leader_epochs import LeaderEpochFileCache

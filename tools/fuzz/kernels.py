@@ -23,7 +23,7 @@ from damaged import damaged, seeds  # first: it makes the modules of tests/ know
 
 from klogtool import kernels
 from klogtool.broker.draft import Draft
-from klogtool.broker.unified_log import mapped_pieces
+from klogtool.broker.unified_log import mapped_windows
 from klogtool.format import checksums, codecs, framing, resync
 from klogtool.format.batch import Header, Record, parse_batch
 from klogtool.format.batch_proof import FACTS, judge_entry
@@ -196,8 +196,8 @@ def try_recover(rng: random.Random, data: bytes) -> None:
         data = recovery_log(rng, rng.choice((1, 5, 60, 200)))
         data = wounded(rng, data) if rng.random() < 0.5 else damaged(rng, data, healed=True)
     config, seed, jobs = drawn_config(rng), str(rng.random()), rng.choice((1, 2))
-    spans = patch.object(mapped_pieces, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
-    with spans, patch.object(mapped_pieces, "Reads", ExactReads):
+    spans = patch.object(mapped_windows, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+    with spans, patch.object(mapped_windows, "Reads", ExactReads):
         kernel = recover_with("kernel", draft_of(data), seed, config, jobs)
     same("recovery", kernel, recover_with("reference", draft_of(data), seed, config))
 

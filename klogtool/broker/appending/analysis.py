@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from klogtool import kernels
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_segment import walk_windows_of
-from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch import (
     CODEC_MASK,
@@ -85,34 +85,34 @@ def analyze(file: ContentFile, rules: AppendRules, jobs: int = 1) -> AppendInfo:
     if not rules.is_follower or file.size < KERNEL_FROM_BYTES:
         analysis.take_by_reference(file, 0, file.size)
     else:
-        walk_pieces(file, analysis, jobs=jobs, are_checked=jobs > 1)
+        walk_mapped(file, analysis, jobs=jobs, are_checked=jobs > 1)
     _check_tail(file, analysis.position)
     return analysis.info
 
 
 class _Analysis:
-    """A mapped_pieces.Reader. position: after the last whole batch. skips: an epoch above the leader's was found."""
+    """A mapped_windows.Reader. position: after the last whole batch. skips: an epoch above the leader's was found."""
 
     def __init__(self, file: ContentFile, rules: AppendRules) -> None:
         self.info, self.position, self.skips = AppendInfo(), 0, False
         self._file, self._rules = file, rules
         self._kernel = kernels.native.AppendSurvey()
 
-    def take(self, piece: MappedPiece) -> int:
+    def take(self, window: MappedWindow) -> int:
         """Let the kernel take regular batches."""
-        kernel, info, base = self._kernel, self.info, piece.base
+        kernel, info, base = self._kernel, self.info, window.base
         if self.skips or not info.valid_bytes:  # the reference takes the first batch, which sets the first offset
             return kernels.native.REFERENCE
         kernel.leader_epoch, kernel.last_offset = self._rules.leader_epoch, info.last_offset
         kernel.max_timestamp, kernel.codec = info.max_timestamp, CODEC_NAMES.index(info.codec)
         epoch, kernel.latest_start = info.epochs[-1]
         kernel.latest_epoch = _OLD_FORMAT if epoch is None else epoch
-        to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, piece.checked - base)
+        to, why = kernel.take(window.data, window.reached - base, window.stop - base, window.checked - base)
         info.last_offset, info.max_timestamp = kernel.last_offset, kernel.max_timestamp
         info.codec = CODEC_NAMES[kernel.codec]
-        info.valid_bytes += base + to - piece.reached
+        info.valid_bytes += base + to - window.reached
         info.epochs += [(None if epoch == _OLD_FORMAT else epoch, offset) for epoch, offset in kernel.fetch_epochs()]
-        piece.reached = self.position = base + to
+        window.reached = self.position = base + to
         return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:

@@ -325,11 +325,11 @@ class Appender:
 
 
 def _error(error: KlogError) -> CallError:
-    told = CallError(error.kafka_class or "", error.reason)
+    refusal = CallError(error.kafka_class or "", error.reason)
     if not isinstance(error, RecordsRefused):
-        return told
+        return refusal
     wrong = [RefusedRecord(one.index, one.message) for one in error.record_errors]
-    return replace(told, invalid_class=error.invalid_class, record_errors=wrong)
+    return replace(refusal, invalid_class=error.invalid_class, record_errors=wrong)
 
 
 def _epoch_of(entry: Entry) -> tuple[int | None, int]:

@@ -36,10 +36,10 @@ class JsonObject(dict[str, Any]):
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
-    made = JsonObject(pairs)
-    if len(made) < len(pairs):
-        made.twice = next(name for n, (name, _) in enumerate(pairs) if name in dict(pairs[:n]))
-    return made
+    created = JsonObject(pairs)
+    if len(created) < len(pairs):
+        created.twice = next(name for n, (name, _) in enumerate(pairs) if name in dict(pairs[:n]))
+    return created
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_object_of)
@@ -56,10 +56,10 @@ class InputFacts:
         """Note a file, and return its size. Raises Unreadable."""
         if path not in self._by_path:
             try:
-                found = os.stat(path)
+                state = os.stat(path)
             except OSError as error:
                 raise unreadable(path, error) from error
-            self._by_path[path] = Fact(path, found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
+            self._by_path[path] = Fact(path, state.st_size, state.st_mtime_ns, state.st_ino, state.st_ctime_ns)
         return self._by_path[path].size
 
     @property
@@ -111,18 +111,18 @@ def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, fa
             raise wrong_line(number, path, f"not a call of append: {error}") from None
 
 
-def read_pieces(path: str, facts: InputFacts) -> Iterator[bytes]:
+def read_chunks(path: str, facts: InputFacts) -> Iterator[bytes]:
     """Yield a file's text in pieces. Raises Unreadable."""
     facts.note(path)
     with LogFile(path) as file:
         yield from (file.read(at, READ_BYTES) for at in range(0, file.size, READ_BYTES))
 
 
-def split_lines(pieces: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes]]:
+def split_lines(chunks: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that are not empty, with their numbers from 1 on. Raises KlogError if a line is too long."""
     number, rest = 0, b""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             number += 1
             if line.strip():

@@ -13,7 +13,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, RegularBatches, producer_of, take_by
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
@@ -65,7 +65,7 @@ class _Indexing:
 
 
 class _AppendRun(RegularBatches):
-    """A mapped_pieces.Reader over a set."""
+    """A mapped_windows.Reader over a set."""
 
     def __init__(self, log: LoadedLog, segment: LogSegment) -> None:
         segment.read_max_timestamp_so_far()
@@ -75,14 +75,14 @@ class _AppendRun(RegularBatches):
 
     def walk_set(self, file: ContentFile) -> list[int]:
         """Take the whole set. Returns the first offsets of the transactions that begin in it."""
-        walk_pieces(file, self, jobs=1, are_checked=False)
+        walk_mapped(file, self, jobs=1, are_checked=False)
         self._put_down()
         self._segment.bytes_since_last_index_entry = self._indexing.bytes_since_entry
         return self._append_aborted()
 
-    def take(self, piece: MappedPiece) -> int:
+    def take(self, window: MappedWindow) -> int:
         """Let the kernel take entries; their checksums have been checked."""
-        return take_by(self._kernel, piece, piece.base + len(piece.data))
+        return take_by(self._kernel, window, window.base + len(window.data))
 
     def _put_down_producers(self) -> None:
         """Like the parent's, with two differences: new producers are added in the order of Kafka's map of the set, and

@@ -37,7 +37,7 @@ def examine_producers(
 
     Raises Refused or Corrupt, with Kafka's class, for a batch that must not be appended.
     """
-    examined, found, order = Examined(), dict[int, ProducerAppendInfo](), LongHashKeys()
+    examined, updates, order = Examined(), dict[int, ProducerAppendInfo](), LongHashKeys()
     for batch in entries:
         if not isinstance(batch, RecordBatch) or batch.producer_id <= NO_PRODUCER_ID:
             continue
@@ -50,12 +50,12 @@ def examine_producers(
         if origin in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR) and batch.is_transactional:
             _check_is_under_way(producers, batch, verifies=verifies)
         order.compute_if_absent(producer_id)
-        if producer_id not in found:
-            found[producer_id] = producers.prepare_update(producer_id, origin)
-        completed = found[producer_id].append(batch, transaction_version=transaction_version)
+        if producer_id not in updates:
+            updates[producer_id] = producers.prepare_update(producer_id, origin)
+        completed = updates[producer_id].append(batch, transaction_version=transaction_version)
         if completed is not None:
             examined.completed.append(completed)
-    examined.updates = [found[producer_id] for producer_id in order.in_order]
+    examined.updates = [updates[producer_id] for producer_id in order.in_order]
     return examined
 
 

@@ -41,8 +41,8 @@ def survey_records(batch: RecordBatch) -> RecordsSurvey | None:
         body = batch.data[RECORD_BATCH_OVERHEAD : batch.size] if batch.codec == "none" else memoryview(inflate(batch))
     except KlogError:  # the reference reports it
         return None
-    found = kernels.native.survey_records(body, batch.records_count, batch.base_timestamp)
-    return None if found is None else RecordsSurvey(batch.records_count, *found)
+    survey = kernels.native.survey_records(body, batch.records_count, batch.base_timestamp)
+    return None if survey is None else RecordsSurvey(batch.records_count, *survey)
 
 
 def walk_partly(batch: RecordBatch) -> Iterator[Record]:
@@ -94,9 +94,9 @@ class _Reader:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, fewer at the end."""
-        piece = self.data[self.at : self.at + size]
-        self.at += len(piece)
-        return piece
+        chunk = self.data[self.at : self.at + size]
+        self.at += len(chunk)
+        return chunk
 
     def varint(self) -> int:
         """A zig-zag int."""

@@ -90,10 +90,10 @@ class Batching(Struct):
     control_records: int = 0
 
 
-def walk_record_calls(pieces: Iterator[bytes], path: str, batching: Batching) -> Iterator[Call]:
+def walk_record_calls(chunks: Iterator[bytes], path: str, batching: Batching) -> Iterator[Call]:
     """Yield a leader's call for each batch. pieces: of the text. Raises KlogError for a line that is not a record."""
     filling = BatchFilling(batching.batch_bytes, batching.batch_records)
-    for number, line in split_lines(pieces, path):
+    for number, line in split_lines(chunks, path):
         row = _row_of(line, number, path, batching)
         if row is not None and not filling.add(*row):
             yield _call_with(filling, batching)

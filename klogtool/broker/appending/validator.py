@@ -99,9 +99,9 @@ def _assign(entries: Sequence[Entry], first_offset: int, rules: Validation) -> V
 
 def _check_records(entry: Entry, rules: Validation) -> tuple[int, int]:
     """Return the count of a batch's records and their largest timestamp (-1 for magic 0). Raises RecordsRefused."""
-    found = _survey(entry, rules)
-    if found is not None:
-        return found
+    survey = _survey(entry, rules)
+    if survey is not None:
+        return survey
     errors, count, largest = [], 0, NO_TIMESTAMP
     for record in _walk(entry):
         error = record_error(entry, record, count, rules)
@@ -122,9 +122,9 @@ def _validate_compressed(entries: Sequence[Entry], first_offset: int, rules: Val
         in_place = True
     if in_place and first.magic >= 2 and len(entries) == 1:
         check_batch(first, first, rules)
-        found = _survey(first, rules, are_offsets_from=0)
-        if found is not None:
-            count, largest = found
+        survey = _survey(first, rules, are_offsets_from=0)
+        if survey is not None:
+            count, largest = survey
             return _restamped_alone(first, first_offset, count, largest, rules)
     return _read_compressed(entries, first, first_offset, rules, in_place=in_place)
 
@@ -247,17 +247,17 @@ def _survey(entry: Entry, rules: Validation, are_offsets_from: int | None = None
     """Return what `_check_records` returns, for all records at once; None if they have to be checked one by one."""
     if not isinstance(entry, FileBatch) or (not rules.is_append_time and entry.timestamp_type == LOG_APPEND_TIME):
         return None
-    found = survey_records(entry)
-    if found is None or (rules.config.compact and found.has_null_key):
+    survey = survey_records(entry)
+    if survey is None or (rules.config.compact and survey.has_null_key):
         return None
-    if are_offsets_from is not None and (entry.base_offset != are_offsets_from or not found.is_consecutive):
+    if are_offsets_from is not None and (entry.base_offset != are_offsets_from or not survey.is_consecutive):
         return None
     if entry.timestamp_type == LOG_APPEND_TIME:
         return None
     if rules.max_record_size is not None and find_too_large(entry, rules.max_record_size) is not None:
         return None
     if not rules.is_append_time and not (
-        is_in_time(found.min_timestamp, rules) and is_in_time(found.max_timestamp, rules)
+        is_in_time(survey.min_timestamp, rules) and is_in_time(survey.max_timestamp, rules)
     ):
         return None
-    return found.count, max(found.max_timestamp, NO_TIMESTAMP)
+    return survey.count, max(survey.max_timestamp, NO_TIMESTAMP)

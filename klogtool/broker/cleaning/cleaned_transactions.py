@@ -21,13 +21,13 @@ from klogtool.log.entries import Entry
 class CleanedTransactions:
     """The state of transactions at the current batch of a pass.
 
-    index: the new transaction index; an aborted transaction gets an entry if it had batches. is_asked: whether any
+    index: the new transaction index; an aborted transaction gets an entry if it had batches. is_queried: whether any
     batch was transactional or a marker.
     """
 
     def __init__(self, index: TransactionIndex | None = None) -> None:
         self.index = index
-        self.is_asked = False
+        self.is_queried = False
         self._committed: set[int] = set()
         self._aborted: dict[int, tuple[AbortedTxn, bool]] = {}  # the transaction, and whether a batch of it was seen
         self._ahead: list[tuple[int, int, AbortedTxn]] = []
@@ -36,14 +36,14 @@ class CleanedTransactions:
     def copy(self, index: TransactionIndex | None = None) -> CleanedTransactions:
         """Return a copy that writes its entries to another index."""
         other = CleanedTransactions(index)
-        other.is_asked = self.is_asked
+        other.is_queried = self.is_queried
         other._committed, other._aborted = set(self._committed), dict(self._aborted)
         other._ahead, other._added = list(self._ahead), self._added
         return other
 
-    def add_aborted(self, found: Iterable[AbortedTxn]) -> None:
+    def add_aborted(self, aborted: Iterable[AbortedTxn]) -> None:
         """Add aborted transactions to which the next batches may belong."""
-        for txn in found:
+        for txn in aborted:
             heapq.heappush(self._ahead, (txn.first_offset, self._added, txn))
             self._added += 1
 
@@ -65,7 +65,7 @@ class CleanedTransactions:
 
         Raises Corrupt or Unsupported for a control record that cannot be read.
         """
-        self.is_asked = self.is_asked or batch.is_control or batch.is_transactional
+        self.is_queried = self.is_queried or batch.is_control or batch.is_transactional
         while self._ahead and self._ahead[0][0] <= batch.last_offset:
             txn = heapq.heappop(self._ahead)[2]
             self._aborted.setdefault(txn.producer_id, (txn, False))

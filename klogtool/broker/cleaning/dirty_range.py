@@ -94,7 +94,7 @@ def non_active_from(segments: LogSegments, offset: int) -> list[LogSegment]:
 
 def _first_uncleanable(log: LoadedLog, first_dirty: int, now_ms: int) -> tuple[int, str]:
     """Return the lowest offset that limits the cleaner, and what it is."""
-    found = [
+    bounds = [
         (last_stable_offset(log), "last stable offset"),
         (log.segments.last.base_offset, "active segment"),
     ]
@@ -102,9 +102,9 @@ def _first_uncleanable(log: LoadedLog, first_dirty: int, now_ms: int) -> tuple[i
     if lag_ms > 0:
         for segment in non_active_from(log.segments, first_dirty):
             if age_of(log, segment).timestamp > wrap_long(now_ms - lag_ms):
-                found.append((segment.base_offset, MIN_COMPACTION_LAG))
+                bounds.append((segment.base_offset, MIN_COMPACTION_LAG))
                 break
-    return min(found, key=lambda pair: pair[0])
+    return min(bounds, key=lambda pair: pair[0])
 
 
 def _compaction_delay_ms(log: LoadedLog, first_dirty: int, now_ms: int) -> int:

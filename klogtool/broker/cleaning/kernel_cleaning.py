@@ -26,7 +26,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.kernel_recovery import latest_of, pick_up_indexes, put_down_entries
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.errors import KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format.framing import walk_frames
@@ -53,10 +53,10 @@ class Taker(Protocol):
 
     kernel: Any
 
-    def take(self, piece: MappedPiece) -> tuple[int, int]:
+    def take(self, window: MappedWindow) -> tuple[int, int]:
         """Let the kernel take batches from `reached` on. Returns (where the next one begins, why it was not taken)."""
 
-    def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
+    def take_one(self, window: MappedWindow, batch: RecordBatch, why: int) -> bool:
         """Take the batch at which the kernel has stopped. False if it ends the walk."""
 
     def take_by_reference(self, batch: Entry) -> bool:
@@ -73,39 +73,39 @@ def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> boo
     """
     reader = _CleanerReader(taker, file, buffer)
     if start < file.size:
-        walk_pieces(file, reader, start=start, most_in_turn=MOST_IN_TURN)
+        walk_mapped(file, reader, start=start, most_in_turn=MOST_IN_TURN)
     return not reader.is_ended
 
 
 class _CleanerReader:
-    """A mapped_pieces.Reader: batches as the cleaner reads them. is_ended: a batch has ended the walk."""
+    """A mapped_windows.Reader: batches as the cleaner reads them. is_ended: a batch has ended the walk."""
 
     def __init__(self, taker: Taker, file: ContentFile, buffer: ReadBuffer) -> None:
         self._taker, self._file, self._buffer = taker, file, buffer
         self.is_ended = False
 
-    def take(self, piece: MappedPiece) -> int:
+    def take(self, window: MappedWindow) -> int:
         """Take the whole batches of a piece, up to one that only the reference can take."""
         native, why = kernels.native, kernels.native.LARGE
         while why in (native.LARGE, native.DECIDE, native.BODY, native.DEFLATE):
-            why = self._take(piece)
+            why = self._take(window)
             if why == native.LARGE:
-                self._buffer.grow(self._file, piece.reached)
+                self._buffer.grow(self._file, window.reached)
         self._taker.put_down(self._file)
-        self.is_ended = piece.last = why == native.MAP_FULL
+        self.is_ended = window.last = why == native.MAP_FULL
         return native.DONE if self.is_ended else why
 
-    def _take(self, piece: MappedPiece) -> int:
+    def _take(self, window: MappedWindow) -> int:
         native, taker = kernels.native, self._taker
         taker.kernel.capacity = self._buffer.capacity
         try:
-            at, why = taker.take(piece)
-            piece.reached = piece.base + at
+            at, why = taker.take(window)
+            window.reached = window.base + at
             if why in (native.DECIDE, native.BODY, native.DEFLATE):
-                batch = _batch_at(piece, at)
-                if not taker.take_one(piece, batch, why):
+                batch = _batch_at(window, at)
+                if not taker.take_one(window, batch, why):
                     return native.MAP_FULL
-                piece.reached += batch.size
+                window.reached += batch.size
         except KlogError as error:
             error.at_path(self._file.path)
             raise
@@ -123,10 +123,10 @@ class _CleanerReader:
         return count, size
 
 
-def _batch_at(piece: MappedPiece, at: int) -> RecordBatch:
+def _batch_at(window: MappedWindow, at: int) -> RecordBatch:
     """Return a batch of magic 2, which is whole in the piece."""
-    frame = next(walk_frames(piece.data, at, len(piece.data)))
-    entry = read_entry(piece, frame, piece.path)
+    frame = next(walk_frames(window.data, at, len(window.data)))
+    entry = read_entry(window, frame, window.path)
     return cast("RecordBatch", entry)
 
 
@@ -166,20 +166,22 @@ class MapFilling:
         """See above."""
         return self._messages_read + int(self.kernel.messages_read)
 
-    def take(self, piece: MappedPiece) -> tuple[int, int]:
+    def take(self, window: MappedWindow) -> tuple[int, int]:
         """Batches that the kernel takes."""
-        at, why = self.kernel.take(piece.data, piece.reached - piece.base, piece.stop - piece.base)
+        at, why = self.kernel.take(window.data, window.reached - window.base, window.stop - window.base)
         return at, why
 
-    def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
+    def take_one(self, window: MappedWindow, batch: RecordBatch, why: int) -> bool:
         """Take a batch of a transaction, or of a codec that the kernel does not have."""
         if self._is_none_of_the_maps(batch):
             return True
         native = kernels.native
-        found = self.kernel.take_one(batch.data)
-        if found == native.BODY:
-            found = self.kernel.take_one(batch.data, self._inflating.inflate(batch))
-        return self._put_records(batch) if found in (native.REFERENCE, native.BODY) else bool(found != native.MAP_FULL)
+        answer = self.kernel.take_one(batch.data)
+        if answer == native.BODY:
+            answer = self.kernel.take_one(batch.data, self._inflating.inflate(batch))
+        if answer in (native.REFERENCE, native.BODY):
+            return self._put_records(batch)
+        return bool(answer != native.MAP_FULL)
 
     def take_by_reference(self, batch: Entry) -> bool:
         """One of an old format, or damaged."""
@@ -240,14 +242,14 @@ class GroupCleaning:
         cleaned.note_timestamp(latest.timestamp, latest.offset)
         put_down_entries(self.kernel.indexes, cleaned)
 
-    def take(self, piece: MappedPiece) -> tuple[int, int]:
+    def take(self, window: MappedWindow) -> tuple[int, int]:
         """Batches that the kernel takes."""
-        base = piece.base
-        at, why = self.kernel.take(piece.data, piece.reached - base, piece.stop - base, base)
+        base = window.base
+        at, why = self.kernel.take(window.data, window.reached - base, window.stop - base, base)
         self._check(why)
         return at, why
 
-    def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
+    def take_one(self, window: MappedWindow, batch: RecordBatch, why: int) -> bool:
         """Take a batch of a transaction, of a codec that the kernel does not have, or with records to compress."""
         native, terms = kernels.native, self._terms
         if why == native.DEFLATE:
@@ -255,15 +257,16 @@ class GroupCleaning:
             return True
         can_go = can_discard(batch, self._transactions)
         discards = should_discard(batch, terms, can_discard=can_go)
-        where = (piece.data, batch.position - piece.base, batch.size, piece.base, discards, can_go and batch.is_control)
-        found = self.kernel.take_one(*where)
-        if found == native.BODY:
-            found = self.kernel.take_one(*where, self._inflating.inflate(batch))
-        self._check(found)
-        if found in (native.REFERENCE, native.BODY):
+        base, is_marker = window.base, can_go and batch.is_control
+        where = (window.data, batch.position - base, batch.size, base, discards, is_marker)
+        answer = self.kernel.take_one(*where)
+        if answer == native.BODY:
+            answer = self.kernel.take_one(*where, self._inflating.inflate(batch))
+        self._check(answer)
+        if answer in (native.REFERENCE, native.BODY):
             self._by_reference(batch, can_discard=can_go)
             return True
-        if found == native.DEFLATE:
+        if answer == native.DEFLATE:
             self._deflate(batch)
         if discards:
             count_discarded(batch, terms.tally)
@@ -297,9 +300,9 @@ class GroupCleaning:
     def _append(self, batch: Entry, kept: KeptBatch) -> None:
         data = bytes(batch.data) if kept.data is None else kept.data
         for frame in walk_frames(data, 0, len(data)):
-            made = parse_entry(data, frame)
+            entry = parse_entry(data, frame)
             part = data[frame.position : frame.position + frame.size]
-            if not self.kernel.append(part, made.last_offset, made.max_timestamp, kept.max_offset):
+            if not self.kernel.append(part, entry.last_offset, entry.max_timestamp, kept.max_offset):
                 raise IrregularGroup
 
     def _deflate(self, batch: RecordBatch) -> None:

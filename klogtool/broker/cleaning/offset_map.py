@@ -76,8 +76,8 @@ class OffsetMap:
                 f"Attempted to add a new entry to a full offset map, entries: {self.entries}, slots: {self.slots}",
                 kafka_class="IllegalArgumentException",
             )
-        at, hashed, found = self._find(key)
-        self.entries += not found
+        at, hashed, offset_after = self._find(key)
+        self.entries += not offset_after
         self._table[at : at + BYTES_PER_ENTRY] = hashed + (offset + 1).to_bytes(_OFFSET_SIZE, "big", signed=True)
         self.latest_offset = offset
 
@@ -85,8 +85,8 @@ class OffsetMap:
         """The last offset with this key, or NOT_FOUND. Raises Refused (ArithmeticException) of a map without slots."""
         if not self.slots:
             raise Refused("/ by zero", kafka_class="ArithmeticException")
-        found = self._find(key)[2]
-        return found - 1 if found else NOT_FOUND
+        offset_after = self._find(key)[2]
+        return offset_after - 1 if offset_after else NOT_FOUND
 
     def _find(self, key: bytes) -> tuple[int, bytes, int]:
         """Where the key's slot is, its hash, and what is in the slot: the offset plus one, or 0 for an empty one."""
@@ -95,9 +95,9 @@ class OffsetMap:
         for _ in range(self.slots):
             at = slot * BYTES_PER_ENTRY
             there = self._table[at : at + BYTES_PER_ENTRY]
-            found = int.from_bytes(there[_HASH_SIZE:], "big", signed=True)
-            if not found or there.startswith(hashed):
-                return at, hashed, found
+            offset_after = int.from_bytes(there[_HASH_SIZE:], "big", signed=True)
+            if not offset_after or there.startswith(hashed):
+                return at, hashed, offset_after
             slot = slot + 1 if slot + 1 < self.slots else 0
         return 0, hashed, 0  # every slot has another key, so this key is not in the map
 
@@ -126,7 +126,7 @@ def joined_map(parts: Iterable[bytes], secret: bytes) -> kernels.native.OffsetMa
     """Join the contents of kernel maps with the same secret, or parts of them, to one: each key's last offset."""
     entries = list(parts)
     slots = max(1, sum(map(len, entries)) // BYTES_PER_ENTRY * 4 // 3)
-    found = kernels.native.OffsetMap(slots, slots, secret)
+    joined = kernels.native.OffsetMap(slots, slots, secret)
     for part in entries:
-        found.merge(part)
-    return found
+        joined.merge(part)
+    return joined

@@ -126,11 +126,11 @@ class SharedPass(Pass):
 
     def build_map(self) -> None:
         """See Pass. Raises NotShared."""
-        found = self._found_by_segments() or self._crew.fill_map(self._sent)
+        found = self._map_by_segments() or self._crew.fill_map(self._sent)
         self.stats.map_messages_read, self.stats.map_entries = found.messages_read, found.entries
         self.stats.map_is_full, self.offsets.latest_offset = found.is_full, found.latest_offset
 
-    def _found_by_segments(self) -> MapResult | None:
+    def _map_by_segments(self) -> MapResult | None:
         """None where the map becomes full, since offsets in their order say when; or transactions are not as
         supposed."""
         dirty, aborted = self.dirty, list(self.aborted_between(self.first_dirty, self.bound))
@@ -140,11 +140,11 @@ class SharedPass(Pass):
             KeyShare(segment.base_offset, segment.size, _begun(aborted, segment.base_offset if n else None))
             for n, segment in enumerate(dirty)
         ]
-        entries, found = self._crew.find_keys(self._sent, shares)
-        has_room = all(keys.is_all for keys in found) and entries < self.offsets.usable
-        if not has_room or not _follow_on(shares, found):
+        entries, results = self._crew.find_keys(self._sent, shares)
+        has_room = all(keys.is_all for keys in results) and entries < self.offsets.usable
+        if not has_room or not _follow_on(shares, results):
             return None
-        messages_read = sum(keys.messages_read for keys in found)
+        messages_read = sum(keys.messages_read for keys in results)
         return MapResult(entries, self.bound - 1, is_full=False, messages_read=messages_read)
 
     def clean_groups(self, groups: list[list[LogSegment]]) -> None:
@@ -174,14 +174,14 @@ class SharedPass(Pass):
             self.put_in_place(self._taken(shares[n], found[n]), group)
 
     def _begun_wrong(
-        self, groups: list[list[LogSegment]], shares: Sequence[GroupShare], found: Mapping[int, GroupCleaned]
+        self, groups: list[list[LogSegment]], shares: Sequence[GroupShare], cleaned: Mapping[int, GroupCleaned]
     ) -> dict[int, CleanedTransactions]:
         """Groups whose transactions were not as supposed, and what they are, as far as that is known by now."""
         wrong = {}
         now = CleanedTransactions()
         for n, group in enumerate(groups):
-            done = found[n].transactions
-            if done.is_asked:
+            done = cleaned[n].transactions
+            if done.is_queried:
                 if not shares[n].transactions.is_like(now):
                     wrong[n] = now
                 now = _carried(done)
@@ -210,18 +210,18 @@ def _begun(aborted: Iterable[AbortedTxn], offset: int | None) -> CleanedTransact
     return found
 
 
-def _follow_on(shares: Sequence[KeyShare], found: Sequence[KeysResult]) -> bool:
+def _follow_on(shares: Sequence[KeyShare], results: Sequence[KeysResult]) -> bool:
     """Whether each share began with the transactions that the share before ended with."""
     return all(
         done.transactions.aborted_from(share.base_offset) == share.transactions.aborted_from(share.base_offset)
-        for done, share in zip(found, shares[1:], strict=False)
+        for done, share in zip(results, shares[1:], strict=False)
     )
 
 
 def _carried(transactions: CleanedTransactions) -> CleanedTransactions:
     """Return the transactions as the next share begins with them: nobody has asked it yet."""
     carried = transactions.copy()
-    carried.is_asked = False
+    carried.is_queried = False
     return carried
 
 

@@ -52,23 +52,23 @@ def audit(partitions: Sequence[PartitionParts], coordinators: Coordinators) -> I
     ends = DecidedEnds(coordinators)
     parts = [part for partition in partitions for part in partition.parts]
     late = _late_epochs(parts)
-    for found in (*_torn(parts), *late, *_torn_in_time(parts)):
-        yield _named(found, coordinators)
-    told = {id(part) for found in late for part in found.parts}
+    for finding in (*_torn(parts), *late, *_torn_in_time(parts)):
+        yield _named(finding, coordinators)
+    reported = {id(part) for finding in late for part in finding.parts}
     for partition in partitions:
         lost = list(_lost_ends(partition, ends))
-        told |= {id(part) for found in lost for part in found.parts}
-        yield from (_named(found, coordinators) for found in lost)
+        reported |= {id(part) for finding in lost for part in finding.parts}
+        yield from (_named(finding, coordinators) for finding in lost)
         for part in partition.parts:
             here = [*_of_epochs(part)]
-            here += [] if id(part) in told else [*_hanging(part, coordinators), *_against(part, ends)]
-            yield from (_named(found, coordinators) for found in here)
+            here += [] if id(part) in reported else [*_hanging(part, coordinators), *_against(part, ends)]
+            yield from (_named(finding, coordinators) for finding in here)
 
 
-def _named(found: AuditFinding, coordinators: Coordinators) -> AuditFinding:
-    known = coordinators.find(found.producer_id) or coordinators.find_former(found.producer_id)
+def _named(finding: AuditFinding, coordinators: Coordinators) -> AuditFinding:
+    known = coordinators.find(finding.producer_id) or coordinators.find_former(finding.producer_id)
     named = None if known is None else known.transactional_id
-    return AuditFinding(found.anomaly, found.detail, found.parts, found.producer_id, named)
+    return AuditFinding(finding.anomaly, finding.detail, finding.parts, finding.producer_id, named)
 
 
 def _finding(anomaly: Anomaly, detail: str, *parts: TransactionPart) -> AuditFinding:
@@ -113,7 +113,7 @@ def _one_of_each_fate(group: Sequence[TransactionPart]) -> Iterator[TransactionP
 def _late_epochs(parts: Iterable[TransactionPart]) -> list[AuditFinding]:
     """Return markers of transaction version 2 that ended the next transaction: a marker of epoch N was for the data of
     epoch N-1, so it ends no data of epoch N."""
-    found: list[AuditFinding] = []
+    findings: list[AuditFinding] = []
     bumped: dict[_Transaction, TransactionPart] = {}
     for part in parts:
         if part.first_offset is not None and part.fate is Status.COMMITTED and part.marker_epoch == part.last_epoch + 1:
@@ -127,8 +127,8 @@ def _late_epochs(parts: Iterable[TransactionPart]) -> list[AuditFinding]:
                 f"a marker of epoch {part.marker_epoch} ended data of the same epoch, but that marker belongs to the "
                 f"transaction of epoch {before.last_epoch}, which was committed with it"
             )
-            found.append(_finding(Anomaly.LATE_MARKER, detail, part, before))
-    return found
+            findings.append(_finding(Anomaly.LATE_MARKER, detail, part, before))
+    return findings
 
 
 def _torn_in_time(parts: Iterable[TransactionPart]) -> Iterator[AuditFinding]:
@@ -198,8 +198,8 @@ def _against(part: TransactionPart, ends: DecidedEnds) -> Iterator[AuditFinding]
         yield _finding(Anomaly.LATE_MARKER, detail, part)
     elif all(end.fate is not part.fate for end in fitting):
         decided = fitting[0].record
-        told = f"{decided.state.told} at offset {decided.offset}"
-        detail = f"the marker says {part.fate.value}, but the coordinator decided {told}"
+        decision = f"{decided.state.told} at offset {decided.offset}"
+        detail = f"the marker says {part.fate.value}, but the coordinator decided {decision}"
         yield _finding(Anomaly.WRONG_FATE, detail, part)
 
 
@@ -214,8 +214,8 @@ def _lost_ends(partition: PartitionParts, ends: DecidedEnds) -> Iterator[AuditFi
             )
             decided = (end for end in ends.of_producer[part.producer_id] if _is_lost(end, part, markers))
             if (end := next(decided, None)) is not None:
-                told = f"{end.record.state.told} at offset {end.record.offset}"
-                detail = f"the coordinator decided {told} and completed it, but the marker is not in this log"
+                decision = f"{end.record.state.told} at offset {end.record.offset}"
+                detail = f"the coordinator decided {decision} and completed it, but the marker is not in this log"
                 yield _finding(Anomaly.LOST_END, detail, part)
 
 

@@ -116,15 +116,15 @@ def load_offsets(opened: Sequence[LogDir | Partition], at_ms: int = MAX_LONG, jo
         return lambda number: _load(number, copies[number], at_ms)
 
     logs: list[OffsetsLog] = []
-    found: dict[tuple[str, str, int], CommittedOffset] = {}
+    latest: dict[tuple[str, str, int], CommittedOffset] = {}
     waiting: list[CommittedOffset] = []
     for _, (log, committed, pending) in in_order(make_work, iter(sorted(copies)), jobs):
         logs.append(log)
         waiting += pending
         for one in committed:
-            if one.name not in found or found[one.name].timestamp < one.timestamp:
-                found[one.name] = one
-    in_names = sorted(found.values(), key=lambda one: one.name)
+            if one.name not in latest or latest[one.name].timestamp < one.timestamp:
+                latest[one.name] = one
+    in_names = sorted(latest.values(), key=lambda one: one.name)
     return LoadedOffsets(tuple(in_names), tuple(sorted(waiting, key=lambda one: one.name)), tuple(logs))
 
 
@@ -133,7 +133,7 @@ def find_copies(opened: Iterable[LogDir | Partition], topic: str) -> dict[int, l
 
     That is the one in a folder without suffix, before one that is being moved, before a stray; then the longest one.
     """
-    found: dict[int, list[Partition]] = {}
+    by_number: dict[int, list[Partition]] = {}
     seen: set[str] = set()
     for one in opened:
         for partition in one.partitions if isinstance(one, LogDir) else (one,):
@@ -141,12 +141,12 @@ def find_copies(opened: Iterable[LogDir | Partition], topic: str) -> dict[int, l
                 continue
             place = os.path.realpath(partition.path)
             if place not in seen:
-                found.setdefault(partition.partition, []).append(partition)
+                by_number.setdefault(partition.partition, []).append(partition)
             seen.add(place)
-    for copies in found.values():
+    for copies in by_number.values():
         if len(copies) > 1:
             copies.sort(key=lambda copy: (_RANKS.index(copy.state), -_end_or_none(copy), copy.path))
-    return found
+    return by_number
 
 
 def _end_or_none(partition: Partition) -> int:
@@ -186,16 +186,16 @@ class LogRanges:
             for partition in one.partitions if isinstance(one, LogDir) else ():
                 if partition.topic_partition is not None and partition.state in _RANKS[:2]:
                     self._at_hand.setdefault(partition.topic_partition, []).append((partition, checkpoints))
-        self._found: dict[TopicPartition, LogRange | None] = {}
+        self._ranges: dict[TopicPartition, LogRange | None] = {}
 
     def find(self, topic: str, partition: int) -> LogRange | None:
         """Return the range of the copy that ends last; None for a partition that is not at hand, or cannot be read."""
         name = TopicPartition(topic, partition)
-        if name not in self._found:
+        if name not in self._ranges:
             ranges = (_range_or_none(one, name, checkpoints) for one, checkpoints in self._at_hand.get(name, ()))
-            found = [one for one in ranges if one is not None]
-            self._found[name] = max(found, key=lambda one: one.end, default=None)
-        return self._found[name]
+            known = [one for one in ranges if one is not None]
+            self._ranges[name] = max(known, key=lambda one: one.end, default=None)
+        return self._ranges[name]
 
 
 def _range_or_none(partition: Partition, name: TopicPartition, checkpoints: Checkpoints) -> LogRange | None:

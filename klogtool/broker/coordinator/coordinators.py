@@ -58,9 +58,9 @@ class Coordinators:
 
     @cached_property
     def _by_former(self) -> dict[int, TransactionMetadata]:
-        found = {former: one for one in self._all() for former in (one.previous_producer_id, one.next_producer_id)}
-        found.pop(NO_PRODUCER_ID, None)
-        return found
+        by_id = {former: one for one in self._all() for former in (one.previous_producer_id, one.next_producer_id)}
+        by_id.pop(NO_PRODUCER_ID, None)
+        return by_id
 
     def _all(self) -> Iterator[TransactionMetadata]:
         for partition in self.partitions.values():
@@ -93,12 +93,12 @@ def find_coordinators(
 def clusters_of(paths: Sequence[str]) -> list[str]:
     """Return the ids of the clusters that these log dirs and partition dirs belong to, as far as meta.properties says.
     Producer ids mean something only within one cluster. Raises KlogError if a path is neither kind of dir."""
-    found = set()
+    ids = set()
     for folder in dict.fromkeys(map(_folder_of, paths)):
         with suppress(KlogError):  # a broken meta.properties is verify's
             identity = LogDir(folder).meta_properties
-            found.add(None if identity is None else identity.cluster_id)
-    return sorted(one for one in found if one)
+            ids.add(None if identity is None else identity.cluster_id)
+    return sorted(one for one in ids if one)
 
 
 def _folder_of(path: str) -> str:

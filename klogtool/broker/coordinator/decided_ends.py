@@ -44,9 +44,9 @@ class End(Struct, frozen=True):
     @property
     def record(self) -> TransactionMetadata:
         """A record of the decision."""
-        found = self.prepared or self.completed
-        assert found is not None
-        return found
+        decided = self.prepared or self.completed
+        assert decided is not None
+        return decided
 
     @property
     def since_ms(self) -> int:
@@ -71,11 +71,11 @@ class DecidedEnds:
 
     def known_from_ms(self, producer_id: int) -> int | None:
         """Return the time from which on every decision about a producer is known; None if none is."""
-        found = self._coordinators.find(producer_id)
+        metadata = self._coordinators.find(producer_id)
         ends = self.of_producer.get(producer_id)
-        if found is None and not ends:
+        if metadata is None and not ends:
             return None
-        number = found.coordinator if found is not None else ends[0].record.coordinator if ends else 0
+        number = metadata.coordinator if metadata is not None else ends[0].record.coordinator if ends else 0
         return self._coordinators.partitions[number].whole_from_ms
 
     def fitting(self, producer_id: int, partition: TopicPartition | None, time_ms: int) -> list[End]:
@@ -88,11 +88,11 @@ class DecidedEnds:
     @cached_property
     def of_producer(self) -> dict[int, list[End]]:
         """The decisions by producer id, in their order."""
-        found: dict[int, list[End]] = {}
+        by_producer: dict[int, list[End]] = {}
         for partition in self._coordinators.partitions.values():
             for end in _paired(partition.ends):
-                found.setdefault(end.record.producer_id, []).append(end)
-        return found
+                by_producer.setdefault(end.record.producer_id, []).append(end)
+        return by_producer
 
 
 def _paired(records: Iterable[TransactionMetadata]) -> Iterator[End]:

@@ -66,17 +66,17 @@ def read_parts(loaded: LoadedPartition, partition: TopicPartition | None) -> Par
                 for entry in walk_entries(file):
                     reader.take(entry)
     except KlogError as error:
-        reader.found.damage = error.at_path(loaded.path)
-        return reader.found  # what is open at the damage may have its marker behind it
+        reader.parts.damage = error.at_path(loaded.path)
+        return reader.parts  # what is open at the damage may have its marker behind it
     reader.close()
-    return reader.found
+    return reader.parts
 
 
 class _Reader:
     """Takes batch after batch."""
 
-    def __init__(self, found: PartitionParts, log_start_offset: int) -> None:
-        self.found, self._start, self._next = found, log_start_offset, log_start_offset
+    def __init__(self, parts: PartitionParts, log_start_offset: int) -> None:
+        self.parts, self._start, self._next = parts, log_start_offset, log_start_offset
         self._open: dict[int, TransactionPart] = {}
         self._ended: dict[int, int] = {}  # the highest epoch of a marker, by producer
 
@@ -85,16 +85,16 @@ class _Reader:
         if entry.last_offset < self._start or not isinstance(entry, RecordBatch):
             return
         if entry.base_offset > self._next:
-            self.found.whole_from = entry.base_offset
+            self.parts.whole_from = entry.base_offset
         if entry.records_count <= entry.last_offset_delta:
-            self.found.whole_from = entry.last_offset + 1
+            self.parts.whole_from = entry.last_offset + 1
         self._next = entry.last_offset + 1
         if entry.is_transactional:
             (self._marker if entry.is_control else self._data)(entry)
 
     def close(self) -> None:
         """Add what is open."""
-        self.found.parts += sorted(self._open.values(), key=lambda part: part.first_offset or 0)
+        self.parts.parts += sorted(self._open.values(), key=lambda part: part.first_offset or 0)
 
     def _data(self, batch: RecordBatch) -> None:
         part = self._open.get(batch.producer_id)
@@ -106,8 +106,8 @@ class _Reader:
         appended_ms = batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
         ended, epoch = self._ended.get(batch.producer_id, -1), batch.producer_epoch
         return TransactionPart(
-            self.found.path,
-            self.found.partition,
+            self.parts.path,
+            self.parts.partition,
             batch.producer_id,
             epoch,
             epoch,
@@ -124,7 +124,7 @@ class _Reader:
             return
         part = self._open.pop(batch.producer_id, None) or self._part(batch, None)
         fate = Status.ABORTED if marker.is_abort else Status.COMMITTED
-        self.found.parts.append(
+        self.parts.parts.append(
             replace(
                 part,
                 fate=fate,

@@ -50,8 +50,8 @@ class Replicas(Struct, frozen=True):
 
     def directory_of(self, broker: int) -> str | None:
         """Return the id of the log dir that has the partition on this broker; None if unknown."""
-        found = dict(zip(self.brokers, self.directories, strict=False))
-        return found.get(broker)
+        by_broker = dict(zip(self.brokers, self.directories, strict=False))
+        return by_broker.get(broker)
 
 
 class ClusterMetadata(Struct):
@@ -105,14 +105,14 @@ class ClusterMetadata(Struct):
         leader = values.get("leader", _NO_LEADER_CHANGE)
         leads = leader != _NO_LEADER_CHANGE
         partitions[values["partitionId"]] = Replicas(
-            _told(values, "replicas", before.brokers),
-            _told(values, "directories", before.directories),
-            _told(values, "isr", before.isr),
-            _told(values, "eligibleLeaderReplicas", before.elr),
+            _new_or_before(values, "replicas", before.brokers),
+            _new_or_before(values, "directories", before.directories),
+            _new_or_before(values, "isr", before.isr),
+            _new_or_before(values, "eligibleLeaderReplicas", before.elr),
             leader if leads else before.leader,
             values.get("leaderEpoch", before.leader_epoch + leads),
             values.get("partitionEpoch", before.partition_epoch + 1),
-            _told(values, "lastKnownElr", before.last_known_elr),
+            _new_or_before(values, "lastKnownElr", before.last_known_elr),
         )
 
     def _remove_topic(self, topic_id: str) -> None:
@@ -135,7 +135,7 @@ class ClusterMetadata(Struct):
             settings[name] = str(value)
 
 
-def _told(values: Mapping[str, Any], name: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
+def _new_or_before(values: Mapping[str, Any], name: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a list of a record; without one, what was known before."""
     return before if values.get(name) is None else tuple(values[name])
 
@@ -150,24 +150,24 @@ def _state_of(path: str) -> tuple[tuple[str, int, int, int], ...]:
     """Return names, inodes, sizes and times of the files."""
     try:
         with os.scandir(path) as entries:
-            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+            files = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
     except OSError:  # reported where the folder is read
         return ()
-    return tuple(sorted((name, about.st_ino, about.st_size, about.st_mtime_ns) for name, about in found))
+    return tuple(sorted((name, about.st_ino, about.st_size, about.st_mtime_ns) for name, about in files))
 
 
 @functools.lru_cache(maxsize=4)
 def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int, int], ...]) -> ClusterMetadata:
     try:
-        found, end_offset, problem = _read_snapshot(Partition(path), rules)
-        of_snapshot = found.refusals
-        _read_log(Partition(path), found, end_offset, rules)
+        image, end_offset, problem = _read_snapshot(Partition(path), rules)
+        of_snapshot = image.refusals
+        _read_log(Partition(path), image, end_offset, rules)
     except KlogError as error:
         return ClusterMetadata(problem=error.reason)
     if problem is not None:  # a start ends at that snapshot, so no replay comes to the log
-        found.refusals = of_snapshot
-    found.problem = found.problem or problem
-    return found
+        image.refusals = of_snapshot
+    image.problem = image.problem or problem
+    return image
 
 
 def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata, int, str | None]:
@@ -175,30 +175,30 @@ def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata,
     one. Kafka replays the newest one only, so the refusals are those of that one."""
     problem, refusals = None, None
     for snapshot in reversed(partition.kraft_snapshots):
-        found = ClusterMetadata()
-        replay = _Replay(found, rules)
+        image = ClusterMetadata()
+        replay = _Replay(image, rules)
         replay.take(snapshot)
-        if found.problem is None and not replay.has_batches:
-            found.problem = f"{os.path.basename(snapshot.path)}: it contains no whole batch"
-        found.refusals = refusals = found.refusals if refusals is None else refusals
-        if found.problem is None:
-            return found, snapshot.end_offset or 0, problem
-        problem = problem or found.problem
+        if image.problem is None and not replay.has_batches:
+            image.problem = f"{os.path.basename(snapshot.path)}: it contains no whole batch"
+        image.refusals = refusals = image.refusals if refusals is None else refusals
+        if image.problem is None:
+            return image, snapshot.end_offset or 0, problem
+        problem = problem or image.problem
     return ClusterMetadata(refusals=refusals or ()), 0, problem
 
 
-def _read_log(partition: Partition, found: ClusterMetadata, start: int, rules: Rules) -> None:
+def _read_log(partition: Partition, image: ClusterMetadata, start: int, rules: Rules) -> None:
     """Apply the log from an offset on."""
     segments = partition.segments
     if segments and segments[0].base_offset > start:
-        found.problem = f"the log begins at offset {segments[0].base_offset}, but the newest snapshot ends at {start}"
+        image.problem = f"the log begins at offset {segments[0].base_offset}, but the newest snapshot ends at {start}"
         return
-    replay = _Replay(found, rules, start)
+    replay = _Replay(image, rules, start)
     for n, segment in enumerate(segments):
         if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
             continue
         replay.take(segment)
-        if found.problem is not None:
+        if image.problem is not None:
             return
 
 
@@ -206,8 +206,8 @@ class _Replay:
     """Applies records of files, one after another, from offset `start` on (None: all of a snapshot). Records of a
     transaction count when it ends (KIP-868); a refusal does not wait for that."""
 
-    def __init__(self, found: ClusterMetadata, rules: Rules, start: int | None = None) -> None:
-        self._found, self._rules, self._start = found, rules, start
+    def __init__(self, image: ClusterMetadata, rules: Rules, start: int | None = None) -> None:
+        self._image, self._rules, self._start = image, rules, start
         self._pending: list[ApiMessage] | None = None
         self._before: Known | None = None
         self._index = -1
@@ -220,7 +220,7 @@ class _Replay:
                 self._index += 1
                 self._take_record(record, file.path)
         except KlogError as error:
-            self._found.problem = f"{os.path.basename(file.path)}: {error.reason}"
+            self._image.problem = f"{os.path.basename(file.path)}: {error.reason}"
 
     def _take_record(self, record: Record, path: str) -> None:
         message = self._parsed(record, path)
@@ -229,37 +229,37 @@ class _Replay:
         if message.name in (_BEGIN, _END, _ABORT):
             self._bound(message, record, path)
             return
-        found = list(failures(self._found.known, message, self._rules))
-        for by, failure in found:
+        refused = list(failures(self._image.known, message, self._rules))
+        for by, failure in refused:
             self._refuse(by, failure, message.name, record, path)
-        if any(by is Replay.IMAGE for by, _ in found):
+        if any(by is Replay.IMAGE for by, _ in refused):
             return
-        self._found.known.learn(message)
+        self._image.known.learn(message)
         if self._pending is not None:
             self._pending.append(message)
         else:
-            self._found.replay(message)
+            self._image.replay(message)
 
     def _bound(self, message: ApiMessage, record: Record, path: str) -> None:
         """Take a record that begins or ends a transaction (MetadataBatchLoader, OffsetControlManager)."""
-        for by, failure in bound_failures(self._found.known, message, None if self._start is None else record.offset):
+        for by, failure in bound_failures(self._image.known, message, None if self._start is None else record.offset):
             self._refuse(by, failure, message.name, record, path)
         if message.name == _BEGIN:
-            self._pending, self._before = [], copy.deepcopy(self._found.known)
-            self._found.known.transaction_start = record.offset
+            self._pending, self._before = [], copy.deepcopy(self._image.known)
+            self._image.known.transaction_start = record.offset
             return
         for held in (self._pending or ()) if message.name == _END else ():
-            self._found.replay(held)
+            self._image.replay(held)
         if message.name == _ABORT and self._before is not None:
-            self._found.known = self._before
-        self._pending = self._before = self._found.known.transaction_start = None
+            self._image.known = self._before
+        self._pending = self._before = self._image.known.transaction_start = None
 
     def _refuse(self, by: Replay, failure: Failure, name: str | None, record: Record, path: str) -> None:
         """Note a refusal; only the first one of each replay counts, because that ends it."""
-        if any(known.by is by for known in self._found.refusals):
+        if any(known.by is by for known in self._image.refusals):
             return
         where = (None, self._index) if self._start is None else (record.offset, None)
-        self._found.refusals += (Refusal(by, path, *failure, name, *where),)
+        self._image.refusals += (Refusal(by, path, *failure, name, *where),)
 
     def _walk_records(self, file: BatchFile) -> Iterator[Record]:
         """Yield the records of metadata. Raises KlogError at damage."""
@@ -270,7 +270,7 @@ class _Replay:
             if not self._reaches(batch.last_offset):
                 continue
             if batch.is_control:
-                self._found.quorum = self._found.quorum.with_records_of(batch)
+                self._image.quorum = self._image.quorum.with_records_of(batch)
                 continue
             for record in batch.records():
                 if self._reaches(record.offset):

@@ -25,15 +25,15 @@ class Quorum(Struct, frozen=True):
 
     def with_records_of(self, batch: RecordBatch) -> Quorum:
         """Return what is so after a batch of control records. The last record wins, committed or not."""
-        found = self
+        quorum = self
         for record in batch.records():
             kind = ControlRecordType.of(parse_control_type_id(record.key))
             if kind is ControlRecordType.KRAFT_VERSION:
-                found = replace(found, kraft_version=parse_control_value(kind, record.value or b"")["kRaftVersion"])
+                quorum = replace(quorum, kraft_version=parse_control_value(kind, record.value or b"")["kRaftVersion"])
             elif kind is ControlRecordType.KRAFT_VOTERS:
                 voters = tuple(voters_of(parse_control_value(kind, record.value or b"")))
-                found = replace(found, voters=voters, voters_offset=record.offset)
-        return found
+                quorum = replace(quorum, voters=voters, voters_offset=record.offset)
+        return quorum
 
     def voter(self, node_id: int | None) -> Voter | None:
         """Return the voter with this node id, or None."""

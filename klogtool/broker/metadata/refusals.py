@@ -90,20 +90,20 @@ def bound_failures(known: Known, message: ApiMessage, offset: int | None) -> Ite
     start, is_begin = known.transaction_start, name == "BeginTransactionRecord"
     if is_begin and start is not None:
         yield Replay.IMAGE, _runtime(f"Encountered {name} while already in a transaction")
-        told = f"because the transaction at {start} was never closed."
-        yield Replay.CONTROLLER, _runtime(f"Can't replay a {name} at {offset} {told}")
+        reason = f"because the transaction at {start} was never closed."
+        yield Replay.CONTROLLER, _runtime(f"Can't replay a {name} at {offset} {reason}")
     elif not is_begin and start is None:
         yield Replay.IMAGE, _runtime(f"Encountered {name} without having seen a BeginTransactionRecord")
-        told = f"Can't replay an {name} at {offset} because there is no open transaction."
-        yield Replay.CONTROLLER, _runtime(told)
+        reason = f"Can't replay an {name} at {offset} because there is no open transaction."
+        yield Replay.CONTROLLER, _runtime(reason)
 
 
 def java_text(message: ApiMessage) -> str:
     """Return a message as its class prints it (toString): all fields, also those that its version does not have."""
     fields = schema_of(message.name, newest=True).struct.fields
     values = {field.name: message.values.get(field.name, field.default(message.version)) for field in fields}
-    told = ", ".join(f"{field.name}={_java(values[field.name], field)}" for field in fields)
-    return f"{message.name}({told})"
+    fields_text = ", ".join(f"{field.name}={_java(values[field.name], field)}" for field in fields)
+    return f"{message.name}({fields_text})"
 
 
 def _java(value: Any, field: Field) -> str:
@@ -229,8 +229,8 @@ def _controller_clear_elr(known: Known, message: ApiMessage, rules: Rules) -> Fa
     topic_id = known.topic_ids.get(topic)
     if not topic or topic_id in known.topics:
         return None
-    told = f"a topic named {topic}" if topic_id is None else f"a topic with ID {topic_id}"
-    return _runtime(f"Unable to find {told} in order to clear its ELRs.")
+    what = f"a topic named {topic}" if topic_id is None else f"a topic with ID {topic_id}"
+    return _runtime(f"Unable to find {what} in order to clear its ELRs.")
 
 
 # Brokers and controllers: ClusterDelta, BrokerRegistration, ControllerRegistration; ClusterControlManager.
@@ -245,8 +245,8 @@ def _image_register_broker(known: Known, message: ApiMessage, rules: Rules) -> F
 def _controller_register_broker(known: Known, message: ApiMessage, rules: Rules) -> Failure | None:
     for listener in message.values["endPoints"]:
         if listener["securityProtocol"] not in _SECURITY_PROTOCOLS:
-            told = f"Unknown security protocol {listener['securityProtocol']} in listener {listener['name']}"
-            return _runtime(told)
+            reason = f"Unknown security protocol {listener['securityProtocol']} in listener {listener['name']}"
+            return _runtime(reason)
     values = message.values
     failure = _image_register_broker(known, message, rules)
     return failure or _directories(known, values["brokerId"], values.get("logDirs") or ())
@@ -302,8 +302,8 @@ def _changes(message: ApiMessage) -> Failure | None:
     for name, possible in (("fenced", _FENCING_CHANGES), ("inControlledShutdown", _SHUTDOWN_CHANGES)):
         value = message.values.get(name, 0)
         if value not in possible:
-            told = f"Unable to replay {java_text(message)}: unknown value for {name} field: {value}"
-            return "IllegalStateException", told
+            reason = f"Unable to replay {java_text(message)}: unknown value for {name} field: {value}"
+            return "IllegalStateException", reason
     return None
 
 
@@ -371,8 +371,8 @@ def _controller_feature(known: Known, message: ApiMessage, rules: Rules) -> Fail
     if lowest <= level <= highest:
         return None
     supported = str(lowest) if lowest == highest else f"{lowest}-{highest}"
-    told = f"but this controller only supports versions {supported}"
-    return _runtime(f"Tried to apply FeatureLevelRecord {java_text(message)}, {told}")
+    reason = f"but this controller only supports versions {supported}"
+    return _runtime(f"Tried to apply FeatureLevelRecord {java_text(message)}, {reason}")
 
 
 def _controller_setting(known: Known, message: ApiMessage, rules: Rules) -> Failure | None:
@@ -423,10 +423,10 @@ def _controller_producer_ids(known: Known, message: ApiMessage, rules: Rules) ->
     next_id, block = message.values["nextProducerId"], known.producer_ids
     if block is None or next_id > block[1]:
         return None
-    told = f"ProducerIdsBlock(assignedBrokerId={block[0]}, firstProducerId={block[1]}, size={_PRODUCER_ID_BLOCK})"
+    block_text = f"ProducerIdsBlock(assignedBrokerId={block[0]}, firstProducerId={block[1]}, size={_PRODUCER_ID_BLOCK})"
     return _runtime(
         f"Next Producer ID from replayed record ({next_id}) is not greater than current next Producer ID in block "
-        f"({told})"
+        f"({block_text})"
     )
 
 

@@ -10,7 +10,7 @@ content_writer          the content of a file that grows
 
 segment_recovery        recovers one segment, batch by batch: cuts the log at its first damage (LogSegment.recover)
 kernel_recovery         the same by the kernel, for regular batches
-mapped_pieces           a log in mapped pieces, for kernels that go from batch to batch
+mapped_windows           a log in mapped pieces, for kernels that go from batch to batch
 sound_batches           whether all batches of a log are sound, and where they end
 overflow_split          splits a segment whose offsets do not fit its indexes (splitOverflowedSegment)
 

@@ -81,7 +81,7 @@ def _walk_bytes(part: Part) -> Iterator[bytes]:
     if isinstance(part, bytes):
         yield part
         return
-    piece = part.as_range() if isinstance(part, Spooled) else part
-    with ContentFile(piece.path, (piece,)) as file:
+    stored = part.as_range() if isinstance(part, Spooled) else part
+    with ContentFile(stored.path, (stored,)) as file:
         for start in range(0, part_size(part), PART_BYTES):
             yield file.read(start, PART_BYTES)

@@ -133,11 +133,11 @@ class _Explainer:
         now_ms, unit = self._log.terms.now_ms, unit_of(age.timestamp)
         reason = YOUNG if age.timestamp <= now_ms else FUTURE if unit == "milliseconds" else unit
         what = "the file was last written" if age.is_file_time else "the newest record is"
-        told = {
+        details = {
             YOUNG: f"{what} {duration_text(now_ms - age.timestamp)} ago",
             FUTURE: f"{what} {duration_text(age.timestamp - now_ms)} in the future",
         }
-        detail = told.get(reason, f"the largest timestamp, {age.timestamp}, is in {unit}, as its size shows")
+        detail = details.get(reason, f"the largest timestamp, {age.timestamp}, is in {unit}, as its size shows")
         return Kept(age.segment, reason, due_ms if due_ms <= MAX_LONG else None, self._holder(segment, age), detail)
 
     def _holder(self, segment: LogSegment, age: Age) -> HoldingRecord:
@@ -145,10 +145,10 @@ class _Explainer:
         if age.offset is None:
             return HoldingRecord(age.segment, None, None, age.timestamp, True)
         try:
-            found = self._find_record(segment, age.offset, age.timestamp)
+            record = self._find_record(segment, age.offset, age.timestamp)
         except KlogError:  # neither retention nor Kafka cares about damage further on
-            found = None
-        offset, producer_id = found or (age.offset, None)
+            record = None
+        offset, producer_id = record or (age.offset, None)
         return HoldingRecord(age.segment, offset, producer_id, age.timestamp)
 
     def _find_record(self, segment: LogSegment, offset: int, timestamp: int) -> tuple[int, int] | None:

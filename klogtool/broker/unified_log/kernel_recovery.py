@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from klogtool import kernels
 from klogtool.broker.unified_log.log_segment import walk_valid
-from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn, TimeIndexEntry
 from klogtool.format.producers import BatchMetadata, ProducerState
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 ENDED_FIELDS = 5  # longs of a row, see native.Recovery.take_txns_ended
 
 
-def take_by(kernel: kernels.native.Recovery, piece: MappedPiece, checked: int) -> int:
+def take_by(kernel: kernels.native.Recovery, window: MappedWindow, checked: int) -> int:
     """Let the kernel take entries of a piece. Return why it stopped. checked: checksums match up to this byte."""
-    base = piece.base
-    to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, checked - base)
-    piece.reached = base + to
+    base = window.base
+    to, why = kernel.take(window.data, window.reached - base, window.stop - base, checked - base)
+    window.reached = base + to
     return why
 
 
@@ -91,12 +91,12 @@ class RegularBatches:
 
     def walk(self, file: ContentFile, jobs: int) -> None:
         """Walk the valid entries, in order; jobs: threads. Raises the errors of SegmentRecovery.take and walk_valid."""
-        walk_pieces(file, self, jobs=jobs, are_checked=jobs > 1)
+        walk_mapped(file, self, jobs=jobs, are_checked=jobs > 1)
         self._put_down()
 
-    def take(self, piece: MappedPiece) -> int:
+    def take(self, window: MappedWindow) -> int:
         """Let the kernel take entries."""
-        return take_by(self._kernel, piece, piece.checked)
+        return take_by(self._kernel, window, window.checked)
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
         """Take entries by the reference."""

@@ -237,10 +237,10 @@ class LoadedLog(LogParts):
         offset = max(self.first_unstable_offset, self.log_start_offset)
         if offset == self.first_unstable_offset and offset in self._placed_txns:
             return
-        segment, found = self.segments.floor(offset) if offset < self.log_end_offset else None, None
-        while segment is not None and (found := segment.translate_offset(offset)) is None:
+        segment, batch = self.segments.floor(offset) if offset < self.log_end_offset else None, None
+        while segment is not None and (batch := segment.translate_offset(offset)) is None:
             segment = self.segments.higher(segment.base_offset)
-        self.first_unstable_offset = self.log_end_offset if found is None else found.base_offset
+        self.first_unstable_offset = self.log_end_offset if batch is None else batch.base_offset
 
     def _check_partition_metadata(self) -> None:
         name = FileKind.PARTITION_METADATA.value

@@ -214,12 +214,12 @@ class LogSegment:
         with self.open_log() as file:
             reader, previous = FrameReader(file), None
             for frame in walk_from(reader, position):
-                found = BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
-                if found.base_offset == target_offset:
-                    return found
-                if found.base_offset > target_offset:
-                    return previous[1] if previous and reader.last_offset(previous[0]) >= target_offset else found
-                previous = frame, found
+                batch = BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
+                if batch.base_offset == target_offset:
+                    return batch
+                if batch.base_offset > target_offset:
+                    return previous[1] if previous and reader.last_offset(previous[0]) >= target_offset else batch
+                previous = frame, batch
             return previous[1] if previous and reader.last_offset(previous[0]) >= target_offset else None
 
     def read_next_offset(self) -> int:
@@ -228,10 +228,10 @@ class LogSegment:
 
         Raises Corrupt or Unsupported if the search meets damage.
         """
-        found = self.translate_offset(self.offset_index.last_offset)
-        if found is None:
+        batch = self.translate_offset(self.offset_index.last_offset)
+        if batch is None:
             return self.base_offset
-        return self._next_offset_from(found.position)
+        return self._next_offset_from(batch.position)
 
     def next_offset_by_headers(self) -> int:
         """Return the offset after the last batch, of a segment with a sound index. No batch is opened, because
@@ -259,12 +259,12 @@ class LogSegment:
 
         The batch that contains the offset is removed whole. Raises Corrupt or Unsupported if the search meets damage.
         """
-        found = self.translate_offset(offset)
+        batch = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
         self.resize_indexes()
-        truncated = 0 if found is None else self.truncate_log(found.position)
+        truncated = 0 if batch is None else self.truncate_log(batch.position)
         self.bytes_since_last_index_entry = 0
         if self.read_max_timestamp_so_far().timestamp >= 0:
             self.max_timestamp_so_far = self._read_largest_timestamp()
@@ -496,10 +496,10 @@ def walk_from(reader: FrameReader, position: int) -> Iterator[Frame]:
     if position < 0:
         raise _negative_position(reader.file, position)
     end = reader.file.size
-    while isinstance(found := reader.find(position, end), Frame):
-        yield found
-        position += found.size
-    if found is Stop.LENGTH:
+    while isinstance(frame := reader.find(position, end), Frame):
+        yield frame
+        position += frame.size
+    if frame is Stop.LENGTH:
         raise reader.corrupt_length(position).at_path(reader.file.path)
 
 

@@ -54,7 +54,7 @@ NO_OFFSET = -1
 # Steps of a search.
 
 
-class SegmentChosen(Struct, frozen=True):
+class SegmentStep(Struct, frozen=True):
     """A chosen segment: number `number` of `segments`, counted from the first. largest_timestamp: its largest
     timestamp, if that decided. by_mtime: that is the mtime of its `.log`, because no index has a timestamp."""
 
@@ -98,7 +98,7 @@ class Scan(Struct, frozen=True):
     record: int | None = None
 
 
-Step: TypeAlias = SegmentChosen | IndexLookup | TimeIndexLookup | Scan
+Step: TypeAlias = SegmentStep | IndexLookup | TimeIndexLookup | Scan
 
 
 # Results.
@@ -203,7 +203,7 @@ def _steps_to(
     """Yield the steps of the search. It begins in the segment whose range contains the offset, and goes on to the next
     one if that has no batch at or after the offset."""
     for segment in log.segments.values(floor.base_offset, last.base_offset + 1):
-        yield _chosen(log, segment)
+        yield _segment_step(log, segment)
         lookup = _index_lookup(segment, offset)
         yield lookup
         start = max(lookup.position, 0)
@@ -256,9 +256,9 @@ def _find_from(log: LoadedLog, timestamp: int) -> TimestampFound:
     for segment in log.segments.all:
         age = age_of(log, segment)
         if age.timestamp >= timestamp:
-            chosen = _chosen(log, segment, age.timestamp, by_mtime=age.is_file_time)
-            found, steps = _search_segment(log, segment, timestamp)
-            return TimestampFound(timestamp, found, (chosen, *steps))
+            segment_step = _segment_step(log, segment, age.timestamp, by_mtime=age.is_file_time)
+            record, steps = _search_segment(log, segment, timestamp)
+            return TimestampFound(timestamp, record, (segment_step, *steps))
     return TimestampFound(timestamp, None)
 
 
@@ -272,8 +272,8 @@ def _search_segment(
         segment.name_of(FileKind.TIME_INDEX), slot, segment.time_index.entries, entry.timestamp, entry.offset
     )
     in_index = _index_lookup(segment, max(entry.offset, log.log_start_offset))
-    found, scan = _search_log(segment, in_index.position, timestamp, log.log_start_offset, log.terms.max_record_size)
-    return found, (in_time_index, in_index, scan)
+    record, scan = _search_log(segment, in_index.position, timestamp, log.log_start_offset, log.terms.max_record_size)
+    return record, (in_time_index, in_index, scan)
 
 
 def search_without_index(log: LoadedLog, segment: LogSegment, timestamp: int) -> TimestampAndOffset | None:
@@ -310,18 +310,19 @@ def _find_max(log: LoadedLog) -> TimestampFound:
     largest = segment.read_max_timestamp_so_far()
     if not log.terms.rules.finds_record_of_max:
         last = TimestampAndOffset(largest.timestamp, largest.offset, log.epochs.latest_epoch)
-        return TimestampFound(MAX_TIMESTAMP, last, (_chosen(log, segment, largest.timestamp),))
+        return TimestampFound(MAX_TIMESTAMP, last, (_segment_step(log, segment, largest.timestamp),))
     in_index = _index_lookup(segment, largest.offset)
-    chosen = _chosen(log, segment, largest.timestamp)
+    segment_step = _segment_step(log, segment, largest.timestamp)
     batches, start, end = 0, in_index.position, in_index.position
     with _opened(segment) as reader:
         for frame in walk_from(reader, start):
             batches, end = batches + 1, frame.position + frame.size
             if reader.max_timestamp(frame) == largest.timestamp:
-                number, found = _record_at(reader.read(frame), largest.timestamp, log.terms.max_record_size)
+                number, record = _record_at(reader.read(frame), largest.timestamp, log.terms.max_record_size)
                 scan = Scan(segment.log_name, start, batches, end - start, number)
-                return TimestampFound(MAX_TIMESTAMP, found, (chosen, in_index, scan))
-    return TimestampFound(MAX_TIMESTAMP, None, (chosen, in_index, Scan(segment.log_name, start, batches, end - start)))
+                return TimestampFound(MAX_TIMESTAMP, record, (segment_step, in_index, scan))
+    scan = Scan(segment.log_name, start, batches, end - start)
+    return TimestampFound(MAX_TIMESTAMP, None, (segment_step, in_index, scan))
 
 
 def _record_at(entry: Entry, timestamp: int, limit: int | None) -> tuple[int | None, TimestampAndOffset | None]:
@@ -363,10 +364,10 @@ def _opened(segment: LogSegment) -> Iterator[FrameReader]:
             raise
 
 
-def _chosen(log: LoadedLog, segment: LogSegment, largest: int | None = None, *, by_mtime: bool = False) -> Step:
+def _segment_step(log: LoadedLog, segment: LogSegment, largest: int | None = None, *, by_mtime: bool = False) -> Step:
     bases = log.segments.base_offsets
     number = bisect_right(bases, segment.base_offset)
-    return SegmentChosen(segment.log_name, segment.base_offset, number, len(bases), largest, by_mtime)
+    return SegmentStep(segment.log_name, segment.base_offset, number, len(bases), largest, by_mtime)
 
 
 def _index_lookup(segment: LogSegment, offset: int) -> IndexLookup:

@@ -159,8 +159,8 @@ def _locate(log: LoadedLog, offset: int) -> OffsetMetadata:
 
 
 def _locate_or_refuse(log: LoadedLog, offset: int) -> OffsetMetadata:
-    found = _Fetch(log, offset, 1, False, _log_end(log), False).run()
-    return OffsetMetadata(found.base_offset, found.segment, found.position)
+    fetched = _Fetch(log, offset, 1, False, _log_end(log), False).run()
+    return OffsetMetadata(fetched.base_offset, fetched.segment, fetched.position)
 
 
 class _Fetch:
@@ -188,9 +188,9 @@ class _Fetch:
             return self._empty(_locate_or_refuse(self.log, self.offset))
         while segment is not None:
             self._check_max_bytes(segment)
-            found = segment.translate_offset(self.offset)
-            if found is not None:
-                return self._cut(segment, found)
+            batch = segment.translate_offset(self.offset)
+            if batch is not None:
+                return self._cut(segment, batch)
             segment = self.log.segments.higher(segment.base_offset)
         # Everything after the offset is gone, although the log's end is higher.
         at_end = _log_end(self.log)
@@ -217,8 +217,8 @@ class _Fetch:
         aborted = self._aborted(segment, first.position, size) if self.committed else None
         is_cut = not is_empty and wanted < first.size
         readable = None if end_position is None else first.size
-        found = first.base_offset if self.log.terms.rules.moves_watermark_to_batch else self.offset
-        return Fetched(found, segment.base_offset, first.position, size, self.end.offset, is_cut, aborted, readable)
+        moved_to = first.base_offset if self.log.terms.rules.moves_watermark_to_batch else self.offset
+        return Fetched(moved_to, segment.base_offset, first.position, size, self.end.offset, is_cut, aborted, readable)
 
     def _end_position(self, segment: LogSegment) -> int | None:
         """Return where a fetch ends in a segment; None if unknown, so that nothing is read."""
@@ -260,14 +260,14 @@ def collect_aborted_txns(
 
     Raises Corrupt (KafkaException) at an entry of a later version (collectAbortedTransactions).
     """
-    found: list[AbortedTxn] = []
+    aborted: list[AbortedTxn] = []
     while segment is not None:
         more, is_complete = segment.txn_index.collect(offset, upper_bound_offset)
-        found += more
+        aborted += more
         if is_complete:
             break
         segment = log.segments.higher(segment.base_offset)
-    return tuple(found)
+    return tuple(aborted)
 
 
 # The bytes.

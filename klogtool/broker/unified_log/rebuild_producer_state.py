@@ -42,8 +42,8 @@ def rebuild_producer_state(
 def _load_segment(producers: ProducerStateManager, segment: LogSegment, start_offset: int, end: int | None) -> None:
     """Apply batches of a segment from an offset on, up to (without) the one that contains the end."""
     end_position = segment.size
-    if end is not None and (found := segment.translate_offset(end)) is not None:
-        end_position = found.position
+    if end is not None and (batch := segment.translate_offset(end)) is not None:
+        end_position = batch.position
     start = segment.translate_offset(start_offset)
     if start is None:
         return

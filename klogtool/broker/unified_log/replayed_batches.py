@@ -15,7 +15,7 @@ from klogtool.broker.draft import span_of
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, producer_of, take_by
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
-from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.java_hash import LongHashKeys
@@ -61,7 +61,7 @@ class _UnusualError(Exception):
 
 
 class _Replay:
-    """The batches of one run (a mapped_pieces.Reader)."""
+    """The batches of one run (a mapped_windows.Reader)."""
 
     def __init__(self, producers: ProducerStateManager, segment: LogSegment) -> None:
         self._producers = producers
@@ -86,7 +86,7 @@ class _Replay:
         """Apply the whole run. False, and nothing has changed, if the reference has to do it."""
         try:
             with file:
-                walk_pieces(file, self)
+                walk_mapped(file, self)
         except (_UnusualError, KlogError):
             return False
         if self._kernel.goes_back:
@@ -101,9 +101,9 @@ class _Replay:
         )
         return True
 
-    def take(self, piece: MappedPiece) -> int:
+    def take(self, window: MappedWindow) -> int:
         """Let the kernel take batches. Checksums are not checked again."""
-        return take_by(self._kernel, piece, piece.base + len(piece.data))
+        return take_by(self._kernel, window, window.base + len(window.data))
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
         """Take empty control batches, which compaction leaves where a transaction ended. Others start the reference."""

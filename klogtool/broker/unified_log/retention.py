@@ -102,16 +102,16 @@ def _delete_too_old(log: LoadedLog) -> list[Deletion]:
 
 def _delete_while(log: LoadedLog, rule: Callable[[LogSegment], Deletion | None]) -> list[Deletion]:
     """Apply one rule (deletableSegments). It is also asked about an empty active segment, which stays."""
-    found: list[Deletion] = []
+    deletions: list[Deletion] = []
     for segment in log.segments.all:
         deletion = rule(segment) if log.high_watermark >= upper_bound_of(log, segment) else None
         is_last_and_empty = segment is log.segments.last and segment.size == 0
         if deletion is None or is_last_and_empty:
             break
-        found.append(deletion)
-    if found:
-        _delete([log.segments[deletion.segment] for deletion in found], log)
-    return found
+        deletions.append(deletion)
+    if deletions:
+        _delete([log.segments[deletion.segment] for deletion in deletions], log)
+    return deletions
 
 
 def _delete(segments: list[LogSegment], log: LoadedLog) -> None:

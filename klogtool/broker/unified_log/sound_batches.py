@@ -11,7 +11,7 @@ from itertools import islice
 from klogtool import kernels
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_segment import walk_entries, walk_valid
-from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.java_numbers import wrap_long
 from klogtool.log.entries import Entry, read_entry
@@ -24,12 +24,12 @@ def find_sound_end(file: ContentFile, jobs: int) -> tuple[int | None, int]:
     Bytes at the end that are less than a batch are ignored. Raises Corrupt at a damaged batch.
     """
     reader = _SoundBatches(file)
-    walk_pieces(file, reader, jobs=jobs, are_checked=jobs > 1)
+    walk_mapped(file, reader, jobs=jobs, are_checked=jobs > 1)
     return reader.next_offset, reader.position
 
 
 class _SoundBatches:
-    """Checks batches (a mapped_pieces.Reader). next_offset, position: after the last batch."""
+    """Checks batches (a mapped_windows.Reader). next_offset, position: after the last batch."""
 
     def __init__(self, file: ContentFile) -> None:
         self._path = file.path
@@ -40,19 +40,19 @@ class _SoundBatches:
         """Note the last batch so far."""
         self.next_offset, self.position = wrap_long(entry.last_offset + 1), entry.position + entry.size
 
-    def take(self, piece: MappedPiece) -> int:
+    def take(self, window: MappedWindow) -> int:
         """Take batches whose checksums match. They may have been checked in advance."""
-        if piece.reached < piece.checked:
-            self._note_last(piece)
-        why = piece.check()
-        self._note_last(piece)
+        if window.reached < window.checked:
+            self._note_last(window)
+        why = window.check()
+        self._note_last(window)
         return why
 
-    def _note_last(self, piece: MappedPiece) -> None:
-        piece.reached = piece.checked
-        frame = find_frame(piece.data, max(0, piece.last_checked - piece.base), len(piece.data))
-        if piece.last_checked >= 0 and isinstance(frame, Frame):
-            self.note(read_entry(piece, frame, self._path))
+    def _note_last(self, window: MappedWindow) -> None:
+        window.reached = window.checked
+        frame = find_frame(window.data, max(0, window.last_checked - window.base), len(window.data))
+        if window.last_checked >= 0 and isinstance(frame, Frame):
+            self.note(read_entry(window, frame, self._path))
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
         """Take batches one by one."""
@@ -69,23 +69,23 @@ def has_epochs_of(file: ContentFile, known: LeaderEpochFileCache, log_start_offs
     Batches without an epoch are ignored, and checksums are not checked. Raises Corrupt if the log cannot be walked.
     """
     reader = _Epochs(known, log_start_offset)
-    walk_pieces(file, reader)
+    walk_mapped(file, reader)
     return reader.agrees
 
 
 class _Epochs:
-    """Compares leader epochs (a mapped_pieces.Reader)."""
+    """Compares leader epochs (a mapped_windows.Reader)."""
 
     def __init__(self, known: LeaderEpochFileCache, log_start_offset: int) -> None:
         self._known, self._log_start_offset = known, log_start_offset
         self.agrees = True
 
-    def take(self, piece: MappedPiece) -> int:
+    def take(self, window: MappedWindow) -> int:
         """Take runs of batches of one epoch. The smallest and the largest offset of a run are compared."""
         to, why, runs = kernels.native.epoch_runs(
-            piece.data, piece.reached - piece.base, piece.stop - piece.base, self._log_start_offset
+            window.data, window.reached - window.base, window.stop - window.base, self._log_start_offset
         )
-        piece.reached = piece.base + to
+        window.reached = window.base + to
         for epoch, smallest, largest in runs:
             self._compare(epoch, smallest)
             self._compare(epoch, largest)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     class Reader(Protocol):
         """Takes the entries of a log."""
 
-        def take(self, piece: MappedPiece) -> int:
+        def take(self, window: MappedWindow) -> int:
             """Take entries of a piece from `reached` on, and move `reached`. Return why it stopped.
 
             The reasons are those of native.Recovery.take. If it sets the piece's `last`, the walk ends.
@@ -38,7 +38,7 @@ LARGEST_ENTRY_BYTES = 16 << 20  # a larger one is the reference's, as is most of
 MOST_IN_TURN = 64
 
 
-class MappedPiece(Window):
+class MappedWindow(Window):
     """The entries of a span, in memory. `data` begins at byte `base` of the log. The caller closes it.
 
     start, reached, last: see log.spans. stop: entries that begin at or after this byte belong to another piece.
@@ -98,7 +98,7 @@ def _size_at(data: memoryview, at: int) -> int:
     return LOG_OVERHEAD + int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
 
 
-def walk_pieces(
+def walk_mapped(
     file: ContentFile,
     reader: Reader,
     *,
@@ -114,19 +114,19 @@ def walk_pieces(
     """
     pool = BufferPool()
 
-    def read(span: Span) -> MappedPiece:
-        piece = MappedPiece(file, span, MappedReads(file, pool) if should_map(file) else Reads(file, pool))
+    def read(span: Span) -> MappedWindow:
+        window = MappedWindow(file, span, MappedReads(file, pool) if should_map(file) else Reads(file, pool))
         if are_checked:
-            piece.check()
-        return piece
+            window.check()
+        return window
 
     steps = _PieceSteps(file, reader, most_in_turn)
-    for piece in walk_spans(file, lambda: read, start=start, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
-        with closing(piece):
+    for window in walk_spans(file, lambda: read, start=start, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
+        with closing(window):
             # An entry that ends the data is one for the reference, if any: the kernel has no bytes of the next one.
-            stop = min(piece.stop - piece.base, len(piece.data) + 1)
-            for _ in walk_steps(steps, piece, stop, None, at=piece.reached - piece.base):
-                piece.last = piece.last or steps.is_enough
+            stop = min(window.stop - window.base, len(window.data) + 1)
+            for _ in walk_steps(steps, window, stop, None, at=window.reached - window.base):
+                window.last = window.last or steps.is_enough
 
 
 class _PieceSteps:
@@ -140,14 +140,14 @@ class _PieceSteps:
         self._in_turn = 1
         self.is_enough = False
 
-    def step(self, piece: Window, at: int, stop: int, _: bytes | None) -> tuple[int, int]:
+    def step(self, window: Window, at: int, stop: int, _: bytes | None) -> tuple[int, int]:
         """Let the reader's kernel take entries."""
-        assert isinstance(piece, MappedPiece)
-        why = self._reader.take(piece)
-        self.is_enough = piece.last
-        reached = piece.reached - piece.base
+        assert isinstance(window, MappedWindow)
+        why = self._reader.take(window)
+        self.is_enough = window.last
+        reached = window.reached - window.base
         self._in_turn = 1 if reached > at else min(2 * self._in_turn, self._most_in_turn)
-        if why == kernels.native.CUT_OFF and not piece.fits_another():
+        if why == kernels.native.CUT_OFF and not window.fits_another():
             why = kernels.native.REFERENCE
         return reached, why
 
@@ -155,10 +155,10 @@ class _PieceSteps:
         """Never called: readers always have room."""
         return True
 
-    def take_entry(self, piece: Window, at: int) -> int:
+    def take_entry(self, window: Window, at: int) -> int:
         """Let the reference take entries: more each time, if the kernel finds nothing regular between them."""
-        assert isinstance(piece, MappedPiece)
-        count, size = self._reader.take_by_reference(self._file, piece.reached, self._in_turn)
-        piece.reached += size
+        assert isinstance(window, MappedWindow)
+        count, size = self._reader.take_by_reference(self._file, window.reached, self._in_turn)
+        window.reached += size
         self.is_enough = count < self._in_turn
-        return piece.reached - piece.base
+        return window.reached - window.base
