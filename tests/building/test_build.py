@@ -69,7 +69,7 @@ def test_python_builds_the_same_as_the_command_line(tmp_path: pathlib.Path) -> N
     answer = klogtool.build(read_spec(ORDERS.read_bytes()), tmp_path / "a")
     run_here(["build", str(ORDERS), "--output", "b"], tmp_path)
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
-    assert answer["partitions"][0]["log_end_offset"] == 1005
+    assert answer.partitions[0].log_end_offset == 1005
 
 
 def test_generated_records_roll_and_are_indexed_as_if_each_batch_were_a_write_of_its_own() -> None:
