@@ -43,7 +43,16 @@ INSIDE = re.compile(rf"(?<![\w./-])(?:{'|'.join(FLOORS)})/[a-z_]+(?:\.py|\.pxi|\
 # `klogtool.log.spans`, `format.batch.parse_batch`.
 # What Kafka and Spark call so: settings, which have no underscores and more words than our names, or else are here.
 SETTING = re.compile(r"(?:log|spark)(?:\.[a-z]+){3,}|log\.(?:cleaner|retention)\.[a-z]+|spark(?:\.[a-zA-Z]+){2,}")
-OF_OTHERS = {"broker.id", "log.dir", "log.dirs", "spark.createDataFrame", "spark.sql", "spark.stop", "spark.table"}
+OF_OTHERS = {
+    "broker.id",
+    "log.dir",
+    "log.dirs",
+    "log.preallocate",
+    "spark.createDataFrame",
+    "spark.sql",
+    "spark.stop",
+    "spark.table",
+}
 MADE = {"fixtures/leader-epochs/logdir/orders-0"}  # what an example creates
 # Of a class of the same module: an underscore tells that it is meant.
 OWN = re.compile(r"(?<![\w.])(_[A-Z]\w*)\.([a-z_]\w*)")
