@@ -5,8 +5,6 @@ Sources: org.apache.kafka.common.record.internal ControlRecordUtils, kafka.tools
 
 from __future__ import annotations
 
-from typing import Any
-
 from klogtool.format.control import (
     CURRENT_VERSION,
     TRANSACTION_MARKERS,
@@ -36,7 +34,7 @@ _PRINTED = {  # the colon is in one of them only
 }
 
 
-def parse_control_value(control_type: ControlRecordType, value: bytes) -> dict[str, Any]:
+def parse_control_value(control_type: ControlRecordType, value: bytes) -> Values:
     """The fields of a KRaft control record (LEADER_CHANGE to KRAFT_VOTERS), at the version that the value itself says.
 
     Kafka 4.3.1 writes version 0 only and reads all as version 0; so does `control_text`. Raises Corrupt; KeyError for

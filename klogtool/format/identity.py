@@ -7,6 +7,7 @@ kafka_class is the exception that a broker turns it into.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -275,13 +276,13 @@ def build_quorum_state(state: QuorumState) -> bytes:
     return _build_json(fields | {"data_version": state.data_version})
 
 
-def _read_quorum_fields(node: dict[str, Any], data_version: int) -> QuorumState:
+def _read_quorum_fields(node: Mapping[str, Any], data_version: int) -> QuorumState:
     """Read the fields in the order of QuorumStateDataJsonConverter.read: the first wrong one decides the error."""
     members = _QUORUM_STATE[data_version]
     return QuorumState(data_version, **{_attribute(member): _read_field(node, member) for member in members})
 
 
-def _read_field(node: dict[str, Any], member: Member) -> Any:
+def _read_field(node: Mapping[str, Any], member: Member) -> Any:
     if member.name in node:
         return member.read(node[member.name])
     if member.is_optional:
@@ -320,7 +321,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number in JSON")
 
 
-def _build_json(fields: dict[str, Any]) -> bytes:
+def _build_json(fields: Mapping[str, object]) -> bytes:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

@@ -6,13 +6,13 @@ Sources: org.apache.kafka.snapshot.RecordsSnapshotWriter, org.apache.kafka.raft.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from msgspec import Struct, to_builtins
 
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
+from klogtool.format.internal.schema import Values
 
 BATCH_BYTES = 1 << 18  # a batch ends when its values reach this; Kafka reads up to 8 MiB
 
@@ -42,7 +42,7 @@ class Voter(Struct, frozen=True):
         """Return `HOST:PORT` of each endpoint."""
         return tuple(endpoint.address for endpoint in self.endpoints)
 
-    def as_record(self) -> dict[str, Any]:
+    def as_record(self) -> Values:
         """Return the voter as a field of VotersRecord. It takes part in kraft.version 0 and 1."""
         return {
             "voterId": self.id,
@@ -52,7 +52,7 @@ class Voter(Struct, frozen=True):
         }
 
 
-def voters_of(record: dict[str, Any]) -> Iterator[Voter]:
+def voters_of(record: Values) -> Iterator[Voter]:
     """Yield the voters in the fields of a VotersRecord."""
     for voter in record["voters"]:
         endpoints = (Endpoint(one["name"], one["host"], one["port"]) for one in voter["endpoints"])
@@ -76,7 +76,7 @@ def build_snapshot(
     yield build_batch(foot, is_control=True, partition_leader_epoch=epoch)
 
 
-def _head(timestamp_ms: int, voters: list[Voter]) -> list[tuple[ControlRecordType, dict[str, Any]]]:
+def _head(timestamp_ms: int, voters: list[Voter]) -> list[tuple[ControlRecordType, Values]]:
     header = (ControlRecordType.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": timestamp_ms})
     if not voters:
         return [header]
@@ -87,7 +87,7 @@ def _head(timestamp_ms: int, voters: list[Voter]) -> list[tuple[ControlRecordTyp
     ]
 
 
-def _control(records: list[tuple[ControlRecordType, dict[str, Any]]], offset: int, timestamp_ms: int) -> list[Record]:
+def _control(records: list[tuple[ControlRecordType, Values]], offset: int, timestamp_ms: int) -> list[Record]:
     return [
         Record(offset + n, timestamp_ms, build_control_key(kind), build_control_value(kind, values))
         for n, (kind, values) in enumerate(records)

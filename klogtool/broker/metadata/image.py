@@ -22,6 +22,7 @@ from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.internal.records import METADATA, ApiMessage, parse_metadata_record, unknown_record_type
+from klogtool.format.internal.schema import Values
 from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile
 
@@ -98,7 +99,7 @@ class ClusterMetadata(Struct):
             case "ConfigRecord":
                 self._set(values)
 
-    def _place(self, values: Mapping[str, Any]) -> None:
+    def _place(self, values: Values) -> None:
         """Note where a partition is. A change names only what is new (PartitionRegistration.merge)."""
         partitions = self.replicas.setdefault(values["topicId"], {})
         before = partitions.get(values["partitionId"], Replicas(()))
@@ -135,7 +136,7 @@ class ClusterMetadata(Struct):
             settings[name] = str(value)
 
 
-def _new_or_before(values: Mapping[str, Any], name: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
+def _new_or_before(values: Values, name: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a list of a record; without one, what was known before."""
     return before if values.get(name) is None else tuple(values[name])
 

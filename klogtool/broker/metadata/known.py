@@ -6,15 +6,14 @@ This is less than a broker's image: no leaders, no settings. `klogtool.broker.me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 from klogtool.format.internal.records import ApiMessage
+from klogtool.format.internal.schema import Values
 from klogtool.format.uuids import ZERO_UUID, build_uuid, parse_uuid
 
 MIGRATING = build_uuid(ZERO_UUID)  # DirectoryId: the log dir of a replica before KIP-858
-Values: TypeAlias = Mapping[str, Any]
 
 
 class Assigned(Struct, frozen=True):
@@ -56,8 +55,8 @@ class Known(Struct):
     brokers: dict[int, Registered] = field(default_factory=dict)
     owners: dict[str, int] = field(default_factory=dict)
     controllers: set[int] = field(default_factory=set)
-    acls: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    acl_contents: set[tuple[Any, ...]] = field(default_factory=set)
+    acls: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    acl_contents: set[tuple[object, ...]] = field(default_factory=set)
     credentials: set[tuple[str, int]] = field(default_factory=set)
     producer_ids: tuple[int, int] | None = None
     transaction_start: int | None = None
@@ -149,7 +148,7 @@ def _remove_acl(known: Known, values: Values) -> None:
     known.acl_contents.discard(known.acls.pop(values["id"]))
 
 
-def acl_content(values: Values) -> tuple[Any, ...]:
+def acl_content(values: Values) -> tuple[object, ...]:
     """Return what an ACL says, without its id (StandardAcl)."""
     return tuple(value for name, value in values.items() if name != "id")
 

@@ -9,7 +9,7 @@ for the same text, and zeros replace bytes. Of a record that cannot be read only
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from klogtool.format.internal.records import (
     metadata_record_name,
     parse_metadata_record,
 )
-from klogtool.format.internal.schema import UNKNOWN_TAGS, Field, StructSchema, schema_of
+from klogtool.format.internal.schema import UNKNOWN_TAGS, Field, StructSchema, Values, schema_of
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _FRAME_BYTES = 3  # frame version, type and version of a record
@@ -101,13 +101,13 @@ def _blanked(data: bytes, replacing: Replacing) -> bytes | None:
     """Return the record with other text; None if it cannot be read."""
     try:
         message = parse_metadata_record(METADATA, data)
-        values = {name: value for name, value in message.values.items() if name != UNKNOWN_TAGS}
+        values: Values = {name: value for name, value in message.values.items() if name != UNKNOWN_TAGS}
         if message.name == "TopicRecord":
             if not _TOPIC_NAME.fullmatch(values["name"]):
                 return None
-            values["name"] = replacing.name_of(values["name"])
+            values = {**values, "name": replacing.name_of(values["name"])}
         elif message.name == "ConfigRecord" and _is_resource(values["resourceType"], values["resourceName"]):
-            _blank_setting(values, replacing)
+            values = _blanked_setting(values, replacing)
         else:
             values = _hidden(schema_of(message.name).struct, values, replacing.hide)
         return build_metadata_record(message.name, message.version, values)
@@ -115,7 +115,7 @@ def _blanked(data: bytes, replacing: Replacing) -> bytes | None:
         return None
 
 
-def _hidden(struct: StructSchema, values: Mapping[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
+def _hidden(struct: StructSchema, values: Values, hide: Callable[[str], str]) -> Values:
     """Return the values of a struct without text and bytes; numbers and ids stay."""
     fields = [field for field in struct.fields if field.name in values]
     return {field.name: _hidden_field(field, values[field.name], hide) for field in fields}
@@ -140,10 +140,12 @@ def _is_resource(kind: int, name: str) -> bool:
     return kind in names and bool(names[kind].fullmatch(name))
 
 
-def _blank_setting(values: dict[str, Any], replacing: Replacing) -> None:
+def _blanked_setting(values: Values, replacing: Replacing) -> Values:
+    resource, name, value = values["resourceName"], values["name"], values["value"]
     if values["resourceType"] == _TOPIC:
-        values["resourceName"] = replacing.name_of(values["resourceName"])
-    if values["value"] is not None and not replacing.is_known(values["name"], values["value"]):
-        values["value"] = "x" * len(values["value"].encode())
-    if not replacing.is_known(values["name"], ""):
-        values["name"] = "x" * len(values["name"].encode())
+        resource = replacing.name_of(resource)
+    if value is not None and not replacing.is_known(name, value):
+        value = "x" * len(value.encode())
+    if not replacing.is_known(name, ""):
+        name = "x" * len(name.encode())
+    return {**values, "resourceName": resource, "name": name, "value": value}

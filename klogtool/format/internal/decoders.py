@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct
 
@@ -144,7 +143,7 @@ def _record_type_name(name: str) -> str:
 # --- for machines -----------------------------------------------------------------------------------------------------
 
 
-def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Json] | None:
     """Return key and value of an internal topic's record as JSON; None for any other topic. Never raises.
 
     Messages of the newest release are known, and tagged fields that it does not know are kept.

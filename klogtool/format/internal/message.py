@@ -37,7 +37,7 @@ from klogtool.format.internal.schema import (
 TAGS = "_tags"  # what the declaration calls the tagged section; no field can be called so
 
 
-def parse_message(name: str, version: int, data: bytes, *, newest: bool = False) -> dict[str, Any]:
+def parse_message(name: str, version: int, data: bytes, *, newest: bool = False) -> Values:
     """Return the fields of a message, in the order of its schema; tagged ones that are absent have their default.
 
     As in Kafka's reader, bytes after the message are ignored, and a version out of range is read as the nearest one; a
@@ -48,7 +48,7 @@ def parse_message(name: str, version: int, data: bytes, *, newest: bool = False)
     return values
 
 
-def parse_front(name: str, version: int, data: bytes, *, newest: bool = False) -> tuple[dict[str, Any], int]:
+def parse_front(name: str, version: int, data: bytes, *, newest: bool = False) -> tuple[Values, int]:
     """Return the message at the front of the bytes, and the number of bytes after the message."""
     stream = ValueStream(data)
     nearest = schema_of(name, newest=newest).versions.nearest(version)
@@ -104,12 +104,12 @@ class _Fields(Adapter):  # type: ignore[misc]
         self.fields = [(f, version in f.tagged) for f in struct.fields if version in f.versions]
         self.names = {f.name for f in struct.fields} | {UNKNOWN_TAGS}
 
-    def _decode(self, obj: Any, context: Any, path: str) -> dict[str, Any]:
+    def _decode(self, obj: Any, context: Any, path: str) -> Values:
         values = {f.name: f.default(self.version) if tagged else obj[f.name] for f, tagged in self.fields}
         values.update(obj.get(TAGS, ()))
         return values
 
-    def _encode(self, obj: Values, context: Any, path: str) -> dict[str, Any]:
+    def _encode(self, obj: Values, context: Any, path: str) -> Values:
         strangers = obj.keys() - self.names
         if strangers:
             raise ValueError(f"{self.struct.name} has no field {', '.join(sorted(strangers))}")

@@ -17,7 +17,7 @@ from construct import Construct, Flag, Float64b, Int8sb, Int16sb, Int16ub, Int32
 
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.fields import underflow
-from klogtool.format.internal.schema import UNKNOWN_TAGS
+from klogtool.format.internal.schema import UNKNOWN_TAGS, Values
 from klogtool.format.java_numbers import to_signed
 from klogtool.format.text import java_utf8
 from klogtool.format.varint import VARINT_BITS, Overlong, build_unsigned, read_unsigned
@@ -244,8 +244,9 @@ class TaggedFields(Construct):  # type: ignore[misc]
         super().__init__()
         self.known, self.others = known, others
 
-    def _parse(self, stream: ValueStream, context: Any, path: str) -> dict[str, Any]:
-        values: dict[str, Any] = {}
+    def _parse(self, stream: ValueStream, context: Any, path: str) -> Values:
+        values: dict[str, object] = {}
+        unknown: list[tuple[int, bytes]] = []
         for _ in range(UNSIGNED_VARINT._parse(stream, context, path)):
             tag = UNSIGNED_VARINT._parse(stream, context, path)
             size = UNSIGNED_VARINT._parse(stream, context, path)
@@ -255,10 +256,10 @@ class TaggedFields(Construct):  # type: ignore[misc]
             elif tag in self.others:
                 raise _runtime(f"Tag {tag} is not valid for version {context._params.version}")
             else:
-                values.setdefault(UNKNOWN_TAGS, []).append((tag, stream.take_array(size)))
-        return values
+                unknown.append((tag, stream.take_array(size)))
+        return {**values, UNKNOWN_TAGS: unknown} if unknown else values
 
-    def _build(self, obj: dict[str, Any], stream: Any, context: Any, path: str) -> dict[str, Any]:
+    def _build(self, obj: Values, stream: Any, context: Any, path: str) -> Values:
         tags = {tag: bytes(data) for tag, data in obj.get(UNKNOWN_TAGS, ())}
         if len(tags) < len(obj.get(UNKNOWN_TAGS, ())) or tags.keys() & (self.known.keys() | self.others):
             raise ValueError(f"unknown tags {list(tags)} repeat each other or a known one")

@@ -10,7 +10,6 @@ it is written differently. What is here is what Kafka's MessageDataGenerator kno
 from __future__ import annotations
 
 import functools
-import json
 import pkgutil
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -20,7 +19,7 @@ import msgspec
 HIGHEST_VERSION = 2**15 - 1
 ZERO_UUID = "A" * 22
 
-Values: TypeAlias = Mapping[str, Any]
+Values: TypeAlias = Mapping[str, Any]  # of fields, by their names in Kafka's JSON; their types are the schema's
 
 
 class Versions(msgspec.Struct, frozen=True):
@@ -82,7 +81,7 @@ class StructSchema(msgspec.Struct, frozen=True):
     fields: tuple[Field, ...]
     highest: int
 
-    def default(self, version: int) -> dict[str, Any]:
+    def default(self, version: int) -> Values:
         """Every field of the version with its default."""
         return {field.name: field.default(version) for field in self.fields if version in field.versions}
 
@@ -105,8 +104,51 @@ class MessageSchema(msgspec.Struct, frozen=True):
     struct: StructSchema
 
 
+class _RawStruct(msgspec.Struct, rename="camel"):
+    """A struct that several fields share, as the schema has it."""
+
+    name: str
+    versions: str
+    fields: list[_RawField]
+
+
+class _RawField(msgspec.Struct, rename="camel"):
+    """A field as the schema has it. fields: of a struct of its own."""
+
+    name: str
+    type: str
+    versions: str | None = None
+    tagged_versions: str | None = None
+    nullable_versions: str | None = None
+    default: str | int | float | bool | None = None
+    tag: int = -1
+    ignorable: bool = False
+    zero_copy: bool = False
+    fields: list[_RawField] | None = None
+
+
+class _RawMessage(msgspec.Struct, rename="camel"):
+    """A message as the schema has it."""
+
+    name: str
+    module: str
+    type: str
+    valid_versions: str
+    flexible_versions: str
+    fields: list[_RawField]
+    common_structs: list[_RawStruct] = []
+    api_key: int | None = None
+
+
+class _RawFile(msgspec.Struct):
+    messages: list[_RawMessage]
+
+
 # where parsed values keep tagged fields that the schema does not know: (tag, bytes) pairs
 UNKNOWN_TAGS = "_unknownTaggedFields"
+
+
+_Common: TypeAlias = Mapping[str, _RawStruct]
 
 
 @functools.cache
@@ -126,20 +168,21 @@ def message_names(*, newest: bool = False) -> tuple[str, ...]:
 def api_keys(module: str, kind: str, *, newest: bool = False) -> dict[int, str]:
     """Api key -> name of the messages of one kind (`metadata`, `coordinator-key`, `coordinator-value`) of a module."""
     raws = _raw_schemas(newest=newest).values()
-    schemas = (raw for raw in raws if raw["module"] == module and raw["type"] == kind)
-    return {raw["apiKey"]: raw["name"] for raw in schemas}
+    return {
+        raw.api_key: raw.name for raw in raws if raw.module == module and raw.type == kind and raw.api_key is not None
+    }
 
 
 @functools.cache
-def _raw_schemas(*, newest: bool) -> dict[str, dict[str, Any]]:
+def _raw_schemas(*, newest: bool) -> dict[str, _RawMessage]:
     schemas = _raw_file("schemas.json")
     return schemas | _raw_file("newer.json") if newest else schemas
 
 
-def _raw_file(name: str) -> dict[str, dict[str, Any]]:
+def _raw_file(name: str) -> dict[str, _RawMessage]:
     text = pkgutil.get_data(__package__, name)
     assert text is not None
-    return {raw["name"]: raw for raw in json.loads(text)["messages"]}
+    return {raw.name: raw for raw in msgspec.json.decode(text, type=_RawFile).messages}
 
 
 def _parse_versions(text: str | None) -> Versions:
@@ -149,62 +192,58 @@ def _parse_versions(text: str | None) -> Versions:
     return Versions(int(low), HIGHEST_VERSION if text.endswith("+") else int(high if dash else low))
 
 
-def _parse_message(raw: dict[str, Any]) -> MessageSchema:
-    versions = _parse_versions(raw["validVersions"])
-    common = {struct["name"]: struct for struct in raw.get("commonStructs", ())}
+def _parse_message(raw: _RawMessage) -> MessageSchema:
+    versions = _parse_versions(raw.valid_versions)
+    common = {struct.name: struct for struct in raw.common_structs}
     return MessageSchema(
-        name=raw["name"],
-        module=raw["module"],
-        kind=raw["type"],
-        api_key=raw.get("apiKey"),
+        name=raw.name,
+        module=raw.module,
+        kind=raw.type,
+        api_key=raw.api_key,
         versions=versions,
-        flexible=_parse_versions(raw["flexibleVersions"]),
-        struct=StructSchema(raw["name"], _parse_fields(raw["fields"], common, versions.high), HIGHEST_VERSION),
+        flexible=_parse_versions(raw.flexible_versions),
+        struct=StructSchema(raw.name, _parse_fields(raw.fields, common, versions.high), HIGHEST_VERSION),
     )
 
 
-def _parse_fields(raws: list[dict[str, Any]], common: dict[str, Any], highest: int) -> tuple[Field, ...]:
+def _parse_fields(raws: list[_RawField], common: _Common, highest: int) -> tuple[Field, ...]:
     return tuple(_parse_field(raw, common, highest) for raw in raws)
 
 
-def _parse_field(raw: dict[str, Any], common: dict[str, Any], highest: int) -> Field:
-    element = raw["type"].removeprefix("[]")
-    is_array = element != raw["type"]
-    tagged = _parse_versions(raw.get("taggedVersions"))
-    versions = _parse_versions(raw["versions"]) if "versions" in raw else tagged
+def _parse_field(raw: _RawField, common: _Common, highest: int) -> Field:
+    element = raw.type.removeprefix("[]")
+    tagged = _parse_versions(raw.tagged_versions)
+    versions = tagged if raw.versions is None else _parse_versions(raw.versions)
     is_struct = element[0].isupper()
-    struct = _parse_struct(element, raw, common, versions.high, highest) if is_struct else None
     # A JSON null is no default at all; "null" is the default null (FieldSpec's constructor).
-    default = str(raw["default"]) if raw.get("default") is not None else ""
+    default = "" if raw.default is None else str(raw.default)
     return Field(
-        name=raw["name"][0].lower() + raw["name"][1:],
+        name=raw.name[0].lower() + raw.name[1:],
         type="struct" if is_struct else element,
-        is_array=is_array,
-        struct=struct,
+        is_array=element != raw.type,
+        struct=_parse_struct(element, raw, common, versions.high, highest) if is_struct else None,
         versions=versions,
-        nullable=_parse_versions(raw.get("nullableVersions")),
+        nullable=_parse_versions(raw.nullable_versions),
         tagged=tagged,
-        tag=raw.get("tag", -1),
-        ignorable=raw.get("ignorable", False),
-        zero_copy=raw.get("zeroCopy", False),
+        tag=raw.tag,
+        ignorable=raw.ignorable,
+        zero_copy=raw.zero_copy,
         null_default=default == "null",
         plain_default=_plain_default(element, default),
     )
 
 
-def _parse_struct(name: str, raw: dict[str, Any], common: dict[str, Any], high: int, outer: int) -> StructSchema:
+def _parse_struct(name: str, raw: _RawField, common: _Common, high: int, outer: int) -> StructSchema:
     """high: highest version of the field that the struct belongs to; outer: of the struct around it.
 
     In the code that Kafka generates, a struct checks the version only if its field could have higher versions than the
     struct around it. A struct that several fields share never checks it.
     """
-    if "fields" in raw:
-        fields = _parse_fields(raw["fields"], common, min(high, outer))
+    if raw.fields is not None:
+        fields = _parse_fields(raw.fields, common, min(high, outer))
         return StructSchema(name, fields, outer if high > outer else HIGHEST_VERSION)
-    shared = common[name]
-    return StructSchema(
-        name, _parse_fields(shared["fields"], common, _parse_versions(shared["versions"]).high), HIGHEST_VERSION
-    )
+    fields = _parse_fields(common[name].fields, common, _parse_versions(common[name].versions).high)
+    return StructSchema(name, fields, HIGHEST_VERSION)
 
 
 def _plain_default(type_name: str, text: str) -> Any:
