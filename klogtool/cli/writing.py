@@ -1,7 +1,6 @@
 """What all commands that write share: how a plan is decided, shown, saved and carried out.
 
-Without --apply or --output nothing is written, and `disk` is not even imported. The plan that is shown is the plan that
-is carried out.
+Without --apply or --output nothing is written. The plan that is shown is the plan that is carried out.
 """
 
 from __future__ import annotations
