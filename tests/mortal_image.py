@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from klogtool.disk.about import About
+from klogtool.disk.attributes import FileAttributes
 from klogtool.disk.disk import Disk
 from klogtool.plans.image_log import Piece
 
@@ -30,7 +30,7 @@ class DyingDisk(Disk):
         self._count()
         super().write(*args, **more)
 
-    def write_pieces(self, path: str, pieces: Iterable[Piece], like: About) -> None:
+    def write_pieces(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
         self._count()
         super().write_pieces(path, self._counted(pieces), like)
 

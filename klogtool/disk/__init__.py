@@ -21,7 +21,7 @@ folders      renames folders of a log dir, and moves them out: the last steps of
 read_behind  reads a large file back while it is still being written
 readback     compares what was written with what should have been written
 digest       whether a file still has the same bytes
-about        mode, owner, times and extended attributes of a file
+attributes   mode, owner, times and extended attributes of a file
 moving       copies bytes between files in the kernel, not through our memory
 spooling     writes new bytes to disk while the plan is still being decided
 

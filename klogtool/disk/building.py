@@ -13,7 +13,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from klogtool.building.spec import Spec
-from klogtool.disk.about import PLAIN_FILE_MODE, about
+from klogtool.disk.attributes import PLAIN_FILE_MODE, attributes_of
 from klogtool.disk.disk import Disk
 from klogtool.disk.output import check_place, remove_folder
 from klogtool.disk.putting import put
@@ -54,7 +54,7 @@ def write_log_dir(plan: BuildPlan, output: str, *, disk: Disk | None = None) -> 
 
 
 def _write(disk: Disk, plan: BuildPlan, part: str, parent: str) -> None:
-    like_folder = replace(about(parent), mode=FOLDER_MODE, mtime_ns=None, attributes=()).permitted()
+    like_folder = replace(attributes_of(parent), mode=FOLDER_MODE, mtime_ns=None, extended=()).permitted()
     like = replace(like_folder, mode=PLAIN_FILE_MODE)
     disk.mkdir(part)
     for name in plan.folders:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange, Spooled, part_size
-from klogtool.disk.about import About, about, set_about
+from klogtool.disk.attributes import FileAttributes, attributes_of, set_attributes
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import unreadable
@@ -36,7 +36,11 @@ class Disk:
     """The real disk. All calls raise OSError with the path if the system refuses."""
 
     def write(
-        self, path: str, content: Content, like: About | None = None, reached: Callable[[int], None] = _nobody_asks
+        self,
+        path: str,
+        content: Content,
+        like: FileAttributes | None = None,
+        reached: Callable[[int], None] = _nobody_asks,
     ) -> None:
         """Write a new file; no file of that name may exist. Holes in copied pieces stay holes. reached: is called again
         and again with the number of bytes written.
@@ -48,12 +52,12 @@ class Disk:
             try:
                 _put(sink, 0, content, reached)
                 if like is not None:
-                    set_about(sink, like)
+                    set_attributes(sink, like)
             except (OSError, KlogError):
                 os.unlink(path)
                 raise
 
-    def write_pieces(self, path: str, pieces: Iterable[Piece], like: About) -> None:
+    def write_pieces(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
         """Write a new file that is made while it is written. Blocks of zeros become holes. Raises as `write`."""
         with _named(path), _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as sink:
             at = 0
@@ -63,7 +67,7 @@ class Disk:
                         _put_blocks(sink, at, memoryview(piece))
                     at += piece if isinstance(piece, int) else len(piece)
                 os.ftruncate(sink, at)
-                set_about(sink, like)
+                set_attributes(sink, like)
             except (OSError, KlogError):
                 os.unlink(path)
                 raise
@@ -74,7 +78,7 @@ class Disk:
             os.ftruncate(sink, position)  # an unwritten range must be a hole, not old bytes
             _put(sink, position, content)
 
-    def fill(self, path: str, content: Content, like: About) -> None:
+    def fill(self, path: str, content: Content, like: FileAttributes) -> None:
         """Complete a file that already has all new bytes of a content in place: write the other bytes, then set
         `like`."""
         with _named(path), _descriptor(path, os.O_RDWR) as sink:
@@ -84,7 +88,7 @@ class Disk:
                     _put_piece(sink, at, part, _nobody_asks)
                 at += part_size(part)
             os.ftruncate(sink, at)  # extends the file over a hole at its end
-            set_about(sink, like)
+            set_attributes(sink, like)
 
     def truncate(self, path: str, size: int) -> None:
         """Cut a file to `size` bytes."""
@@ -110,10 +114,10 @@ class Disk:
         """Delete an empty folder."""
         os.rmdir(path)
 
-    def describe(self, path: str, wanted: About) -> None:
+    def describe(self, path: str, wanted: FileAttributes) -> None:
         """Set mode, owner and times of a file or folder."""
         with _named(path):
-            set_about(path, wanted)
+            set_attributes(path, wanted)
 
     def sync(self, path: str) -> None:
         """Return when the file's bytes, size and times are on the device."""
@@ -129,7 +133,7 @@ class Disk:
 def keep_time(disk: Disk, folder: str, mtime_ns: int | None) -> None:
     """Set a folder's former mtime again. Only the owner may do that; for others it is skipped."""
     with suppress(PermissionError):
-        disk.describe(folder, replace(about(folder), mtime_ns=mtime_ns))
+        disk.describe(folder, replace(attributes_of(folder), mtime_ns=mtime_ns))
 
 
 @contextmanager

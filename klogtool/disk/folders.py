@@ -16,7 +16,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from klogtool import interrupts
-from klogtool.disk.about import about
+from klogtool.disk.attributes import attributes_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import NO_MOVES, FolderBefore, FolderMove, FolderMoves, Home, Manifest, Progress, Record
@@ -231,8 +231,8 @@ def _make_moved_out(disk: Disk, home: Home) -> None:
     """Create the folder beside the log dir, with its mode and owner. A killed run may have created it already."""
     if not os.path.lexists(home.moved_out):
         disk.mkdir(home.moved_out)
-    wanted = replace(about(home.log_dir).permitted(), mtime_ns=None)
-    if about(home.moved_out) != replace(wanted, mtime_ns=about(home.moved_out).mtime_ns):
+    wanted = replace(attributes_of(home.log_dir).permitted(), mtime_ns=None)
+    if attributes_of(home.moved_out) != replace(wanted, mtime_ns=attributes_of(home.moved_out).mtime_ns):
         disk.describe(home.moved_out, wanted)
         disk.sync_dir(os.path.dirname(home.moved_out))
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from msgspec.structs import replace
 
 from klogtool import interrupts
-from klogtool.disk.about import about, about_new_file
+from klogtool.disk.attributes import attributes_of, attributes_of_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Facts
 from klogtool.disk.folders import check_no_folders
@@ -98,7 +98,7 @@ class ForGood:
     def _write(self, path: str, step: Write, n: int) -> None:
         """Write beside the target under a name that a broker deletes at its start, then rename it to the target."""
         waiting, is_new = f"{path}.{n}.klogtool.deleted", not os.path.lexists(path)
-        like = about_new_file(os.path.dirname(path)) if is_new else about(path)
+        like = attributes_of_new_file(os.path.dirname(path)) if is_new else attributes_of(path)
         try:
             put_made(self._disk, waiting, step.content, replace(like, mtime_ns=step.mtime_ns))
             self._disk.rename(waiting, path)

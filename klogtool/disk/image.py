@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from klogtool.disk.about import About, about
+from klogtool.disk.attributes import FileAttributes, attributes_of
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_saving_place
 from klogtool.disk.output import check_in_no_log_dir, check_place, remove_folder
@@ -171,10 +171,10 @@ def _publish(disk: Disk, parts: Mapping[str, str]) -> None:
         raise
 
 
-def _like(source: str, mode: int) -> About:
+def _like(source: str, mode: int) -> FileAttributes:
     """Return time and mode of the original; the file is ours, and we may read it."""
-    found = about(source)
-    return replace(found, mode=found.mode | mode, uid=os.geteuid(), gid=os.getegid(), attributes=())
+    found = attributes_of(source)
+    return replace(found, mode=found.mode | mode, uid=os.geteuid(), gid=os.getegid(), extended=())
 
 
 def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, written: Written) -> None:
@@ -203,7 +203,7 @@ def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, writt
 
 def _save_names(disk: Disk, names: TopicNames, part: str) -> None:
     data = json.dumps(names.as_json(), indent=1, sort_keys=True).encode() + b"\n"
-    disk.write(part, (data,), About(PRIVATE_MODE, os.geteuid(), os.getegid()))
+    disk.write(part, (data,), FileAttributes(PRIVATE_MODE, os.geteuid(), os.getegid()))
     disk.sync(part)
 
 

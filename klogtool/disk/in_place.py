@@ -9,7 +9,7 @@ import os
 from contextlib import ExitStack, suppress
 
 from klogtool.broker.draft import Draft
-from klogtool.disk.about import About, about, about_new_file
+from klogtool.disk.attributes import FileAttributes, attributes_of, attributes_of_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.lock import locked
 from klogtool.errors import Refused
@@ -63,11 +63,11 @@ def _settle(disk: Disk, draft: Draft) -> None:
         disk.delete(path)
 
 
-def _like(path: str, mtime_ns: int | None) -> About:
+def _like(path: str, mtime_ns: int | None) -> FileAttributes:
     """Return mode, owner and time for a file: those of the file that it replaces, if there is one."""
     if mtime_ns is not None and os.path.exists(path):
-        return about(path).permitted()
-    return about_new_file(os.path.dirname(path)).permitted()
+        return attributes_of(path).permitted()
+    return attributes_of_new_file(os.path.dirname(path)).permitted()
 
 
 def _make_folders(disk: Disk, folder: str) -> None:
@@ -75,4 +75,4 @@ def _make_folders(disk: Disk, folder: str) -> None:
         return
     _make_folders(disk, os.path.dirname(folder))
     disk.mkdir(folder)
-    disk.describe(folder, about(os.path.dirname(folder)).written_now().permitted())
+    disk.describe(folder, attributes_of(os.path.dirname(folder)).written_now().permitted())

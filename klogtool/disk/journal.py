@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.disk.about import about
+from klogtool.disk.attributes import attributes_of
 from klogtool.disk.belonging import SUFFIX, Belonging, identity_of
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Inode
@@ -295,7 +295,7 @@ def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
         return
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}; name another place with --journal", journal) from error
-    disk.describe(journal, replace(about(log_dir).permitted(), mtime_ns=None))
+    disk.describe(journal, replace(attributes_of(log_dir).permitted(), mtime_ns=None))
     disk.sync_dir(os.path.dirname(journal))
 
 
@@ -326,7 +326,7 @@ def new_entry(journal: str, plans: Sequence[SavedPlan]) -> Entry:
 def make_entry(disk: Disk, entry: Entry, head: Mapping[str, Any], plans: Sequence[SavedPlan]) -> None:
     """Create the entry with its plan.jsonl, synced."""
     disk.mkdir(entry.path)
-    disk.describe(entry.path, replace(about(entry.journal), mtime_ns=None, attributes=()))
+    disk.describe(entry.path, replace(attributes_of(entry.journal), mtime_ns=None, extended=()))
     disk.write(entry.place(PLAN), (build_saved_plans(head, plans),))
     disk.sync(entry.place(PLAN))
     disk.sync_dir(entry.path)

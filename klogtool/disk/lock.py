@@ -17,7 +17,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from klogtool.disk.about import about, about_new_file
+from klogtool.disk.attributes import attributes_of, attributes_of_new_file
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.errors import LogDirInUse
 from klogtool.format.names import FileKind
@@ -61,11 +61,11 @@ def check_free(folder: str) -> None:
 
 def _make(disk: Disk, folder: str, path: str) -> bool:
     """Create the file; return whether it did not exist. If the file stays, a broker has to be able to open it."""
-    before = about(folder)
+    before = attributes_of(folder)
     if os.path.lexists(path):
         return False
     try:
-        disk.write(path, (), about_new_file(folder))
+        disk.write(path, (), attributes_of_new_file(folder))
         keep_time(disk, folder, before.mtime_ns)
     except FileExistsError:
         return False
@@ -116,7 +116,7 @@ def _holder(path: str) -> str:
 def _remove(disk: Disk, folder: str, path: str, lock: int) -> None:
     if not hasattr(fcntl, "F_SETLEASE"):  # macOS: the file stays, as a broker leaves it
         return
-    before = about(folder)
+    before = attributes_of(folder)
     with suppress(OSError):
         fcntl.fcntl(
             lock, _F_SETSIG, signal.SIGURG

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from klogtool.broker.content import Content
-from klogtool.disk.about import about_new_file
+from klogtool.disk.attributes import attributes_of_new_file
 from klogtool.disk.dataset import not_written
 from klogtool.disk.disk import Disk
 from klogtool.disk.output import NewFolder, build_folder, check_place
@@ -57,7 +57,7 @@ class NewLogDir(Struct, frozen=True):
             for name, place in places.items():
                 Disk().rename(place, os.path.join(whole, name))
             for name, content in files.items():
-                put(Disk(), os.path.join(whole, name), content, about_new_file(whole))
+                put(Disk(), os.path.join(whole, name), content, attributes_of_new_file(whole))
             Disk().sync_dir(whole)
             _check(self.output)
             Disk().rename(whole, self.output)

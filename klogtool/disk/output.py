@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content, FileRange, content_size
 from klogtool.broker.draft import Draft, DraftFile, file_on_disk
 from klogtool.broker.spools import MakeSpool
-from klogtool.disk.about import About, about, about_new_file
+from klogtool.disk.attributes import FileAttributes, attributes_of, attributes_of_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_facts
 from klogtool.disk.folders import check_no_folders
@@ -55,7 +55,7 @@ class NewFile(Struct, frozen=True):
 
     name: str
     file: DraftFile
-    like: About
+    like: FileAttributes
     copied: bool
 
 
@@ -367,18 +367,18 @@ def build_folder(
             write_new_file(disk, file, path)
     changed = {os.path.dirname(name) for name in (*_names_changed(folder), *folder.further)}
     for name in reversed(["", *folder.folders]):
-        path, like = os.path.join(part, name), about(_there(os.path.join(folder.source, name))).permitted()
+        path, like = os.path.join(part, name), attributes_of(_there(os.path.join(folder.source, name))).permitted()
         disk.describe(path, like.written_now() if name in changed else like)
         disk.sync_dir(path)
 
 
 def walk_new_files(folder: NewFolder, make_spool: MakeSpool | None = None) -> Iterator[NewFile]:
     """Yield all files of the new folder. make_spool: for plans that have to be decided again."""
-    about_new = cache(about_new_file)
+    of_new_file = cache(attributes_of_new_file)
     for name, file in folder.copied.items():
-        yield NewFile(name, file, about_file(folder.source, name, file, about_new), copied=True)
+        yield NewFile(name, file, attributes_of_file(folder.source, name, file, of_new_file), copied=True)
     for name, file in _walk_written(folder, make_spool):
-        yield NewFile(name, file, about_file(folder.source, name, file, about_new), copied=False)
+        yield NewFile(name, file, attributes_of_file(folder.source, name, file, of_new_file), copied=False)
 
 
 def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
@@ -391,16 +391,18 @@ def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
         put_made(disk, path, content, file.like)
 
 
-def about_file(source: str, name: str, file: DraftFile, about_new: Callable[[str], About] = about_new_file) -> About:
+def attributes_of_file(
+    source: str, name: str, file: DraftFile, of_new_file: Callable[[str], FileAttributes] = attributes_of_new_file
+) -> FileAttributes:
     """Return mode, owner and times for a new file: from the file that it is (renamed or cut), else from the file that
     it replaces, else from the files beside it.
 
-    about_new: what a new file in a folder gets; for callers that have many.
+    of_new_file: what a new file in a folder gets; for callers that have many.
     """
     before = os.path.join(source, name)
     moved = [part.path for part in file.content if isinstance(part, FileRange) and len(file.content) == 1]
     like = next(filter(os.path.isfile, [*moved, before]), None)
-    found = about(like) if like is not None else about_new(_there(os.path.dirname(before)))
+    found = attributes_of(like) if like is not None else of_new_file(_there(os.path.dirname(before)))
     return replace(found, mtime_ns=file.mtime_ns).permitted()
 
 

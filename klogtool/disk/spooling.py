@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
-from klogtool.disk.about import About
+from klogtool.disk.attributes import FileAttributes
 from klogtool.disk.disk import Disk
 from klogtool.disk.putting import put
 from klogtool.disk.readback import WrittenFile, differs
@@ -154,14 +154,14 @@ def _remove(disk: Disk, folder: str) -> None:
 Laid = list[tuple[str, Content]]  # files that are in their place, and what they should contain
 
 
-def put_made(disk: Disk, path: str, content: Content, like: About) -> None:
+def put_made(disk: Disk, path: str, content: Content, like: FileAttributes) -> None:
     """Write a new file, sync it and read it back. If a waiting file has its bytes, that is renamed. Raises as
     `putting.put`."""
     if lay_made(disk, path, content, like):
         check_made([(path, content)])
 
 
-def lay_made(disk: Disk, path: str, content: Content, like: About) -> bool:
+def lay_made(disk: Disk, path: str, content: Content, like: FileAttributes) -> bool:
     """Do the same without the read back if a waiting file was renamed; then return True, and `check_made` must
     follow."""
     waiting = _find_waiting(content, os.path.dirname(path))

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.broker.content import FileRange
-from klogtool.disk.about import About, about, about_new_file
+from klogtool.disk.attributes import FileAttributes, attributes_of, attributes_of_new_file
 from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
@@ -66,7 +66,7 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts
     before = {folder: folder_before(folder) for folder in folders}
     disk.mkdir(entry.place(str(k)))
     ready.linkable.update(folder for folder in folders if _can_link(ready, folder))
-    new_files = {folder: about_new_file(folder) for folder in folders}
+    new_files = {folder: attributes_of_new_file(folder) for folder in folders}
     steps = tuple(
         _stage_step(ready, n, step, new_files, laid)
         for n, step in enumerate(plan.steps)
@@ -174,13 +174,15 @@ def _files_of(folder: str) -> Iterator[str]:
             yield path
 
 
-def _stage_step(ready: Staging, n: int, step: FileStep, new_files: Mapping[str, About], laid: Laid) -> StagedStep:
+def _stage_step(
+    ready: Staging, n: int, step: FileStep, new_files: Mapping[str, FileAttributes], laid: Laid
+) -> StagedStep:
     if not isinstance(step, Write):
         return step
     path = os.path.join(ready.base, step.path)
     folder = os.path.dirname(path)
     staged = ready.place(f"new-{n}") if folder in ready.linkable else _waiting(ready.entry, ready.k, n, path)
-    like = about(path) if os.path.isfile(path) else new_files[folder]
+    like = attributes_of(path) if os.path.isfile(path) else new_files[folder]
     ready.facts.adding(os.path.join(folder, os.path.basename(staged)))
     if lay_made(ready.disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
         laid.append((staged, step.content))
@@ -208,7 +210,7 @@ def _keep_originals(ready: Staging, plan: Plan, names: Sequence[str]) -> dict[st
             ready.link(path, f"kept-{n}")
             original = replace(original, kept=f"{k}/kept-{n}", linked=True)
         elif name in leaving:
-            put(disk, entry.place(str(k), f"kept-{n}"), (FileRange(path, 0, original.state.size),), about(path))
+            put(disk, entry.place(str(k), f"kept-{n}"), (FileRange(path, 0, original.state.size),), attributes_of(path))
             original = replace(original, kept=f"{k}/kept-{n}")
         found[name] = original
     return found
@@ -220,12 +222,17 @@ def _find_original(path: str) -> Original | None:
     state = find_state(path)
     if state is None:
         return None
-    found = about(path)
+    found = attributes_of(path)
     return Original(replace(state, digest=digest_of(path, state.size)), found.mode, found.uid, found.gid)
 
 
 def _keep_tail(disk: Disk, entry: Entry, tail: str, path: str, original: Original) -> Original:
-    put(disk, entry.place(tail), (FileRange(path, original.cut, original.state.size),), about(path).written_now())
+    put(
+        disk,
+        entry.place(tail),
+        (FileRange(path, original.cut, original.state.size),),
+        attributes_of(path).written_now(),
+    )
     tail_digest = digest_of(entry.place(tail), original.state.size - original.cut)
     return replace(original, tail=tail, tail_digest=tail_digest, cut_digest=digest_of(path, original.cut))
 

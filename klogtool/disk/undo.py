@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from klogtool import interrupts
 from klogtool.broker.content import FileRange
-from klogtool.disk.about import about
+from klogtool.disk.attributes import attributes_of
 from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Inode
@@ -181,7 +181,7 @@ def _inodes_in(folders: Iterable[str]) -> Iterator[Inode]:
 
 
 def _is_to_change(path: str, original: Original) -> bool:
-    found, state = about(path), original.state
+    found, state = attributes_of(path), original.state
     wanted = (original.mode, original.uid, original.gid, state.mtime_ns, state.size)
     return (found.mode, found.uid, found.gid, found.mtime_ns, os.stat(path).st_size) != wanted
 
@@ -241,7 +241,7 @@ def _put_copy(disk: Disk, entry: Entry, record: Record, name: str) -> None:
     waiting = _waiting(entry, path)
     if os.path.lexists(waiting):  # left by an undo that was killed here
         disk.delete(waiting)
-    like = replace(about(lies), mode=original.mode, uid=original.uid, gid=original.gid)
+    like = replace(attributes_of(lies), mode=original.mode, uid=original.uid, gid=original.gid)
     put(disk, waiting, tuple(content), replace(like, mtime_ns=original.state.mtime_ns))
     disk.rename(waiting, path)
 
@@ -258,7 +258,7 @@ def _put_kept(disk: Disk, entry: Entry, path: str, original: Original) -> None:
     if original.linked:
         disk.link(kept, waiting)
     else:
-        put(disk, waiting, (FileRange(kept, 0, original.state.size),), about(kept))
+        put(disk, waiting, (FileRange(kept, 0, original.state.size),), attributes_of(kept))
     disk.rename(waiting, path)
 
 
@@ -279,7 +279,7 @@ def _mend(disk: Disk, entry: Entry, path: str, original: Original) -> None:
 
 
 def _describe(disk: Disk, path: str, original: Original) -> None:
-    found = about(path)
+    found = attributes_of(path)
     wanted = replace(found, mode=original.mode, uid=original.uid, gid=original.gid, mtime_ns=original.state.mtime_ns)
     if wanted != found:
         disk.describe(path, wanted)

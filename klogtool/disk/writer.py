@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from klogtool import interrupts
 from klogtool.broker.spools import MakeSpool
-from klogtool.disk.about import about
+from klogtool.disk.attributes import attributes_of
 from klogtool.disk.belonging import Belonging
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
@@ -247,7 +247,7 @@ def make_folders(disk: Disk, folders: Sequence[str]) -> None:
     for folder in folders:
         above = os.path.dirname(folder)
         disk.mkdir(folder)
-        disk.describe(folder, replace(about(above).permitted(), mtime_ns=None))
+        disk.describe(folder, replace(attributes_of(above).permitted(), mtime_ns=None))
         disk.sync_dir(above)
 
 

@@ -28,7 +28,7 @@ from klogtool.broker.cleaning.shares import (
 from klogtool.broker.content import FileRange, content_size
 from klogtool.broker.draft import DraftFile
 from klogtool.disk.assembling import place_aside, write_aside, write_file_aside
-from klogtool.disk.output import NewFile, NewFolder, about_file, walk_new_files
+from klogtool.disk.output import NewFile, NewFolder, attributes_of_file, walk_new_files
 from klogtool.format.names import build_file_name
 from klogtool.log.file import LogFile
 from klogtool.spark.spreading import exchange, packed, spread
@@ -144,7 +144,7 @@ def _staged(sent: SentPass, stage: str, base_offset: int, done: GroupCleaned) ->
     for kind, content in done.files.items():
         size, name, file = content_size(content), build_file_name(kind, base_offset), DraftFile(content)
         if size > LARGEST_SENT_BYTES:
-            new = NewFile(name, file, about_file(source, name, file), copied=False)
+            new = NewFile(name, file, attributes_of_file(source, name, file), copied=False)
             content = (FileRange(write_file_aside(stage, new), 0, size),)
         files[kind] = content
     return replace(done, files=files)

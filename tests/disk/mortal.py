@@ -21,7 +21,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from klogtool.broker.content import Content, read_content
-from klogtool.disk.about import About
+from klogtool.disk.attributes import FileAttributes
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import OurLinks
 from klogtool.plans.image_log import Piece
@@ -124,23 +124,25 @@ class MortalDisk(Disk):
             raise Died
         self.done += 1
 
-    def write(self, path: str, content: Content, like: About | None = None, *reached: Callable[[int], None]) -> None:
+    def write(
+        self, path: str, content: Content, like: FileAttributes | None = None, *reached: Callable[[int], None]
+    ) -> None:
         half = read_content(content)
         half = half[: len(half) // 2]
         self._verb(lambda: Disk.write(self, path, (half,)))
         super().write(path, content, like, *reached)
         self._meet(path)
 
-    def write_pieces(self, path: str, pieces: Iterable[Piece], like: About) -> None:
+    def write_pieces(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
         self._verb(self._in_the_middle_of("write_pieces", path, pieces, like))
         super().write_pieces(path, pieces, like)
         self._meet(path)
 
-    def fill(self, path: str, content: Content, like: About) -> None:
+    def fill(self, path: str, content: Content, like: FileAttributes) -> None:
         self._verb(self._in_the_middle_of("fill", path, content, like))
         super().fill(path, content, like)
 
-    def describe(self, path: str, wanted: About) -> None:
+    def describe(self, path: str, wanted: FileAttributes) -> None:
         self._verb(self._in_the_middle_of("describe", path, wanted))
         super().describe(path, wanted)
 

@@ -13,7 +13,7 @@ import pytest
 from klogtool.broker.content import Content, FileRange, read_content
 from klogtool.disk import disk as disk_module
 from klogtool.disk import putting, readback
-from klogtool.disk.about import About
+from klogtool.disk.attributes import FileAttributes
 from klogtool.disk.disk import Disk
 from klogtool.errors import Corrupt
 
@@ -29,7 +29,9 @@ class MeddlingDisk(Disk):
     def __init__(self, at: int, meddle: Callable[[str], None]) -> None:
         self.at, self.meddle, self.is_done = at, meddle, False
 
-    def write(self, path: str, content: Content, like: About | None = None, *reached: Callable[[int], None]) -> None:
+    def write(
+        self, path: str, content: Content, like: FileAttributes | None = None, *reached: Callable[[int], None]
+    ) -> None:
         def reach(position: int) -> None:
             if position >= self.at and not self.is_done:
                 self.is_done = True

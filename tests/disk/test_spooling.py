@@ -18,7 +18,7 @@ from klogtool.broker.content import Content, FileRange, Spooled, content_size, r
 from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import SMALLEST_PIECE_BYTES, ContentWriter
-from klogtool.disk.about import about
+from klogtool.disk.attributes import attributes_of
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import spools_in
 from klogtool.disk.output import carry_out_to, spools_beside
@@ -146,7 +146,7 @@ def test_pieces_of_other_files_come_when_it_is_put_in_place(box: pathlib.Path) -
         assert [type(part) for part in content] == [FileRange, Spooled, FileRange]
         (waiting,) = (box / "spools").iterdir()
         inode = waiting.stat().st_ino
-        put_made(Disk(), str(box / "new"), content, about(str(box / "old")))
+        put_made(Disk(), str(box / "new"), content, attributes_of(str(box / "old")))
     assert (box / "new").read_bytes() == wanted
     assert (box / "new").stat().st_ino == inode, "renamed"
     assert sorted(os.listdir(box)) == ["new", "old"]
@@ -155,7 +155,7 @@ def test_pieces_of_other_files_come_when_it_is_put_in_place(box: pathlib.Path) -
 def test_on_another_file_system_it_is_copied(box: pathlib.Path, elsewhere: pathlib.Path) -> None:
     with SpoolFolder(str(box / "spools"), Disk()) as spools:
         content, wanted = made_of(box, spools)
-        put_made(Disk(), str(elsewhere / "new"), content, about(str(box / "old")))
+        put_made(Disk(), str(elsewhere / "new"), content, attributes_of(str(box / "old")))
     assert (elsewhere / "new").read_bytes() == wanted
 
 
@@ -171,5 +171,5 @@ def test_what_does_not_read_as_it_was_made_is_an_error(box: pathlib.Path, at: in
         content, wanted = made_of(box, spools)
         assert content_size(content) == len(wanted)
         with pytest.raises(OSError, match="gives other bytes than were written") as raised:
-            put_made(Careless(), str(box / "new"), content, about(str(box / "old")))
+            put_made(Careless(), str(box / "new"), content, attributes_of(str(box / "old")))
     assert raised.value.errno == errno.EIO

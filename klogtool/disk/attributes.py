@@ -13,7 +13,7 @@ PLAIN_FILE_MODE = 0o644
 _NONE_HERE = (errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES)  # not supported here, or not permitted for us
 
 
-class About(Struct, frozen=True):
+class FileAttributes(Struct, frozen=True):
     """Mode and owner are numbers. mtime_ns: None for a file that is written now. owner_matters: it is an error if the
     file cannot be given to its owner."""
 
@@ -21,25 +21,25 @@ class About(Struct, frozen=True):
     uid: int
     gid: int
     mtime_ns: int | None = None
-    attributes: tuple[tuple[str, bytes], ...] = ()
+    extended: tuple[tuple[str, bytes], ...] = ()
     owner_matters: bool = True
 
-    def written_now(self) -> About:
+    def written_now(self) -> FileAttributes:
         """Return the same values without the time."""
         return replace(self, mtime_ns=None)
 
-    def permitted(self) -> About:
+    def permitted(self) -> FileAttributes:
         """Return the same values, but with our own user and group if this process may not give a file to its owner."""
         return replace(self, owner_matters=False)
 
 
-def about(path: str) -> About:
+def attributes_of(path: str) -> FileAttributes:
     """Describe an existing file or folder; a symbolic link is followed. Raises OSError."""
     found = os.stat(path)
-    return About(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime_ns, _attributes(path))
+    return FileAttributes(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime_ns, _attributes(path))
 
 
-def about_new_file(folder: str) -> About:
+def attributes_of_new_file(folder: str) -> FileAttributes:
     """Describe a new file in `folder`: like the files beside it, else owned by the owner of the folder. A broker has to
     be able to open it.
 
@@ -48,24 +48,24 @@ def about_new_file(folder: str) -> About:
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if os.path.isfile(path):
-            return about(path).written_now()
-    return replace(about(folder), mode=PLAIN_FILE_MODE, mtime_ns=None, attributes=())
+            return attributes_of(path).written_now()
+    return replace(attributes_of(folder), mode=PLAIN_FILE_MODE, mtime_ns=None, extended=())
 
 
-def set_about(file: int | str, wanted: About) -> None:
+def set_attributes(file: int | str, wanted: FileAttributes) -> None:
     """Set mode, owner, attributes and time of an open file or a path. Raises OSError if that is not permitted."""
     found = os.stat(file)
     if (found.st_uid, found.st_gid) != (wanted.uid, wanted.gid):
         _give(file, wanted)
     if stat.S_IMODE(found.st_mode) != wanted.mode or found.st_uid != wanted.uid:
         os.chmod(file, wanted.mode)
-    for name, value in set(wanted.attributes) - set(_attributes(file)):
+    for name, value in set(wanted.extended) - set(_attributes(file)):
         _set_attribute(file, name, value)
     if wanted.mtime_ns is not None:
         os.utime(file, ns=(found.st_atime_ns, wanted.mtime_ns))
 
 
-def _give(file: int | str, wanted: About) -> None:
+def _give(file: int | str, wanted: FileAttributes) -> None:
     try:
         os.chown(file, wanted.uid, wanted.gid)
     except OSError as error:
