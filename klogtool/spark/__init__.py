@@ -4,7 +4,7 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
 
     source             the data source, as Spark calls it
     registering        its class, where PySpark is installed
-    readers            queries: partitions of the scan, and their rows
+    source_reader      queries, as Spark calls them: partitions of the scan, and their rows
     streaming          streams (PySpark 4.2 and later)
     options            the options of a query
     filters            Spark's filters as bounds of offsets and times

@@ -43,7 +43,7 @@ def bounds_of(filters: Iterable[Any]) -> Bounds:
         kind: str = type(given).__name__
         column: tuple[str, ...] = getattr(given, "attribute", ())
         if kind in TAKEN and len(column) == 1:
-            bounds = _narrowed(bounds, column[0], kind, given.value)
+            bounds = _narrowed(bounds, column[0].lower(), kind, given.value)
     return bounds
 
 

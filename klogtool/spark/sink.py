@@ -11,8 +11,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from klogtool.disk.new_log_dir import NewLogDir
 from klogtool.errors import Refused
 from klogtool.spark.notes import log_info, log_warning
-from klogtool.spark.readers import as_arrow
 from klogtool.spark.reading import spare_collections
+from klogtool.spark.source_reader import as_arrow
 from klogtool.spark.write_options import check_rows, parse_write_options
 from klogtool.spark.writing import Written, publish, write_rows
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
 from klogtool.spark.options import check_options, parse_shape
-from klogtool.spark.readers import KlogFilteringReader, KlogReader
+from klogtool.spark.source_reader import KlogFilteringReader, KlogReader
 from klogtool.spark.streaming import make_stream_reader
 from klogtool.spark.tables import ddl, default_columns
 

@@ -18,7 +18,7 @@ from klogtool.spark.following import Follower, shared
 from klogtool.spark.notes import log_warning
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.reached import Key, LogNow, Reached, as_json, of_json
-from klogtool.spark.readers import KlogPartition, checked_columns, read_partition
+from klogtool.spark.source_reader import KlogPartition, columns_wanted, read_partition, renamed
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
@@ -47,7 +47,8 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.query: Query = parse_query(options, notes, stream=True)
         if self.query.shape.table != "records":
             raise Refused("only the table records can be a stream: read the other tables with spark.read")
-        self.columns = checked_columns("records", schema)
+        self.columns = columns_wanted("records", schema)
+        self.names = tuple(schema.fieldNames())
         self._follower = Follower(self.query)
         self._until: Mapping[Key, LogNow] | None = None
         self._waits_since: float | None = None
@@ -105,7 +106,7 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""
-        return read_partition(partition, self.query, self.columns, Bounds())
+        return renamed(read_partition(partition, self.query, self.columns, Bounds()), self.names)
 
 
 def _tell(notes: Sequence[str]) -> None:

@@ -151,21 +151,24 @@ Row = tuple[Any, ...]
 def default_columns(shape: Shape) -> tuple[str, ...]:
     """Return the columns of a table that the options select. Raises Refused for an unknown column."""
     if shape.columns is not None:
-        check_columns(shape.table, shape.columns)
-        return shape.columns
+        return checked_columns(shape.table, shape.columns)
     if shape.table == "records":
         return columns_of(headers=shape.include_headers, metadata=shape.include_metadata)
     return tuple(TABLES[shape.table])
 
 
-def check_columns(table: str, columns: Sequence[str]) -> None:
-    """Raises Refused for a column that a table does not have, or that is named twice."""
-    wrong = [name for name in columns if name not in TABLES[table]]
-    if wrong or len(set(columns)) < len(columns) or not columns:
+def checked_columns(table: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns as the table spells them: case does not matter. Raises Refused for a column that a table does
+    not have, or that is named twice."""
+    spelled = {name.lower(): name for name in TABLES[table]}
+    wrong = [name for name in columns if name.lower() not in spelled]
+    known = tuple(spelled[name.lower()] for name in columns if name.lower() in spelled)
+    if wrong or len(set(known)) < len(known) or not columns:
         raise Refused(
             f"table {table} has no such column, or it was named twice: {', '.join(wrong or columns)} "
             f"(columns: {', '.join(TABLES[table])})"
         )
+    return known
 
 
 def arrow_schema(table: str, columns: Sequence[str]) -> pa.Schema:

@@ -31,3 +31,14 @@ def test_pushed_filters_change_no_answer(pushing: Any, tmp_path: pathlib.Path, s
             rows = pushing.read.format("klog").load(str(folder)).where(asked).select("offset").collect()
             told.append(sorted(row.offset for row in rows))
         assert told[0] == told[1]
+
+
+def test_names_of_columns_in_any_case(pushing: Any, tmp_path: pathlib.Path) -> None:
+    folder = write_sound(tmp_path / "t-0")
+    pushing.conf.set(KEY, "true")
+    rows = pushing.read.format("klog").schema("OFFSET bigint, TimestampType int").load(str(folder))
+    assert rows.columns == ["OFFSET", "TimestampType"]
+    assert [tuple(row) for row in rows.where("offset >= 158").collect()] == [(158, 0), (159, 0)]
+    lost = pushing.read.format("klog").option("table", "left_out").option("columns", "START,reason").load(str(folder))
+    assert lost.columns == ["start", "reason"]
+    assert lost.count() == 0

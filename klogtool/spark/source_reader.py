@@ -15,7 +15,7 @@ from klogtool.spark.notes import log_warning
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.planning import Split, plan_splits
 from klogtool.spark.reading import Task, read_split
-from klogtool.spark.tables import arrow_schema, check_columns, ddl, read_table
+from klogtool.spark.tables import arrow_schema, checked_columns, ddl, read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,8 @@ class KlogReader(DataSourceReader):
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
         self._notes: list[str] = []
         self.query: Query = parse_query(options, self._notes)
-        self.columns = checked_columns(self.query.shape.table, schema)
+        self.columns = columns_wanted(self.query.shape.table, schema)
+        self.names = tuple(schema.fieldNames())
         self.bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -52,7 +53,7 @@ class KlogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""
-        return read_partition(partition, self.query, self.columns, self.bounds)
+        return renamed(read_partition(partition, self.query, self.columns, self.bounds), self.names)
 
 
 class KlogFilteringReader(KlogReader):
@@ -79,11 +80,17 @@ def read_partition(
     return read_table(partition.split, query.shape.table, columns, mode=query.mode)
 
 
-def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
-    """Return the columns that Spark wants. Raises Refused if a user's schema has others, or other types."""
-    columns = tuple(schema.fieldNames())
-    check_columns(table, columns)
-    if not as_arrow(schema).equals(arrow_schema(table, columns)):
+def renamed(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with the names of Spark's schema, which may be written in other cases."""
+    for batch in batches:
+        yield batch if batch.schema.names == list(names) else batch.rename_columns(list(names))
+
+
+def columns_wanted(table: str, schema: StructType) -> tuple[str, ...]:
+    """Return the columns that Spark wants, as the table spells them. Raises Refused if a user's schema has others, or
+    other types."""
+    columns = checked_columns(table, schema.fieldNames())
+    if as_arrow(schema).types != arrow_schema(table, columns).types:
         raise Refused(
             f"the column types of the given schema are not those of the table; they are: {ddl(table, columns)}"
         )
