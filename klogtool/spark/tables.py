@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from klogtool.errors import KlogError, Refused
@@ -386,11 +387,11 @@ def batch_columns(rows: HeadRows, common: Row, kind: pa.Schema) -> pa.RecordBatc
 
     constant = dict(zip(("topic", "partition", "file"), common, strict=True))
     arrays = []
-    for field in kind:
-        if field.name in constant:
-            arrays.append(pa.repeat(pa.scalar(constant[field.name], field.type), rows.count))
+    for column in kind:
+        if column.name in constant:
+            arrays.append(pa.repeat(pa.scalar(constant[column.name], column.type), rows.count))
         else:
-            arrays.append(_batch_column(rows, field.name).cast(field.type))
+            arrays.append(_batch_column(rows, column.name).cast(column.type))
     return pa.RecordBatch.from_arrays(arrays, schema=kind)
 
 
@@ -451,70 +452,78 @@ def codec_of(head: Head) -> str:
 
 
 def _segment_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
-    storage = open_place(piece.place)[0]
-    sizes = dict(piece.beside)
-    row: dict[str, Any] = {
-        "topic": piece.topic,
-        "partition": piece.partition,
-        "base_offset": piece.base_offset,
-        "size": piece.log.size,
-        "modified": datetime.fromtimestamp(piece.log.mtime_ms / 1000, UTC) if piece.log.mtime_ms >= 0 else None,
-        "is_active": piece.is_active,
-        "index_size": sizes.get(FileKind.OFFSET_INDEX),
-        "timeindex_size": sizes.get(FileKind.TIME_INDEX),
-        "txnindex_size": sizes.get(FileKind.TXN_INDEX),
-    }
+    storage, sizes, mtime_ms = open_place(piece.place)[0], dict(piece.beside), piece.log.mtime_ms
+    walked: Row = (None,) * len(WALKED)
     with storage.open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
-        row["file"] = file.path
         if any(name in WALKED for name in columns):
-            row |= _walked(_heads(file, piece, is_strict=is_strict))
-    yield tuple(row.get(name) for name in TABLES["segments"])
+            walked = _summed(_heads(file, piece, is_strict=is_strict)).as_row()
+        listed: Row = (
+            piece.topic,
+            piece.partition,
+            file.path,
+            piece.base_offset,
+            piece.log.size,
+            datetime.fromtimestamp(mtime_ms / 1000, UTC) if mtime_ms >= 0 else None,
+            piece.is_active,
+            *(sizes.get(kind) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)),
+        )
+    yield listed + walked
 
 
-def _walked(heads: Iterator[Head | HeadRows]) -> dict[str, Any]:
-    found: dict[str, Any] = dict.fromkeys(("batches", "records", "control_batches", "transactional_batches"), 0)
-    found |= {"valid_bytes": 0, "largest_batch": 0, "last_offset": None, "max_timestamp": None}
-    magics, codecs = set[int](), set[str]()
+class HeaderTotals(Struct):
+    """What headers of batches say together, in the order of WALKED. valid_bytes: where the last of them ends."""
+
+    last_offset: int | None = None
+    valid_bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    control_batches: int = 0
+    transactional_batches: int = 0
+    largest_batch: int = 0
+    max_timestamp: int | None = None
+    magics: set[int] = field(default_factory=set)
+    codecs: set[str] = field(default_factory=set)
+
+    def as_row(self) -> Row:
+        """Return the values of the columns."""
+        *numbers, magics, codecs = astuple(self)
+        return (*numbers, sorted(magics), sorted(codecs, key=[*CODEC_NAMES, "unknown"].index))
+
+    def add(self, head: Head) -> None:
+        """Add a header."""
+        entry = head.entry
+        self.batches += 1
+        self.records += 1 if entry.records_count is None else entry.records_count
+        self.control_batches += entry.is_control
+        self.transactional_batches += entry.is_transactional
+        self.magics.add(entry.magic)
+        self.codecs.add(codec_of(head))
+        self._advance(head.size, entry.max_timestamp, entry.last_offset, head.end)
+
+    def add_rows(self, rows: HeadRows) -> None:
+        """Add many headers."""
+        import pyarrow.compute as pc
+
+        self.batches += rows.count
+        self.records += pc.sum(rows.column("records_count")).as_py()
+        self.control_batches += pc.sum(rows.has_bit(CONTROL_BIT)).as_py()
+        self.transactional_batches += pc.sum(rows.has_bit(TRANSACTIONAL_BIT)).as_py()
+        self.magics.add(MAGIC)
+        self.codecs.update(CODEC_NAMES[n] for n in pc.unique(rows.codec_ids()).to_pylist())
+        largest, latest = (pc.max(rows.column(name)).as_py() for name in ("size", "max_timestamp"))
+        self._advance(largest, latest, rows.number("last_offset", rows.count - 1), rows.end)
+
+    def _advance(self, size: int, timestamp: int, last_offset: int, end: int) -> None:
+        self.largest_batch = max(self.largest_batch, size)
+        self.max_timestamp = max(timestamp, NO_TIMESTAMP if self.max_timestamp is None else self.max_timestamp)
+        self.last_offset, self.valid_bytes = last_offset, end
+
+
+def _summed(heads: Iterator[Head | HeadRows]) -> HeaderTotals:
+    totals = HeaderTotals()
     for head in heads:
-        some = _summed(head) if isinstance(head, HeadRows) else _summed_of_one(head)
-        for name in ("batches", "records", "control_batches", "transactional_batches"):
-            found[name] += some[name]
-        for name in ("largest_batch", "max_timestamp"):
-            found[name] = max(some[name], -1 if found[name] is None else found[name])
-        found["valid_bytes"], found["last_offset"] = head.end, some["last_offset"]
-        magics |= some["magics"]
-        codecs |= some["codecs"]
-    known = [*CODEC_NAMES, "unknown"]
-    return found | {"magics": sorted(magics), "codecs": sorted(codecs, key=known.index)}
-
-
-def _summed_of_one(head: Head) -> dict[str, Any]:
-    entry = head.entry
-    return {
-        "batches": 1,
-        "records": 1 if entry.records_count is None else entry.records_count,
-        "control_batches": int(entry.is_control),
-        "transactional_batches": int(entry.is_transactional),
-        "largest_batch": head.size,
-        "max_timestamp": entry.max_timestamp,
-        "last_offset": entry.last_offset,
-        "magics": {entry.magic},
-        "codecs": {codec_of(head)},
-    }
-
-
-def _summed(rows: HeadRows) -> dict[str, Any]:
-    """Sum up many batches."""
-    import pyarrow.compute as pc
-
-    return {
-        "batches": rows.count,
-        "records": pc.sum(rows.column("records_count")).as_py(),
-        "control_batches": pc.sum(rows.has_bit(CONTROL_BIT)).as_py(),
-        "transactional_batches": pc.sum(rows.has_bit(TRANSACTIONAL_BIT)).as_py(),
-        "largest_batch": pc.max(rows.column("size")).as_py(),
-        "max_timestamp": pc.max(rows.column("max_timestamp")).as_py(),
-        "last_offset": rows.column("last_offset")[rows.count - 1].as_py(),
-        "magics": {2},
-        "codecs": {CODEC_NAMES[n] for n in pc.unique(rows.codec_ids()).to_pylist()},
-    }
+        if isinstance(head, HeadRows):
+            totals.add_rows(head)
+        else:
+            totals.add(head)
+    return totals

@@ -151,7 +151,9 @@ def test_no_object_is_made_of_a_header(tmp_path: pathlib.Path, monkeypatch: Any)
     folder = plain_dir(tmp_path, {0: [data(n) for n in range(5000)]})
     walked: list[Any] = []
     real = head_columns.walk_heads
-    monkeypatch.setattr(head_columns, "walk_heads", lambda *words: (walked.append(h) or h for h in real(*words)))
+    monkeypatch.setattr(
+        head_columns, "walk_heads", lambda *words, **named: (walked.append(h) or h for h in real(*words, **named))
+    )
     assert read(folder, table="batches").num_rows == 5000
     assert read(folder, table="segments").column("batches").to_pylist() == [5000]
     assert len(walked) <= 4
