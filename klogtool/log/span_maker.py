@@ -35,7 +35,7 @@ class Made(Protocol):
 
     @property
     def is_enough(self) -> bool:
-        """See above."""
+        """Whether the rest of the span becomes another result."""
 
 
 MadeT = TypeVar("MadeT", bound=Made)
@@ -63,11 +63,11 @@ class SpanMaker(ABC, Generic[MadeT]):
 
     @abstractmethod
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """See log.walking.Steps."""
+        """Let the kernel take entries in [at, stop). Return where the next one begins, and why it was not taken."""
 
     @abstractmethod
     def make_room(self, window: Window, at: int) -> bool:
-        """See log.walking.Steps."""
+        """Make room after FULL. False: there is no room for the entry at `at`, and the reference takes it."""
 
     @abstractmethod
     def take_frame(self, window: Window, frame: Frame) -> None:
@@ -95,11 +95,11 @@ class SpanMaker(ABC, Generic[MadeT]):
 
     @property
     def is_enough(self) -> bool:
-        """See log.walking.Steps."""
+        """Whether the walk ends here, because the result is large already."""
         return self.made.is_enough
 
     def take_entry(self, window: Window, at: int) -> int:
-        """See log.walking.Steps."""
+        """Take the entry at `at` by the reference. Return where the next one begins; `at` ends the walk."""
         frame = next(walk_frames(window.data, at, window.cut, base=window.base), None)
         if frame is None:  # bytes that changed under a map: no entry begins here any more
             return at

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
         @property
         def is_enough(self) -> bool:
-            """See above."""
+            """Whether the span ends early here."""
 
     Made = TypeVar("Made", bound=Done)
 

@@ -163,7 +163,7 @@ class MapFilling:
 
     @property
     def messages_read(self) -> int:
-        """See above."""
+        """How many records were read, by the kernel and by the reference."""
         return self._messages_read + int(self.kernel.messages_read)
 
     def take(self, window: MappedWindow) -> tuple[int, int]:

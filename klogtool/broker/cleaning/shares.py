@@ -125,10 +125,10 @@ class SharedPass(Pass):
             raise NotShared("only the extension has a map that can be put together")
 
     def build_map(self) -> None:
-        """See Pass. Raises NotShared."""
-        found = self._map_by_segments() or self._crew.fill_map(self._sent)
-        self.stats.map_messages_read, self.stats.map_entries = found.messages_read, found.entries
-        self.stats.map_is_full, self.offsets.latest_offset = found.is_full, found.latest_offset
+        """Fill the map by segments, or else in one go. Raises NotShared."""
+        result = self._map_by_segments() or self._crew.fill_map(self._sent)
+        self.stats.map_messages_read, self.stats.map_entries = result.messages_read, result.entries
+        self.stats.map_is_full, self.offsets.latest_offset = result.is_full, result.latest_offset
 
     def _map_by_segments(self) -> MapResult | None:
         """None where the map becomes full, since offsets in their order say when; or transactions are not as
@@ -148,7 +148,7 @@ class SharedPass(Pass):
         return MapResult(entries, self.bound - 1, is_full=False, messages_read=messages_read)
 
     def clean_groups(self, groups: list[list[LogSegment]]) -> None:
-        """See Pass. Raises NotShared."""
+        """Let the crew clean all groups, again those that began with wrong transactions. Raises NotShared."""
         shares = [
             GroupShare(
                 tuple(segment.base_offset for segment in group),
