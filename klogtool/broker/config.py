@@ -112,7 +112,7 @@ def settle(
 
     Raises KlogError for a value of the wrong type.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     sources: dict[str, str] = {}
     for settings, where in layers:
         for field, name, value in _values_of(settings):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
-from typing import Any
 
 from msgspec import UNSET, Struct
 
@@ -126,7 +125,7 @@ def _check_folders(draft: Draft) -> None:
             raise KlogError(f"{both} is a file and a folder")
 
 
-def _inflict(draft: Draft, wound: Mapping[str, Any]) -> None:
+def _inflict(draft: Draft, wound: Mapping[str, object]) -> None:
     """Damage a draft. wound: a name, with its arguments as a mapping. Raises KlogError if it does not fit."""
     if len(wound) != 1:
         raise KlogError(f"a wound has one name, as in `flip_bit: {{file: t-0, at: 70}}`; here are {len(wound)}")

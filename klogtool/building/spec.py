@@ -6,7 +6,7 @@ All are frozen, and name no byte positions except in wounds. What is not given f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -215,7 +215,7 @@ class Spec(_Part, frozen=True):
     partitions: tuple[PartitionSpec, ...] = ()
     files: tuple[File, ...] = ()
     absent: tuple[str, ...] = ()
-    wounds: Annotated[tuple[dict[str, Any], ...], Meta(max_length=1000)] = ()
+    wounds: Annotated[tuple[dict[str, object], ...], Meta(max_length=1000)] = ()
 
     def as_rows(self) -> dict[str, Plain]:
         """Return the spec as plain values, without what is a default."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import msgspec
 from msgspec import NODEFAULT, Struct
@@ -86,7 +86,7 @@ class Wound(Struct, frozen=True):
         return {NAME: self.name, **({FILE: self.file} if self.file else {}), **self.arguments}
 
 
-def read_wound(row: Mapping[str, Any]) -> Wound:
+def read_wound(row: Mapping[str, object]) -> Wound:
     """Read a wound that somebody wrote: `wound: flip_bit`, `file: orders-0`, and its arguments.
 
     Raises KlogError for an unknown wound or argument, or a wrong type.

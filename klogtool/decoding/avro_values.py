@@ -77,7 +77,7 @@ def read_avro(schema: AvroSchema, data: bytes) -> Any:
 
 
 class _Reader:
-    def __init__(self, named: dict[str, Any], data: bytes) -> None:
+    def __init__(self, named: dict[str, object], data: bytes) -> None:
         self._named, self._data, self._at, self._budget = named, data, 0, Budget(len(data), MOST_OWN_ITEMS)
         self._primitives: dict[str, Callable[[], Any]] = {
             "null": lambda: None,
@@ -166,7 +166,7 @@ class _Reader:
         except UnicodeDecodeError:
             raise Corrupt(f"the text before byte {self._at} is not UTF-8") from None
 
-    def _record(self, schema: Any, depth: int) -> dict[str, Any]:
+    def _record(self, schema: Any, depth: int) -> dict[str, object]:
         return {field["name"]: self.value(field["type"], depth + 1) for field in schema["fields"]}
 
     def _enum(self, schema: Any, _: int) -> Any:
@@ -184,8 +184,8 @@ class _Reader:
     def _array(self, schema: Any, depth: int) -> list[Any]:
         return [self.value(schema["items"], depth + 1) for count in self._counts() for _ in range(count)]
 
-    def _map(self, schema: Any, depth: int) -> dict[str, Any]:
-        row: dict[str, Any] = {}
+    def _map(self, schema: Any, depth: int) -> dict[str, object]:
+        row: dict[str, object] = {}
         for count in self._counts():
             for _ in range(count):
                 key = self._text()
@@ -204,7 +204,7 @@ def _item_of(of: list[Any], number: int, what: str) -> Any:
 # Logical types. What has no such form stays as it is.
 
 
-def _logical(schema: dict[str, Any], value: Any) -> Any:
+def _logical(schema: dict[str, object], value: Any) -> Any:
     name = schema.get("logicalType")
     if not isinstance(name, str):
         return value
@@ -214,7 +214,7 @@ def _logical(schema: dict[str, Any], value: Any) -> Any:
         return value
 
 
-def _form_of(name: str, schema: dict[str, Any], value: Any) -> Any:
+def _form_of(name: str, schema: dict[str, object], value: Any) -> Any:
     if isinstance(value, int):
         return _time_of(name, value)
     if name == "decimal" and isinstance(value, bytes) and len(value) <= MOST_DECIMAL_BYTES:

@@ -85,7 +85,7 @@ def _to_json(value: Any, depth: int, budget: Budget, bytes_form: Callable[[bytes
     raise Corrupt(f"the decoder gave a {type(value).__name__}, which JSON does not have")
 
 
-def _object(value: dict[Any, Any], depth: int, budget: Budget, bytes_form: Callable[[bytes], Any]) -> dict[str, Any]:
+def _object(value: dict[Any, Any], depth: int, budget: Budget, bytes_form: Callable[[bytes], Any]) -> dict[str, object]:
     row = {_key(key, budget, bytes_form): _to_json(item, depth + 1, budget, bytes_form) for key, item in value.items()}
     if len(row) != len(value):
         raise Corrupt("two keys of an object are the same in JSON")

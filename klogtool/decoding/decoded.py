@@ -32,9 +32,9 @@ class Decoded(Struct, frozen=True):
     reading: Reading | None = None
     failure: str | None = None
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """Return the fields of `key_decoded` and `value_decoded` in JSON."""
-        row: dict[str, Any] = {"format": self.form}
+        row: dict[str, object] = {"format": self.form}
         if self.reading is None:
             return row | {"error": self.failure, "hex": self.data[:MOST_SHOWN_BYTES].hex()}
         if self.reading.schema is not None:

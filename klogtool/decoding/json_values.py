@@ -63,14 +63,14 @@ def _float(digits: str) -> float:
     return number
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) != len(pairs):
         raise Corrupt(f"the name {json.dumps(_twice(pairs))[:60]} is twice in an object")
     return row
 
 
-def _twice(pairs: list[tuple[str, Any]]) -> str:
+def _twice(pairs: list[tuple[str, object]]) -> str:
     """Return the first name that was there before."""
     seen = dict[str, int]()
     for n, (name, _) in enumerate(pairs):

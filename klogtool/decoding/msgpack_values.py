@@ -87,7 +87,7 @@ class _Reader:
         except UnicodeDecodeError:
             return data
 
-    def _extension(self, size: int) -> dict[str, Any]:
+    def _extension(self, size: int) -> dict[str, object]:
         return {"ext": self._number(1, signed=True), "data": self._take(size)}
 
     def _array(self, count: int, depth: int) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 
@@ -59,9 +58,9 @@ class Decoding:
         """Decode a value; None if it is null, or values are not decoded."""
         return None if data is None or self.value is None else self.value.decoded(data, topic)
 
-    def fields(self, key: bytes | None, value: bytes | None, topic: str | None) -> dict[str, Any]:
+    def fields(self, key: bytes | None, value: bytes | None, topic: str | None) -> dict[str, object]:
         """Return `key_decoded` and `value_decoded` as JSON has them: null for null, absent if not asked for."""
-        row: dict[str, Any] = {}
+        row: dict[str, object] = {}
         if self.key is not None:
             row["key_decoded"] = None if (decoded := self.of_key(key, topic)) is None else decoded.row()
         if self.value is not None:

@@ -276,13 +276,13 @@ def build_quorum_state(state: QuorumState) -> bytes:
     return _build_json(fields | {"data_version": state.data_version})
 
 
-def _read_quorum_fields(node: Mapping[str, Any], data_version: int) -> QuorumState:
+def _read_quorum_fields(node: Mapping[str, object], data_version: int) -> QuorumState:
     """Read the fields in the order of QuorumStateDataJsonConverter.read: the first wrong one decides the error."""
     members = _QUORUM_STATE[data_version]
     return QuorumState(data_version, **{_attribute(member): _read_field(node, member) for member in members})
 
 
-def _read_field(node: Mapping[str, Any], member: Member) -> Any:
+def _read_field(node: Mapping[str, object], member: Member) -> Any:
     if member.name in node:
         return member.read(node[member.name])
     if member.is_optional:

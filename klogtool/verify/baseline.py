@@ -75,20 +75,20 @@ class Baseline:
                 yield GoneEntry(identity.id, os.path.normpath(os.path.join(folder, identity.path)), count)
         yield from (gone for gone in self._run.gone() if _is_under(gone.path, roots))
 
-    def _check_header(self, row: dict[str, Any]) -> None:
+    def _check_header(self, row: dict[str, object]) -> None:
         if row.get("schema") != _HEADER["schema"] or row.get("command") != _HEADER["command"]:
             raise _no_baseline("not a baseline that this klogtool reads", self.path, 1)
 
-    def _add_known(self, row: dict[str, Any], number: int) -> None:
-        texts, numbers = (row.get("id"), row.get("path")), (row.get("first_offset"), row.get("last_offset"))
-        field, count = row.get("field"), row.get("count", 1)
-        if not all(isinstance(text, str) for text in texts) or not isinstance(field, str | None):
+    def _add_known(self, row: dict[str, object], number: int) -> None:
+        finding_id, path, field, count = row.get("id"), row.get("path"), row.get("field"), row.get("count", 1)
+        first, last = row.get("first_offset"), row.get("last_offset")
+        if not isinstance(finding_id, str) or not isinstance(path, str) or not isinstance(field, str | None):
             raise _no_baseline("a known finding without id or path, or with a field that is no text", self.path, number)
-        if not all(offset is None or type(offset) is int for offset in numbers):
+        if not (first is None or type(first) is int) or not (last is None or type(last) is int):
             raise _no_baseline("an offset that is not a number", self.path, number)
         if type(count) is not int or not 1 <= count <= MOST_OF_ONE:
             raise _no_baseline("a count that is not a positive number", self.path, number)
-        self._identities[FindingIdentity(str(texts[0]), str(texts[1]), field, *numbers)] += count
+        self._identities[FindingIdentity(finding_id, path, field, first, last)] += count
 
 
 def is_baseline_file(path: str) -> bool:
@@ -146,16 +146,16 @@ class _FormerRun:
             if kind == "klogtool":
                 folder = str(row.get("cwd", ""))
             elif kind == "finding":
-                if not isinstance(row.get("id"), str) or not isinstance(row.get("path"), str):
+                finding_id, of = row.get("id"), row.get("path")
+                if not isinstance(finding_id, str) or not isinstance(of, str):
                     raise _no_baseline("a finding without id or path", path, number)
-                self._add(row, folder)
+                self._add(finding_id, _keys(finding_id, of, row, folder))
 
-    def _add(self, row: dict[str, Any], folder: str) -> None:
-        """Add a known finding. folder: the working directory of the run that found it."""
-        keys = _keys(row["id"], row["path"], row, folder)
+    def _add(self, finding_id: str, keys: list[tuple[Any, ...]]) -> None:
+        """Add a known finding by its keys."""
         for key in keys:
             self._numbers[key].append(len(self._rows))
-        self._rows.append((row["id"], keys[0][1]))
+        self._rows.append((finding_id, keys[0][1]))
 
     def knows(self, finding: Finding) -> bool:
         """Return whether the finding is known; of several equal ones, as many as there were."""
@@ -177,7 +177,7 @@ class _FormerRun:
         yield from (GoneEntry(finding_id, place, count) for (finding_id, place), count in counts.items())
 
 
-def _keys(finding_id: str, path: str, row: dict[str, Any], folder: str) -> list[tuple[Any, ...]]:
+def _keys(finding_id: str, path: str, row: dict[str, object], folder: str) -> list[tuple[Any, ...]]:
     """Return the keys of a finding: by the real path of its file, and by the path as typed."""
     telling = finding_id, *(repr(row.get(name)) for name in _TELLING)
     return [("place", _place(os.path.join(folder, path)), *telling), ("typed", os.path.normpath(path), *telling)]
@@ -190,7 +190,7 @@ def _place(path: str) -> str:
         return path
 
 
-def _parse(line: bytes, path: str, number: int) -> dict[str, Any]:
+def _parse(line: bytes, path: str, number: int) -> dict[str, object]:
     try:
         row = restored(json.loads(line))
     except (ValueError, RecursionError):

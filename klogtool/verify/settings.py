@@ -93,7 +93,7 @@ def read_settings(path: str) -> VerifySettings:
     return _Reader(path).settings(table)
 
 
-def _parsed(data: bytes, path: str) -> dict[str, Any]:
+def _parsed(data: bytes, path: str) -> dict[str, object]:
     _check_dots(data, path)
     try:
         return tomllib.loads(data.decode())
@@ -113,7 +113,7 @@ def _check_dots(data: bytes, path: str) -> None:
             raise KlogError(f"line {number} has more than {MOST_DOTS:,} dots", path=path)
 
 
-def _table_of(document: Mapping[str, Any], path: str, names: Iterable[str]) -> Mapping[str, Any] | None:
+def _table_of(document: Mapping[str, object], path: str, names: Iterable[str]) -> Mapping[str, object] | None:
     table: Any = document
     for name in names:
         table = table.get(name)
@@ -121,7 +121,7 @@ def _table_of(document: Mapping[str, Any], path: str, names: Iterable[str]) -> M
             return None
         if not isinstance(table, dict):
             raise KlogError(f"'{name}' is not a table", path=path)
-    result: Mapping[str, Any] = table
+    result: Mapping[str, object] = table
     return result
 
 
@@ -180,7 +180,7 @@ class _Reader:
             "deep": partial(self._typed, bool),
         }
 
-    def settings(self, table: Mapping[str, Any]) -> VerifySettings:
+    def settings(self, table: Mapping[str, object]) -> VerifySettings:
         """Read all keys."""
         read: dict[str, Any] = {"path": self._path}
         for key, value in table.items():
@@ -226,7 +226,7 @@ class _Reader:
         return (SeverityRule(self._severity_of_ids(key, value), self._path),)
 
     def _severity_of_ids(self, key: str, value: Any) -> Severities:
-        table: Mapping[str, Any] = self._typed(dict, key, value)
+        table: Mapping[str, object] = self._typed(dict, key, value)
         return {self._kind(key, name): self._severity(f"{key}.{name}", level) for name, level in table.items()}
 
     def _kind(self, key: str, name: str) -> Kind:
@@ -242,7 +242,7 @@ class _Reader:
             raise error if error.path else self._wrong(key, error.reason) from None
 
     def _severities_by_path(self, key: str, value: Any) -> tuple[SeverityRule, ...]:
-        table: Mapping[str, Any] = self._typed(dict, key, value)
+        table: Mapping[str, object] = self._typed(dict, key, value)
         if len(table) > MOST_ITEMS:
             raise self._wrong(key, f"{len(table):,} patterns are too many (limit: {MOST_ITEMS:,})")
         return tuple(

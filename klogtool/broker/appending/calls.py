@@ -35,7 +35,7 @@ class JsonObject(dict[str, Any]):
     twice: str | None = None
 
 
-def _object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
+def _object_of(pairs: list[tuple[str, object]]) -> JsonObject:
     created = JsonObject(pairs)
     if len(created) < len(pairs):
         created.twice = next(name for n, (name, _) in enumerate(pairs) if name in dict(pairs[:n]))
@@ -190,7 +190,7 @@ def _call_of(request: JsonObject, folder: str, facts: InputFacts) -> Call:
     )
 
 
-def _content_of_request(request: Mapping[str, Any], folder: str, facts: InputFacts) -> Content:
+def _content_of_request(request: Mapping[str, object], folder: str, facts: InputFacts) -> Content:
     if "hex" in request and "file" in request:
         raise ValueError("both 'hex' and 'file' say what to append")
     if "hex" in request:
@@ -212,7 +212,7 @@ def _content_of(path: str, facts: InputFacts) -> Content:
     return (FileRange(path, 0, size),) if size else ()
 
 
-def _int(request: Mapping[str, Any], name: str, default: int, most: int, *, least: int | None = None) -> int:
+def _int(request: Mapping[str, object], name: str, default: int, most: int, *, least: int | None = None) -> int:
     value = request.get(name)
     if value is None:
         return default

@@ -208,7 +208,7 @@ def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row |
     return timestamp, key, value, headers
 
 
-def _said(row: Mapping[str, Any]) -> str:
+def _said(row: Mapping[str, object]) -> str:
     return f"{row.get('type')}: {row['detail']}" if "detail" in row else ""
 
 
@@ -231,7 +231,7 @@ def _bytes_of(value: Any) -> bytes | None:
     raise TypeError('bytes are {"utf8": ...}, {"base64": ...} or null')
 
 
-def _headers_of(row: Mapping[str, Any]) -> tuple[tuple[bytes, bytes | None], ...]:
+def _headers_of(row: Mapping[str, object]) -> tuple[tuple[bytes, bytes | None], ...]:
     headers = row.get("headers")
     if not headers:
         return ()
@@ -253,7 +253,7 @@ def _header_of(header: Any, exact: Any) -> tuple[bytes, bytes | None]:
     return key, _bytes_of(header[1])
 
 
-def _timestamp_of(row: Mapping[str, Any], now_ms: int) -> int:
+def _timestamp_of(row: Mapping[str, object], now_ms: int) -> int:
     """Return a timestamp in ms: NO_TIMESTAMP for null, as in magic 0; `now_ms` if the field is missing."""
     if "timestamp" not in row:
         return now_ms
