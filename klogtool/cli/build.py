@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import click
 from msgspec import to_builtins
@@ -12,13 +11,12 @@ from msgspec import to_builtins
 from klogtool.building.places import WrongSpec
 from klogtool.building.spec_text import MOST_TEXT_BYTES, read_spec
 from klogtool.cli import commands, options
-from klogtool.cli.output import Output
-from klogtool.cli.show import header
+from klogtool.cli.show import Screen, Show
+from klogtool.cli.status import DONE
 from klogtool.cli.writing import told_if_interrupted
 from klogtool.disk.building import write_log_dir
 from klogtool.disk.output import check_place
 from klogtool.errors import AboveLimit, KlogError
-from klogtool.json_rows import row_line
 from klogtool.log.file import read_whole
 from klogtool.plans.build import COMMAND, BuildPlan, decide
 from klogtool.render.build import build_text
@@ -35,10 +33,9 @@ STDIN, STANDARD_INPUT = "-", "standard input"
     metavar="DIR",
     help="Write the log dir to this folder. It must be new or empty.",
 )
-@options.output_format()
-@options.quiet
+@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
 @options.debug
-def command(spec: str, form: str, **chosen: Any) -> int:
+def command(spec: str, output: str, screen: Screen) -> int:
     """Make a log dir from a description in YAML: records, batches, transactions, segments, settings, damage.
 
     SPEC is a file, or - for stdin. The same description gives the same bytes every time. Indexes, producer snapshots
@@ -52,19 +49,15 @@ def command(spec: str, form: str, **chosen: Any) -> int:
 
     Exit status: 0 done; 2 wrong usage, or the description is not valid; 3 refused, nothing written; 4 could not go on.
     """
-    output = chosen["output"]
     check_place(output, None if spec == STDIN else spec)
     plan = _decided(spec, output)
     with told_if_interrupted(lambda: f"{output} was not written, or it is complete"):
         write_log_dir(plan, output)
-    out = Output()
-    if form == "json":
-        out.line(row_line(header(COMMAND)))
-        out.line(row_line({"type": "answer", "command": COMMAND, "path": plan.path, **to_builtins(plan.result)}))
-    elif not chosen["quiet"]:
-        out.text(build_text(plan.result, output))
-    out.flush()
-    return 0
+    show = Show(COMMAND, screen)
+    show.answer({"path": plan.path, **to_builtins(plan.result)})
+    if not screen.quiet:
+        show.text(build_text(plan.result, output))
+    return DONE
 
 
 def _decided(spec: str, output: str) -> BuildPlan:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from klogtool.cli.output import Output
 from klogtool.cli.output_file import output_file
+from klogtool.cli.show import Row
 from klogtool.doctor.answers import Diagnosis
 from klogtool.errors import AboveLimit
 from klogtool.log.file import read_whole
@@ -14,7 +14,7 @@ from klogtool.render.doctor_page import doctor_page
 from klogtool.render.kept_answer import MOST_PAGE_BYTES, read_answer
 
 
-def write_page(path: str, diagnosis: Diagnosis, rows: Sequence[Mapping[str, Any]], status: int, now_ms: int) -> None:
+def write_page(path: str, diagnosis: Diagnosis, rows: Sequence[Row], status: int, now_ms: int) -> None:
     """Write the answer as a page. rows: what `--format json` prints. Raises Refused if the file exists,
     AboveLimit if nobody could read it back."""
     page = doctor_page(diagnosis, rows, status, now_ms).encode()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
 from klogtool.cli import commands, options
-from klogtool.cli.output import Output, note
-from klogtool.cli.show import header
+from klogtool.cli.output import note
+from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE
 from klogtool.doctor.messages import MOST_CHARACTERS, Recognised, named, recognise, similar
 from klogtool.doctor.situation import situations
 from klogtool.errors import KlogError
 from klogtool.escape import escaped
-from klogtool.json_rows import row_line
 from klogtool.render.explained import Explanation, explain, explanation_text, list_text
 from klogtool.render.situations import messages_text, recognised_row, recognised_text
 from klogtool.verify.findings import KINDS
@@ -26,16 +25,15 @@ STDIN = "-"
 MOST_SHOWN = 60  # characters of a text that nobody knows
 _ID = re.compile(r"[\w-]+")
 
-Told = Explanation | Recognised
+Explained = Explanation | Recognised
 
 
 @commands.command(COMMAND)
 @click.argument("words", nargs=-1, metavar="[ID|MESSAGE|-]...")
 @click.option("--messages", is_flag=True, help="List the messages of brokers that klogtool knows.")
-@options.output_format()
-@options.quiet
+@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
 @options.debug
-def command(words: tuple[str, ...], messages: bool, form: str, quiet: bool, verbose: bool) -> int:
+def command(words: tuple[str, ...], messages: bool, screen: Screen) -> int:
     """Explain a finding of verify, or a message of a broker's log: what it means, what a broker does, and what to do.
 
     ID is the id of a finding, for example batch-crc. Without arguments, all ids are listed with a short meaning.
@@ -50,19 +48,18 @@ def command(words: tuple[str, ...], messages: bool, form: str, quiet: bool, verb
 
     Exit status: 0 done; 2 no finding has this id, or no known message is in the text.
     """
-    out = Output()
-    told = [one for asked in _asked(words, quiet=quiet) for one in _explain(asked)]
-    if form == "json":
-        out.line(row_line(header(COMMAND)))
-        for row in _rows(told, messages=messages):
-            out.line(row_line(row))
+    explained = [one for query in _queries(words, quiet=screen.quiet) for one in _explain(query)]
+    show = Show(COMMAND, screen)
+    if show.json:
+        for one in explained or (map(named, situations()) if messages else map(explain, KINDS)):
+            show.row(one if isinstance(one, Explanation) else recognised_row(one))
     else:
-        out.text("\n\n".join(map(_text, told)) or (messages_text(situations().values()) if messages else list_text()))
-    out.flush()
+        every = messages_text(situations().values()) if messages else list_text()
+        show.text("\n\n".join(map(_text, explained)) or every)
     return DONE
 
 
-def _asked(words: Sequence[str], *, quiet: bool) -> list[str]:
+def _queries(words: Sequence[str], *, quiet: bool) -> list[str]:
     """Return the texts to explain. Several words without quotes are one message, if none of them is known."""
     if len(words) > 1 and all(map(_ID.fullmatch, words)) and not any(map(_is_known, words)):
         return [" ".join(words)]
@@ -80,17 +77,17 @@ def _read_stdin(*, quiet: bool) -> str:
     return data[:MOST_CHARACTERS].decode("utf-8", "surrogateescape")
 
 
-def _explain(asked: str) -> Sequence[Told]:
-    if asked in KINDS:
-        return [explain(asked)]
-    if asked in situations():
-        return [named(asked)]
-    found = recognise(asked)
-    if not found and _ID.fullmatch(asked):
-        return [explain(asked, cure=_near(asked))]  # which says that there is no such id
-    if not found:
-        raise KlogError(f"no message that klogtool knows is in '{_shown(asked)}'", cure=_near(asked))
-    return found
+def _explain(query: str) -> Sequence[Explained]:
+    if query in KINDS:
+        return [explain(query)]
+    if query in situations():
+        return [named(query)]
+    results = recognise(query)
+    if not results and _ID.fullmatch(query):
+        return [explain(query, cure=_near(query))]  # which says that there is no such id
+    if not results:
+        raise KlogError(f"no message that klogtool knows is in '{_shown(query)}'", cure=_near(query))
+    return results
 
 
 def _shown(text: str) -> str:
@@ -103,10 +100,5 @@ def _near(text: str) -> str | None:
     return f"Similar, but not the same: klogtool explain {' '.join(names)}" if names else None
 
 
-def _text(told: Told) -> str:
-    return explanation_text(told) if isinstance(told, Explanation) else recognised_text([told])
-
-
-def _rows(told: Sequence[Told], *, messages: bool) -> Iterator[Explanation | dict[str, object]]:
-    for one in told or (map(named, situations()) if messages else map(explain, KINDS)):
-        yield one if isinstance(one, Explanation) else recognised_row(one)
+def _text(one: Explained) -> str:
+    return explanation_text(one) if isinstance(one, Explanation) else recognised_text([one])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -11,7 +10,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options, question_options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, note
-from klogtool.cli.show import header
+from klogtool.cli.show import Reading, header
 from klogtool.cli.status import COULD_NOT, DONE
 from klogtool.fleet.collected import COMMAND, Collected, CopyFacts
 from klogtool.fleet.collecting import Collecting, collect
@@ -23,12 +22,10 @@ from klogtool.render.progress_bar import Bar, is_drawn
 
 @commands.command("collect")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@options.jobs
-@options.quiet
-@options.no_progress
+@options.packed(options.taken(Reading), "reading", options.jobs, options.quiet, options.no_progress)
 @question_options.circumstances
 @options.debug
-def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+def command(paths: tuple[str, ...], circumstances: Circumstances, reading: Reading) -> int:
     """Write what the log dirs of one broker have to stdout, as JSON Lines: about 1 KB for each partition.
 
     Name all log dirs of the broker, while it is stopped. Every batch is read, and proved by its checksum. Of each
@@ -43,36 +40,27 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any)
     Exit status: 0 done; 2 wrong usage, no such path; 3 log dirs of several brokers; 4 a log dir or partition dir could
     not be read: the file says which.
     """
-    if not chosen["quiet"]:
+    if not reading.quiet:
         note_if_in_use(paths)
-    with _bar(paths, chosen) as bar:
-        how = Collecting(circumstances, chosen["jobs"], lambda: bar.advance_partition(0))
-        found = collect(paths, how)
-    _print(found)
-    unread = [copy for copy in found.copies if copy.problem is not None]
-    _note(found, unread, is_quiet=chosen["quiet"])
-    return COULD_NOT if unread or any(log_dir.problem for log_dir in found.broker.log_dirs) else DONE
-
-
-def _bar(paths: Sequence[str], chosen: dict[str, Any]) -> Bar:
-    wanted = not (chosen["quiet"] or chosen["no_progress"]) and is_drawn()
-    return Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted)
-
-
-def _print(found: Collected) -> None:
+    wanted = reading.wants_bar and is_drawn()
+    with Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted) as bar:
+        collected = collect(paths, Collecting(circumstances, reading.jobs, lambda: bar.advance_partition(0)))
     out = Output()
-    for line in walk_lines(header(COMMAND), found.rows()):
+    for line in walk_lines(header(COMMAND), collected.rows()):
         out.line(line)
     out.flush()
+    unread = [copy for copy in collected.copies if copy.problem is not None]
+    _note(collected, unread, is_quiet=reading.quiet)
+    return COULD_NOT if unread or any(log_dir.problem for log_dir in collected.broker.log_dirs) else DONE
 
 
-def _note(found: Collected, unread: Sequence[CopyFacts], *, is_quiet: bool) -> None:
-    for log_dir in found.broker.log_dirs:
+def _note(collected: Collected, unread: Sequence[CopyFacts], *, is_quiet: bool) -> None:
+    for log_dir in collected.broker.log_dirs:
         if log_dir.problem is not None:
             note(f"klogtool: {log_dir.problem}")
     for copy in unread:
         note(f"klogtool: {copy.problem}")
     if not is_quiet:
-        who = "a broker of unknown id" if found.broker.node_id is None else f"broker {found.broker.node_id}"
-        log_dirs = count_text(len(found.broker.log_dirs), "log dir")
-        note(f"klogtool: {who}: {count_text(len(found.copies), 'partition dir')} in {log_dirs}")
+        who = "a broker of unknown id" if collected.broker.node_id is None else f"broker {collected.broker.node_id}"
+        log_dirs = count_text(len(collected.broker.log_dirs), "log dir")
+        note(f"klogtool: {who}: {count_text(len(collected.copies), 'partition dir')} in {log_dirs}")

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Annotated
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Sections
 from klogtool.broker.config import check_topic_names, log_config
-from klogtool.broker.releases import Release
+from klogtool.broker.releases import REFERENCE, Release
 from klogtool.cli import commands, options
-from klogtool.cli.output import Output
-from klogtool.cli.question_options import config_file
-from klogtool.cli.show import header
+from klogtool.cli.question_options import config_file, question_options
+from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.output import write_folder
 from klogtool.errors import KlogError
-from klogtool.fleet.metadata import Rebuilt, Wishes, rebuild
+from klogtool.fleet.metadata import Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
 from klogtool.fleet.reading import read_collected
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.kraft_snapshot import Endpoint, Voter
-from klogtool.json_rows import row_line
+from klogtool.parameters import Unit, parameter
 from klogtool.render.fleet_metadata import metadata_row, metadata_text
 
 COMMAND = "fleet metadata"
@@ -33,7 +33,6 @@ _VOTER = re.compile(r"(\d{1,9})@(\[[0-9a-fA-F:.%]+\]|[^:@\s]+):(\d{1,5}):([A-Za-
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _FEATURE, _LEVEL = re.compile(r"[a-z0-9.]{1,249}"), re.compile(r"[0-9]{1,5}")
 MOST_LEVEL = 32767
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -110,82 +109,99 @@ def _voters(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
     return tuple(voters)
 
 
-def _wished(command: Command) -> Command:
-    """Add the options that say what the user knows."""
-    decorated: Any = command
-    for option in (
-        click.option("--rebuild-anyway", is_flag=True, help="Build it even if a broker still has __cluster_metadata."),
-        click.option("--no-hold", is_flag=True, help="Do not set retention.ms=-1 where the real value is unknown."),
-        click.option("--adopt-stray", is_flag=True, help="Take folders that a broker has renamed to -stray, too."),
-        click.option(
-            "--initial-controllers",
-            "voters",
-            callback=_voters,
-            metavar="ID@HOST:PORT:DIR-ID,...",
-            help="For a dynamic quorum: its controllers, as kafka-storage format takes them.",
-        ),
-        click.option(
-            "--controller-listener",
-            default="CONTROLLER",
-            show_default=True,
-            metavar="NAME",
-            help="The listener of --initial-controllers.",
-        ),
-        click.option(
-            "--next-producer-id",
-            type=options.Number(0, MAX_LONG),
-            metavar="N",
-            help="The next producer id to give.  [default: above all that a cluster can have given]",
-        ),
-        click.option(
-            "--topic-id",
-            "topic_ids",
-            multiple=True,
-            callback=_ids,
-            metavar="TOPIC=ID",
-            help="Which id to take, where a topic has several. Repeatable.",
-        ),
-        click.option(
-            "--feature",
-            "features",
-            multiple=True,
-            callback=_levels,
-            metavar="NAME=LEVEL",
-            help="Set the level of a feature, such as metadata.version. Repeatable.",
-        ),
-        click.option(
-            "--config-file",
-            "sections",
-            callback=_file_of_topics,
-            metavar="FILE",
-            help="Read settings of topics from a file with sections [topic] or [pattern*].",
-        ),
-        click.option(
-            "--topic-config",
-            "settings",
-            multiple=True,
-            callback=_topic_configs,
+class MetadataQuestion(Struct, frozen=True, kw_only=True):
+    """What the user knows, and where the snapshot goes. now: ms."""
+
+    output: Annotated[
+        str | None, parameter("Write the snapshot to this folder. It must be new or empty.", Unit.FOLDER)
+    ] = None
+    kafka: Annotated[Release, parameter("Do as this release of Kafka does.", Unit.RELEASE)] = REFERENCE
+    settings: Annotated[
+        Mapping[str, Mapping[str, str]],
+        parameter(
+            "Set a config of a topic. Repeatable.",
+            Unit.SETTINGS,
+            option="topic-config",
             metavar="TOPIC:KEY=VALUE",
-            help="Set a config of a topic. Repeatable.",
+            parse=_topic_configs,
         ),
-        options.kafka,
-    ):
-        decorated = option(decorated)
-    result: Command = decorated
-    return result
+    ] = {}
+    sections: Annotated[
+        Sections,
+        parameter(
+            "Read settings of topics from a file with sections [topic] or [pattern*].",
+            Unit.SETTINGS_FILE,
+            option="config-file",
+            parse=_file_of_topics,
+        ),
+    ] = ()
+    features: Annotated[
+        Mapping[str, int],
+        parameter(
+            "Set the level of a feature, such as metadata.version. Repeatable.",
+            option="feature",
+            metavar="NAME=LEVEL",
+            parse=_levels,
+        ),
+    ] = {}
+    topic_ids: Annotated[
+        Mapping[str, str],
+        parameter(
+            "Which id to take, where a topic has several. Repeatable.",
+            Unit.TOPIC_ID,
+            option="topic-id",
+            metavar="TOPIC=ID",
+            parse=_ids,
+        ),
+    ] = {}
+    next_producer_id: Annotated[
+        int | None,
+        parameter(
+            "The next producer id to give.  [default: above all that a cluster can have given]",
+            parse=options.Number(0, MAX_LONG),
+        ),
+    ] = None
+    controller_listener: Annotated[
+        str, parameter("The listener of --initial-controllers.", Unit.TEXT, metavar="NAME")
+    ] = "CONTROLLER"
+    voters: Annotated[
+        tuple[Voter, ...],
+        parameter(
+            "For a dynamic quorum: its controllers, as kafka-storage format takes them.",
+            Unit.KINDS,
+            option="initial-controllers",
+            metavar="ID@HOST:PORT:DIR-ID,...",
+            parse=_voters,
+        ),
+    ] = ()
+    adopt_stray: Annotated[bool, parameter("Take folders that a broker has renamed to -stray, too.")] = False
+    no_hold: Annotated[bool, parameter("Do not set retention.ms=-1 where the real value is unknown.")] = False
+    rebuild_anyway: Annotated[bool, parameter("Build it even if a broker still has __cluster_metadata.")] = False
+    now: Annotated[int | None, parameter("The time of the snapshot.  [default: the clock]", Unit.TIME)] = None
+
+    def wishes(self, now_ms: int) -> Wishes:
+        """Return what is wished of the snapshot."""
+        return Wishes(
+            now_ms=now_ms,
+            release=self.kafka,
+            settings=self.settings,
+            sections=self.sections,
+            features=self.features,
+            topic_ids=self.topic_ids,
+            voters=tuple(_listening(voter, self.controller_listener) for voter in self.voters),
+            hold=not self.no_hold,
+            adopt_stray=self.adopt_stray,
+            rebuild_anyway=self.rebuild_anyway,
+            next_producer_id=self.next_producer_id,
+        )
 
 
 @commands.command("metadata")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--output", type=click.Path(), metavar="DIR", help="Write the snapshot to this folder. It must be new or empty."
-)
-@_wished
-@click.option("--now", callback=options.moment, metavar="TIME", help="The time of the snapshot.  [default: the clock]")
-@options.output_format()
-@options.quiet
+@question_options(MetadataQuestion)
+@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
 @options.debug
-def command(files: tuple[str, ...], output: str | None, form: str, now: int | None, **chosen: Any) -> int:
+def command(files: tuple[str, ...], question: MetadataQuestion, screen: Screen) -> int:
     """Rebuild a lost __cluster_metadata from the brokers' disks: when all controllers are gone.
 
     FILE: what `fleet collect` wrote on each broker that will start again. The snapshot has the topics with their old
@@ -203,41 +219,16 @@ def command(files: tuple[str, ...], output: str | None, form: str, now: int | No
     Exit status: 0 done; 1 a partition has no copy on any disk, and begins empty; 2 wrong usage, no such path; 3
     refused, nothing written: files of different clusters, or a choice that is yours; 4 could not go on.
     """
-    now_ms = time.time_ns() // 1_000_000 if now is None else now
-    rebuilt = rebuild([read_collected(path) for path in files], _wishes(now_ms, chosen))
-    snapshot = snapshot_bytes(rebuilt, now_ms)
+    now_ms = time.time_ns() // 1_000_000 if question.now is None else question.now
+    rebuilt = rebuild([read_collected(path) for path in files], question.wishes(now_ms))
+    snapshot, output = snapshot_bytes(rebuilt, now_ms), question.output
     if output is not None:
         write_folder(output, {snapshot_name(rebuilt): (snapshot,)}, files[0])
-    _print(rebuilt, chosen["kafka"], form, output, len(snapshot))
+    show = Show(COMMAND, screen)
+    show.row(metadata_row(rebuilt, question.kafka, output, len(snapshot)))
+    show.text(metadata_text(rebuilt, output, len(snapshot)))
     return FOUND if any(one.is_new for topic in rebuilt.topics for one in topic.partitions) else DONE
-
-
-def _wishes(now_ms: int, chosen: dict[str, Any]) -> Wishes:
-    listener = chosen["controller_listener"]
-    return Wishes(
-        now_ms=now_ms,
-        release=chosen["kafka"],
-        settings=chosen["settings"],
-        sections=chosen["sections"],
-        features=chosen["features"],
-        topic_ids=chosen["topic_ids"],
-        voters=tuple(_listening(voter, listener) for voter in chosen["voters"]),
-        hold=not chosen["no_hold"],
-        adopt_stray=chosen["adopt_stray"],
-        rebuild_anyway=chosen["rebuild_anyway"],
-        next_producer_id=chosen["next_producer_id"],
-    )
 
 
 def _listening(voter: Voter, listener: str) -> Voter:
     return replace(voter, endpoints=tuple(replace(endpoint, name=listener) for endpoint in voter.endpoints))
-
-
-def _print(rebuilt: Rebuilt, kafka: Release, form: str, output: str | None, size: int) -> None:
-    out = Output()
-    if form == "json":
-        out.line(row_line(header(COMMAND)))
-        out.line(row_line(metadata_row(rebuilt, kafka, output, size)))
-    else:
-        out.text(metadata_text(rebuilt, output, size))
-    out.flush()

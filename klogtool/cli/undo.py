@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.cli import commands, options
 from klogtool.cli.journals import ID, find_entries, only_one, when_ms
@@ -79,12 +80,11 @@ def _undo(show: Show, entries: Sequence[Entry]) -> None:
         check_undo(entry)
     left = list(entries)
     while left:
-        entry = left[-1]
-        row = entry_row(entry)
+        run = run_of(entry := left[-1])
         with told_if_interrupted(lambda: f"undo is not finished; run it again: {_again(left)}"):
             undo(entry)
-        show.row({**row, "type": "undone", "state": "undone"})
-        show.line(f"Undone: {_told(row)}")
+        show.row(replace(run, type="undone", state="undone"))
+        show.line(f"Undone: {run.words()}")
         left.pop()
 
 
@@ -93,11 +93,11 @@ def _again(left: Sequence[Entry]) -> str:
 
 
 def _discard(show: Show, entry: Entry) -> None:
-    row = entry_row(entry)
+    run = run_of(entry)
     with told_if_interrupted(lambda: f"not everything is freed; run it again: {words('undo --discard', entry)}"):
         discard(entry)
-    show.row({**row, "type": "discarded", "state": "discarded"})
-    show.line(f"Discarded: {_told(row)}; {row['bytes_held']:,} bytes freed")
+    show.row(replace(run, type="discarded", state="discarded"))
+    show.line(f"Discarded: {run.words()}; {run.bytes_held:,} bytes freed")
 
 
 def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: str | None) -> None:
@@ -125,27 +125,51 @@ def _discard_all(show: Show, entries: Sequence[Entry]) -> None:
             show.out.note(f"klogtool: {entry.id} stays: {entry.progress().value}")
 
 
-def _told(row: dict[str, Any]) -> str:
-    return "   ".join(filter(None, [row["id"], row["command"], row["path"]]))
+class Run(Struct, frozen=True, kw_only=True):
+    """A run in a journal, as JSON has it. command, path and time are None if it was killed too early."""
+
+    type: str = "run"
+    id: str
+    when_ms: int | None
+    command: str | None
+    path: str | None
+    journal: str
+    bytes_held: int
+    state: str
+
+    def words(self) -> str:
+        """Return which run it is."""
+        return "   ".join(filter(None, [self.id, self.command, self.path]))
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the run as a line of a table."""
+        when = None if self.when_ms is None else datetime.fromtimestamp(self.when_ms / 1000, UTC)
+        shown = "" if when is None else when.isoformat("T", "seconds")
+        return self.id, shown, self.command or "", self.path or "", f"{self.bytes_held:,}", self.state
+
+
+def run_of(entry: Entry) -> Run:
+    """Return what a journal says of a run."""
+    return Run(
+        id=entry.id,
+        when_ms=when_ms(entry),
+        command=None if entry.is_torn() else str(entry.head().get("command")),
+        path=None if entry.is_torn() else _path_of(entry),
+        journal=entry.journal,
+        bytes_held=entry.held_bytes(),
+        state=entry.progress().value,
+    )
 
 
 def _list(show: Show, entries: Sequence[Entry]) -> None:
-    rows = [entry_row(entry) for entry in entries]
-    for row in rows:
-        show.row(row)
-    if not rows:
+    runs = list(map(run_of, entries))
+    for run in runs:
+        show.row(run)
+    if not runs:
         show.text("There is nothing to undo here. --journal DIR names another journal.")
         return
     head = ("id", "when", "command", "path", "bytes held", "state")
-    cells = (_cells(row) for row in rows)
-    show.text(table_text([head, *cells]))
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    when = (
-        "" if row["when_ms"] is None else datetime.fromtimestamp(row["when_ms"] / 1000, UTC).isoformat("T", "seconds")
-    )
-    return row["id"], when, row["command"] or "", row["path"] or "", f"{row['bytes_held']:,}", row["state"]
+    show.text(table_text([head, *(run.cells() for run in runs)]))
 
 
 def _path_of(entry: Entry) -> str:
@@ -157,13 +181,3 @@ def _path_of(entry: Entry) -> str:
         log_dir = then.log_dir
     paths = entry.paths()
     return paths[0] if len(paths) == 1 and log_dir == then.log_dir else log_dir
-
-
-def entry_row(entry: Entry) -> dict[str, Any]:
-    """Return the fields of a run as JSON types; command, path and time are None if it was killed too early."""
-    row: dict[str, Any] = {"type": "run", "id": entry.id, "when_ms": when_ms(entry), "command": None, "path": None}
-    if not entry.is_torn():
-        row["command"] = str(entry.head().get("command"))
-        row["path"] = _path_of(entry)
-    state = entry.progress().value
-    return {**row, "journal": entry.journal, "bytes_held": entry.held_bytes(), "state": state}

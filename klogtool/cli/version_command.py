@@ -6,17 +6,14 @@ import click
 
 from klogtool.cli import options
 from klogtool.cli.commands import command as cli_command
-from klogtool.cli.output import Output
-from klogtool.cli.show import header
+from klogtool.cli.show import Screen, Show
 from klogtool.cli.version import KAFKA_VERSION, VERSION, crc_ways, version_text
-from klogtool.json_rows import row_line
 
 
 @cli_command("version")
-@options.output_format()
-@options.quiet
+@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
 @options.debug
-def command(form: str, verbose: bool, quiet: bool) -> None:
+def command(screen: Screen) -> None:
     """Show the version, the Kafka release that klogtool is compared with, and which kernels run.
 
     With -v, also Python, libraries and the machine: add it to a bug report. No name of a machine or a user is in it,
@@ -29,20 +26,14 @@ def command(form: str, verbose: bool, quiet: bool) -> None:
 
     Exit status: 0 done.
     """
-    out = Output()
-    if form == "json":
-        out.line(row_line(header("version")))
-        ways = list(crc_ways())
-        row = {"type": "version", "version": VERSION, "kafka": KAFKA_VERSION, "kernels": bool(ways), "crc32c": ways}
-        if verbose:
-            from klogtool.cli.environment import environment  # imports much
+    show, ways = Show("version", screen), list(crc_ways())
+    row = {"type": "version", "version": VERSION, "kafka": KAFKA_VERSION, "kernels": bool(ways), "crc32c": ways}
+    if screen.verbose:
+        from klogtool.cli.environment import environment, environment_text  # imports much
 
-            row["environment"] = environment()
-        out.line(row_line(row))
-    elif verbose:
-        from klogtool.cli.environment import environment_text  # imports much
-
-        click.echo(environment_text())
+        show.row({**row, "environment": environment()})
+        if not show.json:
+            click.echo(environment_text())
     else:
-        out.line(version_text())
-    out.flush()
+        show.row(row)
+        show.line(version_text())

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct, to_builtins
@@ -323,7 +323,7 @@ def _nothing_changed(face: PlanFace, question: Question) -> str:
     return NOTHING_CHANGED_YET if question.no_undo else NOTHING_CHANGED
 
 
-def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
+def head_of(command: str, paths: Sequence[str]) -> dict[str, object]:
     """Return the head of what is saved of a run, with the command's paths, so that it can be decided again."""
     return {**header(command), "paths": [os.path.abspath(path) for path in paths]}
 
