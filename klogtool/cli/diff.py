@@ -11,7 +11,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading, Show
+from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import COULD_NOT, DONE, FOUND, status_of
 from klogtool.cli.value_options import ValueOptions
 from klogtool.copies.pairing import Pair, find_pairs
@@ -42,7 +42,7 @@ class DiffQuestion(Struct, frozen=True, kw_only=True):
 @question_options(DiffQuestion)
 @options.reading()
 @options.debug
-def command(a: str, b: str, question: DiffQuestion, reading: Reading) -> int:
+def command(a: str, b: str, question: DiffQuestion, reading: ReadingOptions) -> int:
     """Compare two copies of a partition, or of all partitions of two log dirs.
 
     The verdict is: equal; one is a prefix of the other; they diverge at an offset, and which of them a leader keeps;
@@ -81,7 +81,7 @@ def command(a: str, b: str, question: DiffQuestion, reading: Reading) -> int:
 class _DiffShow(Show):
     """Pair after pair."""
 
-    def __init__(self, reading: Reading, values: Decoding | None, *, is_of_one: bool) -> None:
+    def __init__(self, reading: ReadingOptions, values: Decoding | None, *, is_of_one: bool) -> None:
         """is_of_one: only two partition dirs are compared."""
         super().__init__(COMMAND, reading)
         self._values, self._is_of_one = values, is_of_one

@@ -14,7 +14,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.doctor_page import print_page, write_page
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading, Show, header
+from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing import PlanShow, head_of, save_plans
 from klogtool.cli.writing_options import Writing
@@ -62,7 +62,7 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
 @question_options(DoctorQuestion)
 @options.reading(has_bar=True)
 @options.debug
-def command(paths: tuple[str, ...], question: DoctorQuestion, reading: Reading) -> int:
+def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOptions) -> int:
     """Say what a broker's start will do to its log dirs, and what to do first. Name all log dirs of one broker, or its
     server.properties with --config-file.
 
@@ -132,12 +132,12 @@ def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
         check_saving_place(place)
 
 
-def _bar(paths: Sequence[str], reading: Reading) -> Bar:
+def _bar(paths: Sequence[str], reading: ReadingOptions) -> Bar:
     wanted = reading.wants_bar and is_drawn()
     return Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted)
 
 
-def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: Reading) -> int:
+def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: ReadingOptions) -> int:
     """Show the plan of the chosen options, and save it."""
     show = PlanShow(FIX, Writing(form=reading.form, verbose=reading.verbose, plan_out=question.plan_out))
     with show.refusals():

@@ -10,7 +10,7 @@ from klogtool.cli.dumping import dump_files
 from klogtool.cli.kafka_options import DECODERS, KAFKAS, KafkaArguments, as_kafka_reads
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading
+from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT
 from klogtool.parameters import parameters_of
 
@@ -43,9 +43,9 @@ class DumpLogCommand(commands.Command):
 @question_options(KafkaArguments, "arguments")
 @options.output_format(*FORMATS, about="Output format; also --json.")
 @question_options(DumpQuestion)
-@options.packed(options.taken(Reading), "reading", options.jobs, options.quiet, options.no_progress)
+@options.packed(options.taken(ReadingOptions), "reading", options.jobs, options.quiet, options.no_progress)
 @options.debug
-def command(paths: tuple[str, ...], arguments: KafkaArguments, question: DumpQuestion, reading: Reading) -> int:
+def command(paths: tuple[str, ...], arguments: KafkaArguments, question: DumpQuestion, reading: ReadingOptions) -> int:
     """Print files of a log dir, byte for byte as kafka-dump-log of that release prints them, or as JSON Lines,
     CSV, Arrow or Parquet.
 

@@ -12,7 +12,7 @@ from klogtool.broker.releases import REFERENCE, Release
 from klogtool.cli import options
 from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.cli.output import Output
-from klogtool.cli.show import Reading
+from klogtool.cli.show import ReadingOptions
 from klogtool.cli.value_options import ValueOptions
 from klogtool.parameters import Unit, parameter
 from klogtool.render.kafka_dump import KafkaDump
@@ -84,7 +84,7 @@ class Dumping(Struct, frozen=True):
     paths: Sequence[str]
     arguments: KafkaArguments
     question: DumpQuestion
-    reading: Reading
+    reading: ReadingOptions
 
     @property
     def form(self) -> str:

@@ -11,7 +11,7 @@ from klogtool.building.spec_text import MOST_TEXT_BYTES
 from klogtool.cli import options
 from klogtool.cli.dump_question import DumpQuestion
 from klogtool.cli.output import Output, note
-from klogtool.cli.show import Reading
+from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import DONE
 from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.errors import AboveLimit
@@ -21,7 +21,7 @@ KEPT = ("paths", "form", "kafka", "quiet", "no_progress", "jobs", "resync", "out
 MOST_NAMED = 5
 
 
-def dump_spec(paths: Sequence[str], question: DumpQuestion, reading: Reading) -> int:
+def dump_spec(paths: Sequence[str], question: DumpQuestion, reading: ReadingOptions) -> int:
     """Print the description of a log dir or partition dir; return the exit status.
 
     Raises UsageError for options that choose or change what is printed: a description is of everything. Else raises as

@@ -10,7 +10,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options, question_options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, note
-from klogtool.cli.show import Reading, header
+from klogtool.cli.show import ReadingOptions, header
 from klogtool.cli.status import COULD_NOT, DONE
 from klogtool.fleet.collected import COMMAND, Collected, CopyFacts
 from klogtool.fleet.collecting import Collecting, collect
@@ -22,10 +22,10 @@ from klogtool.render.progress_bar import Bar, is_drawn
 
 @commands.command("collect")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@options.packed(options.taken(Reading), "reading", options.jobs, options.quiet, options.no_progress)
+@options.packed(options.taken(ReadingOptions), "reading", options.jobs, options.quiet, options.no_progress)
 @question_options.circumstances
 @options.debug
-def command(paths: tuple[str, ...], circumstances: Circumstances, reading: Reading) -> int:
+def command(paths: tuple[str, ...], circumstances: Circumstances, reading: ReadingOptions) -> int:
     """Write what the log dirs of one broker have to stdout, as JSON Lines: about 1 KB for each partition.
 
     Name all log dirs of the broker, while it is stopped. Every batch is read, and proved by its checksum. Of each

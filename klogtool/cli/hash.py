@@ -14,7 +14,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading, Show
+from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.copies.record_hash import RecordHash, find_common_ranges, hash_partitions
 from klogtool.errors import Unsupported
@@ -51,7 +51,7 @@ class HashQuestion(Struct, frozen=True, kw_only=True):
 @question_options(HashQuestion)
 @options.reading()
 @options.debug
-def command(paths: tuple[str, ...], question: HashQuestion, reading: Reading) -> int:
+def command(paths: tuple[str, ...], question: HashQuestion, reading: ReadingOptions) -> int:
     """Print a digest of the records of each PATH: a partition dir, or a log dir with all of its partitions.
 
     Copies of a partition with the same records have the same digest, whatever their batches and codecs are. The digest

@@ -5,13 +5,13 @@ from __future__ import annotations
 from klogtool.broker.circumstances import Checkpoints, Circumstances, fate_of
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition, load
 from klogtool.cli.output import note
-from klogtool.cli.show import Reading
+from klogtool.cli.show import ReadingOptions
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.recover_reach import find_behind_end
 
 
 def load_and_tell(
-    path: str, circumstances: Circumstances, reading: Reading, checkpoints: Checkpoints | None = None
+    path: str, circumstances: Circumstances, reading: ReadingOptions, checkpoints: Checkpoints | None = None
 ) -> LoadedPartition:
     """Load a partition dir as a broker would; write a line on stderr if the result differs from the files. checkpoints:
     as for `load`. Raises as `load`."""

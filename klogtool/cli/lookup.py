@@ -15,7 +15,7 @@ from klogtool.broker.unified_log.lookup import WORDS
 from klogtool.cli import commands, options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading, Row, Show
+from klogtool.cli.show import ReadingOptions, Row, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.escape import joined
 from klogtool.format.java_numbers import INT_BITS
@@ -87,7 +87,7 @@ class LookupQuestion(Struct, frozen=True, kw_only=True):
 @options.reading()
 @options.debug
 @click.pass_context
-def command(ctx: click.Context, /, partition: str, question: LookupQuestion, reading: Reading) -> int:
+def command(ctx: click.Context, /, partition: str, question: LookupQuestion, reading: ReadingOptions) -> int:
     """Find an offset, a time or a leader epoch in a partition. The indexes are used as a broker uses them.
 
     There is one answer for each question, in their order. klogtool loads the partition as a broker would load it, and

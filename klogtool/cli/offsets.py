@@ -13,7 +13,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading, Show
+from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.errors import Unsupported
 from klogtool.format.java_numbers import MAX_LONG
@@ -52,7 +52,7 @@ class OffsetsQuestion(Struct, frozen=True, kw_only=True):
     about="Output format: text, JSON Lines (--json), or CSV for kafka-consumer-groups --from-file.",
 )
 @options.debug
-def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: Reading) -> int:
+def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingOptions) -> int:
     """Show the offsets that consumer groups have committed, now or at a past time, and their lag.
 
     klogtool reads __consumer_offsets in the given log dirs as a broker's group coordinator does. It writes nothing.
@@ -106,7 +106,7 @@ def _of_groups(loaded: LoadedOffsets, groups: tuple[str, ...]) -> LoadedOffsets:
     )
 
 
-def _note(result: LoadedOffsets, question: OffsetsQuestion, reading: Reading) -> None:
+def _note(result: LoadedOffsets, question: OffsetsQuestion, reading: ReadingOptions) -> None:
     """Say on stderr what is missing: damage always, other notes unless they are not wanted."""
     for one in result.damage:
         note(f"klogtool: {left_out_text(one)}")

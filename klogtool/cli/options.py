@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from klogtool.broker.releases import OPTION, REFERENCE, RELEASES, Release, find_release
 from klogtool.cli.output import DEBUG, note
-from klogtool.cli.show import Reading, Screen
+from klogtool.cli.show import ReadingOptions, Screen
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.typed import parse_moment, parse_number, ungrouped
 from klogtool.render.selection import LARGEST, SMALLEST
@@ -96,7 +96,7 @@ def screen(*forms: str, about: str = "") -> Callable[[Command], Command]:
 def reading(*forms: str, about: str = "", has_bar: bool = False) -> Callable[[Command], Command]:
     """-o/--format, --json, --jobs, -v, -q; with a progress bar also --no-progress: the parameter reading."""
     bar = [no_progress] if has_bar else []
-    return packed(taken(Reading), "reading", output_format(*forms, about=about), jobs, quiet, *bar)
+    return packed(taken(ReadingOptions), "reading", output_format(*forms, about=about), jobs, quiet, *bar)
 
 
 def no_progress(command: Command) -> Command:

@@ -20,7 +20,7 @@ from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output
 from klogtool.cli.output_file import output_sink
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading, Row, Show, is_refusal
+from klogtool.cli.show import ReadingOptions, Row, Show, is_refusal
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.value_options import ValueOptions
 from klogtool.disk.moving import send
@@ -85,7 +85,7 @@ class ReadQuestion(Struct, frozen=True, kw_only=True):
 @question_options(ReadQuestion)
 @options.reading()
 @options.debug
-def command(partitions: tuple[str, ...], question: ReadQuestion, reading: Reading) -> int:
+def command(partitions: tuple[str, ...], question: ReadQuestion, reading: ReadingOptions) -> int:
     """Read what a fetch from a broker returns: the bytes starting with the batch that contains an offset.
 
     Shows the position and the size of the bytes and their SHA-256, and with read_committed the aborted transactions
@@ -145,7 +145,7 @@ class _Result(Struct, frozen=True):
     refusal: KlogError | None = None
 
 
-def _read_all(places: Sequence[tuple[str, int]], question: ReadQuestion, reading: Reading) -> list[_Result]:
+def _read_all(places: Sequence[tuple[str, int]], question: ReadQuestion, reading: ReadingOptions) -> list[_Result]:
     loaded: dict[str, LoadedPartition] = {}
     results = []
     for path, offset in places:
@@ -200,7 +200,9 @@ def _write_raw(path: str, content: Content | None) -> None:
 class _ReadShow(Show):
     """Shows results as they come; on stderr if stdout has the bytes."""
 
-    def __init__(self, question: ReadQuestion, reading: Reading, values: Decoding | None, *, with_path: bool) -> None:
+    def __init__(
+        self, question: ReadQuestion, reading: ReadingOptions, values: Decoding | None, *, with_path: bool
+    ) -> None:
         self._is_aside = question.raw == STDOUT
         out = Output(sys.stderr.buffer) if self._is_aside else None
         super().__init__(COMMAND, reading, kafka=question.circumstances.kafka, out=out)

@@ -39,7 +39,7 @@ class Screen(Struct, frozen=True, kw_only=True):
         return not (self.quiet or self.no_progress)
 
 
-class Reading(Screen, frozen=True, kw_only=True):
+class ReadingOptions(Screen, frozen=True, kw_only=True):
     """What commands that read share: how they show, and how many threads they use."""
 
     jobs: int | None = None
@@ -108,7 +108,7 @@ class Show:
 
     def _written(self, write: Callable[[str], None], text: str) -> None:
         write(text)
-        if not isinstance(self.screen, Reading):
+        if not isinstance(self.screen, ReadingOptions):
             self.out.flush()
 
     def answer(self, row: Row, text: str | None = None) -> None:

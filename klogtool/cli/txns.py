@@ -18,7 +18,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import error_lines, note
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading, Row, Show, is_refusal
+from klogtool.cli.show import ReadingOptions, Row, Show, is_refusal
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.txns_audit import TxnsQuestion, run_audit
 from klogtool.errors import KlogError
@@ -44,7 +44,7 @@ COMMAND = "txns"
 @question_options(TxnsQuestion)
 @options.reading()
 @options.debug
-def command(paths: tuple[str, ...], question: TxnsQuestion, reading: Reading) -> int:
+def command(paths: tuple[str, ...], question: TxnsQuestion, reading: ReadingOptions) -> int:
     """List the transactions of partition dirs or of whole log dirs, and the state of producers as a broker has it.
 
     klogtool loads each partition as a broker would load it, then reads all of it. It writes nothing. It joins open
@@ -84,7 +84,7 @@ def command(paths: tuple[str, ...], question: TxnsQuestion, reading: Reading) ->
 class _TxnsShow(Show):
     """Partition after partition."""
 
-    def __init__(self, paths: Sequence[str], question: TxnsQuestion, reading: Reading, *, is_one: bool) -> None:
+    def __init__(self, paths: Sequence[str], question: TxnsQuestion, reading: ReadingOptions, *, is_one: bool) -> None:
         """is_one: only one partition is asked for, so its path need not be told."""
         super().__init__(COMMAND, reading, kafka=question.circumstances.kafka)
         self._paths, self._question, self._reading = paths, question, reading

@@ -14,7 +14,7 @@ from klogtool.broker.coordinator.transaction_parts import PartitionParts, read_p
 from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import error_lines, note
-from klogtool.cli.show import Reading, Show, is_refusal
+from klogtool.cli.show import ReadingOptions, Show, is_refusal
 from klogtool.cli.status import DONE, FOUND
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
@@ -43,7 +43,7 @@ class TxnsQuestion(Struct, frozen=True, kw_only=True):
     audit: Annotated[bool, parameter("Find transactions that were torn, lost or wrongly ended.")] = False
 
 
-def run_audit(paths: Sequence[str], question: TxnsQuestion, reading: Reading) -> int:
+def run_audit(paths: Sequence[str], question: TxnsQuestion, reading: ReadingOptions) -> int:
     """Show what is wrong with the transactions of the paths. Returns the exit status."""
     circumstances = question.circumstances
     coordinators = find_coordinators([*paths, *question.transaction_state], circumstances, reading.jobs, with_ends=True)
@@ -66,7 +66,7 @@ def run_audit(paths: Sequence[str], question: TxnsQuestion, reading: Reading) ->
 
 
 def _read_all(
-    paths: Sequence[str], circumstances: Circumstances, reading: Reading
+    paths: Sequence[str], circumstances: Circumstances, reading: ReadingOptions
 ) -> tuple[list[PartitionParts], list[KlogError]]:
     """Read the partitions of all paths; return also what could not be read. Raises KlogError where we could not go
     on."""

@@ -125,7 +125,7 @@ def _discard_all(show: Show, entries: Sequence[Entry]) -> None:
             show.out.note(f"klogtool: {entry.id} stays: {entry.progress().value}")
 
 
-class Run(Struct, frozen=True, kw_only=True):
+class JournaledRun(Struct, frozen=True, kw_only=True):
     """A run in a journal, as JSON has it. command, path and time are None if it was killed too early."""
 
     type: str = "run"
@@ -148,9 +148,9 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.id, shown, self.command or "", self.path or "", f"{self.bytes_held:,}", self.state
 
 
-def run_of(entry: Entry) -> Run:
+def run_of(entry: Entry) -> JournaledRun:
     """Return what a journal says of a run."""
-    return Run(
+    return JournaledRun(
         id=entry.id,
         when_ms=when_ms(entry),
         command=None if entry.is_torn() else str(entry.head().get("command")),

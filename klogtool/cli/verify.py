@@ -6,7 +6,7 @@ import click
 
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Reading
+from klogtool.cli.show import ReadingOptions
 from klogtool.cli.verify_settings import VerifyQuestion, merged, settings_of
 from klogtool.cli.verifying import run_verify
 
@@ -20,7 +20,7 @@ WITH_STATISTICS = ("text", "json")
 @options.reading(*FORMS, about="Output format: text, JSON Lines (--json), or a report for a CI system.", has_bar=True)
 @options.debug
 @click.pass_context
-def command(ctx: click.Context, /, paths: tuple[str, ...], question: VerifyQuestion, reading: Reading) -> int:
+def command(ctx: click.Context, /, paths: tuple[str, ...], question: VerifyQuestion, reading: ReadingOptions) -> int:
     """Find all damage under PATH: a file of a partition, a partition dir, or a log dir. Several log dirs are log dirs
     of one broker, unless --recursive finds them. Without PATH, the paths of the settings file are verified.
 

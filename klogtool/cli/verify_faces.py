@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from klogtool.cli.show import Reading, Row, Show, header
+from klogtool.cli.show import ReadingOptions, Row, Show, header
 from klogtool.cli.status import COULD_NOT
 from klogtool.cli.verify_settings import VerifyQuestion
 from klogtool.cli.version import VERSION
@@ -38,7 +38,7 @@ NOT_WRITTEN = "The baseline was not written."
 class Face(Show):
     """Shows a run of verify."""
 
-    def __init__(self, reading: Reading, settings_path: str | None = None) -> None:
+    def __init__(self, reading: ReadingOptions, settings_path: str | None = None) -> None:
         """settings_path: the settings file, if there is one."""
         super().__init__("verify", reading, first_row=_first_row(settings_path))
 
@@ -65,7 +65,7 @@ def _first_row(settings_path: str | None) -> Row:
 
 def make_face(
     question: VerifyQuestion,
-    reading: Reading,
+    reading: ReadingOptions,
     paths: Sequence[str],
     found: Sequence[str],
     settings_path: str | None,
@@ -121,7 +121,7 @@ class TextFace(Face):
     left out is shown before all of them.
     """
 
-    def __init__(self, bar: Bar, paths: Sequence[str], question: VerifyQuestion, reading: Reading) -> None:
+    def __init__(self, bar: Bar, paths: Sequence[str], question: VerifyQuestion, reading: ReadingOptions) -> None:
         super().__init__(reading)
         self._bar, self._question, self._blocks = bar, question, list[str]()
         self._text, self._held = FindingText(list(paths), width=columns()), WorstFirst(paths)
@@ -171,7 +171,7 @@ class TextFace(Face):
 class StatisticsFace(Face):
     """How many findings there are of each id, in text or JSON, and the closing line."""
 
-    def __init__(self, reading: Reading, settings_path: str | None) -> None:
+    def __init__(self, reading: ReadingOptions, settings_path: str | None) -> None:
         super().__init__(reading, settings_path)
         self._counts = Statistics()
 
@@ -204,7 +204,7 @@ class StatisticsFace(Face):
 class ReportFace(Face):
     """The report of a CI system on stdout. The closing line goes to stderr, unless it is a part of the report."""
 
-    def __init__(self, report: Report, question: VerifyQuestion, reading: Reading) -> None:
+    def __init__(self, report: Report, question: VerifyQuestion, reading: ReadingOptions) -> None:
         super().__init__(reading)
         self._report, self._notes = report, question.notes
         self._tells = not reading.quiet and not isinstance(report, GithubReport)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import note
 from klogtool.cli.output_file import check_replaceable, output_file
-from klogtool.cli.show import Reading
+from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face
 from klogtool.cli.verify_settings import VerifyQuestion
@@ -31,7 +31,9 @@ from klogtool.verify.verification import PartitionDone, Summary, VerifyOptions, 
 from klogtool.verify.weighing import Weighed, Weighing
 
 
-def run_verify(paths: Sequence[str], question: VerifyQuestion, reading: Reading, settings_path: str | None) -> int:
+def run_verify(
+    paths: Sequence[str], question: VerifyQuestion, reading: ReadingOptions, settings_path: str | None
+) -> int:
     """Verify the paths; returns the exit status. settings_path: the settings file, if there is one."""
     if question.write_baseline is not None:
         _check_baseline_place(question.write_baseline)
@@ -79,7 +81,7 @@ def _note_doubts(found: FoundBelow, *, is_recursive: bool) -> None:
             note(f"klogtool: {path}: {doubt}")
 
 
-def _bar(paths: Sequence[str], reading: Reading) -> Bar:
+def _bar(paths: Sequence[str], reading: ReadingOptions) -> Bar:
     if not (reading.wants_bar and is_drawn()):
         return Bar(0, wanted=False)
     return Bar(total_size(log_files(paths)), partitions=count_partitions(paths), wanted=True)
@@ -106,7 +108,7 @@ class _Run:
         weighing: Weighing,
         bar: Bar,
         question: VerifyQuestion,
-        reading: Reading,
+        reading: ReadingOptions,
     ) -> None:
         """Raises KlogError, before anything is shown, if a path is not Kafka's."""
         self._found, self._weighing, self._bar = found, weighing, bar
