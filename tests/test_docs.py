@@ -67,6 +67,9 @@ def test_the_tables_of_the_pages_are_what_the_declarations_say() -> None:
     pages = [path.read_text(encoding="utf-8") for path in make_docs.PAGES]
     for page in pages:
         assert make_docs.with_tables(page) == page, "run `make docs`"
+    for path in make_docs.pages_of_options():
+        page = path.read_text(encoding="utf-8")
+        assert make_docs.with_tables(page) == page, f"{path.name}: run `make docs`"
     format_page, releases_page, contract, findings = pages
     assert make_docs.with_sections(findings) == findings, "run `make docs`"
     assert "<!-- findings " in contract

@@ -6,7 +6,11 @@
     <!-- messages klogtool.format.internal -->           the messages of internal topics, from Kafka's schemas
     <!-- releases klogtool.broker.releases -->           what differs between releases, and from which one on
     <!-- findings klogtool.verify.findings -->          the ids of findings, by severity
+    <!-- options retain -->                             the options of a command that are its own
+    <!-- options dump-log: Selection -->                those under one heading of its help, or those named: --a, --b
     <!-- end -->
+
+A table of options may have a third column, which is written by hand: it stays with its option.
 
 Each kind of finding has a section in docs/findings.md. A new one begins as its meaning; write its paragraph there.
 A test holds the pages to what this writes. Run by `make docs`.
@@ -15,14 +19,18 @@ A test holds the pages to what this writes. Run by `make docs`.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import itertools
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeGuard
 
+import click
 from construct import Array, Bytes, Construct, FormatField, IfThenElse, Renamed, SizeofError, Struct
 
 from klogtool.broker.releases import ABOUT, RELEASES, rules_of, value_words
+from klogtool.cli.commands import Command
 from klogtool.format.internal.schema import HIGHEST_VERSION, Field, MessageSchema, Versions, message_names, schema_of
 from klogtool.format.text_values import members_of
 from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
@@ -30,8 +38,17 @@ from klogtool.verify.findings import Kind, Severity
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 PAGES = (DOCS / "format.md", DOCS / "releases.md", DOCS / "contract.md", DOCS / "findings.md")
+OPTIONS = "<!-- options "
 SECTION = re.compile(r"^### `([a-z-]+)` \(\w+\)$", re.MULTILINE)
-MARKED = re.compile(r"(<!-- (layout|values|messages|releases|findings) ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(
+    r"(<!-- (layout|values|messages|releases|findings|options) ([^>]+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL
+)
+ROW = re.compile(r"^\| `([^`]*)` \| (.*) \|$", re.MULTILINE)
+ALL_SHARED = "retain"  # a command with all options that docs/options.md describes
+OF_SPARK = ("--master", "--spark-conf")
+DEFAULT = re.compile(r"\s+\[default: \(?(.*?)\)?(?:; [^\]]*)?\](?=\s+\[|$)")
+RANGE = re.compile(r"\s+\[(?:required|[^\]\s]*x[<>=][^\]\s]*)\]")
+HARD_FOR_MARKDOWN = re.compile(r"(--[a-z][a-z-]*|[^\s,(]*[_*\\<][^\s,]*?)(?=[.,:;)]*(?:\s|$))")
 NUMBERS = {"B": "uint8", "H": "uint16", "L": "uint32", "Q": "uint64"}
 
 
@@ -153,6 +170,56 @@ def findings_table(_module: str) -> str:
     return "\n".join(lines)
 
 
+def contexts() -> dict[str, click.Context]:
+    """The contexts of the commands, by name."""
+    spec = importlib.util.spec_from_file_location(
+        "make_man_pages", pathlib.Path(__file__).with_name("make_man_pages.py")
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    man_pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(man_pages)
+    return {context.command_path.partition(" ")[2]: context for context in man_pages.contexts()}
+
+
+def options_of(context: click.Context) -> dict[str, tuple[str, str]]:
+    """The options of a command as its help shows them: what is typed, and what it means."""
+    shown = ((option, option.get_help_record(context)) for option in context.command.params if is_shown(option))
+    return {option.opts[-1]: record for option, record in shown if record is not None}
+
+
+def is_shown(option: click.Parameter) -> TypeGuard[click.Option]:
+    return isinstance(option, click.Option) and not option.hidden
+
+
+def options_table(what: str, table: str) -> str:
+    """The options of a command: those that are its own, those under a heading, or those named. table: as it is now."""
+    name, _, only = what.partition(": ")
+    commands = contexts()
+    context = commands[name]
+    options = options_of(context)
+    if only.startswith("--"):
+        options = {option: options[option] for option in only.split(", ")}
+    else:
+        shared = options_of(commands[ALL_SHARED])
+        options = {option: record for option, record in options.items() if shared.get(option) != record}
+        for option in ("--jobs", *OF_SPARK):
+            options.pop(option, None)
+    if only and not only.startswith("--"):
+        assert isinstance(context.command, Command)
+        under = {option.opts[-1] for option in context.command.options_by_heading(context)[only]}
+        options = {option: record for option, record in options.items() if option in under}
+    more = {typed: cells.partition(" | ")[2] for typed, cells in ROW.findall(table)}
+    wide = any(more.values())
+    lines = ["| option | meaning | |", "|---|---|---|"] if wide else ["| option | meaning |", "|---|---|"]
+    for typed, meaning in options.values():
+        typed = typed.replace("|", "\\|")
+        meaning = RANGE.sub("", DEFAULT.sub(r" Default: \1.", meaning))
+        cells = [f"`{typed}`", HARD_FOR_MARKDOWN.sub(r"`\1`", meaning).replace("|", "\\|")]
+        lines.append("| " + " | ".join([*cells, *([more.get(typed, "")] if wide else [])]) + " |")
+    return "\n".join(lines)
+
+
 def heading(kind: Kind) -> str:
     return f"### `{kind}` ({kind.row.severity.value})"
 
@@ -161,8 +228,17 @@ def with_tables(page: str) -> str:
     """The page with every table between marks written anew, and with the severity of each finding in its heading."""
     makers = {"layout": layout_table, "messages": messages_table, "values": values_table, "releases": releases_table}
     makers["findings"] = findings_table
-    page = MARKED.sub(lambda found: f"{found[1]}\n{makers[found[2]](found[3])}\n\n{found[4]}", page)
+    page = MARKED.sub(lambda found: f"{found[1]}\n{table_of(makers, found[2], found[3], found[4])}\n\n{found[5]}", page)
     return SECTION.sub(lambda found: heading(Kind(found[1])), page)
+
+
+def table_of(makers: Mapping[str, Callable[[str], str]], kind: str, what: str, table: str) -> str:
+    return options_table(what, table) if kind == "options" else makers[kind](what)
+
+
+def pages_of_options() -> list[pathlib.Path]:
+    """The pages with tables of options."""
+    return [path for path in sorted(DOCS.glob("*.md")) if OPTIONS in path.read_text(encoding="utf-8")]
 
 
 def with_sections(page: str) -> str:
@@ -172,7 +248,7 @@ def with_sections(page: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in PAGES:
+    for path in (*PAGES, *pages_of_options()):
         path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
     findings = PAGES[-1]
     findings.write_text(with_sections(findings.read_text(encoding="utf-8")), encoding="utf-8")
