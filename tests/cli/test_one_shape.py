@@ -23,6 +23,18 @@ NO_ANSWER = {"completion", "fleet collect", "help", "tutorial"}  # they print a 
 CONTEXTS = {context.command_path.partition(" ")[2]: context for context in tool("make_man_pages").contexts()}
 SINGLE = [name for name, context in CONTEXTS.items() if not isinstance(context.command, click.Group)]
 
+SAME_KIND = {"E": "N", "M": "N", "OFFSET": "N", "NAME": "TOPIC"}  # numbers, and names of topics
+# Words that stand for two kinds of value, and why.
+TWO_KINDS = {
+    "--format": "text and json everywhere; also reports of CI systems, tables, and what another tool of Kafka's reads",
+    "--from": "the first offset of hash; the page that doctor prints again",
+    "--only": "kinds of files; rebuild-index takes several in one word",
+    "--option": "one of the doctor's, by its number; one of Spark's source",
+    "--output": "a folder; of dump-log, which writes one table, a file",
+    "--records": "read shows them, append takes a file of them",
+    "--topic-id": "an id; fleet metadata has many topics, so it names the topic",
+}
+
 
 @pytest.mark.parametrize("name", CONTEXTS)
 def test_a_help_begins_with_one_screen_and_has_two_examples(name: str) -> None:
@@ -45,6 +57,16 @@ def test_an_example_is_a_command_line_of_its_command(name: str) -> None:
 def test_every_answer_has_its_format_and_its_detail(name: str) -> None:
     spelt = {word for option in CONTEXTS[name].command.params for word in option.opts}
     assert {"-v", "--verbose", "-o", "--format"} <= spelt or name in NO_ANSWER
+
+
+def test_a_word_stands_for_one_kind_of_value() -> None:
+    kinds: dict[str, set[str]] = {}
+    for context in CONTEXTS.values():
+        for option in context.command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                kind = "a flag" if option.is_flag else option.make_metavar(context)
+                kinds.setdefault(option.opts[-1], set()).add(SAME_KIND.get(kind, kind))
+    assert {word for word in kinds if len(kinds[word]) > 1} == set(TWO_KINDS)
 
 
 @pytest.mark.parametrize("name", SINGLE)
