@@ -81,8 +81,8 @@ def _show_plans(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
 
 def _resume(given: tuple[str, ...], journal: str | None, screen: Screen) -> int:
     cut_short = (Progress.PREPARING, Progress.STAGED)
-    found = find_entries(given, journal)
-    entry = only_one([e for e in found if e.progress() in cut_short] or found[:1], "finish")
+    entries = find_entries(given, journal)
+    entry = only_one([e for e in entries if e.progress() in cut_short] or entries[:1], "finish")
     show, status = PlanShow("apply", screen), DONE
     with show.refusals():
         steps = StepsDone()

@@ -66,11 +66,11 @@ class Command(click.Command):
 
     def options_by_heading(self, ctx: click.Context) -> Mapping[str, Sequence[click.Option]]:
         """Return the options by heading, in the order of --help."""
-        found: dict[str, list[click.Option]] = {heading: [] for heading in self.first_headings}
+        by_heading: dict[str, list[click.Option]] = {heading: [] for heading in self.first_headings}
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Option):
-                found.setdefault(self.heading_of(parameter), []).append(parameter)
-        return found
+                by_heading.setdefault(self.heading_of(parameter), []).append(parameter)
+        return by_heading
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the options, heading by heading."""
@@ -108,16 +108,16 @@ class Commands(click.Group):
         """Return the command, or None."""
         if cmd_name not in self.modules:
             return None
-        found: click.Command = importlib.import_module(self.modules[cmd_name][0]).command
-        return found
+        command: click.Command = importlib.import_module(self.modules[cmd_name][0]).command
+        return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Complete a command without importing the others."""
         from click.shell_completion import CompletionItem
 
         lines = self.modules.items()
-        found = [CompletionItem(name, help=line) for name, (_, line) in lines if name.startswith(incomplete)]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        names = [CompletionItem(name, help=line) for name, (_, line) in lines if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the commands, heading by heading, without importing them."""

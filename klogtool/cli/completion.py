@@ -80,8 +80,8 @@ def command(ctx: click.Context, /, shell: str) -> None:
     Exit status: 0 done; 2 wrong usage.
     """
     assert ctx.parent is not None  # the group of this command
-    made = SHELLS[shell](ctx.parent.command, {}, NAME, VARIABLE)
-    click.echo(made.source().strip())
+    created = SHELLS[shell](ctx.parent.command, {}, NAME, VARIABLE)
+    click.echo(created.source().strip())
 
 
 def answer(group: click.Group, asked: str) -> bool:
@@ -101,12 +101,12 @@ def answer(group: click.Group, asked: str) -> bool:
 
 def _teach(group: click.Group, words: Sequence[str]) -> None:
     """Let the parameters of the command in these words know what they name."""
-    found: click.Command = group
+    command: click.Command = group
     for word in words:
-        if isinstance(found, click.Group):
-            found = found.get_command(click.Context(found), word) or found
-    for parameter in found.params:
-        parameter.type = _type_of(found, parameter, group) or parameter.type
+        if isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), word) or command
+    for parameter in command.params:
+        parameter.type = _type_of(command, parameter, group) or parameter.type
 
 
 def _type_of(found: click.Command, parameter: click.Parameter, group: click.Group) -> click.ParamType[Any] | None:

@@ -72,8 +72,8 @@ def _packages() -> Iterator[tuple[str, str]]:
         return
     groups: dict[str, list[str]] = {"": []}
     for requirement in needed:
-        if found := _REQUIREMENT.match(requirement):
-            groups.setdefault(found[2] or "", []).append(found[1])
+        if match := _REQUIREMENT.match(requirement):
+            groups.setdefault(match[2] or "", []).append(match[1])
     for extra, names in groups.items():
         yield (f"[{extra}]" if extra else "packages"), ", ".join(_installed(name, extra) for name in names)
 

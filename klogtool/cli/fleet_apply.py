@@ -42,19 +42,19 @@ def command(plan: str, paths: tuple[str, ...], question: FleetShareQuestion, wri
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such file; 3 refused, nothing changed: the plan is not
     about this broker, or a copy was changed since it was collected; 4 could not go on.
     """
-    found: list[Done | Todo] = []
+    share: list[Done | Todo] = []
     try:
-        found = find_share(read_fleet_plan(plan), paths, question.circumstances)
+        share = find_share(read_fleet_plan(plan), paths, question.circumstances)
     except Refused as error:
         show = Show(COMMAND, writing)
         show.refusal(error)
         return 3
-    acts = tuple(each.act for each in found if isinstance(each, Todo))
-    if not writing.quiet and not found:
+    acts = tuple(each.act for each in share if isinstance(each, Todo))
+    if not writing.quiet and not share:
         note("klogtool: the plan leaves all copies of this broker to the broker itself")
     face = PlanFace(
         text_of=plan_text,
-        begin=lambda show: _begin(show, found, paths),
+        begin=lambda show: _begin(show, share, paths),
         nothing_changed="Nothing was changed. --apply does it, with undo.",
     )
     return decide_and_carry_out(COMMAND, paths, replace(question, acts=acts), writing, face)

@@ -37,13 +37,13 @@ MOST_LEVEL = 32767
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """Parse NAME=VALUE (a click callback); the last value of a name wins."""
-    found = {}
+    pairs = {}
     for value in values:
         name, equals, text = value.partition("=")
         if not (name and equals):
             raise click.BadParameter(f"'{value}' is not {param.make_metavar(ctx)}.", ctx, param)
-        found[name] = text
-    return found
+        pairs[name] = text
+    return pairs
 
 
 def _levels(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
@@ -100,10 +100,10 @@ def _voters(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
     """Parse ID@HOST:PORT:DIRECTORY-ID,... as kafka-storage format does (a click callback)."""
     voters = []
     for word in (text or "").split(",") if text is not None else ():
-        found = _VOTER.fullmatch(word)
-        if found is None or int(found[3]) > 65535:
+        match = _VOTER.fullmatch(word)
+        if match is None or int(match[3]) > 65535:
             raise click.BadParameter(f"'{word}' is not ID@HOST:PORT:DIRECTORY-ID.", ctx, param)
-        voters.append(Voter(int(found[1]), found[4], (Endpoint("", found[2].strip("[]"), int(found[3])),)))
+        voters.append(Voter(int(match[1]), match[4], (Endpoint("", match[2].strip("[]"), int(match[3])),)))
     if len({voter.id for voter in voters}) < len(voters):
         raise click.BadParameter("a controller is named twice.", ctx, param)
     return tuple(voters)

@@ -34,13 +34,13 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
     """Parse a number of bytes with an optional unit (a click callback): 50GiB, 1.5T, 10GB, 1,024."""
     if value is None:
         return None
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", ungrouped(value.strip()))
-    if not found or found[2] not in _UNITS or len(found[1]) > 24:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", ungrouped(value.strip()))
+    if not match or match[2] not in _UNITS or len(match[1]) > 24:
         raise click.BadParameter(
             f"'{value}' is not a size: give a number and a unit, such as 50GiB (2**30) or 50GB (10**9).", ctx, param
         )
-    whole, _, part = found[1].partition(".")
-    size: int = int(whole + part) * _UNITS[found[2]] // 10 ** len(part)
+    whole, _, part = match[1].partition(".")
+    size: int = int(whole + part) * _UNITS[match[2]] // 10 ** len(part)
     if not 1 <= size <= MOST_ASKED:
         raise click.BadParameter(f"'{value}' is out of range.", ctx, param)
     return size

@@ -92,7 +92,9 @@ def _partition_dirs(path: str) -> Iterator[str]:
     """Yield the partition dirs of a path. Those that a broker is deleting are left out."""
     opened = open_path(path)
     if isinstance(opened, LogDir):
-        yield from (found.path for found in opened.partitions if found.state is not PartitionDirState.DELETE)
+        yield from (
+            partition.path for partition in opened.partitions if partition.state is not PartitionDirState.DELETE
+        )
     elif isinstance(opened, Partition):
         yield path
     else:

@@ -25,10 +25,10 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     asked, context = ctx.parent.command, ctx.parent
     left = list(words)
     while left and isinstance(asked, click.Group):
-        name, found, left = asked.resolve_command(context, left)
-        assert found is not None  # otherwise resolve_command has failed
-        context = click.Context(found, info_name=name, parent=context, **found.context_settings)
-        asked = found
+        name, inner, left = asked.resolve_command(context, left)
+        assert inner is not None  # otherwise resolve_command has failed
+        context = click.Context(inner, info_name=name, parent=context, **inner.context_settings)
+        asked = inner
     if left:
         raise click.UsageError(f"'{' '.join(words)}' is no command.", ctx)
     click.echo(asked.get_help(context))

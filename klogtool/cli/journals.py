@@ -40,8 +40,8 @@ def only_one(entries: Sequence[Entry], what: str) -> Entry:
 def _look_in(paths: Sequence[str], journal: str | None) -> Iterable[Entry]:
     if journal is not None:
         return list(walk_entries(journal))
-    journals = dict.fromkeys(found for path in paths or [os.curdir] for found in find_journals(path))
-    return [entry for found in journals for entry in walk_entries(found)]
+    journals = dict.fromkeys(place for path in paths or [os.curdir] for place in find_journals(path))
+    return [entry for place in journals for entry in walk_entries(place)]
 
 
 def _is_called(entry: Entry, wanted: str) -> bool:

@@ -137,10 +137,10 @@ class KafkaOptions:
     def files(self) -> list[str]:
         """Return --files, split as Java splits: empty pieces at the end are dropped."""
         text = _only("files", self._arguments.files, "")
-        pieces = text.split(",")
-        while len(pieces) > 1 and not pieces[-1]:
-            pieces.pop()
-        return [] if pieces == [""] and "," in text else [java_path(piece) for piece in pieces]
+        parts = text.split(",")
+        while len(parts) > 1 and not parts[-1]:
+            parts.pop()
+        return [] if parts == [""] and "," in text else [java_path(part) for part in parts]
 
     def records(self) -> RecordOptions:
         """Return what to show of records. Raises KlogError for an unknown decoder class."""

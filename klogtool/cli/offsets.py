@@ -89,9 +89,9 @@ def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingO
 
 def _opened(path: str) -> LogDir | Partition:
     """Open a log dir or a partition dir of __consumer_offsets. Raises Unsupported for anything else."""
-    found = open_path(path)
-    if isinstance(found, LogDir) or (isinstance(found, Partition) and found.topic == TOPIC):
-        return found
+    opened = open_path(path)
+    if isinstance(opened, LogDir) or (isinstance(opened, Partition) and opened.topic == TOPIC):
+        return opened
     raise Unsupported(f"neither a log dir nor a partition dir of {TOPIC}", path=path)
 
 

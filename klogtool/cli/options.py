@@ -210,6 +210,6 @@ def typed_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -
     raw = value.encode("utf-8", "surrogateescape")
     try:
         first, *rest = raw.split(b"\\x")
-        return first + b"".join(bytes.fromhex(piece[:2].decode("ascii")) + piece[2:] for piece in rest)
+        return first + b"".join(bytes.fromhex(part[:2].decode("ascii")) + part[2:] for part in rest)
     except ValueError:
         raise click.BadParameter(f"'{value}' has a \\x without two hex digits after it.", ctx, param) from None

@@ -144,10 +144,10 @@ def _is_agreed(out: Output, step: TutorialStep) -> bool:
             out.line("" if typed is None else typed or f"{NAME} {step.command}")
         if typed is None or typed.lower() in QUIT:
             return False
-        told = hint(typed, step.command)
-        if told is None:
+        advice = hint(typed, step.command)
+        if advice is None:
             return True
-        out.line(told)
+        out.line(advice)
 
 
 def _line_typed() -> str | None:
@@ -171,9 +171,9 @@ def hint(typed: str, command: str) -> str | None:
     words = words[1:] if words[:1] in (["$"], [">"]) else words
     wanted = [NAME, *shlex.split(command)]
     words = words if words[:1] == [NAME] else [NAME, *words]
-    for found, meant in zip(words, wanted, strict=False):
-        if _plain(found) != meant:
-            return f"Not '{found[:MOST_SHOWN]}', but '{meant}'. The command is: {NAME} {command}"
+    for word, meant in zip(words, wanted, strict=False):
+        if _plain(word) != meant:
+            return f"Not '{word[:MOST_SHOWN]}', but '{meant}'. The command is: {NAME} {command}"
     if len(words) < len(wanted):
         return f"'{wanted[len(words)]}' is missing. The command is: {NAME} {command}"
     if len(words) > len(wanted):

@@ -109,8 +109,8 @@ def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: 
     held = sum(entry.held_bytes() for entry in finished)
     where = [*map(quoted, given), *(["--journal", quoted(journal)] if journal is not None else [])]
     how = " ".join(["klogtool undo --discard --all", *where])
-    told = f"{count_text(len(finished), 'finished run')} can be discarded; that frees {held:,} bytes"
-    raise Refused(f"{told}: give the id of one, or --all", cure=how)
+    offer = f"{count_text(len(finished), 'finished run')} can be discarded; that frees {held:,} bytes"
+    raise Refused(f"{offer}: give the id of one, or --all", cure=how)
 
 
 def _discard_all(show: Show, entries: Sequence[Entry]) -> None:

@@ -34,20 +34,20 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     """Parse a duration such as 90, 90s, 10m, 2h into seconds (a click callback)."""
     if value is None:
         return None
-    found = _DURATION.fullmatch(value)
-    if found is None:
+    match = _DURATION.fullmatch(value)
+    if match is None:
         raise click.BadParameter(f"'{value}' is not a duration such as 90s, 10m or 2h.", ctx, param)
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int]:
     """Parse N/T (a click callback)."""
     if value is None:
         return 1, 1
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise click.BadParameter(f"'{value}' is not N/T, with N from 1 to T.", ctx, param)
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _severity_rules(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[SeverityRule, ...]:

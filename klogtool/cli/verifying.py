@@ -41,18 +41,18 @@ def run_verify(
     baseline = None if question.baseline is None else Baseline.read(question.baseline)
     weighing = Weighing(question.severity, question.exclude, baseline)
     if not question.changed_files:
-        found = _what_to_verify(paths, weighing, is_recursive=question.recursive)
+        below = _what_to_verify(paths, weighing, is_recursive=question.recursive)
     else:
         question = replace(question, recursive=True)
-        found = search_below(log_dirs_of_files(paths), weighing.is_excluded)
-        if not found.paths and not found.unreadable:
+        below = search_below(log_dirs_of_files(paths), weighing.is_excluded)
+        if not below.paths and not below.unreadable:
             note("klogtool: nothing to verify: none of these files is in a log dir, or all of those are excluded")
             return DONE
     if not reading.quiet:
-        _note_doubts(found, is_recursive=question.recursive)
-    with _bar(found.paths, reading) as bar:
-        run = _Run(found, weighing, bar, question, reading)
-        return run.show(make_face(question, reading, paths, found.paths, settings_path, bar))
+        _note_doubts(below, is_recursive=question.recursive)
+    with _bar(below.paths, reading) as bar:
+        run = _Run(below, weighing, bar, question, reading)
+        return run.show(make_face(question, reading, paths, below.paths, settings_path, bar))
 
 
 def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: bool) -> FoundBelow:
@@ -61,15 +61,15 @@ def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: b
         for path in paths:
             if not os.path.isdir(path):
                 open_path(path)
-        found = search_below(paths, weighing.is_excluded)
+        below = search_below(paths, weighing.is_excluded)
     else:
         kept = [path for path in paths if not weighing.is_excluded(path)]
-        found = FoundBelow(kept, excluded=len(paths) - len(kept))
-    if not found.paths and not found.unreadable:
-        excluded = f"; {count_text(found.excluded, 'path')} excluded"
+        below = FoundBelow(kept, excluded=len(paths) - len(kept))
+    if not below.paths and not below.unreadable:
+        excluded = f"; {count_text(below.excluded, 'path')} excluded"
         why = "no log dir and no partition dir below it" if is_recursive else "nothing to verify"
-        raise KlogError(why + (excluded if found.excluded else ""), path=paths[0])
-    return found
+        raise KlogError(why + (excluded if below.excluded else ""), path=paths[0])
+    return below
 
 
 def _note_doubts(found: FoundBelow, *, is_recursive: bool) -> None:

@@ -138,16 +138,16 @@ def _walk_decisions(
 
 def _collected(plans: Iterator[Plan]) -> Callable[[], Iterator[Plan]]:
     """Decide now; return the plans, and raise the error, if any, after them."""
-    found: list[Plan] = []
+    results: list[Plan] = []
     errors: list[KlogError] = []
     try:
         for plan in plans:
-            found.append(plan)
+            results.append(plan)
     except KlogError as error:
         errors.append(error)
 
     def walk() -> Iterator[Plan]:
-        yield from found
+        yield from results
         for error in errors:
             raise error
 
@@ -189,8 +189,8 @@ class PlanShow(Show):
         if self.json:
             self.row(self._kept.plans[-1].row if self._is_kept else plan.as_json())
             for answer in self.face.answers_of(plan):
-                told = {"type": "answer", "command": self.command, **to_builtins(answer)}
-                self.row({**told, "kafka": plan.question.circumstances.kafka})
+                row = {"type": "answer", "command": self.command, **to_builtins(answer)}
+                self.row({**row, "kafka": plan.question.circumstances.kafka})
         elif self.face.brief_of is None:
             self.text(self._paragraph(plan))
         else:
