@@ -23,7 +23,7 @@ from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes, find_log_end
-from klogtool.verify.verify_log_dirs import read_stated
+from klogtool.verify.verify_checkpoints import read_stated
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
 _ASIDE = (PartitionDirState.STRAY, PartitionDirState.DELETE)

@@ -38,8 +38,9 @@ from klogtool.verify.identity_cures import (
     meta_properties_lines,
     read_topic_id,
 )
+from klogtool.verify.verify_checkpoints import CHECKPOINTS
 from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
-from klogtool.verify.verify_log_dirs import CHECKPOINTS, DIRECTORY_ID, worse_and_better
+from klogtool.verify.verify_log_dirs import DIRECTORY_ID, worse_and_better
 from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
 
 OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]

@@ -12,7 +12,7 @@ from klogtool.escape import quoted
 from klogtool.log.logdir import LogDir
 from klogtool.verify.findings import Severity
 from klogtool.verify.stops import Stop, offline, refuses
-from klogtool.verify.verify_log_dirs import has_clean_marker
+from klogtool.verify.verify_checkpoints import has_clean_marker
 
 
 def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[Ahead]:

@@ -16,7 +16,7 @@ from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes
-from klogtool.verify.verify_log_dirs import read_stated
+from klogtool.verify.verify_checkpoints import read_stated
 
 _CLEANER = FileKind.CLEANER_CHECKPOINT
 

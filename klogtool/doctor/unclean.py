@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from klogtool.doctor.cluster import Cluster
 from klogtool.errors import KlogError
 from klogtool.log.logdir import LogDir
-from klogtool.verify.verify_log_dirs import has_clean_marker
+from klogtool.verify.verify_checkpoints import has_clean_marker
 
 _FEATURE = "eligible.leader.replicas.version"
 _THEN = (

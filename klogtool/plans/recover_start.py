@@ -27,9 +27,10 @@ from klogtool.verify.cures import rebuild_index
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity_cures import find_topic_id, read_topic_id, write_partition_metadata
 from klogtool.verify.stops import Outcome, Stop, refuses, stop_of
+from klogtool.verify.verify_checkpoints import CHECKPOINTS, read_stated
 from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_kraft import verify_kraft
-from klogtool.verify.verify_log_dirs import CHECKPOINTS, read_stated, verify_log_dirs
+from klogtool.verify.verify_log_dirs import verify_log_dirs
 from klogtool.verify.verify_names import METADATA_PARTITION, verify_names
 from klogtool.verify.verify_partition import judge_partition_metadata
 from klogtool.verify.verify_replay import verify_replay

@@ -26,7 +26,7 @@ from klogtool.spark.storage import Place
 from klogtool.spark.tables import FINDINGS, arrow_schema
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, Target, VerifiedPartition, VerifyOptions, verify
-from klogtool.verify.verify_log_dirs import PartitionEnds, Stated, read_stated, verify_stated
+from klogtool.verify.verify_checkpoints import PartitionEnds, Stated, read_stated, verify_stated
 from klogtool.verify.verify_names import METADATA_PARTITION
 
 if TYPE_CHECKING:

@@ -8,7 +8,9 @@ weighing          which findings count: severities by a user, exclusions, a base
 baseline          findings that are known: a baseline file, or a former run
 fingerprints      what makes two findings the same one
 
-verify_log_dirs   log dirs: meta.properties, root checkpoints, duplicate partitions
+verify_log_dirs   log dirs before any log is read: names, meta.properties, duplicate partitions
+verify_checkpoints  root checkpoints and the clean shutdown marker, against the logs
+verify_topic_ids  topic ids of partitions, over all log dirs
 verify_partition  a partition dir: the order of segments, side files, leader epochs
 verify_names      the names in a partition dir, as a broker interprets them
 verify_segment    one segment: its log, offset index and time index

@@ -30,14 +30,9 @@ from klogtool.verify.choosing_cures import State, with_cures
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
+from klogtool.verify.verify_checkpoints import CHECKPOINTS, PartitionEnds, verify_against_logs
 from klogtool.verify.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
-from klogtool.verify.verify_log_dirs import (
-    CHECKPOINTS,
-    PartitionEnds,
-    verify_against_logs,
-    verify_log_dirs,
-    verify_topic_ids,
-)
+from klogtool.verify.verify_log_dirs import verify_log_dirs
 from klogtool.verify.verify_names import METADATA_PARTITION, Layout, verify_names, weigh_leftovers
 from klogtool.verify.verify_partition import (
     Surroundings,
@@ -46,6 +41,7 @@ from klogtool.verify.verify_partition import (
     verify_segment_name,
 )
 from klogtool.verify.verify_segment import verify_segment
+from klogtool.verify.verify_topic_ids import verify_topic_ids
 
 WITHOUT_TOPIC_ID = (Kind.PARTITION_METADATA_CORRUPT, Kind.PARTITION_METADATA_MISSING)
 LARGE_BYTES = 32 << 20

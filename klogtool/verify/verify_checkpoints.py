@@ -1,0 +1,281 @@
+"""The root checkpoints of a log dir and its clean shutdown marker, against the logs.
+
+How a broker reacts to each state was observed on real brokers, or read in LogManager and CheckpointFile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from klogtool.errors import KlogError
+from klogtool.escape import quoted
+from klogtool.format.checkpoints import parse_offset_checkpoint
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
+from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.cures import (
+    drop_line,
+    edit,
+    move_out,
+    number_of_lines,
+    parent_of,
+    remove,
+    set_line,
+)
+from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.stops import Outcome, Stop, offline, stop_of
+
+CHECKPOINTS = (
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.REPLICATION_CHECKPOINT,
+    FileKind.LOG_START_CHECKPOINT,
+    FileKind.CLEANER_CHECKPOINT,
+)
+MOST_ENTRIES_TOLD = 20
+LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+
+
+class PartitionEnds(Struct, frozen=True):
+    """What the check of a partition dir reported of its log; None if it did not get there.
+
+    base_offset: of the first segment. log_end_offset: after the last sound batch. damaged_tail: the last segment, and
+    the byte from which on it is damaged.
+    """
+
+    partition: Partition
+    base_offset: int | None = None
+    log_end_offset: int | None = None
+    last_segment: str | None = None
+    damaged_tail: int | None = None
+
+
+def has_clean_marker(log_dir: LogDir) -> bool:
+    """Return whether a broker would take the last stop for clean: the file only has to exist."""
+    return os.path.exists(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
+
+
+def unreadable_file(path: str, error: Unreadable) -> Finding:
+    """Return the finding of a file that cannot be opened. If a folder has its name, a broker cannot open it either; a
+    file that we may not read may be open to a broker."""
+    if not os.path.isdir(path):
+        return Finding(Kind.UNREADABLE, path, error.reason)
+    stop = offline("IOException", "Is a directory")
+    return Finding(Kind.UNREADABLE, path, error.reason, cure=move_out(path, parent_of(path)), stop=stop)
+
+
+class Stated(Struct, frozen=True):
+    """What the root files of a log dir say of its logs. offsets: by checkpoint, for those that can be read."""
+
+    path: str
+    offsets: Mapping[FileKind, Mapping[TopicPartition, int]]
+    is_clean: bool
+
+    def of(self, wanted: Collection[TopicPartition | None]) -> Stated:
+        """Return what they say of these partitions."""
+        offsets = {
+            kind: {name: offset for name, offset in by_name.items() if name in wanted}
+            for kind, by_name in self.offsets.items()
+        }
+        return Stated(self.path, offsets, self.is_clean)
+
+
+def verify_against_logs(
+    log_dir: LogDir, ends: Sequence[PartitionEnds], *, only: FileKind | None = None
+) -> Iterator[Finding]:
+    """Yield findings of the root checkpoints and of the clean marker.
+
+    ends: of the partition dirs in this log dir, without offsets for those that were left out. only: one checkpoint.
+    """
+    stated, unreadable = read_stated(log_dir, CHECKPOINTS if only is None else (only,))
+    yield from unreadable
+    yield from verify_stated(stated, ends, with_marker=only is None)
+
+
+def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = CHECKPOINTS) -> tuple[Stated, list[Finding]]:
+    """Return the contents of the root files, and findings of checkpoints that cannot be read."""
+    read: dict[FileKind, dict[TopicPartition, int]] = {}
+    findings: list[Finding] = []
+    for kind in kinds:
+        path = os.path.join(log_dir.path, kind.value)
+        if os.path.lexists(path):
+            findings += _read_checkpoint(path, kind, read)
+    return Stated(log_dir.path, read, has_clean_marker(log_dir)), findings
+
+
+def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker: bool = True) -> Iterator[Finding]:
+    """Yield findings of entries that do not fit the logs. with_marker: also of the clean marker."""
+    starts = stated.offsets.get(FileKind.LOG_START_CHECKPOINT, {})
+    for kind, offsets in stated.offsets.items():
+        path = os.path.join(stated.path, kind.value)
+        false = list(_false_entries(kind, offsets, ends, starts if stated.is_clean else None))
+        cure = _cure_of_entries(path, kind, offsets, false)
+        for entry in false[:MOST_ENTRIES_TOLD]:
+            first_offset = None if entry.is_nowhere else min(entry.offset, MAX_OFFSET)
+            of = str(entry.topic_partition)
+            yield Finding(Kind.CHECKPOINT_ENTRY, path, entry.detail, first_offset=first_offset, entry=of, cure=cure)
+        if len(false) > MOST_ENTRIES_TOLD:
+            more = f"{len(false) - MOST_ENTRIES_TOLD} more such entries"
+            yield Finding(Kind.CHECKPOINT_ENTRY, path, more, cure=cure)
+    if stated.is_clean and with_marker:
+        yield from _false_markers(stated, ends)
+
+
+_COSTS = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: "a recovery of all segments after an unclean shutdown, so repair damaged "
+    "logs first",
+    FileKind.REPLICATION_CHECKPOINT: "nothing, once all replicas are in sync",
+    FileKind.LOG_START_CHECKPOINT: "deleted records that become readable again",
+    FileKind.CLEANER_CHECKPOINT: "one long cleaning",
+}
+_WITHOUT_NUMBERS = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: "a broker treats it as empty, and recovers every log from its start",
+    FileKind.REPLICATION_CHECKPOINT: "a broker serves no partition of this log dir",
+    FileKind.LOG_START_CHECKPOINT: "a broker treats it as empty, and deleted records become readable again",
+    FileKind.CLEANER_CHECKPOINT: "the log cleaner of the whole broker stops",
+}
+
+
+def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicPartition, int]]) -> Iterator[Finding]:
+    try:
+        read[kind] = parse_offset_checkpoint(read_whole(path, limit=MOST_TEXT_BYTES))
+    except Unreadable as error:
+        yield unreadable_file(path, error)
+    except KlogError as error:
+        stop: Stop | None = stop_of(error)
+        if stop is not None and stop.outcome is Outcome.REFUSES:  # a broker catches it in this place
+            is_unserved = kind is FileKind.REPLICATION_CHECKPOINT
+            stop = Stop(Outcome.UNSERVED, stop.kafka_class, stop.message) if is_unserved else None
+            outcome = _WITHOUT_NUMBERS[kind]
+        else:
+            outcome = "a broker takes the log dir offline"
+        cure = remove(path, f"costs {_COSTS[kind]}")
+        yield Finding(Kind.CHECKPOINT_CORRUPT, path, f"{error.reason}: {outcome}", cure=cure, stop=stop)
+
+
+class _FalseEntry(Struct, frozen=True):
+    """A line of a checkpoint. right: the offset that it should have; None if there is no such partition."""
+
+    topic_partition: TopicPartition
+    offset: int
+    wrong: str
+    right: int | None
+
+    @property
+    def is_nowhere(self) -> bool:
+        return self.right is None
+
+    @property
+    def detail(self) -> str:
+        return f"{self.topic_partition}: the checkpoint says {self.offset}, {self.wrong}"
+
+
+def _false_entries(
+    kind: FileKind,
+    offsets: Mapping[TopicPartition, int],
+    ends: Sequence[PartitionEnds],
+    starts: Mapping[TopicPartition, int] | None,
+) -> Iterator[_FalseEntry]:
+    """starts: the log start offsets, if a clean stop wrote all checkpoints at the same time."""
+    by_name: dict[TopicPartition | None, list[PartitionEnds]] = defaultdict(list)
+    for end in ends:
+        by_name[end.partition.topic_partition].append(end)
+    for topic_partition, offset in offsets.items():
+        here = by_name.get(topic_partition)
+        if here is None:
+            yield _FalseEntry(topic_partition, offset, "but there is no such partition in this log dir", None)
+            continue
+        alive = [end for end in here if end.partition.state in LIVE]
+        wrong = _wrong_offset(kind, offset, alive, None if starts is None else starts.get(topic_partition, 0))
+        if wrong is not None:
+            yield _FalseEntry(topic_partition, offset, *wrong)
+
+
+MAX_OFFSET = 2**63 - 1
+
+
+def _wrong_offset(
+    kind: FileKind, offset: int, alive: list[PartitionEnds], log_start_offset: int | None
+) -> tuple[str, int] | None:
+    """Return what is wrong with an entry, and its right offset: the nearest one that the log allows; but if the entry
+    would delete or skip records, the log's beginning."""
+    known = [end.log_end_offset for end in alive if end.log_end_offset is not None]
+    starts = [end.base_offset for end in alive if end.base_offset is not None]
+    if offset < 0:
+        return "but no offset is below zero", min(starts, default=0)
+    if not known or len(known) < len(alive):
+        return None
+    if offset > max(known):
+        right = max(known) if kind in _NEVER_BELOW else min(starts, default=0)
+        return f"the log ends at {max(known)}{_BEYOND[kind]}", right
+    if log_start_offset is not None and kind in _NEVER_BELOW and starts:
+        start = max(min(starts), log_start_offset if log_start_offset <= max(known) else 0)
+        if offset < start:
+            return f"the log starts at {start}", start
+    return None
+
+
+def _cure_of_entries(
+    path: str, kind: FileKind, offsets: Mapping[TopicPartition, int], false: Sequence[_FalseEntry]
+) -> str:
+    """Return one command for all false lines of a file, so that the number of lines in its second line stays right."""
+    if len(false) > MOST_ENTRIES_TOLD:
+        return remove(path, f"costs {_COSTS[kind]}")
+    gone = sum(entry.is_nowhere for entry in false)
+    keys = [(entry.topic_partition, entry.right) for entry in false]
+    commands = [drop_line(key) if right is None else set_line(key, right) for key, right in keys]
+    if gone:
+        commands.append(number_of_lines(len(offsets) - gone))
+    is_loss = kind in _NEVER_BELOW and any(entry.right is not None and entry.right < entry.offset for entry in false)
+    remarks = ["first check whether a replica has the missing records"] * is_loss + [_WAS_HERE] * bool(gone)
+    return edit(path, commands, "; ".join(remarks))
+
+
+_WAS_HERE = "only if the topic was deleted: the line shows that the partition was here, so first look for its folder"
+_NEVER_BELOW = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
+_BEYOND = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: ": records that were flushed are lost",
+    FileKind.REPLICATION_CHECKPOINT: ": records that all replicas had are lost",
+    FileKind.LOG_START_CHECKPOINT: ": a broker deletes ALL of the log at startup",
+    FileKind.CLEANER_CHECKPOINT: ": the cleaner starts again from the beginning",
+}
+
+
+def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Finding]:
+    marker = os.path.join(stated.path, FileKind.CLEAN_SHUTDOWN.value)
+    seen = f"klogtool recover {quoted(stated.path)} --last-stop unclean"
+    cure = remove(
+        marker, f"repair damaged logs first: a broker then recovers all logs, and {seen} shows what that costs"
+    )
+    recovery_points = stated.offsets.get(FileKind.RECOVERY_POINT_CHECKPOINT, {})
+    for end in ends:
+        partition = end.partition
+        if partition.state not in LIVE or end.log_end_offset is None or partition.topic == METADATA_TOPIC:
+            continue  # the metadata log is recovered in any case
+        name = partition.topic_partition
+        flushed = recovery_points.get(name, 0) if name is not None else 0
+        path = end.last_segment or partition.path
+        if end.damaged_tail is not None:
+            detail = (
+                "is damaged at its end, although there is a clean shutdown marker: a broker does not check, "
+                "and appends after the damage"
+            )
+            yield Finding(Kind.CLEAN_MARKER_FALSE, path, detail, start=end.damaged_tail, cure=cure)
+        elif flushed > end.log_end_offset:
+            detail = (
+                f"ends at {end.log_end_offset}, but ended at {flushed} at the clean shutdown: offsets are "
+                "assigned twice"
+            )
+            yield Finding(
+                Kind.CLEAN_MARKER_FALSE,
+                path,
+                detail,
+                first_offset=end.log_end_offset,
+                last_offset=flushed - 1,
+                cure=cure,
+            )

@@ -1,0 +1,78 @@
+"""Topic ids in partition dirs, over all log dirs of a broker: against each other, or against the cluster's metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from klogtool.format.names import METADATA_TOPIC, FileKind
+from klogtool.log.partition import Partition
+from klogtool.verify.cures import (
+    exchanging,
+    move_out,
+    parent_of,
+    renaming,
+)
+from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.identity import CureKind, Identity, IdentityKind, TopicIds, cures_of
+from klogtool.verify.identity_cures import (
+    read_topic_id,
+    write_partition_metadata,
+)
+from klogtool.verify.verify_checkpoints import LIVE
+
+_WRONG = (IdentityKind.MISNAMED, IdentityKind.REPLACED)  # a folder of a deleted topic is what a broker sets aside
+
+
+def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, str] | None) -> Iterator[Finding]:
+    """Yield findings of partitions of one topic with different ids, or with another id than in the cluster's metadata.
+
+    by_metadata: ids by topic, or None if the metadata is not available.
+    """
+    live = [each for each in partitions if each.state in LIVE and each.topic not in (None, METADATA_TOPIC)]
+    known = TopicIds.of_most(live) if by_metadata is None else TopicIds.of(by_metadata)
+    whose = "in its other partitions" if by_metadata is None else "in the cluster's metadata"
+    folders = {os.path.basename(each.path): each for each in live}
+    for partition in live:
+        topic_id = read_topic_id(partition)
+        identity = None if topic_id is None else known.judge(partition.topic or "", topic_id)
+        if identity is not None and identity.kind in _WRONG:
+            path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
+            detail = _identity_detail(partition, identity, whose)
+            yield Finding(Kind.TOPIC_ID_MISMATCH, path, detail, cure=_cure_of_identity(partition, identity, folders))
+
+
+def _identity_detail(partition: Partition, identity: Identity, whose: str) -> str:
+    topic, its_id = partition.topic, identity.topic_id
+    if identity.kind is IdentityKind.MISNAMED:
+        return (
+            f"the id {its_id} is that of {identity.topic_of_id} {whose}, and not of {topic}: a broker loads the "
+            "folder, and never serves it"
+        )
+    return (
+        f"the id of {topic} is {its_id} here, but {identity.id_of_name} {whose}: a broker treats the partition as a "
+        "stray, renames it, and creates an empty one"
+    )
+
+
+def _cure_of_identity(partition: Partition, identity: Identity, folders: Mapping[str, Partition]) -> str:
+    """Return the likeliest cure as a command; a remark says when another one is right."""
+    cures = cures_of(partition, identity, folders)
+    if not cures:
+        return move_out(partition.path, parent_of(partition.path))
+    first, others = cures[0], cures[1:]
+    if first.kind is CureKind.EXCHANGE:
+        own = os.path.basename(partition.path)
+        if first.value < own:
+            return f"exchange the two folders, once: the cure of {first.value} does it"
+        return exchanging(partition.path, os.path.join(parent_of(partition.path), first.value))
+    otherwise = "move the folder out of the log dir"
+    if others:
+        otherwise = f"rename it to {others[0].value}" if others[0].kind is CureKind.RENAME else "write the other id"
+    topic = partition.topic if first.kind is CureKind.WRITE_ID else identity.topic_of_id
+    remark = "" if first.is_proved else f"only if its records belong to {topic}; otherwise {otherwise}"
+    if first.kind is CureKind.WRITE_ID:
+        path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
+        return write_partition_metadata(path, first.value, remark)
+    command = renaming(partition.path, os.path.join(parent_of(partition.path), first.value))
+    return f"{command}  # {remark}" if remark else command
