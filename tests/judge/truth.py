@@ -22,7 +22,7 @@ from .disks import PARTITION
 from .records_on_disk import Found, batches_of, names_and_bytes, records_of
 
 PROBE = Path(__file__).with_name("Probe.java")
-START_LIMIT_S, PROBE_LIMIT_S, SETTLING_S = 60, 240, 0.7
+START_LIMIT_S, PROBE_LIMIT_S, SETTLING_S = 180, 240, 0.7  # a busy machine takes its time
 # The cleaner would do away with records that the start leaves alone.
 QUIET = {"log.cleaner.enable": "false"}
 
