@@ -84,6 +84,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     checks_marker_version: bool = True
     limits_decompressed_size: bool = False
     moves_watermark_to_batch: bool = True
+    finds_batch_by_base: bool = True
     finds_record_of_max: bool = True
     knows_latest_tiered: bool = True
     prints_as_java_tool: bool = True
@@ -165,6 +166,13 @@ ABOUT: Mapping[str, RuleText] = {
         "KAFKA-17803",
         "it moves to the base of the batch that is found there",
         "it stays where it is",
+    ),
+    "finds_batch_by_base": RuleText(
+        "reading",
+        "batches of a segment are out of order, or the last offset of one is above the next one",
+        "KAFKA-18989",
+        "an offset is found in the last batch before the first whose base is above it",
+        "an offset is found in the first batch whose last offset is not below it",
     ),
     "finds_record_of_max": RuleText(
         "reading",
@@ -284,7 +292,11 @@ _V4_2_0 = replace(
 )
 _V4_1_1 = replace(_V4_2_0, release="4.1.1", checks_marker_version=False, metadata_levels=MetadataLevels(7, 29, 27))
 _V4_0_1 = replace(
-    _V4_1_1, release="4.0.1", cleaner_stops_at_line_twice=False, metadata_levels=MetadataLevels(7, 26, 25)
+    _V4_1_1,
+    release="4.0.1",
+    finds_batch_by_base=False,
+    cleaner_stops_at_line_twice=False,
+    metadata_levels=MetadataLevels(7, 26, 25),
 )
 _V3_9_2 = replace(
     _V4_0_1,

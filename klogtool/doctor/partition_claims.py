@@ -46,7 +46,7 @@ _WITNESSES = {
 
 class Judgement(Struct, frozen=True):
     """The claim about a loaded log, and what it was measured by; None if a file cannot be read. watermark: the high
-    watermark, if it is above the log's end. behind_end: what is
+    watermark, if it is above the log's end. is_odd: offsets are not simply in order. behind_end: what is
     there though the broker appends before it; consumers may get it."""
 
     claim: PartitionClaim
@@ -54,6 +54,7 @@ class Judgement(Struct, frozen=True):
     consumers_fail_at: tuple[int, ...] = ()
     consumers_wait_at: int | None = None
     watermark: int | None = None
+    is_odd: bool = False
     behind_end: tuple[Readable, ...] = ()
 
 
@@ -86,7 +87,9 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery) -> Judgement:
     )
     if followed is None:
         return Judgement(claim, measured, behind_end=behind_end)
-    return Judgement(claim, measured, followed.fails_at, followed.waits_at, followed.watermark, behind_end)
+    return Judgement(
+        claim, measured, followed.fails_at, followed.waits_at, followed.watermark, bool(followed.odd), behind_end
+    )
 
 
 def _measure(log: LoadedLog, recovery: Recovery) -> Measured:

@@ -113,7 +113,7 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         judged.behind_end,
     )
     ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
-    depends = log.report.has_odd_txn_version or judged.watermark is not None
+    depends = log.report.has_odd_txn_version or judged.is_odd  # how a batch is found differs
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
     ahead = (*ahead, *walk_retention(path, log, checkpoints))
     return Rehearsed(prospect, ahead, log.looked_up_unstable, depends)

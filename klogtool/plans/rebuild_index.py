@@ -167,8 +167,8 @@ def _rebuild_segment(log: LogParts, base_offset: int, lower: deque[int]) -> Rebu
     if build_file_name(FileKind.LOG, base_offset) not in draft:
         raise KlogError(f"there is no segment {base_offset}", path=draft.path)
     while lower and lower[0] < base_offset:
-        log.segments.add(LogSegment(draft, lower.popleft(), config))
-    segment = LogSegment(draft, base_offset, config)
+        log.segments.add(LogSegment(draft, lower.popleft(), config, rules=log.terms.rules))
+    segment = LogSegment(draft, base_offset, config, rules=log.terms.rules)
     verdict = _verdict(segment, recover_segment(log, segment), segment.read_next_offset())
     segment.close()
     return verdict

@@ -175,6 +175,18 @@ def test_consumers_that_wait_below_the_end_are_told(
     assert [f"at offset {waits_at}, so their lag" in detail for detail in told] == ([True] if waits_at else [])
 
 
+@pytest.mark.parametrize(("release", "end"), [("3.9.2", 26), ("4.0.1", 26), ("4.1.1", 0), ("4.3.1", 0)])
+def test_older_releases_find_a_batch_by_its_last_offset(tmp_path: pathlib.Path, release: str, end: int) -> None:
+    """Where the last two batches are exchanged, and the index knows the first of them: seen on 3.9.2."""
+    segment = [batch(0, 20), batch(26, 3), batch(20, 6)]
+    hidden(tmp_path, {0: segment}, clean=True)
+    entry = (28).to_bytes(4, "big") + len(segment[0]).to_bytes(4, "big")
+    (tmp_path / "d/t-0" / build_file_name(FileKind.OFFSET_INDEX, 0)).write_bytes(entry)
+    done = run_here(["doctor", "d", "--kafka", release, "--format", "json"], tmp_path)
+    (claim,) = [row for row in map(json.loads, done.out.splitlines()) if row.get("about") == "partition"]
+    assert claim["log_end_offset"] == end
+
+
 @pytest.mark.parametrize(
     ("release", "mark", "ranges"),
     [

@@ -384,7 +384,7 @@ class _Loader:
     def _span_of_swap(self, name: str) -> tuple[int, int]:
         """Return base offset and next offset. Kafka opens it as a new segment for that, so a missing index is
         created."""
-        segment = LogSegment(self.draft, parse_base_offset(name), self.config, SWAP)
+        segment = LogSegment(self.draft, parse_base_offset(name), self.config, SWAP, rules=self.terms.rules)
         next_offset = segment.read_next_offset()
         segment.write_back()
         return segment.base_offset, next_offset
@@ -412,7 +412,7 @@ class _Loader:
 
     def _load_segment(self, base_offset: int) -> LogSegment:
         is_time_index_new = not self._exists(build_file_name(FileKind.TIME_INDEX, base_offset))
-        segment = LogSegment(self.draft, base_offset, self.config)
+        segment = LogSegment(self.draft, base_offset, self.config, rules=self.terms.rules)
         try:
             whole_version = self.terms.rules.reads_whole_txn_version
             is_sound = segment.sanity_check(is_time_index_new=is_time_index_new, whole_version=whole_version)
@@ -439,7 +439,7 @@ class _Loader:
             self._recover_unflushed()
         end_offset = self._end_unless_all_are_below_the_start()
         if not self.segments:
-            self.segments.add(LogSegment(self.draft, self.terms.log_start_offset, self.config))
+            self.segments.add(LogSegment(self.draft, self.terms.log_start_offset, self.config, rules=self.terms.rules))
         if end_offset is None:
             end_offset = self.segments.last.read_next_offset()
         elif self.terms.is_clean:

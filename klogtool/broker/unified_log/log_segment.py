@@ -17,6 +17,7 @@ from msgspec import Struct
 from klogtool.broker.config import LogConfig
 from klogtool.broker.content import Content, joined
 from klogtool.broker.draft import Draft
+from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex, TransactionIndex
 from klogtool.errors import Corrupt, KlogError, Refused
@@ -80,12 +81,21 @@ class LogSegment:
     """One segment. max_timestamp_so_far: (timestamp, offset), or None until it is first used. created_ms: when it was
     created or emptied; None if it existed when the log was loaded."""
 
-    def __init__(self, draft: Draft, base_offset: int, config: LogConfig, suffix: str = "") -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        base_offset: int,
+        config: LogConfig,
+        suffix: str = "",
+        *,
+        rules: Rules = REFERENCE_RULES,
+    ) -> None:
         """Open it as a broker does: a missing `.log` is created empty.
 
         Raises Corrupt (KafkaException) for a `.log` of more than 2147483647 bytes.
         """
         self.draft, self.base_offset, self.config, self.suffix = draft, base_offset, config, suffix
+        self.rules = rules
         self.max_timestamp_so_far: TimeIndexEntry | None = None
         self.bytes_since_last_index_entry = 0
         self.created_ms: int | None = None
@@ -210,9 +220,11 @@ class LogSegment:
 
     def search(self, target_offset: int, position: int) -> BatchPosition | None:
         """Search as FileRecords.searchForOffsetFromPosition: first by base offsets, then by the last offset of the
-        batch before."""
+        batch before. Older releases go by last offsets (searchForOffsetWithSize)."""
         with self.open_log() as file:
             reader, previous = FrameReader(file), None
+            if not self.rules.finds_batch_by_base:
+                return _search_by_last_offset(reader, target_offset, position)
             for frame in walk_from(reader, position):
                 batch = BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
                 if batch.base_offset == target_offset:
@@ -488,6 +500,13 @@ def walk_valid(file: ContentFile, start: int = 0) -> Iterator[Entry]:
     """
     for window, frame in walk_windows_of(file, start):
         yield ensure_valid(window, frame, file.path)
+
+
+def _search_by_last_offset(reader: FrameReader, target_offset: int, position: int) -> BatchPosition | None:
+    for frame in walk_from(reader, position):
+        if reader.last_offset(frame) >= target_offset:
+            return BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
+    return None
 
 
 def walk_from(reader: FrameReader, position: int) -> Iterator[Frame]:

@@ -47,7 +47,7 @@ def _split(segment: LogSegment) -> list[LogSegment]:
         while position < file.size:
             base_offset = _base_of_first(file, position)
             _check_is_new(base_offset, new, segment)
-            part = LogSegment(segment.draft, base_offset, segment.config, CLEANED)
+            part = LogSegment(segment.draft, base_offset, segment.config, CLEANED, rules=segment.rules)
             new.append(part)
             appended = _append_what_fits(part, segment, file, position)
             if not appended:

@@ -95,7 +95,7 @@ def add_segment(log: LoadedLog, base_offset: int) -> LogSegment:
     """Add a new empty segment. Preallocation (preallocate) is ignored, because stopping cuts the file. There is one
     difference: if it is deleted before the stop, Kafka's `.log.deleted` has the preallocated zeros for a minute; ours
     is empty."""
-    segment = LogSegment(log.draft, base_offset, log.terms.config)
+    segment = LogSegment(log.draft, base_offset, log.terms.config, rules=log.terms.rules)
     segment.created_ms = log.terms.now_ms
     log.segments.add(segment)
     return segment
