@@ -29,7 +29,7 @@ demo: $(DEMO)/.installed  ## install klogtool into .venv and look at a log dir t
 	@tools/demo.sh $(DEMO)/bin
 
 test: $(DEV)/.ready  ## before a commit: some cases of each test, chosen by a seed that is printed; about two minutes
-	$(RUN) -m pytest -n 2 --sample 3 $(PYTEST_ARGS)
+	$(RUN) -m pytest -n 2 --dist worksteal --sample 3 $(PYTEST_ARGS)
 
 test-all: $(DEV)/.ready  ## all tests (those that ask Kafka itself only where Java and mvn are found)
 	$(RUN) -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
@@ -52,7 +52,7 @@ judge-sample: $(DEV)/.ready  ## some of that in a few minutes, on 4.3.1 above al
 
 test-page: $(DEV)/.ready $(AXE)/.ready site  ## doctor's page and the site in a browser (needs chromium, and npm for axe-core)
 	@command -v chromium >/dev/null || { echo "needs chromium: apt-get install chromium" >&2; exit 2; }
-	KLOGTOOL_NO_SKIP=1 $(RUN) -m pytest tests/browser $(PYTEST_ARGS)
+	KLOGTOOL_NO_SKIP=1 $(RUN) -m pytest -n 2 tests/browser $(PYTEST_ARGS)
 
 build: $(DEV)/.ready  ## build the extension into this checkout (an editable install does not notice changes)
 

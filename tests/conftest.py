@@ -21,6 +21,8 @@ from running import FIXTURES, ROOT, Done, run_here, tree_of
 
 from klogtool import kernels
 
+EXAMPLES = 60  # of each property; `make nightly` draws more
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     sampling.add_options(parser)
@@ -42,7 +44,8 @@ def same_on_every_machine() -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
     os.environ["TERM"] = "xterm"
-    hypothesis.settings.register_profile("any machine", deadline=None)
+    examples = int(os.environ.get("KLOGTOOL_EXAMPLES", EXAMPLES))
+    hypothesis.settings.register_profile("any machine", deadline=None, max_examples=examples)
     hypothesis.settings.load_profile("any machine")
 
 

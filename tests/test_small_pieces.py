@@ -10,7 +10,7 @@ import re
 from contextlib import nullcontext
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from readers import NAME, log_file
 from running import Done, run_here
@@ -173,7 +173,6 @@ def damaged_log(rng: random.Random) -> bytes:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from((None, *SIZES)))
 def test_text_json_and_arrow_show_the_same_batches(seed: int, sizes: Sizes | None) -> None:
     """Whatever the damage is, and whoever reads: one thread or several, only headers or records as well."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from klogtool.decoding.avro_values import AvroDecoder
@@ -118,7 +118,6 @@ def with_floats_of_32_bits(value: Any) -> Any:
 
 
 @given(NODES)
-@settings(max_examples=100)
 def test_a_value_is_what_fastavro_reads(value: Any) -> None:
     data = encoded(NESTED, value)
     read = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(json.loads(json.dumps(NESTED))), None)
@@ -274,7 +273,6 @@ SCHEMA_BYTES = json.dumps(NESTED).encode()
 
 
 @given(value=NODES, at=st.integers(0, 1 << 16), byte=st.integers(0, 255), cut=st.integers(0, 1 << 16))
-@settings(max_examples=150)
 def test_a_damaged_value_never_ends_in_an_error(value: Any, at: int, byte: int, cut: int) -> None:
     data = bytearray(encoded(NESTED, value))
     data[at % len(data)] = byte
@@ -283,7 +281,6 @@ def test_a_damaged_value_never_ends_in_an_error(value: Any, at: int, byte: int, 
 
 
 @given(at=st.integers(0, len(SCHEMA_BYTES) - 1), text=st.binary(max_size=8), data=st.binary(max_size=60))
-@settings(max_examples=200)
 def test_a_damaged_schema_never_ends_in_an_error(at: int, text: bytes, data: bytes) -> None:
     damaged = SCHEMA_BYTES[:at] + text + SCHEMA_BYTES[at + len(text) :]
     assume(damaged != SCHEMA_BYTES)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from running import ROOT
 
@@ -149,7 +149,6 @@ def test_a_folder_is_read_once_and_has_both_kinds() -> None:
 
 
 @given(data=st.binary(max_size=80), at=st.integers(0, len(VISITS) - 1), byte=st.integers(0, 255))
-@settings(max_examples=200)
 def test_damage_never_ends_in_an_error(data: bytes, at: int, byte: int) -> None:
     damaged = VISITS[:at] + bytes([byte]) + VISITS[at + 1 :]
     for files in ({"1.desc": VISITS}, {"1.desc": damaged}):

@@ -272,7 +272,6 @@ vectors = st.sampled_from(BATCHES)
 
 
 @given(vectors, st.data())
-@settings(deadline=None, max_examples=150)
 def test_no_wound_makes_another_error_than_klogtools_own(vector: Vector, data: st.DataObject) -> None:
     wounded = bytearray(vector.data)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -519,7 +518,6 @@ def test_a_batch_of_exactly_its_header() -> None:
 
 @given(st.binary(max_size=80))
 @example(BATCH_GZIP.data[61:])
-@settings(deadline=None, max_examples=200)
 def test_any_bytes_as_records_are_read_or_refused(body: bytes) -> None:
     for count in (1, 2):
         records, error = until_error(records_of(raw(body, records_count=count)))

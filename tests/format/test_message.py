@@ -200,7 +200,6 @@ def test_the_crc_covers_all_from_the_magic_on(vector: Vector) -> None:
 
 
 @given(st.sampled_from(MESSAGES), st.data())
-@settings(deadline=None, max_examples=150)
 def test_no_wound_makes_another_error_than_klogtools_own(vector: Vector, data: st.DataObject) -> None:
     wounded = bytearray(vector.data)
     for _ in range(data.draw(st.integers(1, 3))):

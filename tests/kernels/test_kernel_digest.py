@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from copying import Copy, random_records
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from vectors import BATCHES, MESSAGES
 
@@ -25,7 +25,6 @@ ENTRIES = [vector.data for vector in (*MESSAGES, *BATCHES)]
 
 
 @given(st.binary(max_size=300))
-@settings(deadline=None, max_examples=300)
 @pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_xxhash64_of_any_bytes(data: bytes) -> None:
     assert kernels.native.xxh64(data) == xxh64(data)

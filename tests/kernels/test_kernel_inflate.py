@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka import layout
 
@@ -93,7 +93,6 @@ def test_every_byte_changed(native: Any, codec: str) -> None:
 
 
 @given(st.sampled_from(CODECS), st.binary(max_size=60), st.integers(0, 2))
-@settings(deadline=None, max_examples=300)
 @pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_any_bytes_behind_a_sound_header(codec: str, data: bytes, magic: int) -> None:
     head = bytes.fromhex("04224d18 60 40 82") if codec == "lz4" else layout.XERIAL
@@ -102,7 +101,6 @@ def test_any_bytes_behind_a_sound_header(codec: str, data: bytes, magic: int) ->
 
 
 @given(st.sampled_from(CODECS), st.lists(st.sampled_from((b"a", b"bc", b"def", bytes(70), b"xyzw" * 9)), max_size=60))
-@settings(deadline=None, max_examples=100)
 @pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_what_is_packed_is_unpacked(codec: str, pieces: list[bytes]) -> None:
     data = b"".join(pieces)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from damage import heal_checksums
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka import layout
 from kafka.damage import KINDS, harm
@@ -75,7 +75,6 @@ def test_offsets_at_their_edges(native: Any, lowest: int) -> None:
 
 
 @given(st.binary(max_size=120), st.integers(-5, 200), st.integers(0, 300))
-@settings(deadline=None, max_examples=200)
 @pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_any_bytes(data: bytes, stop: int, more: int) -> None:
     for log in (data, data + BATCH.data, bytes(8) + b"\0\0\0" + data):

@@ -256,7 +256,6 @@ LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3) | st.sampled_from(
     offset_index=st.binary(max_size=40),
     time_index=st.binary(max_size=40),
 )
-@settings(deadline=None, max_examples=300)
 @pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_any_numbers(rows: list[list[int]], base: int, offset_index: bytes, time_index: bytes) -> None:
     """Those that prove() gives, as far as their ranges go."""

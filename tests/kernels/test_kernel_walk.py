@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from vectors import BATCH, BATCHES, MESSAGES
 
@@ -37,7 +37,6 @@ def test_lengths_at_their_edges(native: Any, length: int) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
-@settings(deadline=None, max_examples=300)
 @pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_any_bytes(data: bytes, more: int) -> None:
     log = BATCH.data + bytes(8) + b"\0\0" + data

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import lz4.frame
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from running import FIXTURES, run_here
 
@@ -162,7 +162,6 @@ def test_every_log_of_the_fixtures_is_kafkas() -> None:
             assert foreign_name(path.name) is None
 
 
-@settings(max_examples=300)
 @given(head=st.binary(max_size=600))
 def test_any_bytes_are_looked_at(head: bytes) -> None:
     foreign_bytes(head)

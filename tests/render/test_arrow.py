@@ -28,7 +28,7 @@ from arrow_tables import (
     read,
     table_of,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from raw_batches import raw_batch
 from readers import READERS, log_file
@@ -389,7 +389,6 @@ header_lists = st.lists(st.builds(Header, header_keys, st.none() | st.binary(max
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.lists(header_lists, min_size=1, max_size=8), st.sampled_from(CODEC_NAMES))
 def test_headers_of_any_bytes_are_utf8_in_the_column(headers: list[list[Header]], codec: str) -> None:
     data = build_batch([Record(n, TIME, None, None, tuple(h)) for n, h in enumerate(headers)], codec=codec)
@@ -403,7 +402,6 @@ def test_headers_of_any_bytes_are_utf8_in_the_column(headers: list[list[Header]]
 
 @pytest.mark.slow
 @needs_kernel
-@settings(max_examples=120, deadline=None)
 @given(st.integers(0, 9), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
 def test_damage_is_the_same_to_kernel_and_reference(seed: int, wounds: list[tuple[int, int]]) -> None:
     data = bytearray(generated(seed))

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from readers import NAME, READERS, Reader
 from running import FIXTURES, run_here
@@ -101,7 +101,6 @@ def test_what_has_no_partition_dir_has_no_topic(reader: Reader) -> None:
     assert b',"\\x61ff2e6c6f67",' in row
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     key=SOME_BYTES,
     value=SOME_BYTES,
@@ -123,7 +122,6 @@ def test_a_row_comes_back(
     assert [field or None for field in read] == [field or None for field in fields_of(row)]
 
 
-@settings(max_examples=100)
 @given(key=SOME_BYTES, value=SOME_BYTES, header=SOME_BYTES, size=st.integers(1, 9))
 def test_a_long_row_in_pieces_is_the_same(
     key: bytes | None, value: bytes | None, header: bytes | None, size: int

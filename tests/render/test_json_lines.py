@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from readers import NAME, READERS, Reader
 from running import run_here
@@ -204,7 +204,6 @@ def test_a_file_is_named_as_it_was_given(reader: Reader) -> None:
 
 
 @given(st.none() | st.binary(max_size=50), st.none() | st.binary(max_size=50), st.binary(max_size=10))
-@settings(deadline=None, max_examples=100)
 def test_nothing_is_lost(key: bytes | None, value: bytes | None, header: bytes) -> None:
     for name in HERE:
         row = record_of(Reader(name), Record(0, 0, key, value, (Header(header, value),)))
@@ -276,7 +275,6 @@ def test_an_error_row_says_where_and_what() -> None:
 # ---------------------------------------------------------------- long lines
 
 
-@settings(max_examples=200)
 @given(key=SOME_BYTES, value=SOME_BYTES, header=SOME_BYTES, name=st.binary(min_size=1), size=st.integers(1, 9))
 def test_a_long_line_in_pieces_is_the_same(
     key: bytes | None, value: bytes | None, header: bytes | None, name: bytes, size: int

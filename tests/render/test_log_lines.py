@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from damage import heal_checksums
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka import layout
 from raw_batches import raw_batch
@@ -168,7 +168,6 @@ def test_what_is_no_utf8_is_printed_as_java_does(reader: Reader, data: bytes, te
 
 
 @given(st.binary(max_size=60))
-@settings(deadline=None, max_examples=150)
 def test_any_bytes_are_printed_alike(data: bytes) -> None:
     record = Record(0, 0, data, data, (Header(data, data),))
     for form in (Form(PRINT), Form(json_file="0.log")):

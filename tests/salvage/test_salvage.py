@@ -655,7 +655,7 @@ def wound(rng: random.Random, partition: Path) -> tuple[str, int, int, int]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(name=st.sampled_from(SOUND), seed=st.integers(0, 2**32))
 def test_whatever_is_damaged_all_that_was_not_hit_is_kept(name: str, seed: int) -> None:
     rng = random.Random(seed)
