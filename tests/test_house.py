@@ -6,9 +6,10 @@ import ast
 import functools
 import graphlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from looped import for_each
 from running import ROOT, tool
 
 from klogtool.verify.findings import KINDS
@@ -93,25 +94,7 @@ def tree(path: str) -> ast.Module:
     return ast.parse((ROOT / path).read_text(encoding="utf-8"))
 
 
-def every_module(rule: Callable[[str], None]) -> Callable[[], None]:
-    """The rule as one test of all modules, which tells every violation: thousands of tests of a millisecond take longer
-    to start than to run."""
-
-    def test() -> None:
-        broken = [f"{path}: {violation}" for path in MODULES if (violation := violation_of(rule, path))]
-        assert not broken, "\n".join(broken)
-
-    test.__name__ = rule.__name__
-    return test
-
-
-def violation_of(rule: Callable[[str], None], path: str) -> str:
-    """What a rule says of a module that breaks it, otherwise nothing."""
-    try:
-        rule(path)
-    except AssertionError as violation:
-        return str(violation)
-    return ""
+every_module = for_each(MODULES)
 
 
 def floor_of(module: str) -> int:

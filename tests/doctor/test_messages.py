@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import click
 import pytest
+from looped import for_each
 from running import ROOT, Done
 
 from klogtool.cli.main import COMMANDS
@@ -29,12 +30,13 @@ MESSAGES = [
     if line and not line.startswith("#")
 ]
 SHELL = {"findmnt", "ls", "df", "dmesg", "fuser", "readlink", "cat", "find", "sysctl"}  # they only look
-every_situation = pytest.mark.parametrize("situation", situations().values(), ids=lambda situation: situation.name)
+every_situation = for_each(situations().values(), lambda situation: situation.name)
+every_message = for_each(MESSAGES, lambda case: case[2][:50])
 EXAMPLES = {"file": "/d/t-0/00000000000000000019.log", "folder": "/d/t-0", "dir": "/d", "partition": "t-0"}
 ORPHAN = "Found an orphaned index file /d0/t-0/00000000000000000019.index, with no corresponding log file."
 
 
-@pytest.mark.parametrize(("outcome", "name", "message"), MESSAGES, ids=lambda text: text[:50])
+@every_message
 def test_what_a_broker_logs_is_recognised(outcome: str, name: str, message: str) -> None:
     found = recognise(message)
     assert [one.situation.name for one in found][:1] == [name]
@@ -42,7 +44,7 @@ def test_what_a_broker_logs_is_recognised(outcome: str, name: str, message: str)
     assert found[0].is_whole
 
 
-@pytest.mark.parametrize(("outcome", "name", "message"), MESSAGES, ids=lambda text: text[:50])
+@every_message
 def test_time_level_and_logger_around_it_do_not_matter(outcome: str, name: str, message: str) -> None:
     first, _, rest = message.partition("\n")
     line = f"[2026-11-21 18:03:19,123] WARN {first} (org.apache.kafka.storage.internals.log.LogManager)\r\n{rest}"
@@ -51,7 +53,7 @@ def test_time_level_and_logger_around_it_do_not_matter(outcome: str, name: str, 
     assert not any("org.apache.kafka" in (one.where.file or "") for one in found)
 
 
-@pytest.mark.parametrize(("outcome", "name", "message"), MESSAGES, ids=lambda text: text[:50])
+@every_message
 def test_a_line_that_a_terminal_has_wrapped(outcome: str, name: str, message: str) -> None:
     if "\n" not in message and " " in message:
         middle = message.index(" ", len(message) // 2) if " " in message[len(message) // 2 :] else message.index(" ")

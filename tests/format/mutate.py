@@ -12,7 +12,7 @@ _EXTREMES = (0, 1, 0x7F, 0x80, 0xFF)
 _FIELD_SIZES = (1, 2, 4, 8)
 
 
-def mutations(seed: int, data: bytes, count: int | None = None) -> Iterator[bytes]:
+def mutations(seed: int | str, data: bytes, count: int | None = None) -> Iterator[bytes]:
     """Damaged variants of `data`, without end or `count` of them; the same ones for the same seed.
 
     One kind of damage each, now and then two or three. Half of it strikes the first and last bytes, where headers

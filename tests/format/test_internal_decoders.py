@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from looped import for_each
 from mutate import mutations
 
 from klogtool.errors import KlogError, Unsupported
@@ -60,17 +61,18 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
         return {**asked, "thrown": [error.kafka_class, None if silent else error.reason]}
 
 
-@pytest.mark.parametrize("case", GOLDEN, ids=case_name)
+every_answer = for_each(GOLDEN, case_name)
+
+
+@every_answer
 def test_text_is_that_of_kafka(case: dict[str, Any]) -> None:
     assert ours(case) == case
 
 
-@pytest.mark.parametrize("case", GOLDEN, ids=case_name)
-@given(seed=st.integers(0, 2**32))
-@settings(max_examples=10, deadline=None)
-def test_damage_only_changes_the_text(case: dict[str, Any], seed: int) -> None:
+@every_answer
+def test_damage_only_changes_the_text(case: dict[str, Any]) -> None:
     key, value = from_hex(case["key"]), from_hex(case["value"])
-    for damaged in mutations(seed, value or b"", 3):
+    for damaged in mutations(case_name(case), value or b"", 30):
         answer = ours({**case, "value": damaged.hex()})
         assert case["decoder"] == "control" or "thrown" not in answer or key is None
 
