@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from looped import for_each
 from running import FIXTURES, run_here
 
 from klogtool.broker.appending import records
@@ -175,7 +176,7 @@ def test_batches_in_any_codec_end_where_the_slow_way_ends_them(codec: str, given
     assert made
 
 
-@pytest.mark.parametrize("seed", range(150))
+@for_each(range(150), "seed {}".format)
 def test_at_random(seed: int) -> None:
     rng = random.Random(seed)
     text = b"\n".join(some_line(rng) for _ in range(rng.choice((1, 2, 30)))) + rng.choice([b"", b"\n"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import groupby
 
-import pytest
+from looped import for_each
 
 from klogtool.copies.leadership import History, Succession, better_leader, truncation_by
 from klogtool.format.checkpoints import EpochEntry
@@ -41,7 +41,7 @@ def random_logs(rng: random.Random) -> list[list[int]]:
     return logs
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_each(range(300), "seed {}".format)
 def test_a_follower_keeps_what_both_have_in_common(seed: int) -> None:
     leader, follower, _ = random_logs(random.Random(seed))
     found = truncation_by(history_of_log(leader), history_of_log(follower))

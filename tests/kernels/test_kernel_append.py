@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from looped import for_each
 
 from klogtool import kernels
 from klogtool.broker.appending.record_survey import RecordsSurvey, survey_records
@@ -51,7 +52,7 @@ def test_records_as_the_reference_sees_them(codec: str, seed: int) -> None:
     assert survey_records(batch) == by_reference(batch)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_each(range(300), "seed {}".format)
 def test_what_the_reference_refuses_is_left_to_it(seed: int) -> None:
     rng = random.Random(seed)
     data = bytearray(build_batch([Record(n, NOW_MS, b"k" * n, b"v") for n in range(3)]))
