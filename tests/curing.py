@@ -8,14 +8,13 @@ import pathlib
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from deciding import decided
-from running import run_here
+from running import path_of_shells, run_here
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import read_content
@@ -81,8 +80,8 @@ def carry_out(cure: str, folder: Path) -> None:
 
 def paste(cure: str, folder: Path) -> None:
     """Run a cure in a folder by a shell."""
-    command = f'klogtool() {{ {shlex.quote(sys.executable)} -m klogtool "$@"; }}\n{cure}'
-    done = subprocess.run(["bash", "-c", command], cwd=folder, check=False, capture_output=True)
+    environment = {**os.environ, "PATH": path_of_shells()}
+    done = subprocess.run(["bash", "-c", cure], cwd=folder, env=environment, check=False, capture_output=True)
     assert done.returncode in STATUSES, (cure, done.stderr)
 
 

@@ -17,7 +17,7 @@ from running import ROOT
 
 from klogtool.broker.releases import RELEASES
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.slow]
 SHARED = ROOT.parent / "shared"
 ASKED = os.environ.get("KLOGTOOL_RELEASES", "3.9.2").split(",")
 CASES = 12 if ASKED == ["3.9.2"] else 1000
