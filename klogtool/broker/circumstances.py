@@ -7,7 +7,7 @@ that was not given is read from its log dir, and each value has its source.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -81,6 +81,19 @@ class Circumstances(Struct, frozen=True):
     ] = None
     kafka: Annotated[Release, parameter("Do as this release of Kafka does.", Unit.RELEASE)] = REFERENCE
 
+    @property
+    def server_settings(self) -> Mapping[str, str]:
+        """Return the settings of --config-file for the broker itself; empty without a file."""
+        return {key: value for pattern, own in self.sections if pattern is None for key, value in own.items()}
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """Return the log dirs and the metadata log dir that --config-file names, each once
+        (AbstractKafkaConfig.logDirs)."""
+        settings = self.server_settings
+        dirs = listed(settings.get("log.dirs")) or listed(settings.get("log.dir"))
+        return tuple(dict.fromkeys((*dirs, *listed(settings.get("metadata.log.dir")))))
+
     def config_for(self, topic: str) -> LogConfig:
         """Return a topic's config from the given settings. Raises KlogError for a value of the wrong type."""
         return self.settled_for(topic, ClusterConfig(None, None))[0]
@@ -108,6 +121,11 @@ class Circumstances(Struct, frozen=True):
             "last_stop": self.last_stop,
             "kafka": self.kafka,
         }
+
+
+def listed(text: str | None) -> tuple[str, ...]:
+    """Return the values of a setting that is a list."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 
 def settings_by_file(topic: str, sections: Sections) -> dict[str, str]:
@@ -222,6 +240,15 @@ class Checkpoints:
             self._cluster = ClusterConfig.of(self.log_dir)
         return self._cluster
 
+    def cluster_among(self, log_dirs: Sequence[str]) -> ClusterConfig:
+        """Return the settings in `__cluster_metadata` of the log dir; if it has none, in another of `log_dirs`, if that
+        is of the same broker. A log dir outside of them may be a copy."""
+        if self.cluster.metadata is None and self.log_dir is not None:
+            real = [os.path.realpath(path) for path in log_dirs]
+            if os.path.realpath(self.log_dir) in real:
+                self._cluster = ClusterConfig.among(self.log_dir, real)
+        return self.cluster
+
     @property
     def knows_topic_ids(self) -> bool:
         """Whether brokers with topic ids have written the log dir; looked up at first use."""
@@ -293,9 +320,10 @@ def terms_of(
     name = find_partition_dir_name(own_name(path))
     topic_partition = TopicPartition(name.topic, name.partition) if name else TopicPartition(own_name(path), 0)
     beside = checkpoints or Checkpoints.beside(path)
+    cluster = beside.cluster_among(circumstances.log_dirs)
     is_clean, stop_note = _last_stop(beside, circumstances, clean_by_default)
     is_replaced = name is not None and _is_replaced(name, beside.log_dir)
-    notes = [*_fate_notes(name), _release_note(circumstances.kafka, beside.cluster), stop_note]
+    notes = [*_fate_notes(name), _release_note(circumstances.kafka, cluster), stop_note]
     offsets: list[int | None] = []
     for what, kind, value, default in (
         ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, circumstances.recovery_point, "0"),
@@ -310,9 +338,9 @@ def terms_of(
         offsets.append(offset)
     recovery_point, log_start_offset, high_watermark = offsets
     recovery_note = notes[-len(offsets)]
-    config, sources = circumstances.settled_for(topic_partition.topic, beside.cluster)
+    config, sources = circumstances.settled_for(topic_partition.topic, cluster)
     has_line = circumstances.log_start_offset is None and log_start_offset is not None
-    is_tiered = _is_tiered(topic_partition.topic, config, sources, beside.cluster, has_line=has_line)
+    is_tiered = _is_tiered(topic_partition.topic, config, sources, cluster, has_line=has_line)
     is_held = name is not None and name.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
     return LoadTerms(
         config,
@@ -326,7 +354,7 @@ def terms_of(
             *notes,
             *_setting_notes(config, sources, LOADING_SETTINGS),
             *_size_limit_notes(config, sources, rules_of(circumstances.kafka)),
-            *beside.cluster.notes(topic_partition.topic, path),
+            *cluster.notes(topic_partition.topic, path),
         ),
         sources,
         tuple(_evidence(beside if is_held else Checkpoints(None), topic_partition, circumstances)),

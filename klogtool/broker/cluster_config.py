@@ -8,7 +8,7 @@ broker names in --config-file, because a server.properties has that place in Kaf
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, fitting
@@ -51,6 +51,20 @@ class ClusterConfig:
         if log_dir is None or path is None or not os.path.isdir(path):
             return cls(None, None)
         return cls(read_cluster_metadata(path), _broker_of(log_dir))
+
+    @classmethod
+    def among(cls, log_dir: str, others: Iterable[str]) -> ClusterConfig:
+        """Read the metadata in another log dir of the same broker; nothing, if none of them has it."""
+        own = _identity_of(log_dir)
+        for path in others:
+            identity = _identity_of(path)
+            if own is None or identity is None or path == log_dir:
+                continue
+            if (identity.cluster_id, identity.node_id) == (own.cluster_id, own.node_id):
+                found = cls.of(path)
+                if found.metadata is not None:
+                    return found
+        return cls(None, None)
 
     def topic_id(self, topic: str) -> str | None:
         """Return the id of a topic as Kafka prints it, or None if unknown."""
@@ -125,9 +139,14 @@ def _topic_id_of(path: str) -> str | None:
 
 def _broker_of(log_dir: str) -> str | None:
     """Return the broker id from the log dir's meta.properties, if it has one."""
-    try:
-        identity: MetaProperties | None = LogDir(log_dir).meta_properties
-    except KlogError:  # verify reports it; here it only means that the broker's own settings are unknown
-        return None
+    identity = _identity_of(log_dir)
     node_id = None if identity is None else identity.node_id
     return None if node_id is None else str(node_id)
+
+
+def _identity_of(log_dir: str) -> MetaProperties | None:
+    try:
+        found: MetaProperties | None = LogDir(log_dir).meta_properties
+    except KlogError:  # verify reports it; here it only means that the broker's own settings are unknown
+        return None
+    return found

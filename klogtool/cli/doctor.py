@@ -23,7 +23,6 @@ from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.answers import Diagnosis
 from klogtool.doctor.fixes import choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
-from klogtool.doctor.server_properties import log_dirs_of, server_settings
 from klogtool.log.log_files import count_partitions
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.mend import COMMAND as FIX
@@ -81,7 +80,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     log dir or page could not be read.
     """
     if not question.page:
-        paths = paths or log_dirs_of(server_settings(question.circumstances))
+        paths = paths or question.circumstances.log_dirs
     _check_usage(paths, question)
     if question.page:
         return print_page(question.page, reading.form)

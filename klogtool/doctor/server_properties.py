@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.circumstances import Circumstances, listed
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.doctor.answers import Ahead, What
@@ -21,30 +21,19 @@ from klogtool.verify.findings import Severity
 from klogtool.verify.stops import refuses
 
 
-def server_settings(circumstances: Circumstances) -> Mapping[str, str]:
-    """Return the settings for the broker itself; empty without a file."""
-    return {key: value for pattern, own in circumstances.sections if pattern is None for key, value in own.items()}
-
-
-def log_dirs_of(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the log dirs and the metadata log dir that the file names, each once (AbstractKafkaConfig.logDirs)."""
-    dirs = _listed(settings.get("log.dirs")) or _listed(settings.get("log.dir"))
-    return tuple(dict.fromkeys((*dirs, *_listed(settings.get("metadata.log.dir")))))
-
-
 def walk_server_points(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:
     """Yield what stops a broker with these settings on these log dirs."""
-    settings = server_settings(circumstances)
+    settings = circumstances.server_settings
     node_id = find_node_id(settings)
     if node_id is not None:
         yield from _other_nodes(log_dirs, node_id)
     yield from _wrong_quorum(log_dirs, settings, rules_of(circumstances.kafka))
-    yield from _metadata_elsewhere(log_dirs, settings)
+    yield from _metadata_elsewhere(log_dirs, circumstances)
 
 
 def walk_server_notes(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[str]:
     """Yield where the named log dirs are not those of the file."""
-    wanted, named = set(map(_real, log_dirs_of(server_settings(circumstances)))), set(map(_real, log_dirs))
+    wanted, named = set(map(_real, circumstances.log_dirs)), set(map(_real, log_dirs))
     if wanted and (left := sorted(wanted - named)):
         yield f"--config-file has log dirs that are not named here: {', '.join(left)}"
     if wanted and (more := sorted(named - wanted)):
@@ -80,12 +69,13 @@ def _wrong_quorum(log_dirs: Sequence[str], settings: Mapping[str, str], rules: R
         yield _refusal(log_dirs[0], detail, error.kafka_class or "ConfigException", error.reason, cure)
 
 
-def _metadata_elsewhere(log_dirs: Sequence[str], settings: Mapping[str, str]) -> Iterator[Ahead]:
+def _metadata_elsewhere(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:
     """Yield a metadata log outside of its log dir (KafkaRaftServer.initializeLogDirs). By default that is the first of
     the log dirs. A log dir that the file does not have is not looked at by the broker: it may be a copy."""
-    dirs = _listed(settings.get("log.dirs")) or _listed(settings.get("log.dir"))
-    own = next(iter((*_listed(settings.get("metadata.log.dir")), *dirs)), None)
-    read = set(map(_real, log_dirs_of(settings)))
+    settings = circumstances.server_settings
+    dirs = listed(settings.get("log.dirs")) or listed(settings.get("log.dir"))
+    own = next(iter((*listed(settings.get("metadata.log.dir")), *dirs)), None)
+    read = set(map(_real, circumstances.log_dirs))
     for log_dir in log_dirs:
         path = os.path.join(log_dir, CLUSTER_METADATA_DIR)
         if own is not None and os.path.isdir(path) and _real(log_dir) in read - {_real(own)}:
@@ -100,10 +90,6 @@ def _metadata_elsewhere(log_dirs: Sequence[str], settings: Mapping[str, str]) ->
 
 def _refusal(path: str, detail: str, kafka_class: str, message: str, cure: str) -> Ahead:
     return Ahead(path, What.REFUSES, detail, Severity.ERROR, stop=refuses(kafka_class, message), cure=cure)
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 
 def _real(path: str) -> str:

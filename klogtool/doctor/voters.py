@@ -15,7 +15,6 @@ from klogtool.broker.metadata.quorum import Quorum
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.patient import Patient
-from klogtool.doctor.server_properties import server_settings
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC
 from klogtool.log.partition import Partition
@@ -108,7 +107,7 @@ def _is_broker(patient: Patient, settings: QuorumSettings | None) -> bool | None
 
 def _settings(patient: Patient) -> QuorumSettings | None:
     try:
-        return QuorumSettings.of(server_settings(patient.circumstances), patient.rules)
+        return QuorumSettings.of(patient.circumstances.server_settings, patient.rules)
     except KlogError:  # it is a point of its own
         return None
 

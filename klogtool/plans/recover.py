@@ -72,7 +72,9 @@ def plan_partition(
     except KlogError as error:
         error.at_path(path)
         raise
-    recovery = recovery_of(log, why_stray(path, beside))
+    topic = Partition(path).topic
+    is_known = beside.log_dir is None or topic is None or beside.cluster.knows(topic)
+    recovery = recovery_of(log, why_stray(path, beside), is_topic_known=is_known)
     plan = Plan(
         COMMAND,
         path,

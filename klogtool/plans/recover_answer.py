@@ -29,6 +29,7 @@ from klogtool.plans.recovery import (
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _CHUNK_BYTES = 1 << 20
+INTERVAL = "index.interval.bytes"
 
 
 class CutOffVerdict(SegmentVerdict, frozen=True):
@@ -43,8 +44,9 @@ class CutOffVerdict(SegmentVerdict, frozen=True):
         return self.reason or "the bytes after the last batch are not a whole batch"
 
 
-def recovery_of(log: LoadedLog, stray: str | None) -> Recovery:
-    """Return what the recovery of a stopped log did. stray: why a broker hides the partition."""
+def recovery_of(log: LoadedLog, stray: str | None, *, is_topic_known: bool = True) -> Recovery:
+    """Return what the recovery of a stopped log did. stray: why a broker hides the partition. is_topic_known: whether
+    the cluster's metadata has the topic, with its settings, or nobody could have it."""
     report, loses_records, loss = log.report, *_loss(log)
     return Recovery(
         report.recovered,
@@ -61,7 +63,14 @@ def recovery_of(log: LoadedLog, stray: str | None) -> Recovery:
         find_gaps(log),
         _below_high_watermark(log),
         stray,
+        INTERVAL if not is_topic_known and INTERVAL not in log.terms.sources and _makes_entries(log) else UNSET,
     )
+
+
+def _makes_entries(log: LoadedLog) -> bool:
+    """Return whether an index with entries is made anew: how many batches lie between them is a setting."""
+    kinds = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+    return any(parse_file_name(name).kind in kinds and log.draft.size(name) for name in _rebuilt(log))
 
 
 def _loss(log: LoadedLog) -> tuple[bool, RecoveryLoss]:

@@ -61,6 +61,7 @@ class LoadingLosses(Struct, frozen=True):
 class Recovery(Result, frozen=True):
     """The answer of `recover` for a stopped log. loses_records: whether it removes more than zeros; lost, why: as in
     RecoveryLoss. behind_end: what shows offsets after the end; missing: gaps. stray: why a broker hides the partition.
+    guessed: a setting of the topic that decides what is in rebuilt indexes, and that is only Kafka's default here.
     """
 
     recovered: list[int]
@@ -77,6 +78,7 @@ class Recovery(Result, frozen=True):
     missing: list[Gap]
     below_high_watermark: BelowHighWatermark | None
     stray: str | None
+    guessed: str | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from klogtool.escape import joined, quoted
 from klogtool.format.names import FileKind, parse_file_name
@@ -186,6 +186,11 @@ def _work(plan: Plan, recovery: Recovery) -> Iterator[str]:
         yield f"recovered  {scanned}; {changes}"
     elif plan.steps:
         yield f"changed    {changes}"
+    if recovery.guessed is not UNSET:
+        yield (
+            f"not known  {recovery.guessed} of the topic: rebuilt indexes are made with Kafka's default. --config-file "
+            "FILE with the broker's log.dirs finds the cluster's metadata; --config gives the setting"
+        )
     unread = unread_segments(plan, recovery)
     if unread:
         told = f"{count_text(len(unread), 'segment')}, {sum(unread.values()):,} bytes"
