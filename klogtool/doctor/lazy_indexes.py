@@ -8,7 +8,6 @@ loads the log.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
-from klogtool.escape import quoted
+from klogtool.doctor.permissions import may_write, owner_cure
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
@@ -29,7 +28,6 @@ _WHEN = {
     FileKind.OFFSET_INDEX: "the first fetch from segment {}",
     FileKind.TIME_INDEX: "the first look-up by time, or check of retention, in segment {}",
 }
-_OWNER = "chmod u+rw {0}  # and it has to belong to the broker's user: ls -l {0}"
 _MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
 _GIVING_UP = (*_MAY_FAIL, What.OFFLINE, What.NO_ROOM)
 
@@ -46,7 +44,7 @@ def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
             file = os.path.join(path, name)
             if draft.is_folder(name) or name in draft.devices:
                 yield fails_at_read(file, "Is a directory" if draft.is_folder(name) else "it is no file")
-            elif is_there and name in draft.before and not _is_writable(file):
+            elif is_there and name in draft.before and not may_write(file):
                 yield fails_at_read(file, "Permission denied")
 
 
@@ -57,7 +55,7 @@ def fails_at_read(file: str, reason: str) -> Ahead:
     when = _WHEN[found.kind].format(found.base_offset)
     detail = f"it cannot be opened ({reason}), and the start does not try: {when} takes the log dir offline"
     rebuilt = rebuild_index(folder, found.kind.value.removeprefix("."), found.base_offset)
-    cure = f"{move_out_of_partition(file)} && {rebuilt}" if not os.path.isfile(file) else _OWNER.format(quoted(file))
+    cure = f"{move_out_of_partition(file)} && {rebuilt}" if not os.path.isfile(file) else owner_cure(file)
     return Ahead(
         file,
         What.FAILS_AT_READ,
@@ -66,17 +64,6 @@ def fails_at_read(file: str, reason: str) -> Ahead:
         stop=offline("FileNotFoundException", f"{file} ({reason})"),
         cure=cure,
     )
-
-
-def _is_writable(file: str) -> bool:
-    """Return whether the owner of the log dir, as whom the broker runs, may write the file. Root may write any.
-    Who runs klogtool may be somebody else."""
-    try:
-        status, user = os.stat(file), os.stat(os.path.dirname(os.path.dirname(file))).st_uid
-    except OSError:  # it went away
-        return True
-    for_all = stat.S_IWGRP | stat.S_IWOTH  # which groups the owner is in is not known
-    return user == 0 or bool(status.st_mode & (for_all | (stat.S_IWUSR if status.st_uid == user else 0)))
 
 
 def with_ends(points: Sequence[Ahead], log_dirs: Sequence[str], cluster: Cluster) -> list[Ahead]:

@@ -19,6 +19,7 @@ from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, Pa
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
 from klogtool.doctor.measured import Measured
 from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
+from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
@@ -99,6 +100,8 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         if (broken := _broken_link(error)) is not None:
             return Rehearsed(_unknown(path), (broken,))
         return Rehearsed(not_loaded(path), (_refused(path, error),))
+    if (denied := find_denied(path, log)) is not None:
+        return Rehearsed(not_loaded(path), (denied,))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, recovery)
     state = _State(
@@ -386,31 +389,26 @@ def _no_roll(log: LoadedLog) -> str:
 
 
 def _below_start(state: _State, hidden: Sequence[Readable]) -> Ahead:
-    ranges, start = ranges_of(hidden), state.log.log_start_offset
-    first, last = span_of(ranges) or (None, None)
-    detail = (
-        f"the name of the first segment is too high: the broker takes {start:,} for the log start, and serves nobody "
-        f"{offsets_text(ranges)} in it"
-    )
-    size = sum(part.stop - part.start for part in hidden)
-    return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
+    start = state.log.log_start_offset
+    told = f"the name of the first segment is too high: the broker takes {start:,} for the log start, and serves nobody"
+    return _hidden(state, hidden, f"{told} {offsets_text(ranges_of(hidden))} in it")
 
 
 def _unread(state: _State, hidden: Sequence[Readable], told: str) -> Ahead:
-    ranges = ranges_of(hidden)
-    first, last = span_of(ranges) or (None, None)
-    size = sum(part.stop - part.start for part in hidden)
-    detail = f"{told} {offsets_text(ranges)}"
-    return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
+    return _hidden(state, hidden, f"{told} {offsets_text(ranges_of(hidden))}")
 
 
 def _behind_end(state: _State, hidden: Sequence[Readable]) -> Ahead:
-    ranges, end = ranges_of(hidden), state.log.log_end_offset
-    first, last = span_of(ranges) or (None, None)
-    detail = (
+    end = state.log.log_end_offset
+    told = (
         f"batches are out of order: the broker takes {end:,} for the end, after the last batch in the file, and serves "
-        f"nobody {offsets_text(ranges)}"
+        "nobody"
     )
+    return _hidden(state, hidden, f"{told} {offsets_text(ranges_of(hidden))}")
+
+
+def _hidden(state: _State, hidden: Sequence[Readable], detail: str) -> Ahead:
+    first, last = span_of(ranges_of(hidden)) or (None, None)
     size = sum(part.stop - part.start for part in hidden)
     return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
 

@@ -1,0 +1,114 @@
+"""Whether the broker's user may open what a start opens. Who runs klogtool may be somebody else, such as root.
+
+The owner of recovery-point-offset-checkpoint, which a broker writes anew each minute, counts as its user; without that
+file, the owner of the log dir. A broker 4.3.1 was asked as another user than root: it opens the
+`.log` and the `.txnindex` of every segment, and the indexes of the active and of recovered segments, for writing, and
+the log dir goes offline where it may not. It replaces checkpoints, snapshots and partition.metadata by renaming a new
+file, so nobody has to write these; but the folder has to take the new file, at the latest when the broker becomes the
+leader.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.cluster import Cluster
+from klogtool.escape import quoted
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.partition import Partition
+from klogtool.verify.findings import Kind, Severity
+from klogtool.verify.stops import offline
+
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+_WRITE = (stat.S_IWUSR, stat.S_IWGRP | stat.S_IWOTH)
+_TEXTS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
+_READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
+
+
+def may_write(path: str) -> bool:
+    """Return whether the broker's user may write a file of a partition dir. Root may write any."""
+    return _may(path, os.path.dirname(os.path.dirname(path)), *_WRITE)
+
+
+def find_denied(path: str, log: LoadedLog) -> Ahead | None:
+    """Return the point about the first file that the start of a partition opens, and that the broker's user may not;
+    None if there is none."""
+    log_dir = os.path.dirname(path)
+    for name in _written(log):
+        file = os.path.join(path, name)
+        if name in log.draft.before and not _may(file, log_dir, *_WRITE):
+            is_index = name.endswith(tuple(kind.value for kind in _INDEXES))
+            return _denied(file, "FileNotFoundException" if is_index else "AccessDeniedException")
+    if not _may(path, log_dir, *_WRITE):
+        # What it cannot make there, it names: a checkpoint is written to a new file first (CheckpointFile.write).
+        new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}.tmp")
+        return replace(_denied(new_file, "FileNotFoundException"), cure=owner_cure(path))
+    for name in _read(log):
+        file = os.path.join(path, name)
+        if not _may(file, log_dir, *_READ):
+            return _denied(file, "AccessDeniedException")
+    return None
+
+
+def _written(log: LoadedLog) -> Iterator[str]:
+    """Yield the names of files that are opened for writing."""
+    for segment in log.segments.all:
+        unopened = segment.unopened_indexes()
+        opened = (FileKind.LOG, *(kind for kind in _INDEXES if kind not in unopened), FileKind.TXN_INDEX)
+        yield from map(segment.name_of, opened)
+
+
+def _read(log: LoadedLog) -> Iterator[str]:
+    """Yield the names of files that are read: of the producer snapshots the newest one."""
+    names = [name for name in log.draft.before if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT]
+    yield from sorted(name for name in names if not parse_file_name(name).suffix)[-1:]
+    yield from (kind.value for kind in _TEXTS if kind.value in log.draft.before)
+
+
+def _denied(file: str, kafka_class: str) -> Ahead:
+    detail = "the broker's user may not open it as a start does: the log dir goes offline"
+    stop = offline(kafka_class, f"{file} (Permission denied)" if kafka_class == "FileNotFoundException" else file)
+    finding = Kind.UNREADABLE
+    return Ahead(file, What.OFFLINE, detail, Severity.ERROR, stop=stop, finding=finding, cure=owner_cure(file))
+
+
+def owner_cure(file: str) -> str:
+    """Return what a person runs for a file of another user."""
+    return f"chmod u+rw {quoted(file)}  # and it has to belong to the broker's user: ls -l {quoted(file)}"
+
+
+def walk_denied_metadata(cluster: Cluster) -> Iterator[Ahead]:
+    """Yield a point for a log of the metadata that may not be written, or a `quorum-state` that may not be read: the
+    process ends."""
+    if cluster.metadata_dir is None:
+        return
+    partition = Partition(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR))
+    paths = [(segment.path, _WRITE) for segment in partition.segments]
+    state = os.path.join(partition.path, FileKind.QUORUM_STATE.value)
+    for path, wanted in (*paths, *([(state, _READ)] if os.path.isfile(state) else ())):
+        if not _may(path, cluster.metadata_dir, *wanted):
+            yield _denied(path, "AccessDeniedException")
+
+
+def _may(path: str, log_dir: str, owners: int, others: int) -> bool:
+    try:
+        status, user = os.stat(path), _user_of(log_dir)
+    except OSError:  # it went away
+        return True
+    # Which groups the user is in is not known: what the group may do, it may.
+    return user == 0 or bool(status.st_mode & (others | (owners if status.st_uid == user else 0)))
+
+
+def _user_of(log_dir: str) -> int:
+    """Return the user that the broker runs as: it writes this checkpoint anew each minute, so it owns that."""
+    try:
+        return os.stat(os.path.join(log_dir, FileKind.RECOVERY_POINT_CHECKPOINT.value)).st_uid
+    except OSError:
+        return os.stat(log_dir).st_uid
