@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -29,6 +29,12 @@ from klogtool.verify.stops import offline
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _WRITE = (stat.S_IWUSR, stat.S_IWGRP | stat.S_IWOTH)
 _TEXTS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
+_CHECKPOINTS = (
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.LOG_START_CHECKPOINT,
+    FileKind.REPLICATION_CHECKPOINT,
+    FileKind.META_PROPERTIES,
+)
 _READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
 
 
@@ -82,6 +88,19 @@ def _denied(file: str, kafka_class: str) -> Ahead:
 def owner_cure(file: str) -> str:
     """Return what a person runs for a file of another user."""
     return f"chmod u+rw {quoted(file)}  # and it has to belong to the broker's user: ls -l {quoted(file)}"
+
+
+def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
+    """Yield a point for each log dir that cannot be locked, written, or read. A lock may be made anew if the folder can
+    be written."""
+    for log_dir in log_dirs:
+        lock = os.path.join(log_dir, FileKind.LOCK.value)
+        needed = [(lock, _WRITE)] if os.path.isfile(lock) else []
+        texts = [os.path.join(log_dir, kind.value) for kind in _CHECKPOINTS]
+        needed += [(log_dir, _WRITE), *((path, _READ) for path in texts if os.path.isfile(path))]
+        denied = next((path for path, wanted in needed if not _may(path, log_dir, *wanted)), None)
+        if denied is not None:
+            yield _denied(denied, "AccessDeniedException")
 
 
 def walk_denied_metadata(cluster: Cluster) -> Iterator[Ahead]:

@@ -32,7 +32,7 @@ from klogtool.doctor.metadata_lost import is_forgotten, walk_format_points, with
 from klogtool.doctor.ordering import in_order
 from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, not_loaded, rehearse, what_of
 from klogtool.doctor.patient import Patient
-from klogtool.doctor.permissions import walk_denied_metadata
+from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
 from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
@@ -123,6 +123,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *((*walk_left_out(patient), *walk_absent(patient)) if len(named) == len(found.log_dirs) else ()),
         *(levels or _replay_points(found.cluster, patient.rules)),
         *walk_voter_points(patient),
+        *walk_denied_log_dirs(found.log_dirs),
         *walk_denied_metadata(found.cluster),
         *walk_format_points(found.log_dirs, found.cluster, patient.rules),
         *walk_zookeeper_points(found.log_dirs, found.cluster, patient.rules),

@@ -22,6 +22,9 @@ TAKES_OFFLINE = (
     (NEWEST, 0o000),
     (f"{T}/leader-epoch-checkpoint", 0o000),
     (f"{T}/partition.metadata", 0o000),
+    ("d1/.lock", 0o444),
+    ("d1", 0o555),
+    ("d1/replication-offset-checkpoint", 0o000),
 )
 IS_FINE = (
     (NEWEST, 0o444),
