@@ -1,10 +1,14 @@
-"""Values with fields that do not count in comparisons, such as where bytes are, or when a file was seen."""
+"""Numbers with bounds; and values with fields that do not count in comparisons, such as where bytes are, or when a file
+was seen."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+Long: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # Java's
+Natural: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]  # a size, an inode
 
 
 class PartlyCompared(Struct, frozen=True, eq=False):

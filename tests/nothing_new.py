@@ -24,7 +24,8 @@ from klogtool.errors import KlogError
 from klogtool.format.names import FileKind
 from klogtool.log.log_dirs import log_dir_of
 from klogtool.plans.decisions import DECISIONS
-from klogtool.plans.saved_plan import RENAME_FOLDER, SavedPlan
+from klogtool.plans.plan import RenameFolder
+from klogtool.plans.saved_plan import SavedPlan
 
 # What a command has to leave. Offsets that were lost stay missing, as both commands say. A snapshot without a producer
 # that the log has is what was asked for.
@@ -134,8 +135,8 @@ def _excused(plans: Sequence[SavedPlan]) -> set[str]:
 
 def _renamed(found: Found, plans: Sequence[SavedPlan]) -> Found:
     """The findings under the names that folders have after the plans."""
-    for step in (step for plan in plans for step in plan.steps if step.kind == RENAME_FOLDER):
-        found = Counter({(key, _place_now(place, step.path, step.to or "")): n for (key, place), n in found.items()})
+    for step in (step for plan in plans for step in plan.steps if isinstance(step, RenameFolder)):
+        found = Counter({(key, _place_now(place, step.path, step.to)): n for (key, place), n in found.items()})
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 from klogtool.broker.cluster_config import NEVER_TIERED, ClusterConfig, layers_of
 from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
@@ -24,11 +24,11 @@ from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
 from klogtool.log.logdir import LogDir, has_remote_storage, knows_topic_ids
 from klogtool.log.side_file import find_content
 from klogtool.parameters import Unit, parameter
+from klogtool.values import Long as Long
 
 Stop: TypeAlias = Literal["clean", "unclean"]
 CLEAN: Stop = "clean"
 UNCLEAN: Stop = "unclean"
-Long: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # Java's
 REMOTE_STORAGE = "remote.storage.enable"
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
 SIZE_LIMIT = "max.decompressed.message.bytes"

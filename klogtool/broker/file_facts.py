@@ -8,36 +8,35 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.format.names import FileKind
 from klogtool.log.file import unreadable
+from klogtool.values import Long, Natural
 
 LOCK = FileKind.LOCK.value
 
 
-class Fact(Struct, frozen=True):
+class Fact(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A file or folder that the plan relied on. path: relative to the plan's (empty: the folder itself). For a folder,
     its mtime and `names` show that no name was added or removed; its size is 0. `.lock` is not a fact, because carrying
     out a plan creates it. ino, ctime_ns: which file it was, and when anything of it was changed last; None if unknown.
     digest: of all its bytes, in saved plans; None for large files."""
 
     path: str
-    size: int
-    mtime_ns: int
-    ino: int | None = None
-    ctime_ns: int | None = None
+    size: Natural
+    mtime_ns: Long
+    ino: Natural | None = None
+    ctime_ns: Long | None = None
     names: str | None = None
     digest: str | None = None
 
-    def as_json(self, base: str) -> dict[str, Any]:
-        """Return the fields, with an absolute path; base: the plan's path."""
-        known = {"path": os.path.join(base, self.path).rstrip("/"), "size": self.size, "mtime_ns": self.mtime_ns}
-        more = {"ino": self.ino, "ctime_ns": self.ctime_ns, "names": self.names, "digest": self.digest}
-        return known | {name: value for name, value in more.items() if value is not None}
+    def below(self, base: str) -> Fact:
+        """Return the fact with an absolute path; base: the plan's path."""
+        return replace(self, path=os.path.join(base, self.path).rstrip("/"))
 
 
 def facts_of(draft: Draft) -> tuple[Fact, ...]:

@@ -56,5 +56,4 @@ def when_ms(entry: Entry) -> int | None:
     """Return when the run began; None if it was killed before that was recorded."""
     if entry.is_torn():
         return None
-    when = entry.head().get("when_ms")
-    return when if isinstance(when, int) else None
+    return entry.head().when_ms

@@ -153,7 +153,7 @@ def run_of(entry: Entry) -> JournaledRun:
     return JournaledRun(
         id=entry.id,
         when_ms=when_ms(entry),
-        command=None if entry.is_torn() else str(entry.head().get("command")),
+        command=None if entry.is_torn() else entry.head().command,
         path=None if entry.is_torn() else _path_of(entry),
         journal=entry.journal,
         bytes_held=entry.held_bytes(),
@@ -179,5 +179,5 @@ def _path_of(entry: Entry) -> str:
         log_dir = then.find_log_dir(entry.journal)
     except Refused:
         log_dir = then.log_dir
-    paths = entry.paths()
+    paths = entry.head().paths
     return paths[0] if len(paths) == 1 and log_dir == then.log_dir else log_dir

@@ -187,7 +187,7 @@ class PlanShow(Show):
         if self._is_kept:
             self._kept.keep(plan)
         if self.json:
-            self.row(self._kept.plans[-1].row if self._is_kept else plan.as_json())
+            self.row(self._kept.plans[-1].row if self._is_kept else plan.as_row())
             for answer in self.face.answers_of(plan):
                 row = {"type": "answer", "command": self.command, **to_builtins(answer)}
                 self.row({**row, "kafka": plan.question.circumstances.kafka})
@@ -367,7 +367,7 @@ def _apply_for_good(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
             note(f"klogtool: {f'interrupted: {run}; the same command does the rest' if run.begun else NOTHING_DONE}")
         raise
     _discard(show, plans)
-    freed = sum(int(plan.row["bytes_freed"]) for plan in plans)
+    freed = sum(plan.row.bytes_freed for plan in plans)
     show.row({"type": "applied", "id": None, "journal": None, "bytes_held": 0, "bytes_freed": freed, "undo": None})
     show.text(f"Done. {freed:,} bytes are freed. Nothing is kept for undo.")
 

@@ -11,15 +11,13 @@ the same relative path from the copy.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
 from klogtool.errors import KlogError, Refused
 from klogtool.log.logdir import LogDir
-from klogtool.plans.fields import Fields
 from klogtool.plans.plan import JOURNAL
+from klogtool.values import Natural
 
 SUFFIX = JOURNAL
 
@@ -27,13 +25,9 @@ SUFFIX = JOURNAL
 class FolderIdentity(Struct, frozen=True):
     """Identifies a folder. directory_id: of a log dir whose meta.properties have one, else None."""
 
-    dev: int
-    ino: int
+    dev: Natural
+    ino: Natural
     directory_id: str | None = None
-
-    def as_row(self) -> dict[str, Any]:
-        """Return the fields for the head of plan.jsonl."""
-        return {"dev": self.dev, "ino": self.ino, "directory_id": self.directory_id}
 
 
 class Belonging(Struct, frozen=True):
@@ -48,22 +42,6 @@ class Belonging(Struct, frozen=True):
     def of(cls, log_dir: str, journal: str) -> Belonging:
         """Record where both are now. Raises OSError."""
         return cls(log_dir, journal, identity_of(log_dir), identity_of(journal))
-
-    @classmethod
-    def in_head(cls, head: Mapping[str, Any]) -> Belonging:
-        """Read it from the head of plan.jsonl. Raises WrongField."""
-        fields = Fields(head)
-        return cls(
-            fields.absolute("log_dir"),
-            fields.absolute("journal"),
-            _identity(fields.object("log_dir_is")),
-            _identity(fields.object("journal_is")),
-        )
-
-    def as_row(self) -> dict[str, Any]:
-        """Return the fields for the head of plan.jsonl."""
-        known = {"log_dir_is": self.log_dir_is.as_row(), "journal_is": self.journal_is.as_row()}
-        return {"log_dir": self.log_dir, "journal": self.journal, **known}
 
     def find_log_dir(self, journal: str) -> str:
         """Return where the log dir is now, given where the journal is now. Raises Refused if that is not certain."""
@@ -145,8 +123,3 @@ def identity_of(folder: str) -> FolderIdentity:
 
 def _is_same(one: FolderIdentity, other: FolderIdentity) -> bool:
     return (one.dev, one.ino) == (other.dev, other.ino)
-
-
-def _identity(fields: Fields) -> FolderIdentity:
-    known = fields.text("directory_id") if fields.has("directory_id") else None
-    return FolderIdentity(fields.number("dev"), fields.number("ino"), known)

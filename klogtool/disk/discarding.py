@@ -13,8 +13,8 @@ from klogtool.disk.disk import Disk
 from klogtool.disk.journal import Entry
 from klogtool.disk.writer import discard
 from klogtool.errors import KlogError, Refused
-from klogtool.plans.plan import is_journal_entry
-from klogtool.plans.saved_plan import DISCARD, SavedPlan
+from klogtool.plans.plan import Discard, is_journal_entry
+from klogtool.plans.saved_plan import SavedPlan
 
 
 def discard_all(plans: Iterable[SavedPlan], *, disk: Disk | None = None) -> list[str]:
@@ -26,7 +26,7 @@ def discard_all(plans: Iterable[SavedPlan], *, disk: Disk | None = None) -> list
     done = []
     for plan in plans:
         for step in plan.steps:
-            if step.kind == DISCARD:
+            if isinstance(step, Discard):
                 done.append(os.path.normpath(os.path.join(plan.path, step.path)))
                 _discard(disk, done[-1], is_entry=is_journal_entry(step.path, plan.path))
     return done

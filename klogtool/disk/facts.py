@@ -103,7 +103,7 @@ def _with_digests(plan: SavedPlan) -> SavedPlan:
         else fact
         for fact in plan.facts
     )
-    return replace(plan, facts=facts, row={**plan.row, "facts": [fact.as_json("") for fact in facts]})
+    return replace(plan, row=replace(plan.row, facts=facts))
 
 
 def check_facts(plans: Iterable[SavedPlan]) -> None:

@@ -24,8 +24,8 @@ from klogtool.disk.states import StagedStep
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind
 from klogtool.log.log_dirs import is_log_dir
-from klogtool.plans.plan import Rename, may_rename_folder
-from klogtool.plans.saved_plan import RENAME_FOLDER, SavedPlan, SavedStep
+from klogtool.plans.plan import Rename, RenameFolder, may_rename_folder
+from klogtool.plans.saved_plan import SavedPlan
 
 NO_FOLDER = 0  # in place of an inode: something that is not a folder
 
@@ -40,7 +40,7 @@ def stage_moves(plans: Sequence[SavedPlan], log_dir: str) -> FolderMoves:
     names: dict[str, int | None] = {}  # by path, once a move has changed it: the folder there
     for plan in plans:
         for step in _checked_steps(plan, log_dir):
-            path, to = (os.path.normpath(os.path.join(log_dir, name)) for name in (step.path, step.to or ""))
+            path, to = (os.path.normpath(os.path.join(log_dir, name)) for name in (step.path, step.to))
             ino = names[path] if path in names else _movable_folder(path, log_dir)
             if ino is None:
                 raise Refused("no such folder", path=path)
@@ -58,14 +58,14 @@ def check_no_folders(plans: Iterable[SavedPlan], why: str) -> None:
             raise Refused(why, path=plan.path)
 
 
-def _checked_steps(plan: SavedPlan, log_dir: str) -> Sequence[SavedStep]:
-    steps = [step for step in plan.steps if step.kind == RENAME_FOLDER]
+def _checked_steps(plan: SavedPlan, log_dir: str) -> Sequence[RenameFolder]:
+    steps = [step for step in plan.steps if isinstance(step, RenameFolder)]
     if steps and os.path.realpath(plan.path) != log_dir:
         raise Refused("folders can only be renamed by a plan for the log dir that contains them", path=plan.path)
     if steps != list(plan.steps[len(plan.steps) - len(steps) :]):
         raise Refused("folders are renamed last, but another step of this plan comes later", path=plan.path)
     for step in steps:
-        if not may_rename_folder(step.path, step.to or "", log_dir):
+        if not may_rename_folder(step.path, step.to, log_dir):
             raise Refused(f"a folder cannot be moved there: {step.to}", path=os.path.join(log_dir, step.path))
     return steps
 

@@ -27,7 +27,7 @@ from klogtool.disk.staging import uncut_plan
 from klogtool.errors import KlogError
 from klogtool.log.log_dirs import has_lock, log_dir_of, log_dirs_to_lock
 from klogtool.plans.plan import Delete, Discard, Plan, Rename, Step, Truncate, Write, names_of
-from klogtool.plans.saved_plan import DISCARD, SavedPlan
+from klogtool.plans.saved_plan import SavedPlan
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -52,7 +52,7 @@ class ForGood:
             for folder in self._log_dirs():
                 held.enter_context(locked(self._disk, folder, without_if_full=True))
             self._facts.check()
-            self.whole = sum(step.kind != DISCARD for plan in self._plans for step in plan.steps)
+            self.whole = sum(not isinstance(step, Discard) for plan in self._plans for step in plan.steps)
             try:
                 for plan in self._plans:
                     self._do(plan.decided())

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from klogtool.broker.file_facts import Fact
-from klogtool.plans.plan import Plan, Rename, RenameFolder, Step
+from klogtool.plans.plan import Plan, Rename, RenameFolder, Step, names_of
 from klogtool.plans.saved_plan import SavedPlan
 
 
@@ -33,7 +33,7 @@ def joined(plans: Sequence[SavedPlan], log_dir: str) -> Sequence[SavedPlan]:
 
 
 def _names_in(plan: SavedPlan) -> set[str]:
-    return {os.path.normpath(name) for step in plan.steps for name in step.names}
+    return {os.path.normpath(name) for step in plan.steps for name in names_of(step)}
 
 
 def _relative(path: str, log_dir: str) -> str:

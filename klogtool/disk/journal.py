@@ -18,32 +18,57 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.disk.attributes import attributes_of
-from klogtool.disk.belonging import SUFFIX, Belonging, identity_of
+from klogtool.disk.belonging import SUFFIX, Belonging, FolderIdentity, identity_of
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Inode
-from klogtool.disk.manifest import Home, Manifest, Progress, checked_inside, progress_of
+from klogtool.disk.manifest import Home, Manifest, Progress, progress_of
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import SpoolFolder, clear_left, new_name
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.folder import own_name
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dir_of
-from klogtool.plans.fields import MOST, Fields, WrongField
+from klogtool.plans.fields import JsonObject, WrongField, absolute, checked_path, inside, read_as
 from klogtool.plans.plan import RUN
 from klogtool.plans.saved_plan import SavedPlan, build_saved_plans, parse_head, parse_saved_plans
+from klogtool.values import Long
 
 PLAN, MANIFEST = "plan.jsonl", "manifest.json"
 KEPT = ("kept-", "tail-")  # names of what undo needs
 RESERVE = "reserve"  # holds space for a manifest, so that a disk that fills up meanwhile cannot prevent the last one
 MAX_FILE_BYTES = 1 << 32
 ENTRY_NAME = RUN
+
+
+class EntryHead(Struct, frozen=True):
+    """The first line of an entry's plan.jsonl. Places are relative to the log dir.
+
+    paths: what the command was given, as typed. run: what the entries of one run have in common. journals: of all log
+    dirs of the run. other_log_dirs: those whose links were used to name partitions. bases: the folder of each plan.
+    made_folders: those that the run created, outer ones first. folders: the mtimes, before the run, of those that it
+    changes. made_lock: it created `.lock`.
+    """
+
+    command: str
+    log_dir: str
+    journal: str
+    log_dir_is: FolderIdentity
+    journal_is: FolderIdentity
+    other_log_dirs: tuple[str, ...]
+    bases: tuple[str, ...]
+    made_folders: tuple[str, ...]
+    folders: dict[str, Long]
+    when_ms: Long | None = None
+    paths: tuple[str, ...] = ()
+    run: str | None = None
+    journals: tuple[str, ...] = ()
+    made_lock: bool = False
 
 
 class Entry(Struct, frozen=True):
@@ -61,10 +86,24 @@ class Entry(Struct, frozen=True):
         """The journal folder that contains this entry."""
         return os.path.dirname(self.path)
 
-    def head(self) -> Mapping[str, Any]:
-        """Return the first line of plan.jsonl: `command`, `when_ms`, `log_dir`, `folders`. Raises KlogError."""
+    def head_row(self) -> JsonObject:
+        """Return the first line of plan.jsonl as it is. Raises KlogError."""
         path = self.place(PLAN)
         return parse_head(read_whole(path, limit=MAX_FILE_BYTES).partition(b"\n")[0], path)
+
+    def head(self) -> EntryHead:
+        """Return what the first line of plan.jsonl says. Raises KlogError."""
+        try:
+            head = read_as(self.head_row(), EntryHead)
+            for name in (head.log_dir, head.journal):
+                absolute(name, "log_dir, journal")
+            for name in (*head.bases, *head.made_folders, *head.folders):
+                inside(name, "bases, made_folders, folders")
+            for name in (*head.paths, *head.journals, *head.other_log_dirs):
+                checked_path(name, "paths, journals, other_log_dirs")
+        except WrongField as error:
+            raise Corrupt(f"not a journal of klogtool: {error}", path=self.place(PLAN)) from None
+        return head
 
     def plans(self) -> list[SavedPlan]:
         """Return the plans of the run. Raises KlogError."""
@@ -86,7 +125,7 @@ class Entry(Struct, frozen=True):
     def held_bytes(self) -> int:
         """Return how many bytes are kept for undo: of a run that is done, the number of its plans. Raises KlogError."""
         if self.progress() is Progress.DONE:
-            return sum(plan.row["bytes_held"] for plan in self.plans())
+            return sum(plan.row.bytes_held for plan in self.plans())
         kept = (
             os.stat(os.path.join(folder, name))
             for folder, _, names in os.walk(self.path)
@@ -100,25 +139,15 @@ class Entry(Struct, frozen=True):
 
         Of a log dir that was moved or copied, with its journal, nothing is known elsewhere.
         """
-        if self.is_torn() or self.run() is None:
+        if self.is_torn() or self.head().run is None:
             return [self]
-        journals = {self.journal} if self._is_elsewhere() else {self.journal, *self.journals()}
+        journals = {self.journal} if self._is_elsewhere() else {self.journal, *self.head().journals}
         there = (entry for journal in sorted(journals) if os.path.isdir(journal) for entry in walk_entries(journal))
         return [entry for entry in there if entry == self or self._is_with(entry)]
 
-    def run(self) -> str | None:
-        """Return what the entries of one run have in common; None if it was not recorded."""
-        with self._said():
-            return Fields(self.head()).text("run") if "run" in self.head() else None
-
-    def journals(self) -> tuple[str, ...]:
-        """Return the journals of all log dirs of the run. Raises KlogError."""
-        with self._said():
-            return Fields(self.head()).texts("journals") if "journals" in self.head() else ()
-
     def _is_with(self, other: Entry) -> bool:
         with suppress(KlogError):
-            return not other.is_torn() and other.run() == self.run() and not other._is_elsewhere()
+            return not other.is_torn() and other.head().run == self.head().run and not other._is_elsewhere()
         return False
 
     def _is_elsewhere(self) -> bool:
@@ -142,8 +171,8 @@ class Entry(Struct, frozen=True):
 
     def belonging(self) -> Belonging:
         """Return which log dir the entry is about. Raises KlogError."""
-        with self._said():
-            return Belonging.in_head(self.head())
+        head = self.head()
+        return Belonging(head.log_dir, head.journal, head.log_dir_is, head.journal_is)
 
     def home(self) -> Home:
         """Return where the log dir and the entry are now. Raises KlogError; Refused if that is not certain."""
@@ -162,47 +191,18 @@ class Entry(Struct, frozen=True):
         then, now = self.belonging().log_dir_is, identity_of(self.log_dir())
         return (then.dev, then.ino) != (now.dev, now.ino)
 
-    def paths(self) -> tuple[str, ...]:
-        """Return the paths that the command was given, as typed; empty if not recorded. Raises KlogError."""
-        with self._said():
-            return Fields(self.head()).texts("paths") if "paths" in self.head() else ()
-
-    def made_lock(self) -> bool:
-        """Return whether the run created `.lock`. Raises KlogError."""
-        return self.head().get("made_lock") is True
-
-    def other_log_dirs(self) -> tuple[str, ...]:
-        """Return the log dirs elsewhere whose links were used to name partitions. Raises KlogError."""
-        with self._said():
-            return Fields(self.head()).texts("other_log_dirs")
-
     def made_folders(self) -> list[str]:
         """Return the folders that the run created, outer ones first. Raises as `home`."""
-        return self._places("made_folders")
+        return list(map(self.home().found, self.head().made_folders))
 
     def bases(self) -> list[str]:
         """Return the folder of each plan. Raises as `home`."""
-        return self._places("bases")
+        return list(map(self.home().found, self.head().bases))
 
     def folder_times(self) -> dict[str, int]:
         """Return the mtimes, before the run, of the folders that it changes. Raises as `home`."""
         home = self.home()
-        with self._said():
-            times = Fields(self.head()).object("folders")
-            return {home.found(checked_inside(name)): times.number(name, -MOST) for name in times.row}
-
-    def _places(self, name: str) -> list[str]:
-        home = self.home()
-        with self._said():
-            return [home.found(checked_inside(path)) for path in Fields(self.head()).texts(name)]
-
-    @contextmanager
-    def _said(self) -> Iterator[None]:
-        """Turn a wrong field in the head into an error about the file."""
-        try:
-            yield
-        except WrongField as error:
-            raise Corrupt(f"not a journal of klogtool: {error}", path=self.place(PLAN)) from None
+        return {home.found(name): time for name, time in self.head().folders.items()}
 
 
 # Where journals are.
@@ -323,7 +323,7 @@ def new_entry(journal: str, plans: Sequence[SavedPlan]) -> Entry:
     return Entry(os.path.join(journal, f"{run}-{n}"))
 
 
-def make_entry(disk: Disk, entry: Entry, head: Mapping[str, Any], plans: Sequence[SavedPlan]) -> None:
+def make_entry(disk: Disk, entry: Entry, head: Mapping[str, object], plans: Sequence[SavedPlan]) -> None:
     """Create the entry with its plan.jsonl, synced."""
     disk.mkdir(entry.path)
     disk.describe(entry.path, replace(attributes_of(entry.journal), mtime_ns=None, extended=()))

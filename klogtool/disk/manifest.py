@@ -7,15 +7,15 @@ import json
 import os
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 from msgspec.structs import replace
 
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, names_of, walk_changes
 from klogtool.errors import Corrupt, KlogError
-from klogtool.plans.fields import MOST, Fields
-from klogtool.plans.plan import Delete, Rename, Truncate, is_plain_name, moved_out_folder, step_as_json
+from klogtool.plans.fields import WrongField, inside, read_as
+from klogtool.plans.plan import Delete, Rename, Truncate, is_plain_name, moved_out_folder
+from klogtool.values import Long, Natural
 
 SCHEMA = 2
 SCHEMA_WITH_MOVES = 3  # folders are renamed; a version that knows only schema 2 must not undo such a run
@@ -39,13 +39,13 @@ class Original(Struct, frozen=True):
     """
 
     state: FileState
-    mode: int
-    uid: int
-    gid: int
+    mode: Natural
+    uid: Natural
+    gid: Natural
     kept: str | None = None
     linked: bool = False
     tail: str | None = None
-    cut: int = 0
+    cut: Natural = 0
     cut_digest: str | None = None
     tail_digest: str | None = None
 
@@ -58,7 +58,7 @@ class Original(Struct, frozen=True):
 class FolderBefore(Struct, frozen=True):
     """A folder in which names change: its mtime and its names before."""
 
-    mtime_ns: int
+    mtime_ns: Long
     names: tuple[str, ...]
 
 
@@ -124,45 +124,45 @@ class Manifest(Struct, frozen=True):
 
     def to_bytes(self, home: Home) -> bytes:
         """Build the bytes of manifest.json."""
-        rows = [_record_row(record, home) for record in self.records]
-        known = {"schema": SCHEMA, "progress": self.progress.name, "plans": rows}
-        if self.folder_moves.moves:
-            known |= {"schema": SCHEMA_WITH_MOVES, "folder_moves": _moves_row(self.folder_moves, home)}
-        return json.dumps(known).encode() + b"\n"
+        moves = _moves_row(self.folder_moves, home) if self.folder_moves.moves else UNSET
+        schema = SCHEMA if moves is UNSET else SCHEMA_WITH_MOVES
+        records = tuple(_record_row(record, home) for record in self.records)
+        row = ManifestRow(schema, self.progress.name, records, moves)
+        return json.dumps(to_builtins(row)).encode() + b"\n"
 
     @classmethod
     def of(cls, data: bytes, path: str, home: Home) -> Manifest:
         """Parse the bytes of manifest.json. Raises KlogError if they are not valid."""
-        fields = _fields_of(data, path)
+        progress, value = progress_of(data, path), _parse(data, path)
         try:
-            records = tuple(_parse_record(record, home) for record in fields.objects("plans"))
-            moves = _parse_moves(fields.object("folder_moves"), home) if fields.has("folder_moves") else NO_MOVES
-        except (ValueError, KeyError) as error:
+            row = read_as(value, ManifestRow)
+            records = tuple(_record_of(one, home, f"plans[{n}]") for n, one in enumerate(row.plans))
+            moves = _moves_of(row.folder_moves, home) if row.folder_moves else NO_MOVES
+        except WrongField as error:
             raise _no_manifest(error, path) from None
-        return cls(progress_of(data, path), records, moves)
+        return cls(progress, records, moves)
 
 
 def progress_of(data: bytes, path: str) -> Progress:
     """Return how far a run came, from the bytes of manifest.json. Raises KlogError if they are not valid."""
     try:
-        return Progress[_fields_of(data, path).text("progress")]
-    except (ValueError, KeyError) as error:
+        row = read_as(_parse(data, path), ProgressRow)
+        if row.schema in (SCHEMA, SCHEMA_WITH_MOVES):
+            return Progress[row.progress]
+    except (WrongField, KeyError) as error:
         raise _no_manifest(error, path) from None
+    raise KlogError(
+        f"written by another version of klogtool: its schema is {row.schema}, this version reads up to "
+        f"{SCHEMA_WITH_MOVES}",
+        path=path,
+    )
 
 
-def _fields_of(data: bytes, path: str) -> Fields:
+def _parse(data: bytes, path: str) -> object:
     try:
-        fields = Fields(json.loads(data))
-        schema = fields.number("schema")
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise _no_manifest(error, path) from None
-    if schema not in (SCHEMA, SCHEMA_WITH_MOVES):
-        raise KlogError(
-            f"written by another version of klogtool: its schema is {schema}, this version reads up to "
-            f"{SCHEMA_WITH_MOVES}",
-            path=path,
-        )
-    return fields
 
 
 def _no_manifest(error: Exception, path: str) -> Corrupt:
@@ -189,135 +189,125 @@ class Home(Struct, frozen=True):
         return os.path.normpath(os.path.join(self.log_dir, below))
 
 
-def _record_row(record: Record, home: Home) -> dict[str, Any]:
-    return {
-        "plan": record.plan_id,
-        "path": home.below(record.path),
-        "folders": {home.below(path): _folder_row(folder) for path, folder in record.folders.items()},
-        "before": {name: _original_row(file) for name, file in record.before.items()},
-        "steps": [_step_row(step, home) for step in record.steps],
-        "after": {name: _state_row(state) for name, state in record.after.items()},
-    }
+# As JSON.
 
 
-def _folder_row(folder: FolderBefore) -> dict[str, Any]:
-    return {"mtime_ns": folder.mtime_ns, "names": folder.names}
+class StagedRow(Struct, frozen=True, tag_field="step", tag="write", omit_defaults=True):
+    """A StagedWrite: its file is in the entry (staged), or waits in the log dir (waits)."""
+
+    path: str
+    staged: str | None = None
+    waits: str | None = None
+    state: FileState | None = None
 
 
-def _state_row(state: FileState | None) -> dict[str, Any] | None:
-    return None if state is None else {name: getattr(state, name) for name in FileState.__struct_fields__}
+class RecordRow(Struct, frozen=True):
+    """A Record."""
+
+    plan: str
+    path: str
+    folders: dict[str, FolderBefore]
+    before: dict[str, Original | None]
+    steps: tuple[StagedRow | Truncate | Rename | Delete, ...]
+    after: dict[str, FileState | None]
 
 
-def _original_row(file: Original | None) -> dict[str, Any] | None:
-    if file is None:
-        return None
-    return {name: getattr(file, name) for name in Original.__struct_fields__} | {"state": _state_row(file.state)}
+class MoveRow(Struct, frozen=True):
+    """A FolderMove: plain names, in the log dir, or (out) the new one in the folder beside it."""
+
+    path: str
+    to: str
+    out: bool
+    ino: Natural
 
 
-def _step_row(step: StagedStep, home: Home) -> dict[str, Any]:
+class MovesRow(Struct, frozen=True):
+    """The FolderMoves, with the log dir and the folder beside it as they were before."""
+
+    moves: tuple[MoveRow, ...]
+    log_dir: FolderBefore | None
+    moved_out: FolderBefore | None
+
+
+class ProgressRow(Struct, frozen=True):
+    """What is read first of a manifest."""
+
+    schema: Natural
+    progress: str
+
+
+class ManifestRow(ProgressRow, frozen=True):
+    """A Manifest."""
+
+    plans: tuple[RecordRow, ...]
+    folder_moves: MovesRow | UnsetType = UNSET
+
+
+def _record_row(record: Record, home: Home) -> RecordRow:
+    folders = {home.below(path): folder for path, folder in record.folders.items()}
+    steps = tuple(_step_row(step, home) for step in record.steps)
+    return RecordRow(record.plan_id, home.below(record.path), folders, dict(record.before), steps, record.after)
+
+
+def _step_row(step: StagedStep, home: Home) -> StagedRow | Truncate | Rename | Delete:
     if not isinstance(step, StagedWrite):
-        return step_as_json(step)
-    is_in_entry = step.staged.startswith(home.entry + os.sep)
-    place = {"staged": os.path.relpath(step.staged, home.entry)} if is_in_entry else {"waits": home.below(step.staged)}
-    return {"step": "write", "path": step.path, **place, "state": _state_row(step.state)}
+        return step
+    if step.staged.startswith(home.entry + os.sep):
+        return StagedRow(step.path, staged=os.path.relpath(step.staged, home.entry), state=step.state)
+    return StagedRow(step.path, waits=home.below(step.staged), state=step.state)
 
 
-def _parse_record(row: Fields, home: Home) -> Record:
-    folders = {
-        home.found(checked_inside(path)): _parse_folder(fields)
-        for path, fields in row.items("folders")
-        if fields is not None
-    }
-    before = {
-        checked_inside(name): None if file is None else _parse_original(file) for name, file in row.items("before")
-    }
-    after = {checked_inside(name): None if state is None else _parse_state(state) for name, state in row.items("after")}
-    steps = tuple(_parse_step(step, home) for step in row.objects("steps"))
-    if {name for step in steps for name in names_of(step)} - before.keys() or before.keys() != after.keys():
-        raise ValueError(f"{row.name_of('steps')} and {row.name_of('before')} do not name the same files")
-    return Record(row.text("plan"), home.found(row.inside("path")), folders, before, steps, after)
+def _record_of(row: RecordRow, home: Home, at: str) -> Record:
+    for name in (*row.folders, *row.before, *row.after, row.path):
+        inside(name, at)
+    for file in filter(None, row.before.values()):
+        inside(file.kept or "", f"{at}.before")
+        inside(file.tail or "", f"{at}.before")
+    steps = tuple(_step_of(step, home, f"{at}.steps[{n}]") for n, step in enumerate(row.steps))
+    if {name for step in steps for name in names_of(step)} - row.before.keys() or row.before.keys() != row.after.keys():
+        raise WrongField(f"{at}.steps and {at}.before do not name the same files")
+    folders = {home.found(path): folder for path, folder in row.folders.items()}
+    return Record(row.plan, home.found(row.path), folders, row.before, steps, row.after)
 
 
-def _parse_folder(row: Fields) -> FolderBefore:
-    return FolderBefore(row.number("mtime_ns", -MOST), row.texts("names"))
-
-
-def checked_inside(name: str) -> str:
-    """Return a path below the log dir. Raises WrongField if it leads elsewhere."""
-    return Fields({name: name}).inside(name)
-
-
-def _parse_state(row: Fields) -> FileState:
-    mtime_ns, ctime_ns = (row.number(name, -MOST) if row.has(name) else None for name in ("mtime_ns", "ctime_ns"))
-    return FileState(row.number("ino"), row.number("size"), mtime_ns, ctime_ns, _text_if_any(row, "digest"))
-
-
-def _parse_original(row: Fields) -> Original:
-    kept, tail = (row.inside(name) if row.has(name) else None for name in ("kept", "tail"))
-    return Original(
-        _parse_state(row.object("state")),
-        row.number("mode"),
-        row.number("uid"),
-        row.number("gid"),
-        kept,
-        row.flag("linked"),
-        tail,
-        row.number("cut"),
-        _text_if_any(row, "cut_digest"),
-        _text_if_any(row, "tail_digest"),
-    )
-
-
-def _text_if_any(row: Fields, name: str) -> str | None:
-    return row.text(name) if row.has(name) else None
-
-
-def _parse_step(row: Fields, home: Home) -> StagedStep:
-    path = row.inside("path")
-    match row.text("step"):
-        case "write":
-            waits = row.has("waits")
-            staged = home.found(row.inside("waits")) if waits else os.path.join(home.entry, row.inside("staged"))
-            return StagedWrite(path, staged, _parse_state(row.object("state")))
-        case "truncate":
-            return Truncate(path, row.number("size"))
-        case "rename":
-            return Rename(path, row.inside("to"))
-        case "delete":
-            return Delete(path)
-        case other:
-            raise ValueError(f"{row.name_of('step')} is not a known step: {other}")
+def _step_of(step: StagedRow | Truncate | Rename | Delete, home: Home, at: str) -> StagedStep:
+    inside(step.path, at)
+    if isinstance(step, Rename):
+        inside(step.to, at)
+    if not isinstance(step, StagedRow):
+        return step
+    name = step.waits or step.staged
+    if name is None or step.state is None:
+        raise WrongField(f"{at}: staged or state is missing")
+    inside(name, at)
+    return StagedWrite(step.path, home.found(name) if step.waits else os.path.join(home.entry, name), step.state)
 
 
 # Folders that are renamed: all paths are plain names, either in the log dir or in the folder beside it.
 
 
-def _moves_row(folders: FolderMoves, home: Home) -> dict[str, Any]:
-    moves = [
-        {
-            "path": os.path.basename(move.path),
-            "to": os.path.basename(move.to),
-            "out": os.path.dirname(move.to) != home.log_dir,
-            "ino": move.ino,
-        }
+def _moves_row(folders: FolderMoves, home: Home) -> MovesRow:
+    moves = tuple(
+        MoveRow(
+            os.path.basename(move.path), os.path.basename(move.to), os.path.dirname(move.to) != home.log_dir, move.ino
+        )
         for move in folders.moves
-    ]
-    before = (folders.around.get(place) for place in (home.log_dir, home.moved_out))
-    log_dir, moved_out = (None if folder is None else _folder_row(folder) for folder in before)
-    return {"moves": moves, "log_dir": log_dir, "moved_out": moved_out}
+    )
+    return MovesRow(moves, folders.around.get(home.log_dir), folders.around.get(home.moved_out))
 
 
-def _parse_moves(row: Fields, home: Home) -> FolderMoves:
-    moves = tuple(_parse_move(move, home) for move in row.objects("moves"))
-    around: dict[str, FolderBefore | None] = {home.log_dir: _parse_folder(row.object("log_dir"))}
+def _moves_of(row: MovesRow, home: Home) -> FolderMoves:
+    moves = tuple(_move_of(move, home) for move in row.moves)
+    if row.log_dir is None:
+        raise WrongField("folder_moves.log_dir is null")
+    around: dict[str, FolderBefore | None] = {home.log_dir: row.log_dir}
     if any(os.path.dirname(move.to) == home.moved_out for move in moves):
-        around[home.moved_out] = _parse_folder(row.object("moved_out")) if row.has("moved_out") else None
+        around[home.moved_out] = row.moved_out
     return FolderMoves(moves, around)
 
 
-def _parse_move(row: Fields, home: Home) -> FolderMove:
-    path, to = row.text("path"), row.text("to")
-    if not (is_plain_name(path) and is_plain_name(to)):
-        raise ValueError(f"{row.name_of('path')} or {row.name_of('to')} is not a plain name")
-    place = home.moved_out if row.flag("out") else home.log_dir
-    return FolderMove(os.path.join(home.log_dir, path), os.path.join(place, to), row.number("ino"))
+def _move_of(row: MoveRow, home: Home) -> FolderMove:
+    if not (is_plain_name(row.path) and is_plain_name(row.to)):
+        raise WrongField("folder_moves: path or to is not a plain name")
+    place = home.moved_out if row.out else home.log_dir
+    return FolderMove(os.path.join(home.log_dir, row.path), os.path.join(place, row.to), row.ino)

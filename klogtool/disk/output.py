@@ -32,7 +32,7 @@ from klogtool.format.names import PartitionDirName, PartitionDirState, build_par
 from klogtool.log.file import unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dirs_naming
-from klogtool.plans.plan import Delete, Plan, Rename, Truncate, Write, names_of
+from klogtool.plans.plan import Delete, Plan, Rename, SavedWrite, Truncate, Write, names_of
 from klogtool.plans.saved_plan import SavedPlan
 
 
@@ -200,7 +200,7 @@ def _is_within(name: str, names: set[str]) -> bool:
 def _names_changed(folder: NewFolder) -> Iterator[str]:
     """Yield the names that the plans use, relative to the source."""
     for plan in folder.plans:
-        yield from _below(folder.source, plan.path, (name for step in plan.steps for name in step.names))
+        yield from _below(folder.source, plan.path, (name for step in plan.steps for name in names_of(step)))
 
 
 def _below(source: str, path: str, names: Iterable[str]) -> list[str]:
@@ -295,10 +295,13 @@ def _room_of(plan: SavedPlan) -> int:
         file = sizes.pop(step.path, None)
         if file is None and os.path.isfile(path := os.path.join(plan.path, step.path)):
             file = os.stat(path).st_size
-        if step.kind == "write" or (step.kind == "truncate" and file is not None):
-            sizes[step.path] = step.size
-        elif step.to is not None and file is not None:
-            sizes[step.to] = file
+        match step:
+            case SavedWrite():
+                sizes[step.path] = step.size
+            case Truncate() if file is not None:
+                sizes[step.path] = step.size
+            case Rename() if file is not None:
+                sizes[step.to] = file
     return sum(sizes.values()) + BLOCK_BYTES * len(sizes) - spooled_bytes(plan)
 
 

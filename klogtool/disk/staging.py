@@ -28,7 +28,18 @@ from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import Laid, lay_made, spooled_bytes
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
-from klogtool.plans.plan import Discard, FileStep, Plan, Rename, RenameFolder, Step, Truncate, Write, names_of
+from klogtool.plans.plan import (
+    Discard,
+    FileStep,
+    Plan,
+    Rename,
+    RenameFolder,
+    SavedWrite,
+    Step,
+    Truncate,
+    Write,
+    names_of,
+)
 from klogtool.plans.saved_plan import SavedPlan
 
 
@@ -116,7 +127,7 @@ def _has_other_names(path: str, ours: OurLinks) -> bool:
 def staged_in_place(entry: Entry, k: int, plan: SavedPlan, base: str) -> list[str]:
     """Return where contents of the entry's k-th plan may wait in the plan's own folders. base: the plan's folder
     now."""
-    writes = [(n, step) for n, step in enumerate(plan.steps) if step.kind in ("write", "truncate")]
+    writes = [(n, step) for n, step in enumerate(plan.steps) if isinstance(step, SavedWrite | Truncate)]
     return [_waiting(entry, k, n, os.path.join(base, step.path)) for n, step in writes]
 
 
@@ -136,20 +147,24 @@ def room_needed(plans: Collection[SavedPlan], journal: str) -> dict[str, int]:
 def _written_sizes(plan: SavedPlan, ours: OurLinks) -> Iterator[int]:
     """Yield the sizes of new files: those that are written, and copies that replace files which must not be cut."""
     for step in plan.steps:
-        is_copied = step.kind == "truncate" and _has_other_names(os.path.join(plan.path, step.path), ours)
-        if step.kind == "write" or is_copied:
-            yield step.size + BLOCK_BYTES
+        match step:
+            case SavedWrite():
+                yield step.size + BLOCK_BYTES
+            case Truncate() if _has_other_names(os.path.join(plan.path, step.path), ours):
+                yield step.size + BLOCK_BYTES
 
 
 def _kept_sizes(plan: SavedPlan, ours: OurLinks, *, copied: bool) -> Iterator[int]:
     """Yield the bytes that are copied to keep them: tails, and whole files if they cannot be linked."""
     for step in plan.steps:
-        for name in step.names:
+        for name in names_of(step):
             path = os.path.join(plan.path, name)
             state = find_state(path)
             size = 0 if state is None else state.size
-            cut = step.kind == "truncate" and not _has_other_names(path, ours)
-            yield BLOCK_BYTES + (max(0, size - step.size) if cut else size if copied else 0)
+            if isinstance(step, Truncate) and not _has_other_names(path, ours):
+                yield BLOCK_BYTES + max(0, size - step.size)
+            else:
+                yield BLOCK_BYTES + (size if copied else 0)
 
 
 def _can_link(ready: Staging, folder: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from klogtool.plans.plan import Delete, Rename, Truncate
-from klogtool.values import PartlyCompared
+from klogtool.values import Long, Natural, PartlyCompared
 
 
 class FileState(PartlyCompared, frozen=True, eq=False):
@@ -25,10 +25,10 @@ class FileState(PartlyCompared, frozen=True, eq=False):
 
     uncompared = frozenset({"ctime_ns", "digest"})
 
-    ino: int
-    size: int
-    mtime_ns: int | None
-    ctime_ns: int | None = None
+    ino: Natural
+    size: Natural
+    mtime_ns: Long | None
+    ctime_ns: Long | None = None
     digest: str | None = None
 
     def looks_like(self, expected: FileState) -> bool:

@@ -24,8 +24,8 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from klogtool import interrupts
@@ -58,7 +58,7 @@ from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find
 from klogtool.disk.undo import check_room, check_untouched, take_back
 from klogtool.errors import KlogError, Refused
 from klogtool.log.log_dirs import has_lock, log_dirs_to_lock
-from klogtool.plans.plan import KINDS, Delete, Rename, RenameFolder, Truncate
+from klogtool.plans.plan import Delete, Rename, Truncate, kind_of, names_of
 from klogtool.plans.saved_plan import SavedPlan, decide_saved, paths_of
 
 RUN_BYTES = 6  # of the name that the entries of a run have in common
@@ -74,7 +74,7 @@ class InPlace:
     def __init__(
         self,
         plans: Sequence[SavedPlan],
-        head: Mapping[str, Any],
+        head: Mapping[str, object],
         *,
         journal: str | None = None,
         disk: Disk | None = None,
@@ -171,12 +171,12 @@ class InPlace:
 
     def _head_of(
         self, log_dir: str, journal: str, bases: Sequence[str], made: Sequence[str], times: Mapping[str, int]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return the head of plan.jsonl. Paths in the log dir are relative to it."""
         home = Home(log_dir, "")
         return {
             **self._head,
-            **Belonging.of(log_dir, journal).as_row(),
+            **to_builtins(Belonging.of(log_dir, journal)),
             "run": self._run,
             "journals": sorted({journal for _, journal in self._groups}),
             "other_log_dirs": sorted(set(self._others.get(log_dir, ()))),
@@ -238,7 +238,9 @@ def check_not_in_use(paths: Iterable[str]) -> None:
 
 def folder_times(plans: Sequence[SavedPlan]) -> dict[str, int]:
     """Return the mtimes, in ns, of the folders in which names change."""
-    names = (os.path.join(os.path.realpath(plan.path), n) for plan in plans for step in plan.steps for n in step.names)
+    names = (
+        os.path.join(os.path.realpath(plan.path), n) for plan in plans for step in plan.steps for n in names_of(step)
+    )
     return {folder: os.stat(folder).st_mtime_ns for folder in dict.fromkeys(map(os.path.dirname, names))}
 
 
@@ -284,12 +286,12 @@ class StepsDone:
 
     def add(self, record: Record, step: StagedStep) -> None:
         """Count one more step."""
-        kind = "write" if isinstance(step, StagedWrite) else KINDS[type(step)]
+        kind = "write" if isinstance(step, StagedWrite) else kind_of(step)
         self.done, self.last = self.done + 1, f"{kind} {os.path.join(record.path, step.path)}"
 
     def add_move(self, move: FolderMove) -> None:
         """Count one more folder that is renamed."""
-        self.done, self.last = self.done + 1, f"{KINDS[RenameFolder]} {move.path}"
+        self.done, self.last = self.done + 1, f"rename-folder {move.path}"
 
     def __str__(self) -> str:
         far = f"{self.done:,} of {self.whole:,}"
@@ -420,7 +422,7 @@ def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = 
                 "it cannot be finished: nothing was changed yet, and log dir and journal have moved since. Undo it",
                 path=entry.path,
             )
-        head, plans, made, log_dir = entry.head(), entry.plans(), entry.made_folders(), entry.log_dir()
+        head, plans, made, log_dir = entry.head_row(), entry.plans(), entry.made_folders(), entry.log_dir()
         clean(disk, entry, plans, entry.bases(), entry.folder_times())
         remove_made(disk, made)
     with spools_in(disk, entry.journal, log_dir) as spools:
@@ -480,9 +482,9 @@ def _held(disk: Disk, entry: Entry, *, is_discarded: bool = False) -> Iterator[N
         return
     with ExitStack() as held:
         log_dir = _log_dir_if_any(entry) if is_discarded else entry.log_dir()
-        place, ours = log_dir or entry.journal, entry.made_lock()
+        place, ours = log_dir or entry.journal, entry.head().made_lock
         held.enter_context(lock_of(disk, place, entry.journal, ours=ours, without_if_full=is_discarded))
-        for folder in () if log_dir is None or entry.has_moved() else entry.other_log_dirs():
+        for folder in () if log_dir is None or entry.has_moved() else entry.head().other_log_dirs:
             if os.path.isdir(folder) and has_lock(folder):
                 held.enter_context(locked(disk, folder))
         yield

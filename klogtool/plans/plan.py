@@ -14,13 +14,16 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
 from klogtool.broker.file_facts import Fact
 from klogtool.log.folder import own_name
+from klogtool.plans.fields import JsonObject
 from klogtool.plans.question import Question
 from klogtool.plans.results import Result
+from klogtool.values import Long, Natural
 from klogtool.verify.cures import MOVED_OUT
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ JOURNAL, REJECTED = ".klogtool", ".rejected"  # ends of names beside a log dir: 
 RUN = re.compile(r"[0-9a-f]{12}-[1-9][0-9]*")  # a run's name in a journal
 
 
-class Write(Struct, frozen=True):
+class Write(Struct, frozen=True, tag_field="step", tag="write"):
     """Write a file with this content; an existing file of that name is replaced."""
 
     path: str
@@ -44,27 +47,27 @@ class Write(Struct, frozen=True):
         return content_size(self.content)
 
 
-class Truncate(Struct, frozen=True):
+class Truncate(Struct, frozen=True, tag_field="step", tag="truncate"):
     """Cut a file to `size` bytes, in place."""
 
     path: str
-    size: int
+    size: Natural
 
 
-class Rename(Struct, frozen=True):
+class Rename(Struct, frozen=True, tag_field="step", tag="rename"):
     """Rename a file within its folder; an existing file of the new name is replaced."""
 
     path: str
     to: str
 
 
-class Delete(Struct, frozen=True):
+class Delete(Struct, frozen=True, tag_field="step", tag="delete"):
     """Delete a file."""
 
     path: str
 
 
-class RenameFolder(Struct, frozen=True):
+class RenameFolder(Struct, frozen=True, tag_field="step", tag="rename-folder"):
     """Rename a folder of a log dir, or move it out of the log dir. The plan's path is the log dir, with links resolved.
 
     path: a name in the log dir. to: another name there, or what `moved_out` gives. Nothing may have that name. These
@@ -76,7 +79,7 @@ class RenameFolder(Struct, frozen=True):
     to: str
 
 
-class Discard(Struct, frozen=True):
+class Discard(Struct, frozen=True, tag_field="step", tag="discard"):
     """Delete for good, after all else, a folder of klogtool's own beside the log dir. path: see `may_discard`."""
 
     path: str
@@ -85,15 +88,6 @@ class Discard(Struct, frozen=True):
 # Paths are relative to the plan's. Steps are carried out in order, once the contents of all Writes are on disk.
 FileStep: TypeAlias = Write | Truncate | Rename | Delete
 Step: TypeAlias = FileStep | RenameFolder | Discard
-
-KINDS: Mapping[type[Step], str] = {
-    Write: "write",
-    Truncate: "truncate",
-    Rename: "rename",
-    Delete: "delete",
-    RenameFolder: "rename-folder",
-    Discard: "discard",
-}
 
 
 def is_plain_name(name: str) -> bool:
@@ -137,7 +131,7 @@ def may_discard(path: str, log_dir: str) -> bool:
     return is_rejected or is_journal_entry(path, log_dir)
 
 
-def names_of(step: Step) -> tuple[str, ...]:
+def names_of(step: Step | SavedWrite) -> tuple[str, ...]:
     """Return the paths of the files that a step changes, relative to the plan's. A step about a folder changes none."""
     match step:
         case RenameFolder() | Discard():
@@ -197,20 +191,20 @@ class Plan(Struct, frozen=True):
     @property
     def id(self) -> str:
         """Twelve hex digits; the same for the same decision over the same files."""
-        return _id_of(self._told())
+        return self.as_row().id
 
     @property
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> JsonObject:
         """The question as JSON types."""
         return self.question.as_arguments()
 
     @property
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> JsonObject:
         """The answer as in docs/contract.md, as JSON types: the result, and the losses of loading."""
         return {name: value for told in (self.result, self.losses) if told for name, value in to_builtins(told).items()}
 
     @property
-    def released_answer(self) -> dict[str, Any]:
+    def released_answer(self) -> JsonObject:
         """The answer, with the release as which it was decided; empty if there is none."""
         answer = self.answer
         return {**answer, "kafka": self.question.circumstances.kafka} if answer else {}
@@ -275,30 +269,66 @@ class Plan(Struct, frozen=True):
         """How many bytes become free on the disk; what is held for undo still takes space."""
         return max(0, self.bytes_freed - self.bytes_held)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the plan as in docs/contract.md, `type` first."""
-        told = self._told()  # called once, because it takes as long as hashing all new contents
-        return {"type": "plan", "id": _id_of(told), **told}
-
-    def _told(self) -> dict[str, Any]:
-        return {
-            "command": self.command,
-            "path": self.path,
-            "arguments": self.arguments,
-            "facts": [fact.as_json(self.path) for fact in self.facts],
-            "steps": [step_as_json(step) for step in self.steps],
-            "segments": to_builtins(self.segments),
-            "bytes_freed": self.bytes_freed,
-            "bytes_held": self.bytes_held,
-            "notes": list(self.notes),
-            "answer": self.released_answer,
-        }
+    def as_row(self) -> PlanRow:
+        """Return the plan as in docs/contract.md. This takes as long as hashing all new contents."""
+        row = PlanRow(
+            "",
+            self.command,
+            self.path,
+            self.arguments,
+            tuple(fact.below(self.path) for fact in self.facts),
+            tuple(map(_saved, self.steps)),
+            to_builtins(self.segments),
+            self.bytes_freed,
+            self.bytes_held,
+            self.notes,
+            self.released_answer,
+        )
+        return replace(row, id=_id_of(row))
 
 
-def _id_of(told: Mapping[str, Any]) -> str:
+class ContentRow(Struct, frozen=True):
+    """A part of a new file: a range of a file, or new bytes by size and CRC-32C."""
+
+    path: str | UnsetType = UNSET
+    start: Natural | UnsetType = UNSET
+    end: Natural | UnsetType = UNSET
+    size: Natural | UnsetType = UNSET
+    crc32c: str | UnsetType = UNSET
+
+
+class SavedWrite(Struct, frozen=True, tag_field="step", tag="write", rename={"content": "from"}):
+    """A Write without its bytes."""
+
+    path: str
+    size: Natural
+    content: tuple[ContentRow, ...]
+
+
+SavedStep: TypeAlias = SavedWrite | Truncate | Rename | Delete | RenameFolder | Discard
+
+
+class PlanRow(Struct, frozen=True, tag_field="type", tag="plan"):
+    """A plan as in docs/contract.md, and as it is saved. Paths of facts are absolute."""
+
+    id: str
+    command: str
+    path: str
+    arguments: JsonObject
+    facts: tuple[Fact, ...]
+    steps: tuple[SavedStep, ...]
+    segments: list[JsonObject]
+    bytes_freed: Long
+    bytes_held: Long
+    notes: tuple[str, ...]
+    answer: JsonObject
+
+
+def _id_of(row: PlanRow) -> str:
     """Hash the plan. Of the facts, only what stays the same after klogtool itself has changed the files and undone
     that."""
-    facts = [{name: fact[name] for name in ("path", "size", "mtime_ns")} for fact in told["facts"]]
+    told = {name: value for name, value in to_builtins(row).items() if name not in ("type", "id")}
+    facts = [{"path": fact.path, "size": fact.size, "mtime_ns": fact.mtime_ns} for fact in row.facts]
     return hashlib.blake2b(ascii(_in_order({**told, "facts": facts})).encode(), digest_size=6).hexdigest()
 
 
@@ -309,21 +339,16 @@ def _in_order(value: Any) -> Any:
     return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def step_as_json(step: Step) -> dict[str, Any]:
-    """Return a step as JSON types. New bytes are given as size and CRC-32C, pieces of files as ranges."""
-    known: dict[str, Any] = {"step": KINDS[type(step)], "path": step.path}
-    match step:
-        case Write():
-            return {**known, "size": step.size, "from": [_part(part) for part in step.content]}
-        case Truncate():
-            return {**known, "size": step.size}
-        case Rename() | RenameFolder():
-            return {**known, "to": step.to}
-        case Delete() | Discard():
-            return known
+def kind_of(step: Step | SavedStep) -> str:
+    """Return the word for what a step does."""
+    return str(type(step).__struct_config__.tag)
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _saved(step: Step) -> SavedStep:
+    return SavedWrite(step.path, step.size, tuple(map(_part, step.content))) if isinstance(step, Write) else step
+
+
+def _part(part: Part) -> ContentRow:
     if isinstance(part, FileRange):
-        return {"path": part.path, "start": part.start, "end": part.stop}
-    return {"size": part_size(part), "crc32c": f"{crc_of(part):08x}"}
+        return ContentRow(part.path, part.start, part.stop)
+    return ContentRow(size=part_size(part), crc32c=f"{crc_of(part):08x}")

@@ -6,17 +6,15 @@ Each command has its own struct in its module. The command line or Python makes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.log.cores import usable_cores
 from klogtool.parameters import parameter
-from klogtool.plans.fields import WrongField
+from klogtool.plans.fields import JsonObject, WrongField, read_as
 
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
 Threads: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 10)]
@@ -40,7 +38,7 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return how many threads to use."""
         return self.jobs or usable_cores()
 
-    def as_arguments(self) -> dict[str, Any]:
+    def as_arguments(self) -> JsonObject:
         """Return the question as JSON types, without options that were not used."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != _CIRCUMSTANCES}
         used = {name: value for name, value in own.items() if value is not None and value is not False}
@@ -58,7 +56,7 @@ class DeletingQuestion(Question, frozen=True, kw_only=True):
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
-def read_question(kind: type[AnyQuestion], arguments: Mapping[str, Any], at: str = "arguments") -> AnyQuestion:
+def read_question(kind: type[AnyQuestion], arguments: JsonObject, at: str = "arguments") -> AnyQuestion:
     """Read the question that `as_arguments` wrote. Raises WrongField, which names a field that is unknown or has the
     wrong type.
 
@@ -72,24 +70,12 @@ def read_question(kind: type[AnyQuestion], arguments: Mapping[str, Any], at: str
     return kind(**{**_values(kind, arguments, at), _CIRCUMSTANCES: circumstances})
 
 
-def _values(kind: type[Struct], row: Mapping[str, Any], at: str) -> dict[str, Any]:
+def _values(kind: type[Struct], row: JsonObject, at: str) -> JsonObject:
     """Return the fields of a struct that are in the row, each of its type."""
     found = {}
     for field in fields(kind):
         if field.encode_name in row:
-            found[field.name] = _checked(row[field.encode_name], field.type, f"{at}.{field.encode_name}")
+            found[field.name] = read_as(row[field.encode_name], field.type, f"{at}.{field.encode_name}")
         elif field.required and field.name != _CIRCUMSTANCES:
             raise WrongField(f"{at}.{field.encode_name} is missing")
     return found
-
-
-def _checked(value: Any, kind: Any, name: str) -> Any:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        of_msgspec, _, place = str(error).partition(" - at `$")
-        if "matching regex" in of_msgspec:
-            of_msgspec = "has a NUL in it, or is not a possible path"
-        raise WrongField(f"{name}{place.rstrip('`')}: {of_msgspec[:1].lower()}{of_msgspec[1:]}") from None
-    except UnicodeEncodeError:  # a string that no path can be, in a field of another type
-        raise WrongField(f"{name}: is not a possible text") from None

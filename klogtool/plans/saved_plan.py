@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, to_builtins
 
 from klogtool.broker.file_facts import Fact, sum_of
 from klogtool.errors import Refused, StalePlan
 from klogtool.json_rows import restored, row_line
 from klogtool.plans.decisions import decide, question_type
-from klogtool.plans.fields import MOST, Fields, WrongField
+from klogtool.plans.fields import JsonObject, WrongField, absolute, checked_path, inside, read_as
 from klogtool.plans.plan import (
-    KINDS,
     Discard,
     Plan,
+    PlanRow,
     Rename,
     RenameFolder,
-    Step,
-    Truncate,
+    SavedStep,
     Write,
     may_discard,
     may_rename_folder,
 )
 from klogtool.plans.question import Question, read_question
+from klogtool.values import Natural
 
 if TYPE_CHECKING:
     from klogtool.broker.spools import MakeSpool
@@ -38,42 +37,44 @@ SCHEMA = 1
 KEPT_BYTES = 256 << 20  # contents in memory, of all plans; other plans are decided again when they are carried out
 LIGHT_BYTES = 64 << 10  # contents of a plan up to this size are always kept
 SUM = "sum"
-RENAME_FOLDER = KINDS[RenameFolder]
-DISCARD = KINDS[Discard]
-
-
-class SavedStep(Struct, frozen=True):
-    """A step without content: its name in JSON, the file's path relative to the plan's, and the step's other fields."""
-
-    kind: str
-    path: str
-    to: str | None = None
-    size: int = 0
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Paths of the files that it changes, relative to the plan's. A step about a folder changes none."""
-        if self.kind in (RENAME_FOLDER, DISCARD):
-            return ()
-        return (self.path,) if self.to is None else (self.path, self.to)
 
 
 class SavedPlan(Struct, frozen=True):
-    """row: the plan as JSON. plan: the plan itself, if it is still in memory. Paths of facts are absolute."""
+    """A plan in its saved form. plan: the plan itself, if it is still in memory. Paths of facts are absolute."""
 
-    row: Mapping[str, Any]
-    id: str
-    command: str
-    path: str
+    row: PlanRow
     question: Question
-    facts: tuple[Fact, ...]
-    steps: tuple[SavedStep, ...]
     plan: Plan | None = None
+
+    @property
+    def id(self) -> str:
+        """The plan's id."""
+        return self.row.id
+
+    @property
+    def command(self) -> str:
+        """The command that planned."""
+        return self.row.command
+
+    @property
+    def path(self) -> str:
+        """The plan's path."""
+        return self.row.path
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts, with absolute paths."""
+        return self.row.facts
+
+    @property
+    def steps(self) -> tuple[SavedStep, ...]:
+        """The steps, without new bytes."""
+        return self.row.steps
 
     @property
     def loses(self) -> bool:
         """Whether its answer reports lost records, as `Plan.loses`."""
-        answer = self.row["answer"]
+        answer = self.row.answer
         lost = answer.get("lost")
         if isinstance(lost, list):
             return any(loss["first_offset"] is not None for loss in lost)
@@ -82,26 +83,22 @@ class SavedPlan(Struct, frozen=True):
     @classmethod
     def of(cls, plan: Plan, *, with_content: bool = True) -> SavedPlan:
         """Save a new plan. If its content is left out or incomplete, it has to be decided again."""
-        row = plan.as_json()
-        facts = (replace(fact, path=os.path.join(plan.path, fact.path).rstrip("/")) for fact in plan.facts)
-        whole = plan if with_content and plan.is_whole else None
-        steps = tuple(map(_saved_step, plan.steps))
-        return cls(row, row["id"], plan.command, plan.path, plan.question, tuple(facts), steps, whole)
+        return cls(plan.as_row(), plan.question, plan if with_content and plan.is_whole else None)
 
     @property
     def renames_folders(self) -> bool:
         """Whether a step renames a folder."""
-        return any(step.kind == RENAME_FOLDER for step in self.steps)
+        return any(isinstance(step, RenameFolder) for step in self.steps)
 
     @property
     def discards(self) -> bool:
         """Whether a step deletes a folder of klogtool's own for good."""
-        return any(step.kind == DISCARD for step in self.steps)
+        return any(isinstance(step, Discard) for step in self.steps)
 
     @property
     def changes_log_dir(self) -> bool:
         """Whether there is any other step."""
-        return any(step.kind != DISCARD for step in self.steps)
+        return not all(isinstance(step, Discard) for step in self.steps)
 
     def decided(self, make_spool: MakeSpool | None = None) -> Plan:
         """Return the plan with all its content. Raises StalePlan if the same question now has another answer.
@@ -168,27 +165,30 @@ def _questions(plans: Iterable[SavedPlan]) -> list[tuple[str, Question]]:
     return questions
 
 
-def _saved_step(step: Step) -> SavedStep:
-    to = step.to if isinstance(step, Rename | RenameFolder) else None
-    size = step.size if isinstance(step, Write | Truncate) else 0
-    return SavedStep(KINDS[type(step)], step.path, to, size)
-
-
 # As lines of JSON.
 
 
-def build_saved_plans(head: Mapping[str, Any], plans: Sequence[SavedPlan]) -> bytes:
+class PlansHead(Struct, frozen=True, tag_field="type", tag="klogtool"):
+    """The first line, as far as it is read. paths: what the command was given; empty if that was not recorded."""
+
+    schema: int
+    command: str
+    plans: Natural
+    paths: tuple[str, ...] = ()
+
+
+def build_saved_plans(head: Mapping[str, object], plans: Sequence[SavedPlan]) -> bytes:
     """Build the saved form: the head (as in all JSON of klogtool, with more fields), then a line for each plan."""
-    return b"".join(map(_build_line, ({**head, "plans": len(plans)}, *(plan.row for plan in plans))))
+    return b"".join([_build_line({**head, "plans": len(plans)}), *(_build_line(plan.row) for plan in plans)])
 
 
-def _build_line(row: Mapping[str, Any]) -> bytes:
+def _build_line(row: Mapping[str, object] | PlanRow) -> bytes:
     """Build a line that ends with a checksum of the rest, so that changes by others are noticed."""
     line = row_line(row).encode()
     return line[:-1] + b',"%b":"%b"}\n' % (SUM.encode(), sum_of(line).encode())
 
 
-def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, Any], list[SavedPlan]]:
+def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[JsonObject, list[SavedPlan]]:
     """Parse the head and the plans. Raises Refused, which names the field, for anything else."""
     first, *rest = lines or [b""]
     head = parse_head(first, path)
@@ -198,106 +198,80 @@ def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, A
     return head, [_parse_plan(line, n, path) for n, line in enumerate(rest, 1)]
 
 
-def parse_head(line: bytes, path: str) -> Mapping[str, Any]:
+def parse_head(line: bytes, path: str) -> JsonObject:
     """Parse the first line. Raises Refused for anything else."""
     with _refused(path):
-        head = _parse_line(line, "the head")
-        if head.row.get("type") != "klogtool":
+        value = _parse_line(line, "the head")
+        if value.get("type") != "klogtool":
             raise WrongField("the first line is not the head")
-        if head.number("schema") != SCHEMA:
-            raise WrongField(f"its schema is {head.number('schema')}, this version reads {SCHEMA}")
-        head.number("plans")
-        head.text("command")
-        if "paths" in head.row:
-            Fields({"paths": [_absolute(name) for name in head.texts("paths")]})
-        _check_sum(line, head)
-        return head.row
+        head = read_as(value, PlansHead)
+        if head.schema != SCHEMA:
+            raise WrongField(f"its schema is {head.schema}, this version reads {SCHEMA}")
+        for name in head.paths:
+            absolute(name, "paths")
+        _check_sum(line)
+        return value
 
 
-def paths_of(head: Mapping[str, Any]) -> list[str]:
+def paths_of(head: Mapping[str, object]) -> list[str]:
     """Return the paths that the command was given, by the head."""
-    return list(head.get("paths", ()))
+    return list(read_as(head, PlansHead).paths)
 
 
 def _parse_plan(line: bytes, n: int, file: str) -> SavedPlan:
     with _refused(file, f"plan {n}"):
-        fields = _parse_line(line, "the line")
-        if fields.row.get("type") != "plan":
+        value = _parse_line(line, "the line")
+        if value.get("type") != "plan":
             raise WrongField("type is not 'plan'")
-        facts = tuple(map(_parse_fact, fields.objects("facts")))
-        path = fields.absolute("path")
-        steps = tuple(_parse_step(step, path) for step in fields.objects("steps"))
-        command = fields.text("command")
-        question = _parse_question(command, fields.object("arguments"))
-        found = SavedPlan(fields.row, fields.text("id"), command, path, question, facts, steps)
-        for name in ("segments", "notes"):
-            fields.list(name)
-        for name in ("bytes_freed", "bytes_held"):
-            fields.number(name, -MOST)
-        fields.object("answer")
-        _check_sum(line, fields)
-        return found
+        row = read_as(value, PlanRow)
+        for place, fact, told in zip(count(), row.facts, value["facts"], strict=False):
+            absolute(fact.path, f"facts[{place}].path")
+            for name in told.keys() - to_builtins(fact).keys():
+                raise WrongField(f"facts[{place}].{name} is null")
+        absolute(row.path, "path")
+        for place, step in enumerate(row.steps):
+            check_step(step, row.path, f"steps[{place}]")
+        question = _parse_question(row.command, row.arguments)
+        _check_sum(line)
+        return SavedPlan(row, question)
 
 
-def _parse_line(line: bytes, what: str) -> Fields:
+def _parse_line(line: bytes, what: str) -> JsonObject:
     try:
-        return Fields(restored(json.loads(line)))
+        return read_as(restored(json.loads(line)), JsonObject)
     except WrongField:
         raise
     except (ValueError, TypeError, RecursionError):  # TypeError: a base64 name that is not a string
         raise WrongField(f"{what} is not valid JSON") from None
 
 
-def _check_sum(line: bytes, fields: Fields) -> None:
+def _check_sum(line: bytes) -> None:
     told, _, found = line.rstrip(b"\r\n").rpartition(b',"%b":' % SUM.encode())
     if not told or found != b'"%b"}' % sum_of(told + b"}").encode():
         raise WrongField(f"{SUM} does not match: the line was changed after klogtool saved it")
 
 
-def _parse_question(command: str, arguments: Fields) -> Question:
+def _parse_question(command: str, arguments: JsonObject) -> Question:
     try:
         kind = question_type(command)
     except Refused as error:
         raise WrongField(f"command: {error.reason}") from None
-    return read_question(kind, arguments.row)
+    return read_question(kind, arguments)
 
 
-def _parse_fact(fields: Fields) -> Fact:
-    ino = fields.number("ino") if "ino" in fields.row else None
-    ctime_ns = fields.number("ctime_ns", -MOST) if "ctime_ns" in fields.row else None
-    names, digest = (fields.text(name) if name in fields.row else None for name in ("names", "digest"))
-    known = fields.absolute("path"), fields.number("size"), fields.number("mtime_ns", -MOST)
-    return Fact(*known, ino, ctime_ns, names, digest)
-
-
-def _parse_step(fields: Fields, plan_path: str) -> SavedStep:
-    kind = fields.text("step")
-    if kind not in KINDS.values():
-        raise WrongField(f"{fields.name_of('step')} is not a known step: {kind}")
-    if kind == DISCARD:
-        return _parse_discard(fields, plan_path)
-    path = fields.inside("path")
-    if kind == RENAME_FOLDER:
-        if not may_rename_folder(path, fields.text("to"), plan_path):
-            raise WrongField(f"{fields.name_of('to')}: a folder can only be renamed in its log dir, or moved out of it")
-        return SavedStep(kind, path, fields.text("to"))
-    to = fields.inside("to") if kind == "rename" else None
-    size = fields.number("size") if kind in ("write", "truncate") else 0
-    if kind == "write":
-        for part in fields.objects("from"):
-            part.text("path") if "path" in part.row else part.number("size")
-    return SavedStep(kind, path, to, size)
-
-
-def _parse_discard(fields: Fields, plan_path: str) -> SavedStep:
-    path = fields.text("path")
-    if not may_discard(path, plan_path):
-        raise WrongField(f"{fields.name_of('path')}: this is no folder of klogtool's own beside the log dir")
-    return SavedStep(DISCARD, path)
-
-
-def _absolute(path: str) -> str:
-    return Fields({"paths": path}).absolute("paths")
+def check_step(step: SavedStep, plan_path: str, name: str) -> None:
+    """Raises WrongField for a step that leads elsewhere than steps of klogtool's plans. name: of the step."""
+    match step:
+        case Discard():
+            if not may_discard(checked_path(step.path, f"{name}.path"), plan_path):
+                raise WrongField(f"{name}.path: this is no folder of klogtool's own beside the log dir")
+        case RenameFolder():
+            if not may_rename_folder(inside(step.path, f"{name}.path"), checked_path(step.to, f"{name}.to"), plan_path):
+                raise WrongField(f"{name}.to: a folder can only be renamed in its log dir, or moved out of it")
+        case _:
+            inside(step.path, f"{name}.path")
+            if isinstance(step, Rename):
+                inside(step.to, f"{name}.to")
 
 
 @contextmanager

@@ -189,7 +189,7 @@ def test_a_saved_plan(log_dir: pathlib.Path, box: pathlib.Path) -> None:
 
 
 def entry_commands(log_dir: pathlib.Path) -> list[object]:
-    return [entry.head()["command"] for entry in walk_entries(f"{log_dir}.klogtool")]
+    return [entry.head().command for entry in walk_entries(f"{log_dir}.klogtool")]
 
 
 def test_a_saved_plan_that_would_be_another_now(log_dir: pathlib.Path, box: pathlib.Path) -> None:

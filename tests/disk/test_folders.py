@@ -214,8 +214,8 @@ def test_for_good_renames_no_folder(log_dir: pathlib.Path) -> None:
 
 def test_the_bytes_of_a_folder_are_neither_freed_nor_held(log_dir: pathlib.Path) -> None:
     plan = make_plan(log_dir, [RenameFolder("t-0", STRAY), RenameFolder("foo", OUT)])
-    assert (plan.row["bytes_freed"], plan.row["bytes_held"]) == (0, 0)
-    assert plan.row["steps"][1] == {"step": "rename-folder", "path": "foo", "to": "../kafka.moved-out/foo"}
+    assert (plan.row.bytes_freed, plan.row.bytes_held) == (0, 0)
+    assert plan.row.steps[1] == RenameFolder("foo", "../kafka.moved-out/foo")
 
 
 # Undo.

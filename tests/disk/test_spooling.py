@@ -52,7 +52,7 @@ def test_a_plan_is_the_same_wherever_its_bytes_are(log_dir: pathlib.Path, case: 
         spooled = plans_of(case, log_dir, spools.make_spool)
         assert [plan.is_whole for plan in spooled] == [True] * len(spooled)
         assert any(isinstance(part, Spooled) for plan in spooled for part in parts_of(plan))
-    assert [plan.as_json() for plan in whole] == [plan.as_json() for plan in told] == [p.as_json() for p in spooled]
+    assert [plan.as_row() for plan in whole] == [plan.as_row() for plan in told] == [p.as_row() for p in spooled]
     assert not all(plan.is_whole for plan in told)
     assert picture(log_dir) == before
     assert os.listdir(log_dir.parent) == ["logdir"]

@@ -166,7 +166,7 @@ def test_discard_frees_what_was_kept(log_dir: pathlib.Path, done: tuple[Entry, P
     entry = done[0]
     held = {str(p.relative_to(entry.path)) for p in pathlib.Path(entry.path).rglob("*") if p.is_file()}
     assert {"plan.jsonl", "manifest.json"} < held
-    assert entry.held_bytes() == sum(plan.row["bytes_held"] for plan in entry.plans()) > 4096
+    assert entry.held_bytes() == sum(plan.row.bytes_held for plan in entry.plans()) > 4096
     after = picture(log_dir)
     discard(entry)
     assert picture(log_dir) == after

@@ -18,11 +18,12 @@ from running import Done, run_here
 
 from klogtool.broker.cluster_config import AS_GIVEN, BY_CLUSTER, BY_FILE
 from klogtool.broker.file_facts import Fact
-from klogtool.plans.fields import Fields, WrongField
+from klogtool.plans.fields import WrongField, read_as
 from klogtool.plans.free_choice import Candidate, Choice, Name, Tally, choose
 from klogtool.plans.free_kinds import CLEANED, DELETED, KINDS, NAMES, STRAY
 from klogtool.plans.guessed_settings import KnownSettings
-from klogtool.plans.saved_plan import _parse_step
+from klogtool.plans.plan import Discard
+from klogtool.plans.saved_plan import check_step
 
 NOW = ["--now", "2026-11-22", "--config", "retention.ms=604800000"]  # nothing goes by a default
 ID = "0123456789abcdef0123456789abcdef"
@@ -461,7 +462,7 @@ def test_a_saved_plan_discards_nothing_else(worked_on: pathlib.Path, tmp_path: p
     ):
         row["steps"][0]["path"] = path
         with pytest.raises(WrongField, match="no folder of klogtool's own"):
-            _parse_step(Fields(row["steps"][0]), row["path"])
+            check_step(read_as(row["steps"][0], Discard), row["path"], "steps[0]")
     before = set(os.listdir(tmp_path))
     done = run("apply", saved)
     assert done.status == 0, done.err

@@ -714,4 +714,4 @@ def test_both_readers_decide_the_same(copy_of: CopyOf, monkeypatch: pytest.Monke
         wound(rng, partition)
     by_kernel = plan_salvage(partition, FIXTURES / name)
     monkeypatch.setattr(kernels, "native", kernels.absent)
-    assert plan_salvage(partition, FIXTURES / name).as_json() == by_kernel.as_json()
+    assert plan_salvage(partition, FIXTURES / name).as_row() == by_kernel.as_row()
