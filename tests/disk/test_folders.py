@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import errno
+import functools
+import json
+import operator
 import os
 import pathlib
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from made import HEAD, STRAY, Picture, add_foreign_folder, make_log_dir, make_moving_plans, make_plan, picture
@@ -15,9 +21,10 @@ from mortal import HastyDisk
 from klogtool.broker.file_facts import folder_fact, listing_of
 from klogtool.disk.for_good import ForGood
 from klogtool.disk.journal import Entry
+from klogtool.disk.manifest import Manifest
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace, undo
-from klogtool.errors import Refused, StalePlan
+from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.plans.plan import Plan, RenameFolder, Step, Write, moved_out
 from klogtool.plans.saved_plan import SavedPlan
 
@@ -328,3 +335,31 @@ def test_a_manifest_that_leads_elsewhere_is_refused(
     with pytest.raises(Exception, match="not a manifest of klogtool"):
         undo(done[0])
     assert picture(log_dir.parent) == meanwhile
+
+
+def walk_places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something is in a JSON value, in depth."""
+    if place:
+        yield place
+    for name in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from walk_places(value[name], (*place, name))
+
+
+def test_a_manifest_is_refused_or_read_as_it_is(done: tuple[Entry, Picture]) -> None:
+    """Whatever stands in a field: no other error, and nothing is read as something else."""
+    entry, (path, home) = done[0], (done[0].place("manifest.json"), done[0].home())
+    whole = json.loads(pathlib.Path(path).read_bytes())
+    taken = 0
+    for *above, last in walk_places(whole):
+        for value in (None, 7, -1, 1.5, True, "x", "../x", "a\0", [], [1], {}, {"a": 1}):
+            row = copy.deepcopy(whole)
+            at = functools.reduce(operator.getitem, above, row)
+            if (above, last, value) == (["folder_moves"], "moves", []):  # as if there were none
+                continue
+            at[last] = value
+            with suppress(KlogError):
+                found = Manifest.of(json.dumps(row).encode(), path, home)
+                assert json.loads(found.to_bytes(home)) == row, (above, last, value)
+                taken += 1
+    assert taken
+    assert entry.manifest() is not None
