@@ -21,7 +21,7 @@ _BESIDE = "_base64"
 _SURROGATES = "\\ud"  # the beginning of each escaped surrogate, including those of pairs
 
 
-def row_line(value: Mapping[str, Any] | Struct, *, ascii_only: bool = True) -> str:
+def row_line(value: Mapping[str, object] | Struct, *, ascii_only: bool = True) -> str:
     """Return one object, compact, without a line end. ascii_only: escape all other characters."""
     row = to_builtins(value) if isinstance(value, Struct) else value
     line = json.dumps(row, separators=(",", ":"), ensure_ascii=ascii_only)

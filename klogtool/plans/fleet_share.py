@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
-import msgspec
 from msgspec import UNSET, Meta, Struct
 from msgspec.structs import replace
 
@@ -69,10 +68,6 @@ class FleetShareQuestion(Question, frozen=True):
     """acts: what to do, over all log dirs of the broker. Folders are moved after all cuts, in their order."""
 
     acts: Annotated[tuple[Act, ...], Meta(max_length=MOST_ACTS)] = ()
-
-    def as_arguments(self) -> dict[str, Any]:
-        """Return the question as JSON types."""
-        return {**super().as_arguments(), "acts": msgspec.to_builtins(self.acts)}
 
 
 QUESTION = FleetShareQuestion

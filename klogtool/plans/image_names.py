@@ -115,7 +115,7 @@ class TopicNames:
             self._taken.add(self.others[name])
         return self.others[name]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return what a map file says."""
         return {"secret": (self._secret or b"").hex(), "names": self.names, "others": self.others}
 

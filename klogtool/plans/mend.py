@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
-import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
@@ -90,10 +89,6 @@ class MendQuestion(Question, frozen=True):
 
     edits: Annotated[tuple[Edit, ...], Meta(max_length=MOST_EDITS)] = ()
     log_dir: PathText | None = None
-
-    def as_arguments(self) -> dict[str, Any]:
-        """Return the question as JSON types."""
-        return {**super().as_arguments(), "edits": msgspec.to_builtins(self.edits)}
 
 
 QUESTION = MendQuestion

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import fields
 
 from klogtool.broker.circumstances import Circumstances
@@ -42,7 +42,7 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the question as JSON types, without options that were not used."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != _CIRCUMSTANCES}
         used = {name: value for name, value in own.items() if value is not None and value is not False}
-        listed = {name: list(value) if isinstance(value, tuple) else value for name, value in used.items()}
+        listed = {name: list(to_builtins(value)) if isinstance(value, tuple) else value for name, value in used.items()}
         return {**self.circumstances.as_arguments(), **listed}
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_COLUMN_BYTES = 2**31 - 1
 MOST_TIMESTAMP_MS = (2**63 - 1) // 1000
 
-Row = dict[str, Any]
+Row = dict[str, object]
 
 
 def column_text(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 from msgspec.structs import asdict
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from klogtool.format.batch import Record
     from klogtool.render.decoder_classes import Decoder
 
-Row = dict[str, Any]
+Row = dict[str, object]
 MOST_SHOWN = 10  # stretches and damages, in text
 ONLY_IN_A, ONLY_IN_B = "only-in-a", "only-in-b"
 _SHOWN = {

@@ -7,7 +7,6 @@ import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
@@ -39,7 +38,7 @@ _ASIDE = {
 # JSON.
 
 
-def diagnosis_rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
+def diagnosis_rows(diagnosis: Diagnosis) -> Iterator[dict[str, object]]:
     """Yield the rows of docs/contract.md: the verdict, each point ahead, each option, each partition."""
     yield verdict_row(diagnosis)
     for trouble in diagnosis.troubles:
@@ -53,12 +52,12 @@ def diagnosis_rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
 _ABOUT = {BrokerClaim: "broker", LogDirClaim: "log-dir", PartitionClaim: "partition", OptionClaim: "option"}
 
 
-def claim_row(claim: Claim) -> dict[str, Any]:
+def claim_row(claim: Claim) -> dict[str, object]:
     """Return the row of a claim: the same fields, of which null is unknown."""
     return {"type": "claim", "about": _ABOUT[type(claim)], **msgspec.to_builtins(claim)}
 
 
-def verdict_row(diagnosis: Diagnosis) -> dict[str, Any]:
+def verdict_row(diagnosis: Diagnosis) -> dict[str, object]:
     """Return the row of the verdict."""
     as_of = _as_of(diagnosis)
     return {
@@ -80,7 +79,7 @@ def verdict_row(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _ahead_row(point: Ahead) -> dict[str, Any]:
+def _ahead_row(point: Ahead) -> dict[str, object]:
     stop = point.stop
     return {
         "type": "ahead",
@@ -98,7 +97,7 @@ def _ahead_row(point: Ahead) -> dict[str, Any]:
     }
 
 
-def _option_row(option: Option) -> dict[str, Any]:
+def _option_row(option: Option) -> dict[str, object]:
     return {
         "type": "option",
         "number": option.number,
@@ -114,7 +113,7 @@ def _option_row(option: Option) -> dict[str, Any]:
     }
 
 
-def _prospect_row(prospect: Prospect) -> dict[str, Any]:
+def _prospect_row(prospect: Prospect) -> dict[str, object]:
     return {
         "type": "partition",
         "path": prospect.path,
@@ -128,7 +127,7 @@ def _prospect_row(prospect: Prospect) -> dict[str, Any]:
     }
 
 
-def _host_row(point: HostPoint) -> dict[str, Any]:
+def _host_row(point: HostPoint) -> dict[str, object]:
     row = {name: getattr(point, name) for name in ("name", "found", "recommended", "why", "path")}
     return {**row, "severity": point.severity.value}
 
@@ -378,7 +377,7 @@ def _state_of(prospect: Prospect) -> PartitionDirState:
 # Several releases.
 
 
-def matrix_row(diagnosis: Diagnosis) -> dict[str, Any]:
+def matrix_row(diagnosis: Diagnosis) -> dict[str, object]:
     """Return the verdict of one release, with all reasons."""
     why = [f"{os.path.basename(point.path)}: {point.detail}" for point in diagnosis.points]
     return {**verdict_row(diagnosis), "why": "; ".join(why)}

@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from klogtool.broker.timestamps import duration_text
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, SegmentDrawn, Starts, Trouble
@@ -38,7 +37,7 @@ _SEVERITIES = {
 }
 
 
-def doctor_page(diagnosis: Diagnosis, rows: Sequence[Mapping[str, Any]], status: int, now_ms: int) -> str:
+def doctor_page(diagnosis: Diagnosis, rows: Sequence[Mapping[str, object]], status: int, now_ms: int) -> str:
     """Return the page. rows: what `--format json` prints; status: of the exit. Raises AboveLimit if the answer is too
     large for a page."""
     text = diagnosis_text(diagnosis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -192,10 +192,10 @@ def finding_row(finding: Finding, *, is_known: bool = False) -> FindingRow:
     )
 
 
-def summary_row(summary: Summary, not_counted: NotCounted | None) -> dict[str, Any]:
+def summary_row(summary: Summary, not_counted: NotCounted | None) -> dict[str, object]:
     """Return the summary in JSON's types; fields about what did not count are absent if there is nothing to tell."""
     names = ("partitions", "files", "batches", "records", "bytes", "seconds", "errors", "warnings", "infos")
-    row: dict[str, Any] = {"type": "summary", **{name: getattr(summary, name) for name in names}}
+    row: dict[str, object] = {"type": "summary", **{name: getattr(summary, name) for name in names}}
     row["seconds"] = round(summary.seconds, 3)
     row["deep"] = summary.deep
     row["complete"] = summary.complete
@@ -207,8 +207,8 @@ def summary_row(summary: Summary, not_counted: NotCounted | None) -> dict[str, A
     return row
 
 
-def _not_counted_fields(not_counted: NotCounted) -> dict[str, Any]:
-    row: dict[str, Any] = {} if not_counted.known is None else {"known": not_counted.known}
+def _not_counted_fields(not_counted: NotCounted) -> dict[str, object]:
+    row: dict[str, object] = {} if not_counted.known is None else {"known": not_counted.known}
     if not_counted.gone:
         row["gone"] = [{"id": one.id, "path": one.path, "count": one.count} for one in not_counted.gone]
     for name, counts in (("ignored", not_counted.ignored), ("changed", not_counted.changed)):

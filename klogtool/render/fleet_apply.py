@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from klogtool.escape import escaped
 from klogtool.fleet.checking import Checked
@@ -21,7 +20,7 @@ def share_line(result: Done | Todo) -> str:
     return f"{state}: {_VERBS[share.action]} {escaped(share.placed.copy.folder)}{to}: {escaped(share.why)}"
 
 
-def share_row(result: Done | Todo) -> dict[str, Any]:
+def share_row(result: Done | Todo) -> dict[str, object]:
     """Return the row of JSON."""
     share = result.share
     return {

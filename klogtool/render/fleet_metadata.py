@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from msgspec import to_builtins
 
@@ -36,7 +35,7 @@ _WHYS = {
 NOT_WRITTEN = "Nothing was written. --output DIR writes the snapshot into a new folder."
 
 
-def metadata_row(rebuilt: Rebuilt, kafka: Release, output: str | None, size: int) -> dict[str, Any]:
+def metadata_row(rebuilt: Rebuilt, kafka: Release, output: str | None, size: int) -> dict[str, object]:
     """Return the answer. output: the folder that was written, or None. size: bytes of the snapshot."""
     return {
         "type": "answer",

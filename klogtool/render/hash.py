@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from klogtool.render.counts import count_text
 from klogtool.render.lookup import named_row
@@ -11,7 +11,7 @@ from klogtool.render.lookup import named_row
 if TYPE_CHECKING:
     from klogtool.copies.record_hash import CommonRange, RecordHash
 
-Row = dict[str, Any]
+Row = dict[str, object]
 NO_DIGEST = f"{'no digest':<32}"
 
 

@@ -13,7 +13,7 @@ from klogtool.render.counts import count_text
 MOST_NAMED = 10  # paths in one list of the text
 
 
-def image_row(plan: ImagePlan, names: TopicNames, places: Places, written: Written) -> dict[str, Any]:
+def image_row(plan: ImagePlan, names: TopicNames, places: Places, written: Written) -> dict[str, object]:
     """Return the answer. Paths are those of the originals."""
     return {
         "type": "image",

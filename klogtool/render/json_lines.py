@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.message import Message
 
-Row = dict[str, Any]
+Row = dict[str, object]
 LONG_BYTES = 1 << 20  # of a key, value or header: from this size on, its text is made piece by piece
 LONG_PIECE_BYTES = 3 << 18  # base64 takes three bytes at a time
 
@@ -225,7 +225,7 @@ def record_row(
 
 def _further(
     batch: RecordBatch | Message, record: Record, topic: str | None, json_bytes: Callable[[bytes | None], Any]
-) -> Iterator[tuple[str, Any]]:
+) -> Iterator[tuple[str, object]]:
     """Yield the fields that only some records have."""
     if record.crc is not None:
         yield "crc", record.crc

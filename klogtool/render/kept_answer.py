@@ -66,7 +66,7 @@ class _Block(Struct, frozen=True):
     zstd: str | None = None
 
 
-def answer_block(text: str, rows: Sequence[Mapping[str, Any]], status: int) -> str:
+def answer_block(text: str, rows: Sequence[Mapping[str, object]], status: int) -> str:
     """Return the block for a page. Raises AboveLimit if nobody could read it back."""
     body = row_line({"status": status, "text": joined(text.split("\n")), **_tabled(rows)})
     if len(body) > MOST_ANSWER_BYTES:
@@ -80,7 +80,7 @@ def answer_block(text: str, rows: Sequence[Mapping[str, Any]], status: int) -> s
     return f"{BEGIN}{block.translate(_IN_HTML)}{END}"
 
 
-def _tabled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _tabled(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return the rows as `tables` and `order`. Names that are not UTF-8 are written as `row_line` writes them."""
     tables: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
     order = []
@@ -133,7 +133,7 @@ def _row_lines(body: _Body) -> Iterator[str]:
         yield line
 
 
-def _walk_rows(table: _Table) -> Iterator[dict[str, Any]]:
+def _walk_rows(table: _Table) -> Iterator[dict[str, object]]:
     if len(table.columns) != len(table.values):
         raise ValueError("a table has not as many columns as names")
     return (dict(zip(table.columns, row, strict=True)) for row in zip(*table.values, strict=True))

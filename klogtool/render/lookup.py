@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from msgspec import to_builtins
 from msgspec.structs import asdict, astuple
@@ -24,7 +23,7 @@ from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.names import TopicPartition
 from klogtool.plans.index_doubts import IndexDoubt
 
-Row = dict[str, Any]
+Row = dict[str, object]
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _NAMES = {SegmentStep: "segment", TimeIndexLookup: "time-index", IndexLookup: "index", Scan: "scan"}
 _WIDTH = 14  # of the left column of an explanation

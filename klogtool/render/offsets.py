@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 from msgspec import to_builtins
 from msgspec.structs import asdict
@@ -23,7 +22,7 @@ from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.log.folder import own_name
 from klogtool.render.counts import count_text
 
-Row = dict[str, Any]
+Row = dict[str, object]
 _HEADS = ("topic", "partition", "offset", "log end", "lag", "committed")
 _NUMBERS = range(1, 5)  # columns that are aligned to the right
 _NOT_AT_HAND = "-"

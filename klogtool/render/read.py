@@ -23,13 +23,13 @@ _NAMES_TOLD = 5  # of aborted transactions
 # JSON.
 
 
-def fetched_row(result: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
+def fetched_row(result: FetchedBytes, isolation: Isolation) -> dict[str, object]:
     """Return the contract's answer (docs/contract.md). Reads the bytes once.
 
     Raises KlogError if they cannot be read.
     """
     fetched = result.fetched
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "offset": result.offset,
         "isolation": isolation.value,
         "end_offset": fetched.end,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -51,7 +51,7 @@ class Form(Struct):
         """Whether the lines are kafka-dump-log's."""
         return self.json_file is None and self.csv is None
 
-    def decoded(self, batch: RecordBatch | Message, record: Record) -> dict[str, Any] | None:
+    def decoded(self, batch: RecordBatch | Message, record: Record) -> dict[str, object] | None:
         """Return the fields of JSON with the decoded key and value; None if there are none."""
         if self.values is None or batch.is_control:
             return None

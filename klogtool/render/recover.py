@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct
 
@@ -86,7 +86,7 @@ def start_problem_text(problem: StartProblem) -> str:
     return joined(lines if problem.cure is None else [*lines, f"  →  {problem.cure}"])
 
 
-def start_problem_row(problem: StartProblem) -> dict[str, Any]:
+def start_problem_row(problem: StartProblem) -> dict[str, object]:
     """Return the same for JSON, which goes beside an `error`."""
     return {"path": problem.path, "outcome": problem.stop.outcome.value, "detail": problem.detail, "cure": problem.cure}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from msgspec.structs import asdict
 
@@ -104,7 +103,7 @@ def _lock(_: Buffer, __: int) -> Iterator[Row]:
     yield {"type": "lock"}
 
 
-def _plain(fields: dict[str, Any]) -> Row:
+def _plain(fields: dict[str, object]) -> Row:
     """Return fields with ids as Kafka writes them."""
     return {name: build_uuid(value) if isinstance(value, bytes) else value for name, value in fields.items()}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from klogtool.doctor.messages import Recognised
 from klogtool.doctor.situation import Outcome, Situation
@@ -79,10 +78,10 @@ def _listed(situation: Situation) -> Iterator[str]:
         yield f"  {wording.text}" + (f"  [{wording.releases}]" if wording.releases else "")
 
 
-def recognised_row(one: Recognised) -> dict[str, Any]:
+def recognised_row(one: Recognised) -> dict[str, object]:
     """Return a situation in JSON's types; what is not known is absent."""
     situation, where = one.situation, one.where
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "type": "explanation",
         "situation": situation.name,
         "outcome": situation.outcome.value,

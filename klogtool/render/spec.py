@@ -26,7 +26,7 @@ def spec_lines(spec: Spec) -> Iterator[str]:
     yield from _walk_mapping(spec.as_rows(), "")
 
 
-def _walk_mapping(rows: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _walk_mapping(rows: Mapping[str, object], indent: str) -> Iterator[str]:
     for name, value in rows.items():
         flow = _flow(value)
         if name in BLOCKS and isinstance(value, Sequence) and value:

@@ -31,7 +31,7 @@ Stack = tuple[str, ...]
 Told = Callable[[KlogError], None]
 
 
-def profile(paths: Iterable[str], tell: Told, name: str) -> dict[str, Any]:
+def profile(paths: Iterable[str], tell: Told, name: str) -> dict[str, object]:
     """Return the file of speedscope for log dirs and partition dirs. tell: takes damage, and what cannot be read.
 
     Raises KlogError for a path that is neither.

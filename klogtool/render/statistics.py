@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from klogtool.escape import joined
 from klogtool.render.explained import brief
@@ -31,7 +30,7 @@ class Statistics:
         self._findings[key] += not weighed.is_known
         self._known[key] += weighed.is_known
 
-    def rows(self, not_counted: NotCounted) -> Iterator[dict[str, Any]]:
+    def rows(self, not_counted: NotCounted) -> Iterator[dict[str, object]]:
         """Yield a row for each id and severity, the worst and the most frequent first; then one for each id that was
         left out."""
         for severity, kind in self._keys():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from klogtool.broker.unified_log.loaded_partition import LoadedPartition
     from klogtool.format.producers import ProducerState
 
-Row = dict[str, Any]
+Row = dict[str, object]
 _BELOW = " " * 4
 
 

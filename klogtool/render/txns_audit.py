@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from typing import Any
 
 from klogtool.broker.coordinator.audit import Anomaly, AuditFinding
 from klogtool.broker.coordinator.transaction_parts import TransactionPart
@@ -15,7 +14,7 @@ from klogtool.render.counts import count_text
 from klogtool.render.lookup import named_row
 from klogtool.render.terminal import columns
 
-Row = dict[str, Any]
+Row = dict[str, object]
 SEEN = {
     Anomaly.TORN: "Readers with read_committed see a part of the transaction, and the rest is lost.",
     Anomaly.LATE_MARKER: "Records were committed or aborted before their producer decided it. Aborted, they are lost; "

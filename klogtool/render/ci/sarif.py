@@ -6,7 +6,6 @@ Results are written as they come. What is known from the baseline is there too, 
 from __future__ import annotations
 
 import os
-from typing import Any
 from urllib.parse import quote
 
 from klogtool.escape import escaped
@@ -57,9 +56,9 @@ class SarifReport:
         between, self._between = self._between, ",\n"
         return between + row_line(self._result(weighed, fingerprint))
 
-    def _result(self, weighed: Weighed, fingerprint: str) -> dict[str, Any]:
+    def _result(self, weighed: Weighed, fingerprint: str) -> dict[str, object]:
         finding = weighed.finding
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "ruleId": finding.id,
             "ruleIndex": RULE_INDEXES[finding.id],
             "level": LEVELS[finding.severity],
@@ -73,7 +72,7 @@ class SarifReport:
             result["suppressions"] = [{"kind": "external", "justification": "It is in the baseline."}]
         return result
 
-    def _location(self, finding: Finding) -> dict[str, Any]:
+    def _location(self, finding: Finding) -> dict[str, object]:
         name = self._places.name(finding.path)
         inside = not os.path.isabs(name)
         artifact = {"uri": _uri(name), "uriBaseId": ROOT} if inside else {"uri": f"file://{_uri(name)}"}
@@ -82,7 +81,7 @@ class SarifReport:
 
     def end(self, ending: Ending) -> str:
         """Return the end of the results, and how the run ended."""
-        invocation: dict[str, Any] = {
+        invocation: dict[str, object] = {
             "executionSuccessful": ending.cut_short is None,
             "exitCode": ending.status,
             "exitCodeDescription": escaped(ending.closing),
@@ -103,11 +102,11 @@ def _notices(ending: Ending) -> list[tuple[str, str]]:
     return told
 
 
-def _notice(level: str, text: str) -> dict[str, Any]:
+def _notice(level: str, text: str) -> dict[str, object]:
     return {"level": level, "message": {"text": escaped(text)}}
 
 
-def _rule(kind: Kind) -> dict[str, Any]:
+def _rule(kind: Kind) -> dict[str, object]:
     told = explain(kind)
     return {
         "id": kind,
@@ -129,7 +128,7 @@ def _region(finding: Finding) -> dict[str, int]:
     return region
 
 
-def _logical(finding: Finding, name: str) -> list[dict[str, Any]]:
+def _logical(finding: Finding, name: str) -> list[dict[str, object]]:
     """Return the folder, which is a partition or a log dir, and the offsets as a part of it."""
     folder = escaped(os.path.basename(os.path.dirname(name)) or name)
     first, last = finding.first_offset, finding.last_offset
