@@ -32,7 +32,7 @@ from klogtool.verify.verification import VerifyOptions, verify
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from klogtool.broker.circumstances import Stop
+    from klogtool.broker.circumstances import LastStop
     from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
     from klogtool.broker.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
     from klogtool.format.typed import Moment
@@ -61,7 +61,7 @@ class KnownArguments(TypedDict, total=False):
     recovery_point: int | None
     log_start_offset: int | None
     high_watermark: int | None
-    last_stop: Stop | None
+    last_stop: LastStop | None
     kafka: str
 
 

@@ -26,9 +26,9 @@ from klogtool.log.side_file import find_content
 from klogtool.parameters import Unit, parameter
 from klogtool.values import Long as Long
 
-Stop: TypeAlias = Literal["clean", "unclean"]
-CLEAN: Stop = "clean"
-UNCLEAN: Stop = "unclean"
+LastStop: TypeAlias = Literal["clean", "unclean"]
+CLEAN: LastStop = "clean"
+UNCLEAN: LastStop = "unclean"
 REMOTE_STORAGE = "remote.storage.enable"
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
 SIZE_LIMIT = "max.decompressed.message.bytes"
@@ -76,7 +76,7 @@ class Circumstances(Struct, frozen=True):
     log_start_offset: Annotated[Long | None, parameter("Use N instead of the checkpointed log start offset.")] = None
     high_watermark: Annotated[Long | None, parameter("Use N instead of the checkpointed high watermark.")] = None
     last_stop: Annotated[
-        Stop | None,
+        LastStop | None,
         parameter("How the broker stopped.  [default: clean if the log dir has the clean shutdown marker]"),
     ] = None
     kafka: Annotated[Release, parameter("Do as this release of Kafka does.", Unit.RELEASE)] = REFERENCE

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import CLEAN, UNCLEAN, Stop
+from klogtool.broker.circumstances import CLEAN, UNCLEAN, LastStop
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
@@ -245,7 +245,9 @@ def _is_of_log(step: Step) -> bool:
     return any(getattr(step, name, "").endswith(FileKind.LOG.value) for name in ("path", "to"))
 
 
-def _recovering(point: Ahead, patient: Patient, last_stop: Stop, *, must_change_logs: bool = False) -> Iterator[Option]:
+def _recovering(
+    point: Ahead, patient: Patient, last_stop: LastStop, *, must_change_logs: bool = False
+) -> Iterator[Option]:
     question = RecoverQuestion(circumstances=replace(patient.circumstances, last_stop=last_stop))
     plan = _decided("recover", point.path, question)
     if plan is None or (must_change_logs and not any(map(_is_of_log, plan.steps))):

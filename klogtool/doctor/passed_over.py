@@ -27,7 +27,7 @@ from klogtool.doctor.claims import HiddenBy, OffsetRange
 from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import Record, RecordBatch, stream_records
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, Stop
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, FrameStop
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.probing import Probe
@@ -334,19 +334,19 @@ def _records_of(file: LogFile, part: Readable) -> list[Record]:
         return []
 
 
-def _next_frame(probe: Probe, at: int) -> Frame | Stop | None:
+def _next_frame(probe: Probe, at: int) -> Frame | FrameStop | None:
     """Return what a consumer finds at a byte of what it fetched (ByteBufferLogInputStream.nextBatch): a whole entry, a
-    Stop if it fails, None at the end or at an incomplete entry."""
+    FrameStop if it fails, None at the end or at an incomplete entry."""
     found = probe.frame(at)
     if isinstance(found, Frame):
         return found
     head = probe.head(at)
     is_short = len(head) >= LOG_OVERHEAD and int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True) < MIN_LENGTH
     is_strange = len(head) >= HEADER_SIZE_UP_TO_MAGIC and head[HEADER_SIZE_UP_TO_MAGIC - 1] > _LAST_MAGIC
-    return Stop.LENGTH if is_short or is_strange else None
+    return FrameStop.LENGTH if is_short or is_strange else None
 
 
-def _take_damaged(probe: Probe, frame: Frame | Stop, at: int, position: int) -> tuple[_Outcome, int]:
+def _take_damaged(probe: Probe, frame: Frame | FrameStop, at: int, position: int) -> tuple[_Outcome, int]:
     """Return what becomes of a consumer at a damaged entry, and the offset behind what it gets of it."""
     if not isinstance(frame, Frame) or not 0 <= frame.magic <= _LAST_MAGIC:
         return _Outcome.FAILS, position

@@ -28,7 +28,7 @@ HEADER_SIZE_UP_TO_MAGIC = _FRAME.size
 MIN_LENGTH = 14  # LegacyRecord.RECORD_OVERHEAD_V0
 
 
-class Stop(IntEnum):
+class FrameStop(IntEnum):
     """Why a walk over entries ended where it did."""
 
     END = 0
@@ -48,16 +48,16 @@ class Frame(Struct, frozen=True):
     magic: int
 
 
-def find_frame(data: Buffer, at: int, end: int) -> Frame | Stop:
+def find_frame(data: Buffer, at: int, end: int) -> Frame | FrameStop:
     """Return the entry at byte `at` of a log that ends at byte `end`, or why there is none
     (FileLogInputStream.nextBatch)."""
     if end - at <= HEADER_SIZE_UP_TO_MAGIC:
-        return Stop.TAIL if at < end else Stop.END
+        return FrameStop.TAIL if at < end else FrameStop.END
     offset, length, _, magic = _FRAME.unpack_from(data, at)
     if length < MIN_LENGTH:
-        return Stop.LENGTH
+        return FrameStop.LENGTH
     if length > end - at - LOG_OVERHEAD:
-        return Stop.TAIL
+        return FrameStop.TAIL
     return Frame(at, offset, LOG_OVERHEAD + length, magic)
 
 
@@ -69,7 +69,7 @@ def walk_frames(data: Buffer, at: int, end: int, *, base: int = 0) -> Iterator[F
     while isinstance(frame := find_frame(data, at, end), Frame):
         yield frame
         at += frame.size
-    if frame is Stop.LENGTH:
+    if frame is FrameStop.LENGTH:
         raise corrupt_length(data, at, base)
 
 

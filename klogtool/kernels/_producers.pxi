@@ -1,7 +1,7 @@
 # Producers and transactions in one walk over headers (format/producer_replay is the reference).
 
 cdef enum:
-    _REPLAY_MARK = 1                       # producer_replay.Stop
+    _REPLAY_MARK = 1                       # producer_replay.ReplayStop
     _REPLAY_IMPOSSIBLE = 2
     _REPLAY_FULL = 3
     _REPLAY_UNSURE = 4

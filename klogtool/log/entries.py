@@ -16,7 +16,7 @@ from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, Header, Record
 from klogtool.format.fields import numbers
-from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
+from klogtool.format.framing import Frame, FrameStop, corrupt_length, find_frame, walk_frames
 from klogtool.format.layouts import BATCH_HEADER
 from klogtool.log.file import LogFile
 from klogtool.log.walking import walk_steps
@@ -131,7 +131,7 @@ def _walk_windows(file: LogFile, start: int, buffers: BufferPool | None = None) 
             buffers.give_back(window.data)
     # A file that was cut meanwhile ends where it now ends.
     end = min(file.size - window.base, len(window.data))
-    if find_frame(window.data, window.cut, end) is Stop.LENGTH:
+    if find_frame(window.data, window.cut, end) is FrameStop.LENGTH:
         raise corrupt_length(window.data, window.cut, window.base).at_path(file.path)
 
 

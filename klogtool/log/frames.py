@@ -11,7 +11,7 @@ from klogtool.format.framing import (
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     Frame,
-    Stop,
+    FrameStop,
     corrupt_length,
     find_frame,
 )
@@ -32,7 +32,7 @@ class FrameReader:
         self.file = file
         self._base, self._chunk, self._next_bytes = 0, b"", FIRST_CHUNK_BYTES
 
-    def find(self, position: int, end: int) -> Frame | Stop:
+    def find(self, position: int, end: int) -> Frame | FrameStop:
         """Return the entry at a position of a log that ends at `end`, or why there is none."""
         chunk = self._chunk_at(position, HEADER_SIZE_UP_TO_MAGIC + 1)
         frame = find_frame(chunk, position - self._base, min(end, self.file.size) - self._base)

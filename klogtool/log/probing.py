@@ -12,7 +12,7 @@ from klogtool import kernels
 from klogtool.errors import Changed
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.batch_proof import Judged, batch_of, judge_batch, judge_message, message_of
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, Stop, find_frame
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, FrameStop, find_frame
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
 from klogtool.log.file import LogFile
 from klogtool.log.resync import search_next_batch
@@ -56,7 +56,7 @@ class Probe:
             self._base, self._chunk = position, self.read(position, NEAR_BYTES)
         return self._chunk[position - self._base : position - self._base + size]
 
-    def frame(self, position: int) -> Frame | Stop:
+    def frame(self, position: int) -> Frame | FrameStop:
         """The entry at a position, or why there is none."""
         there = find_frame(self.head(position), 0, self.end - position)
         return Frame(position, there.offset, there.size, there.magic) if isinstance(there, Frame) else there

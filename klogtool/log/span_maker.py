@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
+from klogtool.format.framing import Frame, FrameStop, corrupt_length, find_frame, walk_frames
 from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
@@ -165,6 +165,6 @@ def walk_made(
 def _tail_damage(window: Window, end: int) -> Corrupt | None:
     """Return the error if the walk ended at an impossible length; None if it ended at a tail."""
     end = min(end - window.base, len(window.data))  # a file that was cut meanwhile ends where it now ends
-    if find_frame(window.data, window.cut, end) is Stop.LENGTH:
+    if find_frame(window.data, window.cut, end) is FrameStop.LENGTH:
         return corrupt_length(window.data, window.cut, window.base)
     return None

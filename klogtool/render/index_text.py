@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.framing import Frame, Stop
+from klogtool.format.framing import Frame, FrameStop
 from klogtool.format.indexes import (
     OFFSET_INDEX_ENTRY_SIZE,
     find_offset_index_entry,
@@ -66,7 +66,7 @@ def _last_offset_at(frames: FrameReader, position: int, size: int) -> int:
     """Return the last offset of the entry at `position`, read within a slice of `size` bytes."""
     check_slice(frames.file, position, size)
     result = frames.find(position, position + size)
-    if result is Stop.LENGTH:
+    if result is FrameStop.LENGTH:
         raise frames.corrupt_length(position)
     if not isinstance(result, Frame):
         raise Corrupt(
@@ -173,7 +173,7 @@ class TimeIndexCheck:
         """Walk from entry to entry up to `stop`, and return the position reached."""
         while at < stop and isinstance(result := self.frames.find(at, self.log.size), Frame):
             at += result.size
-        if at < stop and result is Stop.LENGTH:
+        if at < stop and result is FrameStop.LENGTH:
             raise self.frames.corrupt_length(at)
         return at
 

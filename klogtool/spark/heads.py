@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, Stop, corrupt_length, find_frame
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, FrameStop, corrupt_length, find_frame
 from klogtool.format.indexes import (
     OFFSET_INDEX_ENTRY_SIZE,
     OffsetIndexEntry,
@@ -62,9 +62,11 @@ def walk_heads(file: LogFile, start: int, end: int, *, may_be_preallocated: bool
             far = count == 0 or at - start > count * FAR_BYTES  # nothing is known of the first one
             base, piece = at, file.read(at, min(FAR_PIECE_BYTES if far else NEAR_PIECE_BYTES, end - at))
         found = (
-            find_frame(piece, at - base, end - base) if len(piece) > at - base + HEADER_SIZE_UP_TO_MAGIC else Stop.END
+            find_frame(piece, at - base, end - base)
+            if len(piece) > at - base + HEADER_SIZE_UP_TO_MAGIC
+            else FrameStop.END
         )
-        if found is Stop.LENGTH:
+        if found is FrameStop.LENGTH:
             if may_be_preallocated and ends_in_zeros(file, at):
                 return
             raise corrupt_length(piece, at - base, base).at_path(file.path)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klogtool.errors import Corrupt
-from klogtool.format.framing import Frame, Stop, find_frame, walk_frames, whole_frames
+from klogtool.format.framing import Frame, FrameStop, find_frame, walk_frames, whole_frames
 
 
 def entry(offset: int = 5, length: int = 14, magic: int = 2) -> bytes:
@@ -26,26 +26,26 @@ def test_an_entry() -> None:
 
 
 def test_no_byte_left_is_the_end() -> None:
-    assert find_frame(b"", 0, 0) is Stop.END
-    assert find_frame(entry(), 26, 26) is Stop.END
+    assert find_frame(b"", 0, 0) is FrameStop.END
+    assert find_frame(entry(), 26, 26) is FrameStop.END
 
 
 @pytest.mark.parametrize("stray", range(1, 18))
 def test_one_to_seventeen_stray_bytes_are_a_silent_tail(stray: int) -> None:
     data = entry() + b"\xff" * stray
-    assert find_frame(data, 26, len(data)) is Stop.TAIL
+    assert find_frame(data, 26, len(data)) is FrameStop.TAIL
     assert [frame.position for frame in walk_frames(data, 0, len(data))] == [0]
 
 
 def test_eighteen_bytes_are_looked_at() -> None:
-    assert find_frame(bytes(18), 0, 18) is Stop.LENGTH
-    assert find_frame(entry()[:18], 0, 18) is Stop.TAIL
+    assert find_frame(bytes(18), 0, 18) is FrameStop.LENGTH
+    assert find_frame(entry()[:18], 0, 18) is FrameStop.TAIL
 
 
 @pytest.mark.parametrize("length", [13, 1, 0, -1, -(2**31)])
 def test_a_length_below_fourteen_is_an_error(length: int) -> None:
     data = entry() + entry(length=length) + bytes(20)
-    assert find_frame(data, 26, len(data)) is Stop.LENGTH
+    assert find_frame(data, 26, len(data)) is FrameStop.LENGTH
     with pytest.raises(Corrupt, match=f"record size {length} is smaller") as found:
         list(walk_frames(data, 0, len(data), base=1000))
     assert (found.value.position, found.value.kafka_class) == (1026, "CorruptRecordException")
@@ -61,16 +61,16 @@ def test_the_error_comes_behind_the_entries_before_it() -> None:
 @pytest.mark.parametrize("length", [15, 1000, 2**31 - 13, 2**31 - 1])
 def test_an_entry_that_runs_past_the_end_is_a_silent_tail(length: int) -> None:
     data = entry()[:8] + length.to_bytes(4, "big") + entry()[12:]
-    assert find_frame(data, 0, len(data)) is Stop.TAIL
+    assert find_frame(data, 0, len(data)) is FrameStop.TAIL
     assert list(walk_frames(data, 0, len(data))) == []
 
 
 def test_the_log_may_end_before_the_buffer_does() -> None:
     data = entry() + entry()
     assert find_frame(data, 26, 52) == Frame(26, 5, 26, 2)
-    assert find_frame(data, 26, 51) is Stop.TAIL
-    assert find_frame(data, 26, 43) is Stop.TAIL
-    assert find_frame(data, 26, 26) is Stop.END
+    assert find_frame(data, 26, 51) is FrameStop.TAIL
+    assert find_frame(data, 26, 43) is FrameStop.TAIL
+    assert find_frame(data, 26, 26) is FrameStop.END
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2, 3, 127, -1, -128])

@@ -9,7 +9,7 @@ from readers import log_file
 from vectors import BATCH, BATCH_DELETE_HORIZON, BATCHES, MAGIC_0, MAGIC_1_GZIP, MESSAGES
 
 from klogtool.errors import Corrupt
-from klogtool.format.framing import Frame, Stop
+from klogtool.format.framing import Frame, FrameStop
 from klogtool.log import frames
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
@@ -49,20 +49,20 @@ def test_last_offsets() -> None:
 def test_why_there_is_none() -> None:
     with log_file(BATCH.data + bytes(20) + BATCH.data[:50]) as path, LogFile(path) as file:
         reader = FrameReader(file)
-        assert reader.find(81, file.size) is Stop.LENGTH
-        assert reader.find(101, file.size) is Stop.TAIL
-        assert reader.find(file.size - 17, file.size) is Stop.TAIL
-        assert reader.find(file.size, file.size) is Stop.END
+        assert reader.find(81, file.size) is FrameStop.LENGTH
+        assert reader.find(101, file.size) is FrameStop.TAIL
+        assert reader.find(file.size - 17, file.size) is FrameStop.TAIL
+        assert reader.find(file.size, file.size) is FrameStop.END
 
 
 def test_the_end_may_lie_before_the_files_and_behind_it() -> None:
     with log_file(BATCH.data * 2) as path, LogFile(path) as file:
         reader = FrameReader(file)
-        assert reader.find(81, 161) is Stop.TAIL
-        assert reader.find(81, 98) is Stop.TAIL
+        assert reader.find(81, 161) is FrameStop.TAIL
+        assert reader.find(81, 98) is FrameStop.TAIL
         assert isinstance(reader.find(81, 162), Frame)
         assert isinstance(reader.find(81, 1 << 40), Frame)
-        assert reader.find(162, 1 << 40) is Stop.END
+        assert reader.find(162, 1 << 40) is FrameStop.END
 
 
 def test_the_error_of_a_length_that_cannot_be() -> None:

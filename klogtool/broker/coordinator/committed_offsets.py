@@ -18,7 +18,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.commit_replay import KeptCommit, replay_entry
-from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame
+from klogtool.format.framing import Frame, FrameStop, corrupt_length, find_frame
 from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_commit, parse_offset_commit_key
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
@@ -315,7 +315,7 @@ class _Reading:
 
 def _why_it_ends(window: Window, file: LogFile) -> str:
     end = min(file.size - window.base, len(window.data))
-    if find_frame(window.data, window.cut, end) is Stop.LENGTH:
+    if find_frame(window.data, window.cut, end) is FrameStop.LENGTH:
         return corrupt_length(window.data, window.cut, window.base).reason
     return "less than a batch at the end of the file"
 
