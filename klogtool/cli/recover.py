@@ -19,12 +19,12 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.recover import COMMAND, check_mark_clean
 from klogtool.plans.recover_log_dir import RecoverQuestion
-from klogtool.plans.recover_start import find_start_problems, problem_of
+from klogtool.plans.start_problems import find_start_problems, problem_of
 from klogtool.render.recover import recover_text, start_problem_row, start_problem_text
 from klogtool.render.recover_totals import RecoverTotals, recover_brief
 
 if TYPE_CHECKING:
-    from klogtool.plans.recover_start import StartProblem
+    from klogtool.plans.start_problems import StartProblem
 
 
 @commands.command(COMMAND)

@@ -31,7 +31,7 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind
 from klogtool.plans.recover_gaps import next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, walk_told
-from klogtool.plans.recovery import Recovery
+from klogtool.plans.recover_result import Recovery
 
 _FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
 _HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake

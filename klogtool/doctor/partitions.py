@@ -29,10 +29,10 @@ from klogtool.log.file import Unreadable
 from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
 from klogtool.plans.plan import Plan
-from klogtool.plans.recover import plan_partition
+from klogtool.plans.recover import recover_partition
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_reach import BehindEnd
-from klogtool.plans.recovery import Recovery
+from klogtool.plans.recover_result import Recovery
 from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.stops import Outcome, stop_of
 from klogtool.verify.verify_names import verify_names
@@ -93,7 +93,7 @@ class FileGone(Exception):
 def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int) -> Rehearsed:
     began = time.monotonic()
     try:
-        log, plan, recovery = plan_partition(path, question, checkpoints, threads)
+        log, plan, recovery = recover_partition(path, question, checkpoints, threads)
     except KlogError as error:
         if isinstance(error, Changed) or (isinstance(error, Unreadable) and error.errno == errno.ENOENT):
             raise FileGone(error) from error

@@ -47,7 +47,7 @@ from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.plans.recover_log_dir import RecoverQuestion
-from klogtool.plans.recover_start import StartProblem, find_start_problems, replay_problems
+from klogtool.plans.start_problems import StartProblem, find_start_problems, replay_problems
 from klogtool.verify.findings import Kind, Severity
 
 

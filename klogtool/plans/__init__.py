@@ -31,13 +31,13 @@
 
     recover                  recover: the result of a broker's start and a clean stop, for a partition dir
     recover_log_dir          recover of a log dir
-    recover_start            what prevents the start of a broker
+    start_problems           what prevents the start of a broker
     recover_stray            whether a broker treats a partition as stray
     recover_answer           the answer of a recovery, and its reasons
     recover_damage           what is wrong with damaged bytes, and what they contained
     recover_gaps             offsets that are missing between segments
     recover_reach            how far a log reached in the past
-    recovery                 what a recovery does to a log, as values of an answer
+    recover_result           what a recovery does to a log, as values of an answer
     offsets_before_recovery  which offsets a recovery removes from a log
     clean_stop               recover --mark-clean: whether a log may be marked as cleanly stopped
 

@@ -27,7 +27,7 @@ from klogtool.values import Long, Natural
 from klogtool.verify.cures import MOVED_OUT
 
 if TYPE_CHECKING:
-    from klogtool.plans.recovery import LoadingLosses
+    from klogtool.plans.recover_result import LoadingLosses
 
 MOST_NAME_BYTES = 255  # of one name; the limit of the system
 JOURNAL, REJECTED = ".klogtool", ".rejected"  # ends of names beside a log dir: see disk/journal.py, cli/salvage.py

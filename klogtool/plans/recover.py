@@ -22,8 +22,8 @@ from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover_answer import recovery_notes, recovery_of, recovery_verdicts
 from klogtool.plans.recover_log_dir import RecoverQuestion, plan_log_dir, walk_lowered
+from klogtool.plans.recover_result import Recovery
 from klogtool.plans.recover_stray import why_stray
-from klogtool.plans.recovery import Recovery
 
 COMMAND = "recover"
 
@@ -39,11 +39,11 @@ def decide(path: str, question: RecoverQuestion) -> Iterator[Plan]:
     """
     opened = open_path(path)
     if isinstance(opened, Partition):
-        log, plan, _ = plan_partition(path, question)
+        log, plan, _ = recover_partition(path, question)
         yield plan
         yield from _walk_lowered_beside(path, question, log)
     elif isinstance(opened, LogDir):
-        yield from plan_log_dir(path, question, plan_partition)
+        yield from plan_log_dir(path, question, recover_partition)
     else:
         raise KlogError("neither a partition dir nor a log dir", path=path)
 
@@ -55,7 +55,7 @@ def _walk_lowered_beside(path: str, question: RecoverQuestion, log: LoadedLog) -
         yield from walk_lowered(log_dir, question, {lines.topic_partition: lines.log_end_offset})
 
 
-def plan_partition(
+def recover_partition(
     path: str, question: RecoverQuestion, checkpoints: Checkpoints | None = None, threads: int | None = None
 ) -> tuple[LoadedLog, Plan, Recovery]:
     """Return the loaded and stopped log, the plan that makes it so, and its answer.

@@ -18,7 +18,7 @@ from klogtool.plans.plan import SegmentVerdict
 from klogtool.plans.recover_damage import damage_at
 from klogtool.plans.recover_gaps import find_gaps
 from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, find_behind_end
-from klogtool.plans.recovery import (
+from klogtool.plans.recover_result import (
     BelowHighWatermark,
     LoadingLosses,
     OffsetSpan,

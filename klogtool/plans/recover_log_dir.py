@@ -36,9 +36,9 @@ from klogtool.plans.clean_stop import prove
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import Question
 from klogtool.plans.recover_reach import BehindEnd
-from klogtool.plans.recover_start import find_start_problems
-from klogtool.plans.recovery import Recovery
+from klogtool.plans.recover_result import Recovery
 from klogtool.plans.results import LeftAlone, Result
+from klogtool.plans.start_problems import find_start_problems
 
 COMMAND = "recover"
 UNKNOWN_BROKER_EPOCH = -1
@@ -63,10 +63,10 @@ class MarkedClean(Result, frozen=True):
 
 
 # Path, question, checkpoints, threads.
-PlanPartition: TypeAlias = "Callable[[str, RecoverQuestion, Checkpoints, int], tuple[LoadedLog, Plan, Recovery]]"
+RecoverPartition: TypeAlias = "Callable[[str, RecoverQuestion, Checkpoints, int], tuple[LoadedLog, Plan, Recovery]]"
 
 
-def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanPartition) -> Iterator[Plan]:
+def plan_log_dir(path: str, question: RecoverQuestion, recover_partition: RecoverPartition) -> Iterator[Plan]:
     """Yield plans for the partition dirs of a log dir, and for its own files.
 
     Raises Corrupt or Refused, with Kafka's class, if a broker does not start with this log dir, or takes it offline. If
@@ -83,7 +83,7 @@ def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanParti
     errors: list[KlogError] = []
     short: list[str] = []
     loaded = _load_all(
-        path, [name for name, parsed in folders if not _skipped(parsed)], question, checkpoints, plan_partition
+        path, [name for name, parsed in folders if not _skipped(parsed)], question, checkpoints, recover_partition
     )
     for name, parsed in folders:
         if (skipped := _skipped(parsed)) is not None:
@@ -135,14 +135,14 @@ def _load_all(
     names: list[str],
     question: RecoverQuestion,
     checkpoints: Checkpoints,
-    plan_partition: PlanPartition,
+    recover_partition: RecoverPartition,
 ) -> Iterator[_Loaded | KlogError]:
     """Load partition dirs in order. Many are loaded several at a time; a few are loaded each with several threads."""
     jobs = question.threads
     processes = jobs if len(names) >= 2 * jobs else 1
 
     def load(name: str) -> _Loaded:
-        log, plan, recovery = plan_partition(
+        log, plan, recovery = recover_partition(
             os.path.join(path, name), question, checkpoints, jobs if processes == 1 else 1
         )
         if question.mark_clean:

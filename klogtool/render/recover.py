@@ -14,11 +14,11 @@ from klogtool.plans.plan import Plan
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_reach import BehindEnd
-from klogtool.plans.recovery import BelowHighWatermark, OffsetSpan, Recovery, RecoveryLoss
+from klogtool.plans.recover_result import BelowHighWatermark, OffsetSpan, Recovery, RecoveryLoss
 from klogtool.render.counts import count_text, offsets_text
 
 if TYPE_CHECKING:
-    from klogtool.plans.recover_start import StartProblem
+    from klogtool.plans.start_problems import StartProblem
 
 
 _OUTCOMES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klogtool.plans.plan import Plan
-from klogtool.plans.recovery import Recovery
+from klogtool.plans.recover_result import Recovery
 from klogtool.plans.results import LeftAlone
 from klogtool.render.counts import count_text
 from klogtool.render.digest import Totals
