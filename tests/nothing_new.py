@@ -60,7 +60,7 @@ def nothing_new() -> Iterator[list[str]]:
     checked: list[str] = []
     runs: dict[str, Before] = {}  # by the path of the journal's entry
     carry_out, carry_out_to = writer.InPlace.carry_out, output.carry_out_to
-    finish, take_back = writer.finish, writer.take_back
+    finish, undo_steps = writer.finish, writer.undo_steps
 
     def in_place(run: writer.InPlace) -> None:
         plans = run._plans if type(run._disk) is writer.Disk else []  # a disk that is to die has tests of its own
@@ -95,7 +95,7 @@ def nothing_new() -> Iterator[list[str]]:
         before = runs.get(entry.path)
         # Of what others have changed since the run the law says nothing.
         is_alone = before is not None and before.left is not None and before.left == _digest(before.folder)
-        take_back(disk, entry, *rest)
+        undo_steps(disk, entry, *rest)
         if before is not None and is_alone:
             now = _found_once(before.folder)
             checked.append(before.folder)
@@ -105,7 +105,7 @@ def nothing_new() -> Iterator[list[str]]:
         patch.object(writer.InPlace, "carry_out", in_place),
         patch.object(output, "carry_out_to", elsewhere),
         patch.object(writer, "finish", finishing),
-        patch.object(writer, "take_back", taking_back),
+        patch.object(writer, "undo_steps", taking_back),
     ):
         yield checked
 

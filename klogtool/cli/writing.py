@@ -26,8 +26,8 @@ from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing_options import Writing
 from klogtool.disk.discarding import discard_all
 from klogtool.disk.facts import check_facts, check_saving_place, with_digests
-from klogtool.disk.for_good import ForGood
 from klogtool.disk.journal import check_journal
+from klogtool.disk.no_undo import NoUndo
 from klogtool.disk.output import carry_out_to, check_place, spools_beside
 from klogtool.disk.writer import InPlace, check_not_in_use
 from klogtool.errors import KlogError, Refused
@@ -333,7 +333,7 @@ def apply_plans(show: PlanShow, head: Row, plans: Sequence[SavedPlan], journal: 
     check_makes_room(plans, journal)
     check_facts(plan for plan in plans if plan.discards)
     if plans and all(plan.question.no_undo for plan in plans):
-        _apply_for_good(show, plans)
+        _apply_without_undo(show, plans)
         return
     run = InPlace(plans, {**head, "when_ms": time.time_ns() // 10**6}, journal=journal)
     with told_if_cut_short(run):
@@ -356,9 +356,9 @@ def _discard(show: PlanShow, plans: Sequence[SavedPlan]) -> bool:
     return bool(done)
 
 
-def _apply_for_good(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
+def _apply_without_undo(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
     """Apply in place, and keep nothing."""
-    run = ForGood(plans)
+    run = NoUndo(plans)
     try:
         with interrupts.writing():
             run.carry_out()

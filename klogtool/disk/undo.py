@@ -189,7 +189,7 @@ def _is_to_change(path: str, original: Original) -> bool:
 # Putting back.
 
 
-def take_back(disk: Disk, entry: Entry, manifest: Manifest) -> None:
+def undo_steps(disk: Disk, entry: Entry, manifest: Manifest) -> None:
     """Put everything back. The caller holds the log dir's lock and has checked that nothing is lost."""
     done = checked_moves_done(entry, manifest)
     save_manifest(disk, entry, replace(manifest, progress=Progress.UNDOING))

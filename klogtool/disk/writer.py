@@ -55,7 +55,7 @@ from klogtool.disk.space import MORE_ROOM, check_space
 from klogtool.disk.spooling import Laid, check_made
 from klogtool.disk.staging import room_needed, stage, staged_in_place
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find_state, find_steps_done
-from klogtool.disk.undo import check_room, check_untouched, take_back
+from klogtool.disk.undo import check_room, check_untouched, undo_steps
 from klogtool.errors import KlogError, Refused
 from klogtool.log.log_dirs import has_lock, log_dirs_to_lock
 from klogtool.plans.plan import Delete, Rename, Truncate, kind_of, names_of
@@ -195,19 +195,19 @@ class InPlace:
                 finish(self._disk, entry, manifest, self.steps)
         except (OSError, KlogError):
             with interrupts.held():
-                self._take_back(runs)
+                self._undo_all(runs)
             raise
         self.begun = False
 
-    def _take_back(self, runs: Sequence[tuple[Entry, Manifest]]) -> None:
+    def _undo_all(self, runs: Sequence[tuple[Entry, Manifest]]) -> None:
         """After an error: undo the steps. If that fails too, the entry stays; the first error is reported in any
         case."""
         for entry, manifest in reversed(runs):
             with suppress(OSError, KlogError):
                 if entry.progress() is Progress.PREPARING:
-                    _forget(self._disk, entry)
+                    _undo_staging(self._disk, entry)
                 else:
-                    take_back(self._disk, entry, manifest)
+                    undo_steps(self._disk, entry, manifest)
                     remove_made(self._disk, entry.made_folders())
                 remove_entry(self._disk, entry)
                 self.entries = [other for other in self.entries if other != entry]
@@ -438,11 +438,11 @@ def undo(entry: Entry, *, disk: Disk | None = None) -> None:
     with _held(disk, entry):
         manifest = entry.manifest()
         if manifest is None:
-            _forget(disk, entry)
+            _undo_staging(disk, entry)
         elif manifest.progress is not Progress.UNDONE:
             check_untouched(entry, manifest)
             check_room(entry, manifest)
-            take_back(disk, entry, manifest)
+            undo_steps(disk, entry, manifest)
         if not entry.is_torn():
             remove_made(disk, entry.made_folders())
         remove_entry(disk, entry)
@@ -466,7 +466,7 @@ def discard(entry: Entry, *, disk: Disk | None = None) -> None:
         if progress in (Progress.STAGED, Progress.UNDOING):
             raise Refused(f"{progress.value}: finish it (apply --resume) or undo it first", path=entry.path)
         if progress is Progress.PREPARING:
-            _forget(disk, entry)
+            _undo_staging(disk, entry)
         remove_entry(disk, entry)
     drop_journal(disk, entry.journal)
 
@@ -497,7 +497,7 @@ def _log_dir_if_any(entry: Entry) -> str | None:
         return None
 
 
-def _forget(disk: Disk, entry: Entry) -> None:
+def _undo_staging(disk: Disk, entry: Entry) -> None:
     """Delete what a run, killed before it changed anything, left waiting in the log dir's folders."""
     if not entry.is_torn() and _log_dir_if_any(entry) is not None:
         made = entry.made_folders()

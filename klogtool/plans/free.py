@@ -136,9 +136,9 @@ def _plan(log_dir: str, question: FreeQuestion, choice: Choice, search: _Search)
     facts = tuple(replace(fact, path=os.path.relpath(fact.path, log_dir)) for fact in by_path.values())
     steps = tuple(step for item in sorted(taken, key=_comes_late) for step in _steps(item.candidate))
     result = _result(log_dir, question, choice, taken, search)
-    for_good = sum(item.on_disk for item in taken if not item.candidate.kind.undo)
+    discarded = sum(item.on_disk for item in taken if not item.candidate.kind.undo)
     on_disk = result.freed_bytes
-    return Plan(COMMAND, log_dir, question, facts, steps, (), result, on_disk=on_disk, on_disk_for_good=for_good)
+    return Plan(COMMAND, log_dir, question, facts, steps, (), result, on_disk=on_disk, on_disk_discarded=discarded)
 
 
 def _comes_late(item: Taken) -> bool:

@@ -172,7 +172,7 @@ class Plan(Struct, frozen=True):
     question: what was asked, so that it can be asked again. result: its answer in docs/contract.md; None for a log
     dir's own files.
     notes: where values came from that nobody gave. on_disk: by how much the disk has more room afterwards, if the
-    decision measured that; else sizes of files count. on_disk_for_good: the part of it that is discarded, never kept
+    decision measured that; else sizes of files count. on_disk_discarded: the part of it that is discarded, never kept
     for undo. losses: what a command loses when it loads the log.
     """
 
@@ -185,7 +185,7 @@ class Plan(Struct, frozen=True):
     result: Result | None = None
     notes: tuple[str, ...] = ()
     on_disk: int | None = None
-    on_disk_for_good: int = 0
+    on_disk_discarded: int = 0
     losses: LoadingLosses | None = None
 
     @property
@@ -216,14 +216,9 @@ class Plan(Struct, frozen=True):
         return any(told.loses for told in (self.result, self.losses) if told is not None)
 
     @property
-    def is_for_good(self) -> bool:
-        """Return whether nothing is kept for undo."""
-        return self.question.no_undo
-
-    @property
     def bytes_held(self) -> int:
         """Bytes that leave the folder and are kept for undo, until `undo --discard`."""
-        return 0 if self.is_for_good else self.bytes_leaving - self.on_disk_for_good
+        return 0 if self.question.no_undo else self.bytes_leaving - self.on_disk_discarded
 
     @property
     def bytes_leaving(self) -> int:

@@ -85,7 +85,7 @@ def decide(path: str, question: RetainQuestion) -> Iterator[Plan]:
     if isinstance(opened, LogDir):
         yield from _plan_log_dir(path, question)
     elif isinstance(opened, Partition):
-        retain = partial(_retain, beside=Beside.of(path, Checkpoints.beside(path)), for_good=question.no_undo)
+        retain = partial(_retain, beside=Beside.of(path, Checkpoints.beside(path)), no_undo=question.no_undo)
         yield from plan_change(COMMAND, path, question, retain)
     else:
         raise KlogError("neither a partition dir nor a log dir", path=path)
@@ -126,13 +126,13 @@ def plan_one(
     """Plan one partition dir of a log dir, with its checkpoint lines. needs_known_settings: refuse to delete
     by a setting that may not be the topic's, or by a false time index. Raises as `decide` does."""
     known = KnownSettings.of(folder, question.circumstances, checkpoints.cluster) if needs_known_settings else None
-    for_good = needs_known_settings or question.no_undo
-    retain = partial(_retain, beside=Beside.of(folder, checkpoints), known=known, for_good=for_good)
+    no_undo = needs_known_settings or question.no_undo
+    retain = partial(_retain, beside=Beside.of(folder, checkpoints), known=known, no_undo=no_undo)
     return plan_partition(COMMAND, folder, question, retain, checkpoints)
 
 
-def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None, *, for_good: bool = False) -> Change:
-    """Run retention once, at the log's clock. for_good: nothing takes it back. Raises Refused if it would delete by a
+def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None, *, no_undo: bool = False) -> Change:
+    """Run retention once, at the log's clock. no_undo: nothing takes it back. Raises Refused if it would delete by a
     guessed setting, or for good by a false time index."""
     start_before, ages, keeper = log.log_start_offset, ages_of(log), Timekeeper(log)
     segments = {segment.base_offset: segment for segment in log.segments.all}
@@ -142,7 +142,7 @@ def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None, 
     check_retention(log, deleted, segments, true_ages(ages, doubts), beside)
     if known is not None:
         check_settings_are_known(log, deleted, known)
-    if for_good and (doubt := first_too_early(doubts)) is not None:
+    if no_undo and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
     settings = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
     verdicts = (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages))

@@ -68,7 +68,7 @@ def _closing(plan: Plan) -> str:
 def room_text(plan: Plan) -> str:
     """Show how many bytes a plan frees now, and how many it holds for undo."""
     freed = f"{plan.bytes_freed_now:,} bytes are freed now"
-    if plan.is_for_good:
+    if plan.question.no_undo:
         return f"{freed}, nothing is held for undo (--apply)"
     return f"{freed}, {plan.bytes_held:,} bytes are held for undo (--apply)"
 

@@ -19,9 +19,9 @@ from made import HEAD, STRAY, Picture, add_foreign_folder, make_log_dir, make_mo
 from mortal import HastyDisk
 
 from klogtool.broker.file_facts import folder_fact, listing_of
-from klogtool.disk.for_good import ForGood
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import Manifest
+from klogtool.disk.no_undo import NoUndo
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace, undo
 from klogtool.errors import KlogError, Refused, StalePlan
@@ -215,7 +215,7 @@ def test_an_output_renames_no_folder(log_dir: pathlib.Path, box: pathlib.Path) -
 def test_for_good_renames_no_folder(log_dir: pathlib.Path) -> None:
     before = picture(log_dir)
     with pytest.raises(Refused, match="--no-undo"):
-        ForGood([make_plan(log_dir, [RenameFolder("foo", OUT)])]).carry_out()
+        NoUndo([make_plan(log_dir, [RenameFolder("foo", OUT)])]).carry_out()
     assert picture(log_dir) == before
 
 

@@ -32,7 +32,7 @@ from klogtool.plans.saved_plan import SavedPlan
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-class ForGood:
+class NoUndo:
     """A run over plans. begun: something was deleted and cannot be restored. done, whole: steps done, steps in all."""
 
     def __init__(self, plans: Sequence[SavedPlan], *, disk: Disk | None = None) -> None:
@@ -58,7 +58,7 @@ class ForGood:
                     self._do(plan.decided())
             except (OSError, KlogError, KeyboardInterrupt):
                 if not self.begun:
-                    self._take_back()
+                    self._delete_made()
                 raise
 
     def _log_dirs(self) -> set[str]:
@@ -112,7 +112,7 @@ class ForGood:
         else:
             self.begun = True
 
-    def _take_back(self) -> None:
+    def _delete_made(self) -> None:
         for path in reversed(self._made):
             with suppress(OSError):
                 self._disk.delete(path)
