@@ -53,7 +53,8 @@ OurLinks.of = lambda self, found: _links_of(self, found) + Attics.are_ours * Att
 def reusable(plan: Plan) -> SavedPlan:
     """For log dirs that are made anew, or whose files a MortalDisk has a name for: by sizes and times alone."""
     saved = SavedPlan.of(plan)
-    return replace(saved, facts=tuple(replace(fact, ino=None, ctime_ns=None) for fact in saved.facts))
+    facts = tuple(replace(fact, ino=None, ctime_ns=None) for fact in saved.facts)
+    return replace(saved, row=replace(saved.row, facts=facts))
 
 
 class StoppedInside:

@@ -87,7 +87,8 @@ def moving(box: pathlib.Path) -> Work:
 
 def _anew(plan: SavedPlan) -> SavedPlan:
     """For a log dir whose files a MortalDisk has a name for."""
-    return replace(plan, facts=tuple(replace(fact, ino=None, ctime_ns=None) for fact in plan.facts))
+    facts = tuple(replace(fact, ino=None, ctime_ns=None) for fact in plan.facts)
+    return replace(plan, row=replace(plan.row, facts=facts))
 
 
 WORKS = {"rebuild-index": rebuilding, "append": appending, "fleet apply": sharing, "doctor --fix": moving}
