@@ -173,7 +173,7 @@ def walk_quorum_notes(cluster: Cluster) -> Iterator[str]:
         names = ", ".join(str(voter.id) for voter in voters)
         yield (
             f"this controller is one of the voters {names}: a leader needs {len(voters) // 2 + 1} of them, and what "
-            "the others have is not known here"
+            "the others have is not known here. klogtool quorum compares their log dirs"
         )
         if not _has_records(cluster):
             yield (
