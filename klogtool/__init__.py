@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from klogtool.objects import open_partition as open_partition
     from klogtool.objects import open_path
     from klogtool.render.scan import LogScan as LogScan
+    from klogtool.render.scan import columns as columns
     from klogtool.render.scan import scan as scan
     from klogtool.verify.findings import Finding as Finding
     from klogtool.verify.findings import Severity as Severity
@@ -90,6 +91,7 @@ _WHERE = {
     "open_partition": "objects.open_partition",
     "Findings": "objects.Findings",
     "scan": "render.scan.scan",
+    "columns": "render.scan.columns",
     "LogScan": "render.scan.LogScan",
     "build": "disk.building.build",
     "LogDir": "objects.LogDir",

@@ -135,6 +135,20 @@ def scan(
     )
 
 
+def columns(
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    jobs: int | None = None,
+    with_control: bool = True,
+    on_damage: OnDamage | None = None,
+    resync: bool = False,
+) -> pa.RecordBatchReader:
+    """Return the record batches of `scan`, read once. `scan` can select records, and an engine can read it again."""
+    found = scan(path, columns=columns, jobs=jobs, with_control=with_control, on_damage=on_damage, resync=resync)
+    return found.to_reader()
+
+
 def _check_exists(path: Path) -> None:
     try:
         os.stat(path)

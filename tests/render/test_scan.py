@@ -130,3 +130,10 @@ def test_the_ten_questions_in_duckdb_have_the_answers_of_the_page(monkeypatch: p
     example = doctest.DocTestParser().get_doctest(blocks, {}, "duckdb.md", "docs/duckdb.md", 0)
     assert doctest.DocTestRunner(verbose=False).run(example, out=told.append).failed == 0, "".join(told)
     assert [n for n in range(1, 11) if f"\n**{n}. " not in page] == []
+
+
+def test_columns_are_the_batches_of_a_scan() -> None:
+    names = ["offset", "value"]
+    assert pa.Table.from_batches(klogtool.columns(PARTITION, columns=names)) == pa.table(
+        klogtool.scan(PARTITION, columns=names)
+    )
