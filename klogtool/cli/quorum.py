@@ -8,15 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 from msgspec import to_builtins
 
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Release, Rules, rules_of
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.question_options import MOST_CONFIG_BYTES
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
-from klogtool.errors import KlogError
+from klogtool.errors import KlogError, Unsupported
 from klogtool.format.java_text import parse_properties
 from klogtool.log.file import read_whole
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
 from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import judge_election
 from klogtool.render.quorum import quorum_row, quorum_text
@@ -69,6 +72,8 @@ def _controllers(paths: Sequence[str], files: Sequence[Mapping[str, str]], rules
     """Yield the controllers. Raises UsageError if two disks are of one node."""
     owners: dict[int, str] = {}
     for path, settings in itertools.zip_longest(paths, files):
+        if not isinstance(open_path(path), LogDir):
+            raise Unsupported(f"not a log dir: name the one that has {CLUSTER_METADATA_DIR}", path=path)
         controller = read_controller(path, settings, rules)
         if controller.node_id is not None and owners.setdefault(controller.node_id, path) != path:
             raise click.UsageError(

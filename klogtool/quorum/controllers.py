@@ -40,14 +40,21 @@ class MetadataLog(Struct, frozen=True):
 
     quorum: what its control records say. voters_at: the last VotersRecord's epoch and offset (in a snapshot: that of
     its end), None if there is none. is_behind_snapshot: the log has records, but the newest snapshot is ahead of
-    it. problem: why it cannot be read to its end; what is before that counts.
+    it. torn_bytes: what is after the last whole batch; a start cuts it off. problem: why it cannot be read to its end;
+    what is before that counts.
     """
 
     position: Position = Position()
     quorum: Quorum = Quorum()
     voters_at: Position | None = None
     is_behind_snapshot: bool = False
+    torn_bytes: int = 0
     problem: KlogError | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nothing of it is damaged."""
+        return self.problem is None and not self.torn_bytes
 
 
 class Controller(Struct, frozen=True):
@@ -129,19 +136,23 @@ def read_metadata_log(path: str) -> MetadataLog:
         return found
     log = _read_log(partition, found)
     if newest is not None and log.position < found.position:
-        return replace(found, is_behind_snapshot=log.position > Position())
+        behind = log.position > Position()
+        return replace(found, is_behind_snapshot=behind, torn_bytes=log.torn_bytes, problem=log.problem)
     return log
 
 
 def _read_snapshot(snapshot: KraftSnapshot) -> MetadataLog:
     """Read the voters of a snapshot. They count as of its last offset: -1 for the one that a disk is formatted with."""
     end = Position(snapshot.epoch or 0, snapshot.end_offset or 0)
-    quorum = Quorum()
+    quorum = None
     try:
         for batch in _batches(snapshot):
+            quorum = quorum or Quorum()
             quorum = quorum.with_records_of(batch) if batch.is_control else quorum
     except KlogError as error:
-        return MetadataLog(end, problem=error)
+        return MetadataLog(problem=error)
+    if quorum is None:
+        return MetadataLog(problem=KlogError("contains no whole batch", path=snapshot.path))
     at = Position(end.epoch, end.end_offset - 1)  # KRaftControlRecordStateMachine: as of the last contained offset
     return MetadataLog(end, quorum, None if quorum.voters is None else at)
 
@@ -162,9 +173,10 @@ def _read_log(partition: Partition, snapshot: MetadataLog) -> MetadataLog:
                 if after.voters is not quorum.voters:
                     voters_at = Position(batch.partition_leader_epoch, after.voters_offset)
                 quorum = after
+        torn = segments[-1].tail_bytes() if segments else 0
     except KlogError as error:
         return MetadataLog(position, quorum, voters_at, problem=error)
-    return MetadataLog(position, quorum, voters_at)
+    return MetadataLog(position, quorum, voters_at, torn_bytes=torn)
 
 
 def _batches(file: BatchFile) -> Iterator[RecordBatch]:

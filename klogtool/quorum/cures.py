@@ -23,13 +23,14 @@ _NAME_ALL = "name the server.properties of each controller with --config-file, i
 
 def cures_of(election: Election) -> tuple[str, ...]:
     """Return what to do so that a leader is elected and nothing is lost, each thing once."""
-    lines = list(_for_safety(election))
+    lines = []
     for seat in election.seats:
         if seat.why_not is not None and seat.why_not in _CURES:
             lines.append(_CURES[seat.why_not](seat, election))
     for cause in election.causes:
         if cause in _CURES_OF_ALL:
             lines.extend(_CURES_OF_ALL[cause](election))
+    lines += _for_safety(election)
     return tuple(dict.fromkeys(line for line in lines if line))
 
 
@@ -67,12 +68,22 @@ def _old_node(seat: Seat, election: Election) -> str:
     return f"set node.id={voter.id} again, in the settings and in {quoted(_meta(seat))}"
 
 
+def _identity(seat: Seat, election: Election) -> str:
+    """A log dir that is formatted anew has another directory id, and does not vote."""
+    path = quoted(_meta(seat))
+    absent = [voter for voter in election.voters if voter.id in election.missing and voter.directory_id]
+    if not absent:
+        return f"bring back {path}"
+    ids = " or ".join(f"node.id={voter.id} and directory.id={voter.directory_id}" for voter in absent)
+    return f"bring back {path}, with {ids}"
+
+
 def _state_again(seat: Seat, _: Election) -> str:
     return remove(_state(seat), "a new election writes it again")
 
 
 _CURES: Mapping[Cause, Callable[[Seat, Election], str]] = {
-    Cause.NO_IDENTITY: lambda seat, _: f"bring back {quoted(_meta(seat))}, or format the log dir: kafka-storage format",
+    Cause.NO_IDENTITY: lambda seat, election: _identity(seat, election),
     Cause.STATE_CORRUPT: _state_again,
     Cause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the settings",
     Cause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
@@ -118,7 +129,7 @@ _CURES_OF_ALL: Mapping[Cause, Callable[[Election], Iterator[str]]] = {
     Cause.STALE_CANDIDATE: _state_of_stale,
     Cause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
     Cause.LOG_DAMAGED: lambda election: (
-        f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if seat.controller.log.problem
+        f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if not seat.controller.log.is_whole
     ),
     Cause.NO_VOTERS: lambda _: iter(
         ("set controller.quorum.voters as it was, if the quorum is static; else bring back a metadata log or snapshot",)

@@ -94,10 +94,11 @@ class Election(Struct, frozen=True):
     """seats: one for each controller, in their order. voters: of the best copy that names any; majority: how many of
     them a leader needs, 0 if no voters are known. missing: the ids of voters that are not here or are no voters here.
 
-    may_lead: node ids of those that can be elected. causes: why nobody is elected, or why that is unknown.
-    best: the path of the most complete copy; None if all are empty. leader_is_empty: one that has no metadata may lead,
-    although another copy has some. lost: offsets (first, last) of the best copy that a possible leader lacks; None if
-    there are none, or if they change nothing. lost_records: how many records of metadata that is, None if unknown.
+    may_lead: node ids of those that can be elected. causes: why nobody is elected, or why that is unknown; and damage.
+    best: the path of the most complete copy that starts, is of this cluster and can be read; None if there is none.
+    leader_is_empty: one that has no metadata may lead, although another copy has some. lost: offsets (first, last) of
+    the best copy that a possible leader lacks; None if there are none, or if they change nothing. lost_records: how
+    many records of metadata that is; None if it is unknown, as with any damaged copy.
     """
 
     seats: tuple[Seat, ...]
@@ -117,7 +118,14 @@ class Election(Struct, frozen=True):
     def is_sound(self) -> bool:
         """Return whether a leader is elected, with all metadata, and no controller here is shut out of the voters."""
         shut_out = {seat.why_not for seat in self.seats} - {None, *NO_CONTROLLERS}
-        return self.outcome is Outcome.ELECTED and not shut_out and self.lost is None and not self.leader_is_empty
+        whole = all(seat.controller.log.is_whole for seat in self.seats)
+        return (
+            self.outcome is Outcome.ELECTED
+            and whole
+            and not shut_out
+            and self.lost is None
+            and not self.leader_is_empty
+        )
 
 
 def judge_election(controllers: Sequence[Controller]) -> Election:
@@ -127,11 +135,13 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     sure, possible = _electable(seats, hopeful=False), _electable(seats, hopeful=True)
     leaders = sure or possible
     outcome = Outcome.ELECTED if sure else Outcome.UNKNOWN if possible else Outcome.NEVER
-    best = max(controllers, key=lambda found: found.log.position, default=None)
+    usable = [seat.controller for seat in seats if _is_usable(seat)]
+    best = max(usable, key=lambda found: found.log.position, default=None)
     top = Position() if best is None else best.log.position
     here = {seat.controller.node_id for seat in seats if seat.starts and seat.why_not is None}
     lowest = min((seat.controller.log.position for seat in leaders), default=top)
-    lost = _lost(best, lowest)
+    lost, lost_records = _lost(best, lowest)
+    damaged = any(not seat.controller.log.is_whole for seat in seats)
     return Election(
         seats,
         outcome,
@@ -139,12 +149,18 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
         len(voters) // 2 + 1 if voters else 0,
         tuple(voter.id for voter in voters or () if voter.id not in here),
         tuple(sorted(seat.controller.node_id or 0 for seat in leaders)),
-        () if sure else _causes(seats),
+        _causes(seats) if not sure else (Cause.LOG_DAMAGED,) if damaged else (),
         None if best is None or not top.end_offset else best.path,
         bool(leaders) and not lowest.end_offset and top.end_offset > 0,
-        *lost,
+        lost,
+        None if damaged else lost_records,
         any(seat.controller.is_dynamic for seat in seats),
     )
+
+
+def _is_usable(seat: Seat) -> bool:
+    """Return whether a copy can be led or copied: of a broker, too."""
+    return seat.starts and seat.why_not is not Cause.OTHER_CLUSTER and seat.controller.log.problem is None
 
 
 def _lost(best: Controller | None, lowest: Position) -> tuple[tuple[int, int] | None, int | None]:
@@ -296,7 +312,7 @@ def _cause(seat: Seat, seats: Sequence[Seat]) -> Cause | None:
         return seat.why_not
     if _ends_as_leader(seat):
         return Cause.VERSION_WITHOUT_VOTERS
-    if seat.controller.log.problem is not None:
+    if not seat.controller.log.is_whole:
         return Cause.LOG_DAMAGED
     if seat.is_stale and _gets_majority(seat, seats, hopeful=True):
         return Cause.STALE_CANDIDATE

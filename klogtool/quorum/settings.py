@@ -43,11 +43,6 @@ class QuorumSettings(Struct, frozen=True):
         """Return whether the process is a controller, with or without a broker."""
         return CONTROLLER in self.roles
 
-    @property
-    def is_combined(self) -> bool:
-        """Return whether the process is a broker as well: it ends if there is never a leader."""
-        return self.is_controller and BROKER in self.roles
-
     @classmethod
     def of(cls, settings: Mapping[str, str], rules: Rules) -> QuorumSettings | None:
         """Read the settings as the release does; None if they do not say which roles the process has. Raises
@@ -139,8 +134,12 @@ def _server(text: str) -> Endpoint:
 
 
 def _address(text: str, name: str = "") -> Endpoint | None:
+    """Parse as Utils.getHost and Utils.getPort; None if Kafka would refuse it."""
     found = _HOST_PORT.fullmatch(text)
-    return None if found is None else Endpoint(name, found[1], int(found[2]))
+    try:
+        return None if found is None else Endpoint(name, found[1], parse_java_int(found[2]))
+    except Corrupt:
+        return None
 
 
 def _endpoints(settings: Mapping[str, str]) -> Iterator[Endpoint]:

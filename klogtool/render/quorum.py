@@ -14,7 +14,7 @@ from klogtool.render.counts import count_text, offsets_text
 
 if TYPE_CHECKING:
     from klogtool.format.kraft_snapshot import Endpoint, Voter
-    from klogtool.quorum.controllers import Controller
+    from klogtool.quorum.controllers import Controller, MetadataLog
 
 
 class VoterRow(Struct, frozen=True):
@@ -180,7 +180,16 @@ def _seat_lines(election: Election) -> Iterator[str]:
         what = "voter" if seat.why_not is None else f"no voter: {_WHY_NOT[seat.why_not]}"
         best = ", the most complete copy" if found.path == election.best and len(election.seats) > 1 else ""
         node = "no node id" if found.node_id is None else f"node {found.node_id}"
-        yield f"  {found.path}: {node}, {what}; ends at offset {position.end_offset:,}, epoch {position.epoch}{best}"
+        end = f"ends at offset {position.end_offset:,}, epoch {position.epoch}"
+        yield f"  {found.path}: {node}, {what}; {end}{best}{_damage_text(found.log)}"
+
+
+def _damage_text(log: MetadataLog) -> str:
+    if log.problem is not None:
+        return f"; read up to there only: {log.problem.reason}"
+    if log.torn_bytes:
+        return f"; {count_text(log.torn_bytes, 'byte')} after the last whole batch"
+    return "; its log is behind its newest snapshot, and a start throws the log away" if log.is_behind_snapshot else ""
 
 
 _WHY_NOT = {
@@ -202,7 +211,7 @@ _CAUSES = {
     Cause.STATE_CORRUPT: "A controller does not start, because it cannot read quorum-state.",
     Cause.OTHER_NODE: "A controller does not start, because meta.properties has another node.id.",
     Cause.SETTINGS_REFUSED: "A controller does not start with its settings.",
-    Cause.LOG_DAMAGED: "A metadata log is damaged. How far a start reads it is unknown.",
+    Cause.LOG_DAMAGED: "A metadata log is damaged. What only that copy had is not counted.",
     Cause.NO_CONTROLLER: "A disk is that of a broker, which does not vote.",
     Cause.OTHER_DIRECTORY: "A controller does not have the directory.id with which it votes.",
     Cause.UNKNOWN_NODE: "A controller has a node.id that no voter has.",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from quorums import NOTHING, Disk, control_batch, data_batch, directory_id, properties, static, voter
+from running import run_here
 
 from klogtool.format.java_text import parse_properties
 from klogtool.quorum.controllers import Position, read_controller
@@ -188,6 +189,8 @@ def test_another_cluster_does_not_vote_and_a_broker_neither(tmp_path: Path) -> N
     election = judged(one, one_like(tmp_path, 3), stranger, broker, settings={4: properties(4, roles="broker")})
     assert [seat.why_not for seat in election.seats] == [None, None, Cause.OTHER_CLUSTER, Cause.NO_CONTROLLER]
     assert (election.best, election.lost) == (str(broker.path), (7, 10))
+    further = Disk(tmp_path / "z", 2, cluster="AmugKK5HRqOZ6ob2pMJQaw").voters(*THREE).records(20)
+    assert judged(one, one_like(tmp_path / "z", 3), further).best == str(one.path)
 
 
 def one_like(folder: Path, node_id: int) -> Disk:
@@ -198,7 +201,9 @@ def test_a_damaged_log_makes_the_outcome_unknown_only_where_it_matters(tmp_path:
     one, two, third = three(tmp_path)
     log = third.metadata / f"{0:020}.log"
     log.write_bytes(log.read_bytes()[:-1] + b"x")
-    assert judged(one, two, third).outcome is Outcome.ELECTED
+    with_others = judged(one, two, third)
+    assert (with_others.outcome, with_others.causes) == (Outcome.ELECTED, (Cause.LOG_DAMAGED,))
+    assert (with_others.is_sound, with_others.lost_records) == (False, None)
     election = judged(one, third)
     assert (election.outcome, Cause.LOG_DAMAGED in election.causes) == (Outcome.UNKNOWN, True)
 
@@ -237,3 +242,54 @@ def test_real_quorums_did_what_their_disks_said() -> None:
         if not fits and expected.parent.name != "k3-voters-differ":  # it had a leader after all (`then`)
             wrong.append((expected.parent.name, leader, leads(election)))
     assert (wrong, compared > 40) == ([], True)
+
+
+def test_damage_of_the_best_copy_is_no_sound_quorum(tmp_path: Path) -> None:
+    """What only that copy had cannot be counted, so it is never "nothing"."""
+
+    def torn(path: Path) -> None:
+        path.write_bytes(path.read_bytes()[:100])
+
+    def flipped(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[70] ^= 1
+        path.write_bytes(data)
+
+    for name, change in (("torn", torn), ("flipped", flipped)):
+        best, two, three_ = three(tmp_path / name, ends=(9, 5, 5))
+        assert not judged(best, two, three_).is_sound
+        change(best.metadata / f"{0:020}.log")
+        election = judged(best, two, three_)
+        assert (election.is_sound, election.lost_records, election.best) == (False, None, str(two.path)), name
+        assert any("klogtool doctor" in line for line in cures_of(election)), name
+
+
+def test_a_snapshot_that_cannot_be_read_proves_no_end(tmp_path: Path) -> None:
+    best, empty = Disk(tmp_path, 1).voters(voter(1)).records(3), Disk(tmp_path, 2).voters(voter(1)).records(1)
+    (empty.metadata / f"{50:020}-{2:010}.checkpoint").touch()
+    election = judged(best, empty)
+    assert (election.best, election.lost, election.is_sound) == (str(best.path), None, False)
+
+
+def test_a_disk_without_its_identity_is_never_to_be_formatted(tmp_path: Path) -> None:
+    one, two, _ = three(tmp_path)
+    (two.path / "meta.properties").unlink()
+    cures = cures_of(judged(one, two))
+    assert directory_id(2) in cures[0]
+    assert not any("kafka-storage format" in line and str(two.path) in line for line in cures)
+
+
+@pytest.mark.parametrize("key", ["controller.quorum.voters", "controller.quorum.bootstrap.servers", "listeners"])
+def test_a_port_of_any_length_is_refused_as_kafka_refuses_it(tmp_path: Path, key: str) -> None:
+    disk = Disk(tmp_path, 1).voters(voter(1))
+    number = "9" * 5000
+    texts = {"controller.quorum.voters": f"1@h:{number}", "listeners": f"CONTROLLER://h:{number}"}
+    judged(disk, settings={1: {**properties(1), key: texts.get(key, f"h:{number}")}})
+
+
+def test_a_path_that_is_no_log_dir_is_wrong_usage(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 1).voters(voter(1))
+    (tmp_path / "other").mkdir()
+    for path in (tmp_path / "nope", tmp_path / "other", disk.metadata):
+        assert run_here(["quorum", str(path)], tmp_path).status in (2, 4), path
+    assert run_here(["quorum", str(disk.path)], tmp_path).status == 0
