@@ -115,9 +115,10 @@ def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> It
 
 def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
     """Return whether meta.properties is missing in a folder into which somebody copied partition dirs: no other file of
-    a log dir is there, and the user did not name it as one of several log dirs."""
-    is_missing = finding.id == Kind.META_PROPERTIES_MISSING
-    return is_missing and len(log_dirs) == 1 and not is_log_dir(log_dirs[0].path)
+    a log dir is there, also no bootstrap.checkpoint, and the user did not name it as one of several log dirs."""
+    if finding.id != Kind.META_PROPERTIES_MISSING or len(log_dirs) > 1:
+        return False
+    return not is_log_dir(log_dirs[0].path) and log_dirs[0].bootstrap_snapshot is None
 
 
 def _of_partitions(log_dir: LogDir) -> Iterator[StartProblem]:

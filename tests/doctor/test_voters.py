@@ -64,6 +64,17 @@ def whats(log_dir: Path) -> list[What]:
     return [point.what for point in diagnosed(log_dir).points]
 
 
+def test_a_log_dir_that_was_formatted_does_not_start_without_meta_properties(log_dir: Path) -> None:
+    """Also if nothing but the metadata and bootstrap.checkpoint is left: the latter is in log dirs only."""
+    bootstrap = (log_dir / "bootstrap.checkpoint").read_bytes()
+    for path in log_dir.iterdir():
+        if path.is_file():
+            path.unlink()
+    assert diagnosed(log_dir).starts is not Starts.REFUSES  # a folder with copies of partitions
+    (log_dir / "bootstrap.checkpoint").write_bytes(bootstrap)
+    assert diagnosed(log_dir).starts is Starts.REFUSES
+
+
 def test_a_lone_controller_with_another_directory_id_does_not_start(log_dir: Path) -> None:
     assert What.NO_LEADER not in whats(log_dir)
     another_voter(log_dir)
