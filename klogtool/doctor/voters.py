@@ -63,13 +63,15 @@ def _without_static_voters(patient: Patient, settings: QuorumSettings | None) ->
         f"{BOOTSTRAP_SERVERS}"
     )
     own = next((endpoint.address for endpoint in settings.endpoints or settings.servers), None)
-    named = ",".join(f"{one}@{own if one == settings.node_id else 'HOST:PORT'}" for one in known or (settings.node_id,))
-    cure = f"set {VOTERS}={named} in the file of settings, or take the folder of a controller that was upgraded"
-    if set(known) - {settings.node_id}:
-        yield Ahead(path, What.NOT_VOTER, f"{detail}: this controller does not vote", Severity.ERROR, cure=cure)
-    else:
+    named = ",".join(f"{one}@{own if one == settings.node_id else 'HOST:PORT'}" for one in known)
+    setting = f"{VOTERS}={named}" if known else f"{VOTERS} to all voters, as other controllers have it,"
+    cure = f"set {setting} in the file of settings, or take the folder of a controller that was upgraded"
+    if known == (settings.node_id,):
         point = Ahead(path, What.NO_LEADER, f"{detail}: no leader is ever elected", Severity.ERROR, cure=cure)
         yield _never_led(point, patient, settings)
+        return
+    others = "" if known else "; nothing here says who else does"
+    yield Ahead(path, What.NOT_VOTER, f"{detail}: this controller does not vote{others}", Severity.ERROR, cure=cure)
 
 
 def static_voters(cluster: Cluster) -> tuple[int, ...]:

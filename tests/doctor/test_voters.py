@@ -164,6 +164,24 @@ def test_disks_of_real_quorums(name: str, tmp_path: Path) -> None:
     assert seen == expected
 
 
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs ../shared: it has the disks of real quorums")
+@pytest.mark.parametrize(
+    ("voters", "what"),
+    [((1,), What.NO_LEADER), ((1, 2), What.NOT_VOTER), ((2,), What.NOT_VOTER), ((), What.NOT_VOTER)],
+)
+def test_without_its_static_voters_a_controller_has_no_leader_only_if_it_was_the_one_voter(
+    voters: tuple[int, ...], what: What, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SAMPLES / "a-static-log-dynamic-config/n1"
+    monkeypatch.setattr("klogtool.doctor.voters.static_voters", lambda cluster: voters)
+    found = diagnosed(disk, **_settings_of(disk))
+    points = [point for point in found.points if point.what in (What.NO_LEADER, What.NOT_VOTER)]
+    assert [point.what for point in points] == [what]
+    assert ("controller.quorum.voters=" in (points[0].cure or "")) == bool(voters)  # never one voter by a guess
+    claim = process(disk, **_settings_of(disk))
+    assert claim.leader_elected is (False if what is What.NO_LEADER else None)
+
+
 def _settings_of(disk: Path) -> dict[str, str]:
     """The configuration that the node had, without its log dirs."""
     lines = (disk / "s.properties").read_text().splitlines()

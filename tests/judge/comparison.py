@@ -1,7 +1,8 @@
 """Each claim of the doctor held against what a broker did. What is yielded is a sentence that was not true.
 
-A claim that is null says that nobody knows: it is never false. Records below a log start that the checkpoint names were
-deleted on purpose: a claim may count them or not.
+A claim that is null says that nobody knows. Where the broker loads a log and serves it, what a start makes of its
+offsets and files is known, so null is false there. Records below a log start that the checkpoint names were deleted on
+purpose: a claim may count them or not.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ PASSING = (".deleted",)
 KEPT = (".log", ".txnindex", ".snapshot", "partition.metadata")
 
 OFFSET_DIGITS = 20
+LOADED_TELLS = (*Loaded._fields, "deleted", "renamed", "rewritten")
 HIGHEST = 1 << 62  # no log reaches this offset: a number above it is a mistake
 EPOCH = re.compile(r"\d+ \d+")
 
@@ -33,7 +35,8 @@ EPOCH = re.compile(r"\d+ \d+")
 class Before:
     """A partition dir before the start. records: sound, at or above the log start, in left-overs of a cleaning, too;
     below: below it, far off, or deleted on purpose. end: behind the last sound batch. files: names, and CRCs of bytes.
-    reaches: how far the log reached, by each witness. holes: between sound segments of a log that nobody compacts."""
+    reaches: how far the log reached, by each witness. holes: between sound segments of a log that nobody compacts.
+    spans: offsets of each sound batch, in whatever file. is_linked_nowhere: a broker does not see one of its files."""
 
     records: frozenset[Found]
     below: frozenset[Found]
@@ -41,6 +44,8 @@ class Before:
     files: Mapping[str, int]
     reaches: Mapping[str, int]
     holes: Ranges = ()
+    spans: Ranges = ()
+    is_linked_nowhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,14 @@ def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
     below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
     below |= records_of(batch for batch in found if batch.is_far) | records_of(deleted)
     return Before(
-        frozenset(records - below), below, end, names_and_bytes(path), reaches, tuple(_holes(path, log_start))
+        frozenset(records - below),
+        below,
+        end,
+        names_and_bytes(path),
+        reaches,
+        tuple(_holes(path, log_start)),
+        tuple((batch.base_offset, batch.last_offset) for batch in (*found, *deleted)),
+        any(file.is_symlink() and not file.exists() for file in path.iterdir()),
     )
 
 
@@ -186,6 +198,7 @@ def _about_partition(
     yield from _about_lost(claim, truth, before, folder, differ)
     if not is_served:
         return
+    yield from _about_unknown(claim, before, differ)
     yield from _about_bounds(claim, truth.loaded[folder], differ)
     name = folder.split("/")[1]
     is_written = name in truth.written or name.startswith("__")  # coordinators write to their own logs
@@ -203,6 +216,15 @@ def _about_partition(
 Differ = Callable[[str, str], Difference]
 
 
+def _about_unknown(claim: PartitionClaim, before: Before, differ: Differ) -> Iterator[Difference]:
+    """Of a log that is loaded and served, nothing of this is unknown. That it is not served is another claim."""
+    if claim.served is False or before.is_linked_nowhere:
+        return
+    said = {name: getattr(claim, name) for name in LOADED_TELLS} | {"gone_already": claim.gone_already.ranges}
+    if unknown := sorted(name for name, value in said.items() if value is None):
+        yield differ("UNKNOWN", f"claim: null for {unknown}; the broker loads the log and serves it")
+
+
 def _about_bounds(claim: PartitionClaim, loaded: Loaded, differ: Differ) -> Iterator[Difference]:
     for name in Loaded._fields:
         said, is_so = getattr(claim, name), getattr(loaded, name)
@@ -214,15 +236,16 @@ def _about_files(
     claim: PartitionClaim, before: Mapping[str, int], after: Mapping[str, int], is_written: bool, differ: Differ
 ) -> Iterator[Difference]:
     """Which files are deleted, which have another name, and (where nobody wrote to them since) which are changed."""
-    if claim.deleted is None or claim.renamed is None or claim.rewritten is None:
-        return
-    gone = {name for name in before if name not in after and not name.endswith(PASSING)}
-    claimed = {name for name in (*claim.deleted, *claim.renamed) if not name.endswith(PASSING)}
-    made_again = claimed & after.keys() if is_written else set()  # an index, where the log was rolled
-    if gone != claimed - made_again:
-        yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
-    if unnamed := [name for name in claim.renamed if name.removesuffix(".swap") not in after]:
+    if claim.deleted is not None and claim.renamed is not None:
+        gone = {name for name in before if name not in after and not name.endswith(PASSING)}
+        claimed = {name for name in (*claim.deleted, *claim.renamed) if not name.endswith(PASSING)}
+        made_again = claimed & after.keys() if is_written else set()  # an index, where the log was rolled
+        if gone != claimed - made_again:
+            yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
+    if unnamed := [name for name in claim.renamed or () if name.removesuffix(".swap") not in after]:
         yield differ("RENAMED", f"claim: {unnamed}; there is no such file without .swap")
+    if claim.rewritten is None:
+        return
     changed = {name for name in before.keys() & after.keys() if name.endswith(KEPT) and before[name] != after[name]}
     claimed = {name for name in claim.rewritten if name.endswith(KEPT)}
     replaced = {name for name in claimed if f"{name}.swap" in before}  # perhaps by the same bytes
@@ -265,7 +288,8 @@ def _counted(
 
 
 def _about_gone(claim: PartitionClaim, before: Before, loaded: Loaded, differ: Differ) -> Iterator[Difference]:
-    """A range must not hold what is there; what a witness knows beyond the log, or between segments, must be in one."""
+    """A range must not hold what is there; what a witness knows beyond the log, or between segments, must be in one,
+    unless a file has it: that the doctor calls it lost or hidden does not show that."""
     ranges = claim.gone_already.ranges
     if ranges is None:
         return
@@ -273,13 +297,12 @@ def _about_gone(claim: PartitionClaim, before: Before, loaded: Loaded, differ: D
     if there:
         yield differ("GONE", f"claim: {ranges} are on no disk; {there[:5]} are sound on this one")
     end = max(before.end, loaded.log_end_offset)
-    known = (*ranges, *claim.lost.ranges, *claim.hidden.ranges)
+    known = (*ranges, *before.spans)
     for witness, reach in before.reaches.items():
         if end < reach < HIGHEST and not (is_in(end, known) and is_in(reach - 1, known)):
             yield differ("GONE", f"claim: {ranges}; the files end at {end}, the {witness} is {reach}")
-    there_too = [(record.offset, record.offset) for record in before.records | before.below]
     for first, last in before.holes:
-        unsaid = [offset for offset in (first, last) if not is_in(offset, (*known, *there_too))]
+        unsaid = [offset for offset in (first, last) if not is_in(offset, known)]
         if unsaid:
             yield differ("GONE", f"claim: {ranges}; no segment has {first} to {last}")
 

@@ -87,14 +87,47 @@ def test_a_false_claim_about_a_partition_is_found(kind: str, changed: dict[str, 
     "unknown",
     [
         {"served": None},
-        {"log_start_offset": None},
-        {"log_end_offset": None},
         {"lost": Lost(None, (), "not-read")},
         {"hidden": Hidden(None, (), ("not-read",))},
     ],
 )
 def test_what_is_said_to_be_unknown_is_not_false(unknown: dict[str, object]) -> None:
     assert kinds(claims(msgspec.structs.replace(TRUE, **unknown)), truth()) == []
+
+
+NOT_LOADED = {
+    "log_start_offset": None,
+    "log_end_offset": None,
+    "lost": Lost(None, (), "not-loaded"),
+    "gone_already": Gone(None),
+    "hidden": Hidden(None),
+    "deleted": None,
+    "renamed": None,
+    "rewritten": None,
+}
+
+
+@pytest.mark.parametrize("name", NOT_LOADED.keys() - {"lost", "hidden"})
+@pytest.mark.parametrize("served", [True, None])
+def test_null_is_false_of_a_log_that_is_loaded_and_served(name: str, served: bool | None) -> None:
+    unknown = msgspec.structs.replace(TRUE, served=served, **{name: NOT_LOADED[name]})
+    assert kinds(claims(unknown), truth()) == ["UNKNOWN"]
+
+
+def test_null_hides_no_other_false_claim_about_files() -> None:
+    silent = msgspec.structs.replace(TRUE, rewritten=None, deleted=(LOG,))
+    assert kinds(claims(silent), truth()) == ["UNKNOWN", "DELETED"]
+    assert kinds(claims(msgspec.structs.replace(TRUE, rewritten=(), deleted=None)), truth()) == ["UNKNOWN", "REWRITTEN"]
+
+
+def test_null_is_right_where_no_log_is_loaded_or_a_link_leads_nowhere() -> None:
+    said = claims(msgspec.structs.replace(TRUE, served=None, **NOT_LOADED))
+    assert kinds(said, truth()) == ["UNKNOWN"]
+    did = truth()
+    did.loaded.clear()
+    assert kinds(said, did) == []
+    before = dataclasses.replace(BEFORE, is_linked_nowhere=True)
+    assert list(differences(said, truth(), {FOLDER: before})) == []
 
 
 def test_a_silent_doctor_is_found() -> None:
@@ -142,6 +175,14 @@ def test_each_witness_counts(witness: str) -> None:
 def test_a_hole_between_segments_is_gone() -> None:
     before = dataclasses.replace(BEFORE, holes=((20, 22),))
     assert [each.kind for each in differences(claims(), truth(), {FOLDER: before})] == ["GONE"]
+
+
+@pytest.mark.parametrize("excuse", [{"hidden": Hidden(1, ((9, 9), (15, 19)))}, {"lost": Lost(2, ((13, 19),))}])
+def test_what_is_on_no_disk_is_neither_hidden_nor_lost(excuse: dict[str, object]) -> None:
+    said = claims(msgspec.structs.replace(TRUE, gone_already=Gone(), **excuse))
+    assert kinds(said, truth()) == ["GONE"]
+    there = dataclasses.replace(BEFORE, spans=((15, 19),))  # batches without records, as of transactions
+    assert list(differences(said, truth(), {FOLDER: there})) == []
 
 
 def test_witnesses_and_holes_are_found_on_the_disk(tmp_path: pathlib.Path) -> None:
