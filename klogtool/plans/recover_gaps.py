@@ -22,15 +22,15 @@ from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import RECORD_BATCH_MAGIC, FrameReader
 from klogtool.plans.recover_reach import find_orphans
 from klogtool.salvage.holes import shows_cleaning
-from klogtool.salvage.stretches import walk_stretches
+from klogtool.salvage.stretches import Run, walk_stretches
 
 _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
 
 
 class Gap(Struct, frozen=True):
     """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours; before
-    is None if the gap is before the first segment. told_by: the name of what is left of the missing segment: an index,
-    or a log of an interrupted cleaning or split, which a start deletes; or None."""
+    is None if the gap is before the first segment. told_by: the name of what is left of the missing segment: a log of an
+    interrupted cleaning or split that a start deletes and that has records of the gap, or an index; or None."""
 
     first_offset: int
     last_offset: int
@@ -49,7 +49,7 @@ def find_gaps(log: LoadedLog) -> list[Gap]:
 
     Raises KlogError if a file cannot be read.
     """
-    orphans = find_orphans(log.draft) | _find_left_overs(log)
+    orphans = find_orphans(log.draft)
     gaps = [*_before_first(log, orphans), *_between(log, orphans)]
     unexplained = [gap for gap in gaps if gap.told_by is None]
     if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
@@ -57,22 +57,13 @@ def find_gaps(log: LoadedLog) -> list[Gap]:
     return gaps
 
 
-def _find_left_overs(log: LoadedLog) -> dict[int, str]:
-    """Return base offsets of which only a log of an interrupted cleaning or split is left, with its name."""
-    files = (parse_file_name(name) for name in log.draft.before if name.endswith(_LEFT_OVERS))
-    return {
-        file.base_offset: file.name
-        for file in files
-        if file.base_offset is not None and file.base_offset not in log.segments.base_offsets
-    }
-
-
 def _before_first(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
-    first = log.segments.first.base_offset
+    first, lowest = log.segments.first.base_offset, log.terms.log_start_offset
     base = min(orphans, default=first)
-    start = max(base, log.terms.log_start_offset)
+    left, left_over = _left_of(log, lowest, first - 1) or (first, None)
+    start = max(min(base, left), lowest)
     if start < first:
-        yield Gap(start, first - 1, None, first, orphans[base])
+        yield Gap(start, first - 1, None, first, left_over or orphans[base])
 
 
 def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
@@ -82,8 +73,36 @@ def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
             continue
         first, last = max(end, log.log_start_offset), min(behind.base_offset, _first_offset(behind)) - 1
         if first <= last:
-            told_by = next((name for base, name in orphans.items() if first <= base <= last), None)
-            yield Gap(first, last, before.base_offset, behind.base_offset, told_by)
+            orphan = next((name for base, name in orphans.items() if first <= base <= last), None)
+            _, left_over = _left_of(log, first, last) or (None, None)
+            yield Gap(first, last, before.base_offset, behind.base_offset, left_over or orphan)
+
+
+def _left_of(log: LoadedLog, first: int, last: int) -> tuple[int, str] | None:
+    """Return the lowest of these offsets that sound batches of a log of an interrupted cleaning or split have, and its
+    name; None if there is none. A start deletes it. The name alone shows nothing: it may be empty, or have others."""
+    found = []
+    for name in log.report.removed if first <= last else ():
+        if name.endswith(_LEFT_OVERS) and name in log.draft.before:
+            try:
+                offset = _lowest_offset(log, name, first, last)
+            except KlogError:  # a start deletes it unread, so this is no reason to fail
+                continue
+            if offset is not None:
+                found.append((offset, name))
+    return min(found, default=None)
+
+
+def _lowest_offset(log: LoadedLog, name: str, first: int, last: int) -> int | None:
+    """Return the lowest offset in [first, last] that sound batches of a file have, or None. They are cut at both ends,
+    because a run of batches may have a gap inside."""
+    with ContentFile(name, log.draft.before[name].content) as file:
+        runs = [
+            max(part.first_offset, first)
+            for part in walk_stretches(file, 0, (first, last + 1), jobs=log.jobs)
+            if isinstance(part, Run) and part.records and part.first_offset <= last and first <= part.last_offset
+        ]
+    return min(runs, default=None)
 
 
 def next_offset_of(segment: LogSegment) -> int | None:

@@ -105,7 +105,7 @@ def outcome_text(recovery: Recovery) -> str:
         return f"HIDDEN as a stray: {recovery.stray}"
     if missing:
         spans = ", ".join(offsets_text(gap.first_offset, gap.last_offset) for gap in missing[:4])
-        left = ", ".join(str(gap.told_by) for gap in missing if gap.is_left_over)
+        left = ", ".join(dict.fromkeys(str(gap.told_by) for gap in missing if gap.is_left_over))
         fate = f"and a startup deletes {left}, which has records of them" if left else "gone already"
         return f"MISSING {spans}{', ...' if len(missing) > 4 else ''}, {fate}"
     return "nothing is lost"

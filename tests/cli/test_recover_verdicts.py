@@ -267,6 +267,45 @@ def test_a_segment_that_only_a_left_over_has_is_not_gone_already(log_dir: pathli
     assert any(line.endswith(f"; only {left} is left") for line in lines)
 
 
+# What a left-over with the name of a gap has in place of the gap's records, offsets 7 to 35.
+WITHOUT_RECORDS: Mapping[str, Callable[[pathlib.Path], bytes]] = {
+    "nothing": lambda _: b"",
+    "zeros": lambda _: bytes(500),
+    "offsets before the gap": lambda partition: (partition / name_of(0, "log")).read_bytes(),
+    "offsets on both sides of it": lambda partition: b"".join(
+        (partition / name_of(base, "log")).read_bytes() for base in (0, 36)
+    ),
+}
+
+
+@pytest.mark.parametrize("content", WITHOUT_RECORDS)
+@pytest.mark.parametrize("base", [7, 15])
+def test_a_left_over_without_records_of_the_gap_is_no_hope(log_dir: pathlib.Path, base: int, content: str) -> None:
+    """What is in a file counts, not its name."""
+    lose_segment(log_dir, 7)
+    (log_dir / "t-0" / name_of(base, "log.cleaned")).write_bytes(WITHOUT_RECORDS[content](log_dir / "t-0"))
+    status, lines, answer = recover(log_dir)
+    assert (status, lines[0]) == (1, "t-0: MISSING offsets 7 to 35, gone already; ends at offset 62")
+    assert [gap["told_by"] for gap in answer["missing"]] == [None]
+
+
+def test_no_gap_before_the_first_segment_by_a_name_alone(log_dir: pathlib.Path) -> None:
+    lose_segment(log_dir, 0)
+    (log_dir / "t-0" / name_of(0, "log.cleaned")).write_bytes(bytes(500))
+    assert recover(log_dir)[2]["missing"] == []
+
+
+@pytest.mark.parametrize("base", [0, 20, 36])
+def test_a_left_over_with_records_of_the_gap_counts_under_any_name(log_dir: pathlib.Path, base: int) -> None:
+    """A cleaning writes several segments into a file with the name of the first."""
+    left = name_of(base, "log.cleaned")
+    (log_dir / "t-0" / name_of(7, "log")).rename(log_dir / "t-0" / left)
+    lose_segment(log_dir, 7)
+    _, lines, answer = recover(log_dir)
+    assert [gap["told_by"] for gap in answer["missing"]] == [left]
+    assert f"and a startup deletes {left}, which has records of them" in lines[0]
+
+
 def test_a_first_segment_of_which_an_index_is_left(log_dir: pathlib.Path) -> None:
     lose_segment(log_dir, 0, keeps=".index")
     status, lines, answer = recover(log_dir)
