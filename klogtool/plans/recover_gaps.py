@@ -29,8 +29,8 @@ _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP
 
 class Gap(Struct, frozen=True):
     """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours; before
-    is None if the gap is before the first segment. told_by: the name of what is left of the missing segment: a log of an
-    interrupted cleaning or split that a start deletes and that has records of the gap, or an index; or None."""
+    is None if the gap is before the first segment. told_by: the name of what is left of the missing segment: a log
+    of an interrupted cleaning or split that a start deletes and that has records of the gap, or an index; or None."""
 
     first_offset: int
     last_offset: int
