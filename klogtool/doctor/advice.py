@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from klogtool.doctor.answers import Ahead, Option, Strategy, Trouble, What
+from klogtool.doctor.answers import Ahead, Effect, Option, Strategy, Trouble, What
 from klogtool.doctor.file_options import (
     OPTIONS_BY_FINDING,
     absent_options,
@@ -85,7 +85,11 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
     look = [line for point in trouble.ahead for line in _look_first(point)]
     options = [option for point in trouble.ahead for option in _walk_plannable(point, patient)]
     if not options:
-        options = [_by_hand(trouble.path, point.cure) for point in trouble.ahead if point.cure is not None]
+        options = [
+            _by_hand(trouble.path, point.cure, looks=point.cure_looks)
+            for point in trouble.ahead
+            if point.cure is not None
+        ]
     if not options:
         options = [_last_resort(point, patient) for point in trouble.ahead]
     return replace(trouble, look_first=tuple(dict.fromkeys(look)), options=tuple(_unlike(options)))
@@ -186,14 +190,16 @@ def _last_resort(point: Ahead, patient: Patient) -> Option:
     """Return what is left where nothing mends: no trouble ends without a word on what to do."""
     if point.what is What.LEFT_OUT:
         paths = " ".join(map(quoted, patient.log_dirs))
-        return _by_hand(point.path, f"klogtool doctor {paths} LOGDIR  # LOGDIR: the log dir that is not named")
+        command = f"klogtool doctor {paths} LOGDIR  # LOGDIR: the log dir that is not named"
+        return _by_hand(point.path, command, looks=True)
     if point.what is What.METADATA_LOST:
         command = f"cp -a COPY {quoted(point.path)}  # COPY: {os.path.basename(point.path)} of another controller"
         return _by_hand(point.path, command)
     is_partition = patient.holds(point.path) and point.path not in patient.log_dirs
     partition = patient.partition_of(point.path) if is_partition else None
     if partition is None or partition.topic in (None, METADATA_TOPIC) or not os.path.isdir(partition.path):
-        return _by_hand(point.path, f"klogtool verify {quoted(point.path)}  # names the damage, and what mends it")
+        command = f"klogtool verify {quoted(point.path)}  # names the damage, and what mends it"
+        return _by_hand(point.path, command, looks=True)
     option = move_away("move the folder out of the log dir, and keep it", partition.path, patient)
     if point.what is What.STRAY:  # nobody would be served from it
         return option
@@ -201,8 +207,9 @@ def _last_resort(point: Ahead, patient: Patient) -> Option:
     return replace(option, strategy=Strategy.AS_THE_BROKER, price=price)
 
 
-def _by_hand(path: str, cure: str) -> Option:
-    return Option("by hand", path, cure, Strategy.NOTHING_LOST, is_undone=False)
+def _by_hand(path: str, cure: str, *, looks: bool = False) -> Option:
+    effect = Effect.LOOKS if looks else None
+    return Option("by hand", path, cure, Strategy.NOTHING_LOST, is_undone=False, effect=effect)
 
 
 def _unlike(options: Sequence[Option]) -> Iterator[Option]:

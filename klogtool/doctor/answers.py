@@ -101,9 +101,10 @@ class Ahead(Struct, frozen=True):
     first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
     record. stop: what stops the broker. finding: its kind for verify, if it is one; field: of that finding; cure:
-    verify's line for it. is_hidden: data stay on the disk, but nobody is served from them. is_uncounted: lost_records
-    is not all. may_end: the broker may end by it: that is decided while it runs. ends: whether a process that comes up
-    ends by it (None: unknown), and ends_after_ms: how long after it asked for its registration.
+    verify's line for it; cure_looks: that only reads. is_hidden: data stay on the disk, but nobody is served from them.
+    is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it runs. ends:
+    whether a process that comes up ends by it (None: unknown), and ends_after_ms: how long after it asked for its
+    registration.
     """
 
     path: str
@@ -120,6 +121,7 @@ class Ahead(Struct, frozen=True):
     finding: Kind | None = None
     field: str | None = None
     cure: str | None = None
+    cure_looks: bool = False
     is_hidden: bool = False
     is_uncounted: bool = False
     may_end: bool = False
@@ -143,6 +145,15 @@ class Strategy(Enum):
     MAY_DIVERGE = "may-diverge"
 
 
+class Effect(Enum):
+    """What an option does, if that alone shows that no record goes with it."""
+
+    LOOKS = "looks"
+    """It only reads."""
+    KEEPS_ASIDE = "keeps-aside"
+    """It moves a folder that no broker serves; all files stay."""
+
+
 class Remedy(Struct, frozen=True):
     """A decision that makes a plan: the command by its name in plans/decisions.py, the path, and the question."""
 
@@ -157,7 +168,8 @@ class Option(Struct, frozen=True):
 
     price: what it costs beside records, or "". remedies: what `--fix` plans; empty if a person has to do it. is_undone:
     whether `klogtool undo` takes it back. lost, readable: what is lost, and what can be read afterwards; None if that
-    was not measured. erases_witness: it removes what shows that records are missing.
+    was not measured. erases_witness: it removes what shows that records are missing. effect: None if it changes
+    something that a broker reads.
     """
 
     title: str
@@ -173,6 +185,7 @@ class Option(Struct, frozen=True):
     lost: Lost | None = None
     readable: tuple[OffsetRange, ...] | None = None
     erases_witness: bool = False
+    effect: Effect | None = None
 
 
 class Trouble(Struct, frozen=True):

@@ -65,7 +65,8 @@ def _not_locked(lock: str, reason: str, *, has_metadata: bool) -> Ahead:
     owner = f"ls -ld {quoted(os.path.dirname(lock))} {quoted(lock)}  # the broker's user needs to write both (chown)"
     cure = f"rm {quoted(lock)}  # a broker creates it" if os.path.islink(lock) else owner
     stop = (refuses if has_metadata else offline)("FileNotFoundException", f"{lock} ({reason})")
-    return Ahead(lock, What.REFUSES if has_metadata else What.OFFLINE, detail, Severity.ERROR, stop=stop, cure=cure)
+    what = What.REFUSES if has_metadata else What.OFFLINE
+    return Ahead(lock, what, detail, Severity.ERROR, stop=stop, cure=cure, cure_looks=cure == owner)
 
 
 def with_refusals(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> list[Ahead]:

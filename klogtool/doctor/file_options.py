@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.doctor.absent_partitions import Expected, has_all_of, walk_expected
-from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy, What
+from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What
 from klogtool.doctor.kraft_options import replay_options
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
@@ -83,7 +83,8 @@ _BY_HAND = ("lost+found", FileKind.LOCK.value)
 
 def _foreign_folder(point: Ahead, patient: Patient) -> Iterator[Option]:
     if os.path.basename(point.path) not in _BY_HAND:  # verify's cure says what to do
-        yield move_away("move the folder out of the log dir", point.path, patient)
+        option = move_away("move the folder out of the log dir", point.path, patient)
+        yield replace(option, effect=Effect.KEEPS_ASIDE)
 
 
 def move_away(title: str, path: str, patient: Patient, strategy: Strategy = Strategy.NOTHING_LOST) -> Option:

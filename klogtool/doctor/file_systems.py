@@ -54,7 +54,7 @@ def _full(path: str, *, has_metadata: bool) -> Ahead:
     detail = f"no space is left, and a start has to write: a broker {_outcome(has_metadata=has_metadata)}"
     what = What.REFUSES if has_metadata else What.NO_ROOM
     stop = _stop("IOException", "No space left on device", has_metadata=has_metadata)
-    return Ahead(path, what, detail, Severity.ERROR, stop=stop, cure=cure)
+    return Ahead(path, what, detail, Severity.ERROR, stop=stop, cure=cure, cure_looks=True)
 
 
 def _outcome(*, has_metadata: bool) -> str:

@@ -190,7 +190,7 @@ def _broken_link(error: KlogError) -> Ahead | None:
     else:
         detail = f"{told}, and makes it anew where the link leads, or takes the log dir offline if it cannot"
     cure = f"ls -l {quoted(link)}  # mount the disk that it leads to, or put the file back, before any start"
-    return Ahead(link, What.LINK_BROKEN, detail, Severity.ERROR, finding=Kind.UNREADABLE, cure=cure)
+    return Ahead(link, What.LINK_BROKEN, detail, Severity.ERROR, finding=Kind.UNREADABLE, cure=cure, cure_looks=True)
 
 
 def _unknown(path: str) -> Prospect:

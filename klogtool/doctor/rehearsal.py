@@ -179,6 +179,7 @@ def _ahead_of(problem: StartProblem) -> Ahead:
         finding=problem.finding,
         field=problem.field,
         cure=problem.cure,
+        cure_looks=problem.finding is None,
     )
 
 

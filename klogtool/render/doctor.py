@@ -11,7 +11,7 @@ from itertools import groupby
 import msgspec
 
 from klogtool.broker.timestamps import duration_text
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Trouble, What, Work
+from klogtool.doctor.answers import Ahead, Diagnosis, Effect, Option, Prospect, Starts, Trouble, What, Work
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim, Claim, LogDirClaim, OptionClaim, PartitionClaim
 from klogtool.doctor.fixes import first_fix
@@ -323,10 +323,18 @@ def trouble_lines(trouble: Trouble) -> Iterator[str]:
         yield f"{_INDENT}     →  {option.command}"
 
 
+_EFFECTS = {
+    Effect.LOOKS: "only looks, and changes nothing",
+    Effect.KEEPS_ASIDE: "keeps all its files; a broker serves nobody from it",
+}
+
+
 def price_text(option: Option) -> str:
     """Return what an option costs, in a few words."""
     if option.erases_witness:
         lost = "brings nothing back, and erases what shows that records are missing"
+    elif option.effect is not None:
+        lost = _EFFECTS[option.effect]
     elif option.lost_records is None:
         lost = "how much it loses is unknown"
     else:

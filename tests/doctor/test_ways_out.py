@@ -24,7 +24,7 @@ from startup import (
     unclean,
 )
 
-from klogtool.doctor.answers import Option, Strategy
+from klogtool.doctor.answers import Effect, Option, Strategy
 from klogtool.doctor.situation import Outcome, situations
 from klogtool.render.doctor import price_text
 
@@ -71,6 +71,29 @@ def test_only_what_is_measured_is_said_to_lose_nothing(lost: int | None) -> None
         told = price_text(Option("title", "t-0", "command", strategy, lost_records=lost))
         assert told.split(";")[0] == words[lost]
     assert Option("title", "t-0", "command", Strategy.NOTHING_LOST).lost_records is None
+
+
+def test_unknown_is_said_only_of_what_changes_something() -> None:
+    """A loss is measured after a start, so it is unknown for what only looks, too: but that is no danger to name."""
+    for effect in Effect:
+        told = price_text(Option("title", "t-0", "command", Strategy.NOTHING_LOST, effect=effect))
+        assert "unknown" not in told
+        assert "loses nothing" not in told  # the start that follows may lose some
+
+
+# What the only option says, by what is wrong.
+HARMLESS = {
+    next(name for name in SCENARIOS if name.startswith("4 foreign folder")): "keeps all its files",
+    "10 log dir not named": "only looks, and changes nothing",
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_only_looks_or_keeps_all_is_told(tmp_path: pathlib.Path, name: str) -> None:
+    scenario = SCENARIOS[name]
+    done = run_here(["doctor", *scenario.log_dirs, "--now", str(NOW_MS)], wounded(scenario, tmp_path / "disks"))
+    assert HARMLESS[name] in done.out.decode()
+    assert b"how much it loses is unknown" not in done.out
 
 
 @pytest.mark.parametrize("name", BLOCKED)
