@@ -102,7 +102,8 @@ class TaskPlace:
         try:
             os.mkdir(self.path)
         except FileNotFoundError as error:
-            raise KlogError("the job is over, and its folder is gone", path=self._stage) from error
+            reason = "the folder is gone: the job is over, or driver and executors do not share this disk"
+            raise KlogError(reason, path=self._stage) from error
         except OSError as error:
             raise not_written(self.path, error) from error
         return self

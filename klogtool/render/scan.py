@@ -6,8 +6,9 @@ object as it is.
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ class LogScan(Struct, frozen=True, eq=False):
 
 
 def scan(
-    path: Path | Sequence[Path],
+    path: Path | Iterable[Path],
     *,
     columns: Sequence[str] | None = None,
     offsets: tuple[int | None, int | None] | None = None,
@@ -117,10 +118,14 @@ def scan(
     on_damage: called with each error about the bytes, and reading goes on; without it, the reader raises the error.
     resync: also search for the next batch after bytes that are not a batch.
 
-    Raises KlogError for a path that cannot be read, ValueError for an unknown column, Unsupported without pyarrow.
+    Raises KlogError for a path that cannot be read, ValueError for an unknown column, TypeError for an offset that is
+    no int or a key that is not bytes, Unsupported without pyarrow.
     """
-    wanted = Selection(_span(offsets), _span(times, parse_moment), producer_id, key, grep or None)
-    paths = [path] if isinstance(path, str | os.PathLike) else path
+    for name, given in (("key", key), ("grep", grep)):
+        if not isinstance(given, bytes | None):
+            raise TypeError(f"{name} has to be bytes, not {given!r}")
+    wanted = Selection(_span(offsets, _offset), _span(times, parse_moment), producer_id, key, grep or None)
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     for one in paths:
         _check_exists(one)
     return LogScan(
@@ -156,7 +161,14 @@ def _check_exists(path: Path) -> None:
         raise unreadable(os.fspath(path), error) from error
 
 
-def _span(bounds: tuple[Any, Any] | None, parsed: Any = int) -> tuple[int, int]:
+def _offset(given: Any) -> int:
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise TypeError(f"an offset has to be an int, not {given!r}") from None
+
+
+def _span(bounds: tuple[Any, Any] | None, parsed: Callable[[Any], int]) -> tuple[int, int]:
     first, last = bounds or (None, None)
     return SMALLEST if first is None else parsed(first), LARGEST if last is None else parsed(last)
 

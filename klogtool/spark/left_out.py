@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("offset", "_position", "_crc_ok")
 WRONG_CRC = "the CRC does not match"
+MOST_REASONS = 1 << 16  # between two rows
 WRONG_OFFSET = "its offsets are not those of the segment"
 
 
@@ -83,7 +84,7 @@ class _Collector:
                     yield from self._ranges(run.position, run.first_offset)
                     self._next_offset = run.last_offset + 1
                 else:
-                    self._reasons.setdefault(run.position, run.reason)
+                    self._add(run.position, run.reason)
         yield from self._ranges(piece.end, piece.next_base_offset)
 
     def _runs(self, rows: pa.RecordBatch) -> Iterator[RowRun]:
@@ -106,7 +107,12 @@ class _Collector:
 
     def _take(self, error: KlogError) -> None:
         if not isinstance(error, SetRight):  # it was read
-            self._reasons.setdefault(self._piece.start if error.position is None else error.position, error.reason)
+            self._add(self._piece.start if error.position is None else error.position, error.reason)
+
+    def _add(self, position: int, reason: str) -> None:
+        """Keep a reason; if there are too many, the last range reaches up to the next row."""
+        if len(self._reasons) < MOST_REASONS:
+            self._reasons.setdefault(position, reason)
 
     def _ranges(self, position: int, offset: int | None) -> Iterator[UnreadRange]:
         """Yield what is left out before a row, which is in the batch at a position."""

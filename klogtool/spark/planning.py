@@ -13,7 +13,8 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.errors import KlogError
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.batch import RECORD_BATCH_OVERHEAD
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
@@ -28,6 +29,8 @@ from klogtool.spark.storage import Place, Stored
 
 OPEN_COST_BYTES = 1 << 18  # added for each file, beside its bytes
 LEAST_SPLIT_BYTES = 8 << 20  # for less, one more task costs more than it saves
+FEW_RANGES = 1000  # of a segment: fewer may be planned without a look at its batches
+LEAST_RECORD_BYTES = 7  # DefaultRecord: length, attributes, two deltas, two lengths, number of headers
 
 
 class SegmentRange(Struct, frozen=True):
@@ -168,16 +171,35 @@ def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], of
 
 
 def _offset_ranges(query: Query, wanted: Wanted, segment: SegmentFiles) -> list[tuple[int, int]]:
-    """Return the wanted offset ranges of a segment, inclusive, each with at most as many offsets as a split may
-    have."""
+    """Return the wanted offset ranges of a segment, inclusive, each with at most as many records as a split may have.
+    Together they are all offsets that are wanted."""
     after = segment.next_base_offset
     end = min(LARGEST if after is None else after, LARGEST if wanted.end is None else wanted.end)
     first = max(segment.base_offset, wanted.start)
     if not query.most_records:
         return [(first, end - 1 if end < LARGEST else LARGEST)]
-    starts = list(range(first, min(end, end_of(wanted.copy)), query.most_records)) or [first]
+    every = range(first, min(end, end_of(wanted.copy)), query.most_records)
+    most = max(FEW_RANGES, segment.size // RECORD_BATCH_OVERHEAD)
+    # A wrong offset makes billions of ranges. len() cannot count as many.
+    starts = _starts_at_batches(query, wanted.copy, segment, every) if every[most:] else list(every) or [first]
     ends = [*(start - 1 for start in starts[1:]), end - 1 if end < LARGEST else LARGEST]
     return list(zip(starts, ends, strict=True))  # the last one is open: damage may hide where the log ends
+
+
+def _starts_at_batches(query: Query, copy: Copy, segment: SegmentFiles, every: range) -> list[int]:
+    """Return where ranges begin: in no gap between batches, and not more often than records fit into their bytes."""
+    starts = [every.start]
+    with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+        try:
+            for head in walk_heads(file, 0, segment.size):
+                first = head.entry.last_offset if head.entry.base_offset is None else head.entry.base_offset
+                begin = max(first, starts[-1] + query.most_records)
+                starts += range(begin, min(head.entry.last_offset + 1, every.stop), query.most_records)[
+                    : head.size // LEAST_RECORD_BYTES
+                ]
+        except Corrupt:
+            pass
+    return starts
 
 
 def _byte_range(copy: Copy, segment: SegmentFiles, first: int, last: int) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from klogtool.render.arrow_reference import column_text
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.filters import Bounds
-from klogtool.spark.heads import walk_heads
+from klogtool.spark.heads import Head, walk_heads
 from klogtool.spark.notes import log_warning
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.read_committed import AbortedRange
@@ -250,9 +250,39 @@ def _fail(file: LogFile, piece: SegmentRange, error: KlogError) -> None:
 
 
 def _is_behind(file: LogFile, piece: SegmentRange, position: int) -> bool:
+    """Return whether all wanted offsets are in batches before a position, and none in a later one.
+
+    A base offset is under no checksum. That of the batch with the last wanted offset counts if the batch before it
+    ends there, or if the next one's is higher.
+    """
     if not piece.ends_before_the_segment:
         return False
-    return any(head.entry.last_offset >= piece.last_offset for head in walk_heads(file, piece.start, position))
+    highest = (piece.next_base_offset or LARGEST) - 1
+    is_behind, next_offset = False, piece.base_offset
+    for head in _readable_heads(file, piece):
+        last = head.entry.last_offset
+        first = last if head.entry.base_offset is None else head.entry.base_offset
+        if is_behind:
+            if first <= piece.last_offset:
+                return False
+            continue
+        if not next_offset <= first <= last <= highest:
+            return False
+        is_behind = next_offset > piece.last_offset
+        if not is_behind:
+            if head.end > position:
+                return False
+            is_behind = first == next_offset and last >= piece.last_offset
+        next_offset = last + 1
+    return is_behind
+
+
+def _readable_heads(file: LogFile, piece: SegmentRange) -> Iterator[Head]:
+    """Yield headers up to an impossible length."""
+    try:
+        yield from walk_heads(file, piece.start, piece.end)
+    except Corrupt:
+        return
 
 
 def _is_aborted(batch: pa.RecordBatch, aborted: Sequence[AbortedRange]) -> Any:

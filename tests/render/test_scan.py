@@ -107,6 +107,8 @@ def test_several_paths_are_read_one_after_another() -> None:
     both = pa.table(klogtool.scan([one, two], columns=["partition"]))["partition"].to_pylist()
     assert both == sorted(both, reverse=True)
     assert set(both) == {0, 1}
+    walked = pa.table(klogtool.scan((path for path in (one, two)), columns=["partition"]))
+    assert walked["partition"].to_pylist() == both
 
 
 def test_what_cannot_be_is_said_before_anything_is_read() -> None:
@@ -119,6 +121,12 @@ def test_what_cannot_be_is_said_before_anything_is_read() -> None:
         klogtool.scan(PARTITION / "nope")
     with pytest.raises(klogtool.KlogError, match="neither epoch milliseconds nor ISO 8601"):
         klogtool.scan(PARTITION, times=("yesterday", None))
+    for wrong in (5.9, "5"):
+        with pytest.raises(TypeError, match=f"an offset has to be an int, not {wrong!r}"):
+            klogtool.scan(PARTITION, offsets=(wrong, None))  # type: ignore[arg-type]
+    for name in ("key", "grep"):
+        with pytest.raises(TypeError, match=f"{name} has to be bytes, not 'k'"):
+            klogtool.scan(PARTITION, **{name: "k"})
 
 
 def test_the_ten_questions_in_duckdb_have_the_answers_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

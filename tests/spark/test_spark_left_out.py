@@ -97,3 +97,15 @@ def test_what_makes_no_sense_is_refused(log: pathlib.Path) -> None:
             read(log, **options)
     with pytest.raises(Refused, match="leaves nothing out"):
         read(log, table="left_out", mode="FAILFAST")
+
+
+def test_many_damaged_batches_in_a_row_are_kept_up_to_a_limit(
+    log: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = name_of(0, "log")
+    for n in range(2, 9):
+        flip_bit(log / first, (n + 1) * SIZE - 3)
+    every = left_out(log, mode="DROPMALFORMED")
+    assert [(row[1], row[2]) for row in every] == [(n * SIZE, (n + 1) * SIZE) for n in range(2, 9)]
+    monkeypatch.setattr("klogtool.spark.left_out.MOST_REASONS", 3)
+    assert left_out(log, mode="DROPMALFORMED") == [*every[:2], (first, 4 * SIZE, 9 * SIZE, 4, 17)]

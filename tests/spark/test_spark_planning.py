@@ -481,3 +481,59 @@ def test_damage_behind_what_is_wanted_is_no_error(log: pathlib.Path) -> None:
     assert offsets(read(log, endingOffsets='{"t": {"0": 158}}')) == list(range(158))
     with pytest.raises(Corrupt, match="CRC"):
         read(log, endingOffsets='{"t": {"0": 159}}')
+
+
+def test_a_wrong_offset_hides_no_damage_that_may_be_wanted(tmp_path: pathlib.Path) -> None:
+    wanted = {"endingOffsets": '{"t": {"0": 40}}', "failOnDataLoss": False}
+    wounds = {
+        "a value": lambda log: flip_bit(log, 11 * SIZE_OF_TWO - 3),  # of the batch with offsets 20 and 21
+        "its length": lambda log: overwrite(log, 10 * SIZE_OF_TWO + 8, b"\xff"),
+        "all of it": lambda log: overwrite(log, 10 * SIZE_OF_TWO, bytes(SIZE_OF_TWO)),
+        "a value, and its own offset": lambda log: (
+            flip_bit(log, 11 * SIZE_OF_TWO - 3),
+            flip_bit(log, 10 * SIZE_OF_TWO + 3, 4),
+        ),
+    }
+    for name, wound in wounds.items():
+        for raised in (4, 9, None):
+            made = tmp_path / f"{name}, {raised}"
+            made.mkdir()
+            segments = {0: [data(2 * n, records=2) for n in range(30)]}
+            folder = make(made / "t-0", segments)
+            wound(folder / name_of(0, "log"))
+            if raised is not None:
+                flip_bit(folder / name_of(0, "log"), raised * SIZE_OF_TWO + 3, 4)
+            with pytest.raises(Corrupt, match="at byte 980"):
+                read(folder, **wanted)
+
+
+def test_a_damaged_batch_that_claims_a_wanted_offset_is_an_error(tmp_path: pathlib.Path) -> None:
+    folder = make(tmp_path / "t-0", {0: [data(2 * n, records=2) for n in range(30)]})
+    without_index(folder)  # it would say that nothing wanted is there
+    flip_bit(folder / name_of(0, "log"), 28 * SIZE_OF_TWO - 3)
+    assert offsets(read(folder, endingOffsets='{"t": {"0": 40}}')) == list(range(40))
+    flip_bit(folder / name_of(0, "log"), 27 * SIZE_OF_TWO + 7, 5)  # 54 becomes 22
+    with pytest.raises(Corrupt, match="CRC"):
+        read(folder, endingOffsets='{"t": {"0": 40}}')
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_a_wrong_offset_does_not_make_more_splits_than_there_are_batches(tmp_path: pathlib.Path, mode: str) -> None:
+    for bit in (0, 2, *range(6, 63)):  # those that raise 58
+        folder = make(tmp_path / f"t-{bit}", {0: [data(2 * n, records=2) for n in range(30)]})
+        flip_bit(folder / name_of(0, "log"), 29 * SIZE_OF_TWO + 7 - bit // 8, bit % 8)
+        for step in (1, 7):
+            splits = splits_of(folder, maxRecordsPerPartition=step, mode=mode)
+            assert len(splits) <= planning.FEW_RANGES + 1
+            table = read(folder, maxRecordsPerPartition=step, mode=mode)
+            assert sorted(offsets(table)) == sorted(offsets(read(folder, mode=mode)))
+            assert len(splits) >= 58 // step
+
+
+def test_compaction_makes_no_empty_splits(tmp_path: pathlib.Path) -> None:
+    bases = [n * 10**6 for n in range(20)]
+    folder = make(tmp_path / "t-0", {0: [data(base, records=20) for base in bases]})
+    splits = splits_of(folder, maxRecordsPerPartition=7)
+    task = Task(("offset",), Bounds(), "FAILFAST")
+    assert all(sum(batch.num_rows for batch in read_split(split, task)) for split in splits)
+    assert offsets(read(folder, maxRecordsPerPartition=7)) == [base + n for base in bases for n in range(20)]
