@@ -35,7 +35,9 @@ READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_")
 
 
 # `klogtool` for a shell. It imports next to nothing: its own start is most of what such a run takes.
-IN_A_SHELL = """#!{python} -IS
+# A line of `#!` cannot have a blank in a path: sh reads the second line as a command, Python as a text.
+IN_A_SHELL = """#!/bin/sh
+"exec" "{python}" "-IS" "$0" "$@"
 import _socket, marshal, os, sys
 if {started} != sorted(pair for pair in os.environ.items() if pair[0].startswith({read_at_start})):
     os.execv({python!r}, [{python!r}, "-m", "klogtool", *sys.argv[1:]])

@@ -21,6 +21,7 @@ NEEDED = {
     "read": [["--offset", "0"]],
     "offsets": [[], ["--format", "csv"]],
     "hash": [[]],
+    "quorum": [[]],
     "txns": [[], ["--audit"]],
     "drop-producer": [["--producer-id", "0"], ["--producer-id", "0", "--apply"]],
     "diff": [[str(DISKS)]],

@@ -50,7 +50,7 @@ def cut_short() -> Any:
 
 
 def test_an_undo_that_leaves_damage_breaks_the_law(log_dir: Path) -> None:
-    with damaging("take_back", log_dir), nothing_new():
+    with damaging("undo_steps", log_dir), nothing_new():
         assert run_here(TRUNCATE, log_dir.parent).status in (0, 1)
         with pytest.raises(AssertionError, match="after undo"):
             run_here(["undo", "logs"], log_dir.parent)

@@ -69,7 +69,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"mode": "LOOSE"}, "one of FAILFAST, PERMISSIVE, DROPMALFORMED"),
     ({"includeHeaders": "yes"}, "one of false, true"),
     ({"kafka.isolation.level": "none"}, "read_uncommitted, read_committed"),
-    ({"table": "topics"}, "records, batches, findings, segments"),
+    ({"table": "topics"}, "records, batches, findings, left_out, segments"),
     ({"stream": True, "endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
     ({"stream": True, "endingOffsetsByTimestamp": '{"t":{"0":3}}'}, "ending offset not valid in streaming queries"),
     ({"stream": True, "minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "2"}, "is more than maxOffsetsPerTrigger"),
