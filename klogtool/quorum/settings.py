@@ -144,7 +144,7 @@ def _address(text: str, name: str = "") -> Endpoint | None:
 
 def _endpoints(settings: Mapping[str, str]) -> Iterator[Endpoint]:
     """Yield where the controller can be reached, as it tells others: at advertised listeners, where there are any
-    (AbstractKafkaConfig.effectiveAdvertisedControllerListeners)."""
+    (KafkaConfig.effectiveAdvertisedControllerListeners)."""
     names = {name.upper() for name in listed(settings, "controller.listener.names")}
     advertised = {endpoint.name: endpoint for endpoint in _listeners(settings, "advertised.listeners")}
     for endpoint in _listeners(settings, "listeners"):
