@@ -86,7 +86,7 @@ def _last_epoch_start(file: Path) -> int:
     if len(lines) < 3 or lines[0] != "0" or not all(EPOCH.fullmatch(line) for line in lines[2:]):
         return 0
     rows = [tuple(map(int, line.split())) for line in lines[2:]]
-    return rows[-1][1] if len(rows) == int(lines[1]) and rows == sorted(rows) else 0
+    return rows[-1][1] if lines[1] == str(len(rows)) and rows == sorted(rows) else 0
 
 
 def _holes(path: Path, log_start: int) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from .claims import BrokerClaim, Claims, Gone, Hidden, LogDirClaim, Lost, PartitionClaim
-from .comparison import Before, before_start, differences
+from .comparison import Before, _last_epoch_start, before_start, differences
 from .records_on_disk import Found
 from .truth import Loaded, Reading, Truth
 
@@ -193,3 +193,10 @@ def test_witnesses_and_holes_are_found_on_the_disk(tmp_path: pathlib.Path) -> No
     for path in (disks / "d1/t-0").glob(f"{11:020d}.*"):
         path.unlink()
     assert before_start(disks)["d1/t-0"].holes == ((11, 21),)
+
+
+def test_a_file_of_epochs_that_no_broker_wrote_is_no_witness(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "leader-epoch-checkpoint"
+    for text, start in (("0\n1\n0 7\n", 7), ("0\n1\x020 0\n0 7\n", 0), ("0\n2\n0 7\n", 0), ("0\n\n0 7\n", 0), ("", 0)):
+        file.write_text(text)
+        assert _last_epoch_start(file) == start
