@@ -56,10 +56,11 @@ test-page: $(DEV)/.ready $(AXE)/.ready site  ## doctor's page and the site in a 
 
 build: $(DEV)/.ready  ## build the extension into this checkout (an editable install does not notice changes)
 
-lint: $(DEV)/.ready  ## ruff and mypy
+lint: $(DEV)/.ready  ## ruff and mypy; of tests and the fuzzer, the names and arguments that they use
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) -m mypy --config-file tests/mypy.ini tests tools/fuzz
 
 bench: $(DEV)/.ready  ## klogtool beside Kafka's own tool on the same files (needs Java and mvn, some GB of disk)
 	$(RUN) tools/benchmarks/bench.py $(BENCH_ARGS)

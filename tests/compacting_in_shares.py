@@ -44,7 +44,7 @@ class CrewHere:
         self.rounds, self.filled, self._map = 0, 0, [b""]
 
     def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysResult]]:
-        found, parts = [], [[] for _ in range(PARTS)]  # type: list[KeysFound], list[list[bytes]]
+        found, parts = [], [[] for _ in range(PARTS)]  # type: list[KeysResult], list[list[bytes]]
         for share in shares:
             whole = arrived(sent).arrive()
             found.append(arrived(find_keys(whole, arrived(share))))

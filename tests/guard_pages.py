@@ -106,7 +106,7 @@ def entry_body(data: bytes, at: int) -> bytes | None:
 
 def dump_all(data: bytes, cut: int, flags: int, room: int) -> None:
     """All entries of `data` that lie before `cut`, the reference's stepped over, into `room` bytes at a time."""
-    native = kernels.native
+    native: Any = kernels.native
     state, gaps, log = native.DumpState(), array("q", bytes(1 << 12)), IN.holding(data)
     state.last_offset = -1
     at, body = 0, None
@@ -130,7 +130,7 @@ def dump_all(data: bytes, cut: int, flags: int, room: int) -> None:
 
 def try_dump(data: bytes) -> None:
     """Cut at every length as a file would be: the kernel is told of whole entries only, by the walk."""
-    native = kernels.native
+    native: Any = kernels.native
     every_way = (0, native.DEEP, native.DEEP | native.PRINT_DATA, 7, native.DEEP | native.JSON)
     for size in range(len(data) + 1):
         cut, _ = framing.whole_frames(data[:size], size)
@@ -170,7 +170,7 @@ def with_room(indexes: Any, most: int) -> Any:
 
 def try_recover(data: bytes) -> None:
     """Whatever the kernel leaves to the reference is stepped over, until the log ends or is cut off."""
-    native = kernels.native
+    native: Any = kernels.native
     for size in range(len(data) + 1):
         view, at = IN.holding(data[:size]), 0
         native.check_batches(view, 0, size)
@@ -197,7 +197,7 @@ def try_recover(data: bytes) -> None:
 
 def try_append(data: bytes) -> None:
     """The survey of a set; and of what may be records, or not."""
-    native = kernels.native
+    native: Any = kernels.native
     for size in range(len(data) + 1):
         view, at, survey = IN.holding(data[:size]), 0, native.AppendSurvey()
         survey.last_offset, survey.leader_epoch = -(2**63), 1 << 31
@@ -212,7 +212,7 @@ def try_append(data: bytes) -> None:
 
 def try_replay(data: bytes) -> None:
     """Markers that the kernel is not sure of are stepped over, and what cannot be."""
-    native = kernels.native
+    native: Any = kernels.native
     for size in range(len(data) + 1):
         view, at, why = IN.holding(data[:size]), 0, -1
         replay = native.ProducerReplay(0, tuple_of, tuple_of)
@@ -231,7 +231,7 @@ def tuple_of(*fields: object) -> tuple[object, ...]:
 
 
 def try_records(data: bytes) -> None:
-    native = kernels.native
+    native: Any = kernels.native
     for size in range(len(data) + 1):
         cut, _ = framing.whole_frames(data[:size], size)
         reader = native.RecordReader(Record, Header, IN.holding(data[:size]), 0, cut)
@@ -281,7 +281,7 @@ def try_columns(data: bytes) -> None:
 
 def try_prove(data: bytes) -> None:
     """Rows are full after one, two or all; what is inflated lies flush against the forbidden page, too."""
-    native = kernels.native
+    native: Any = kernels.native
     for deep in (False, True):
         for room in (1, 2, MOST_ROWS):
             rows = OUT.last(8 * len(native.FACTS) * room).cast("q")
@@ -302,7 +302,7 @@ def try_prove(data: bytes) -> None:
 
 def try_follow(data: bytes) -> None:
     """What the data's entries are, held against indexes that end in the middle of an entry."""
-    native = kernels.native
+    native: Any = kernels.native
     width = len(native.FACTS)
     for wounded in (data, data[1:]):
         room = OUT.last(8 * width * MOST_ROWS).cast("q")
@@ -326,7 +326,7 @@ def try_in_order(data: bytes) -> None:
 
 def try_clean(data: bytes) -> None:
     """Batches into a map, and what stays of them; where the kernel stops, it is asked for that batch alone, too."""
-    native = kernels.native
+    native: Any = kernels.native
     for size in range(len(data) + 1):
         view = IN.holding(data[:size])
         keys = native.OffsetMap(50, 45, bytes(16))
@@ -361,7 +361,7 @@ def try_compress(data: bytes) -> None:
 
 
 def try_encode(data: bytes) -> None:
-    native = kernels.native
+    native: Any = kernels.native
     form, stops = BatchForm(300), Guarded(64)
     for size in range(0, len(data) + 1, 7):
         for last in (size, size + 1):

@@ -72,8 +72,8 @@ class Request:
     @classmethod
     def unpacked(cls, data: bytes) -> Request:
         """What `packed` made, here or in a shell."""
-        *plain, before = marshal.loads(data)
-        return cls(*plain, pickle.loads(before) if before else None)
+        arguments, folder, environment, umask, before = marshal.loads(data)
+        return cls(arguments, folder, environment, umask, pickle.loads(before) if before else None)
 
 
 # ---------------------------------------------------------------- the side of the tests

@@ -13,7 +13,7 @@ from klogtool.cli.main import COMMANDS
 
 DISKS = FIXTURES / "two-disks/logdir"
 # What a command needs beside a path; those that are not here take a saved plan or a journal.
-NEEDED = {
+NEEDED: dict[str, list[list[str]]] = {
     "dump-log": [[], ["--format", "json"], ["--format", "arrow", "--output", "OUT"]],
     "verify": [[]],
     "recover": [[], ["--mark-clean", "--apply"], ["--output", "OUT"]],

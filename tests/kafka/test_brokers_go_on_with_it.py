@@ -206,18 +206,21 @@ def tell(broker: Any, scratch: Path) -> tuple[str, dict[str, Seen]]:
     before = {topic: kept_files(partition) for topic, partition in partitions.items()}
     broker.start()
     record = [sys.modules[type(broker).__module__].Record(key=NEW[0], value=NEW[1])]
-    seen: dict[str, tuple[Any, ...]] = {}
+    after: dict[str, tuple[tuple[int, int], Served, list[Any]]] = {}
     for topic in CASES:
         first = [(found.offset, found.key, found.value) for found in broker.consume(topic, 0)]
         ends = broker.offsets(topic, 0)
         broker.produce(topic, 0, record)
         consumed = broker.consume(topic, 0)
-        seen[topic] = ends, first, expected[topic], [(r.offset, r.key, r.value) for r in consumed], consumed
+        after[topic] = ends, first, consumed
     said = broker.log_text()
     broker.stop()
-    return said, {
-        topic: Seen(*found[:4], before[topic], kept_files(partitions[topic]), found[4]) for topic, found in seen.items()
-    }
+    seen = {}
+    for topic, (ends, first, consumed) in after.items():
+        last = [(r.offset, r.key, r.value) for r in consumed]
+        files = before[topic], kept_files(partitions[topic])
+        seen[topic] = Seen(ends, first, expected[topic], last, *files, consumed)
+    return said, seen
 
 
 @pytest.mark.slow

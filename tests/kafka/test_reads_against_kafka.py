@@ -199,7 +199,7 @@ class Questioner:
         for asked_for, kafkas in self.paired("lookup-timestamp", "lookups", timestamps=timestamps):
             yield from compared(
                 f"timestamp {asked_for}",
-                lambda at=asked_for: timestamp_row(at, loaded.lookup_timestamp(at), 0, explain=True),
+                lambda at=asked_for: timestamp_row(at, loaded.lookup_timestamp(at), 0, explain=True, doubts=()),
                 kafkas,
                 ("timestamp", "found"),
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _ctypes
 import random
 import types
+from typing import Any
 
 import lz4.frame
 import pytest
@@ -14,7 +15,7 @@ from klogtool.broker.cleaning.offset_map import OffsetMap, joined_map, slots_of
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.codecs import lz4 as lz4_codec
 
-native = kernels.native
+native: Any = kernels.native
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built")
 SECRET = bytes(range(16))
 
@@ -35,7 +36,7 @@ def test_every_byte_of_a_key_counts(size: int) -> None:
 @pytest.mark.parametrize("slots", [1, 2, 3, 7, 64, 1000])
 def test_both_maps_are_a_dict_until_they_are_full(slots: int) -> None:
     rng, known = random.Random(slots), dict[bytes, int]()
-    maps = [native.OffsetMap(slots, slots, SECRET), OffsetMap(24 * slots, 1.0)]
+    maps: list[Any] = [native.OffsetMap(slots, slots, SECRET), OffsetMap(24 * slots, 1.0)]
     for offset in range(4 * slots):
         key = b"%d" % rng.randrange(2 * slots)
         if len(known) == slots:
@@ -66,7 +67,7 @@ def test_slots_are_javas() -> None:
     assert slots_of(23, 0.9) == (0, 0)
 
 
-def cleaner(keys: object) -> object:
+def cleaner(keys: object) -> Any:
     found = native.BatchCleaner(keys, native.Workspace(), 1000, 10, -1)
     found.indexes.max_timestamp = found.indexes.last_timestamp = -1
     found.indexes.most_offset_entries = found.indexes.most_time_entries = 100

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from damage import heal_checksums
@@ -85,7 +86,7 @@ def test_entries_of_every_kind(reader: Reader, name: str, window_bytes: int, spa
 
 @pytest.mark.parametrize("vector", [*MESSAGES, *BATCHES], ids=str)
 @pytest.mark.parametrize("name", FORMS)
-def test_each_kind_alone(reader: Reader, name: str, vector: object) -> None:
+def test_each_kind_alone(reader: Reader, name: str, vector: Any) -> None:
     """The same line as among the others, but for its position."""
     entries = [*MESSAGES, *BATCHES]
     position = sum(len(other.data) for other in entries[: entries.index(vector)])

@@ -15,6 +15,7 @@ from typing import Any
 
 from choices import Choices
 from damaged import EXTREMES
+from msgspec import to_builtins
 from trees import HERE, THERE
 
 from klogtool import kernels
@@ -158,8 +159,7 @@ def check_plan(place: Place, plan: Plan, *, with_text: bool) -> None:
                 must(0 <= piece.start <= piece.stop <= os.path.getsize(piece.path), "bytes are there", piece)
     must(plan.bytes_held >= 0, "bytes held", plan.bytes_held)
     if with_text:
-        row = dict(SavedPlan.of(plan).row)
-        must(is_json(row), "a plan is JSON", plan.path)
+        must(is_json(to_builtins(SavedPlan.of(plan).row)), "a plan is JSON", plan.path)
         must(bool(TEXTS.get(plan.command, plan_text)(plan)), "a plan has a text")
 
 
@@ -291,9 +291,11 @@ def check_again(command: str, path: str, arguments: dict[str, Any]) -> None:
         path,
     )
     with the_other_reader():
-        others = [plan.as_json() for plan in decide(command, path, question_of(command, arguments))]
-    differing = [(mine.as_json(), other) for mine, other in zip(plans, others, strict=False) if mine.id != other["id"]]
-    must(ids == [other["id"] for other in others], "kernels and reference plan the same", differing)
+        others = list(decide(command, path, question_of(command, arguments)))
+    differing = [
+        (mine.as_row(), other.as_row()) for mine, other in zip(plans, others, strict=False) if mine.id != other.id
+    ]
+    must(ids == [other.id for other in others], "kernels and reference plan the same", differing)
 
 
 # ---------------------------------------------------------------- what they have in common

@@ -96,7 +96,8 @@ def look_up_time(rng: Choices, loaded: LoadedPartition, other: LoadedPartition, 
     must(found == other.lookup_timestamp(asked), "kernels and reference look up the same", found)
     if found.found is not None and isinstance(asked, int) and asked >= 0:
         must(found.found.timestamp >= asked, "no record before the time", found)
-    row_line(timestamp_row(asked, found, mark, explain=explain)), timestamp_text(asked, found, mark, explain=explain)
+    row_line(timestamp_row(asked, found, mark, explain=explain, doubts=()))
+    timestamp_text(asked, found, mark, explain=explain)
 
 
 def look_up_epoch(rng: Choices, loaded: LoadedPartition, other: LoadedPartition, say: Say) -> None:
@@ -265,7 +266,7 @@ def ask_why_not_compacted(rng: Choices, place: Place, say: Say) -> None:
         for standing in walk_standings(
             [place.path(name)], read_question(CompactQuestion, {k: v for k, v in arguments.items() if v is not None})
         ):
-            row_line(standing.as_json()), standing_text(standing)
+            row_line(standing), standing_text(standing)
 
 
 WORK: tuple[Question, ...] = (

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def main(master: str, log_dir: str, records: str) -> None:
-    from conftest import CONF
+    from conftest import CONF  # type: ignore[attr-defined]
     from pyspark.sql import SparkSession
 
     import klogtool.spark
