@@ -100,6 +100,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     reads_whole_txn_version: bool = False
     has_zookeeper: bool = False
     has_dynamic_quorum: bool = True
+    has_pre_vote: bool = True
 
 
 class RuleText(Struct, frozen=True):
@@ -268,6 +269,13 @@ ABOUT: Mapping[str, RuleText] = {
         "the metadata log says who votes",
         "refused",
     ),
+    "has_pre_vote": RuleText(
+        "starting",
+        "a controller finds no leader",
+        "KIP-996",
+        "ProspectiveState: it asks whether it would get the votes, and its epoch stays",
+        "CandidateState: its epoch grows with every attempt",
+    ),
 }
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -312,6 +320,7 @@ _V3_9_2 = replace(
     counts_configured_brokers=False,
     names_every_listener=False,
     has_zookeeper=True,
+    has_pre_vote=False,
 )
 _V3_9_1 = replace(_V3_9_2, release="3.9.1", keeps_emptied_batch=EmptiedBatch.GOES)
 _V3_9_0 = replace(_V3_9_1, release="3.9.0", index_entry_per_batch=False, stops_at_higher_epoch=False)

@@ -40,6 +40,14 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
     quick: Annotated[bool, parameter("Read names, ids and small files only. No log is loaded.")] = False
     matrix: Annotated[bool, parameter("Say for each release from 3.6 to 4.4 whether it starts.")] = False
     host: Annotated[bool, parameter("Also judge the machine: kernel limits, mounts, free room.")] = False
+    controllers: Annotated[
+        tuple[str, ...],
+        parameter(
+            "The metadata log dir of another controller: would they elect a leader? Repeatable.",
+            Unit.LOG_DIR,
+            option="controller",
+        ),
+    ] = ()
     fix: Annotated[bool, parameter("Plan the chosen options. Nothing is changed: --plan-out saves the plan.")] = False
     numbers: Annotated[
         tuple[int, ...],
@@ -90,7 +98,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     with _bar(paths, reading) as bar:
         root = "/" if question.host else None
         progress = lambda: bar.advance_partition(0)  # noqa: E731
-        how = Examination(question.circumstances, question.quick, reading.jobs, progress, root)
+        how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, question.controllers)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
     if question.fix:
         return _fix(diagnoses[0], question, reading)

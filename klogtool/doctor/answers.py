@@ -40,10 +40,16 @@ class What(Enum):
     """A batch is damaged, and this start does not look at it: the broker serves it, and consumers stop there."""
     STRAY = "stray"
     """The broker renames the folder to -stray, and creates an empty partition if the cluster knows one."""
-    NO_LEADER = "no-leader"
-    """The process comes up, but no controller is ever elected: nothing is served, and a broker in it ends."""
-    NOT_VOTER = "not-voter"
+    NOT_VOTER = "not-a-voter"
     """This controller does not vote any more: the others have to elect, and have no spare."""
+    ENDPOINT_STALE = "voter-endpoint-stale"
+    """This controller does not listen where it is known as a voter."""
+    NO_MAJORITY = "no-majority-here"
+    """A leader needs voters of which nothing is at hand, or which cannot vote as they are."""
+    METADATA_BEHIND = "metadata-copy-behind"
+    """A controller may lead that lacks metadata of another copy: others are cut where its log ends."""
+    STATE_CONTRADICTS = "quorum-state-contradicts"
+    """quorum-state has a vote for this node in an epoch that its log has of another leader."""
     METADATA_LOST = "metadata-lost"
     """The cluster's metadata is gone, or is cut: the broker forgets what was in it."""
     FUTURE_EMPTIED = "future-emptied"
@@ -70,8 +76,6 @@ class What(Enum):
     """The disk is too full for the recovery."""
 
 
-# No start at all.
-NO_START = frozenset({What.REFUSES, What.NO_LEADER})
 # A start that does one of these loses or hides data.
 LOSING = frozenset(
     {
@@ -102,9 +106,7 @@ class Ahead(Struct, frozen=True):
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
     record. stop: what stops the broker. finding: its kind for verify, if it is one; field: of that finding; cure:
     verify's line for it; cure_looks: that only reads. is_hidden: data stay on the disk, but nobody is served from them.
-    is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it runs. ends:
-    whether a process that comes up ends by it (None: unknown), and ends_after_ms: how long after it asked for its
-    registration.
+    is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it runs.
     """
 
     path: str
@@ -125,8 +127,6 @@ class Ahead(Struct, frozen=True):
     is_hidden: bool = False
     is_uncounted: bool = False
     may_end: bool = False
-    ends: bool | None = None
-    ends_after_ms: int | None = None
 
     @property
     def is_losing(self) -> bool:
@@ -200,7 +200,11 @@ class Trouble(Struct, frozen=True):
 # The worst first.
 ORDER = (
     What.REFUSES,
-    What.NO_LEADER,
+    What.NOT_VOTER,
+    What.METADATA_BEHIND,
+    What.ENDPOINT_STALE,
+    What.NO_MAJORITY,
+    What.STATE_CONTRADICTS,
     What.METADATA_LOST,
     What.ABSENT,
     What.MISNAMED,
@@ -219,7 +223,6 @@ ORDER = (
     What.IGNORED,
     What.EXPIRES_EARLY,
     What.DAMAGED,
-    What.NOT_VOTER,
     What.STRAY,
     What.ROLLS_EARLY,
     What.CLEANER_STOPS,
@@ -288,6 +291,24 @@ class Starts(Enum):
     REFUSES = "refuses"
 
 
+class Leadership(Struct, frozen=True):
+    """Whether the controllers elect a leader, and what a person sees if this node finds none.
+
+    elected: None if voters that are not at hand decide it, or nothing says who votes. is_open: nothing here lets one
+    expect that there is one. ends: whether a process that comes up ends by it (None:
+    unknown), and ends_after_ms: how long after it asked for its registration. message: the line to look for in its
+    log. voters: their ids, if they are known; needed: how many of them elect a leader.
+    """
+
+    elected: bool | None = None
+    is_open: bool = False
+    ends: bool | None = None
+    ends_after_ms: int | None = None
+    message: str | None = None
+    voters: tuple[int, ...] = ()
+    needed: int = 0
+
+
 class Diagnosis(Struct, frozen=True):
     """The answer for all log dirs of one broker. kafka: the release. troubles: the worst first. prospects: of every
     partition dir, by path. notes: what is not known. seconds_estimated: of recovery, at the rate of this run; None if
@@ -302,6 +323,7 @@ class Diagnosis(Struct, frozen=True):
     seconds_estimated: float | None = None
     is_quick: bool = False
     host: tuple[HostPoint, ...] = ()
+    lead: Leadership = Leadership()
 
     @property
     def points(self) -> tuple[Ahead, ...]:
@@ -325,5 +347,5 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def is_silent(self) -> bool:
-        """Return whether there is nothing to report."""
-        return not self.troubles
+        """Return whether there is nothing to report but what is as it should be."""
+        return all(point.severity is Severity.INFO for point in self.points)

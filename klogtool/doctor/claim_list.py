@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, What
+from klogtool.doctor.answers import Diagnosis, Option, Starts, What
 from klogtool.doctor.claims import (
     BrokerClaim,
     Claim,
@@ -34,9 +34,7 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     points = diagnosis.points
     starts = diagnosis.starts is not Starts.REFUSES
     may_end = starts and any(point.may_end for point in points)
-    stops = (point.stop for point in points if point.what is What.REFUSES and point.stop is not None)
-    errors = {stop.kafka_class for stop in stops if not stop.is_exit}
-    yield _of_process(points, BrokerClaim(None if may_end else starts, _only(errors)))
+    yield _of_process(diagnosis, None if may_end else starts)
     off, unserved, failing = (
         {find_log_dir_among(point.path, diagnosis.log_dirs) for point in points if point.what in whats}
         for whats in (_OFF, (What.UNSERVED,), _MAY_FAIL)
@@ -58,21 +56,21 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
 
 
-def _of_process(points: Sequence[Ahead], claim: BrokerClaim) -> BrokerClaim:
-    """Return the claim with whether the process ends, and whether the controllers have a leader. What ends a start
-    comes before any election."""
-    if any(point.what is What.REFUSES for point in points):
-        return replace(claim, ends=True)
-    leaderless = next((point for point in points if point.what is What.NO_LEADER), None)
-    if leaderless is not None:
-        return replace(claim, ends=leaderless.ends, ends_after_ms=leaderless.ends_after_ms, leader_elected=False)
-    return replace(claim, ends=True) if claim.starts is False else claim
+def _of_process(diagnosis: Diagnosis, starts: bool | None) -> BrokerClaim:
+    """Return whether the process starts, and ends, and whether the controllers have a leader. What ends a start comes
+    before any election."""
+    lead, ending = diagnosis.lead, [point for point in diagnosis.points if point.what is What.REFUSES]
+    stops = {point.stop for point in ending if point.stop is not None and not point.stop.is_exit}
+    error, message = _only({stop.kafka_class for stop in stops}), _only({stop.message for stop in stops})
+    if ending or (starts is False and lead.elected is not False):
+        return BrokerClaim(starts, error, ends=True, message=message)
+    return BrokerClaim(starts, None, lead.ends, lead.ends_after_ms, lead.elected, lead.message)
 
 
-def _only(errors: set[str]) -> str | None:
-    """Return the one class; None if there are several: log dirs are loaded side by side, so nobody knows which is
+def _only(texts: set[str]) -> str | None:
+    """Return the one text; None if there are several: log dirs are loaded side by side, so nobody knows which is
     first."""
-    return next(iter(errors)) if len(errors) == 1 else None
+    return next(iter(texts)) if len(texts) == 1 else None
 
 
 def _in_log_dir(claim: PartitionClaim, *, is_served: bool) -> PartitionClaim:

@@ -93,13 +93,15 @@ class BrokerClaim(Struct, frozen=True):
     """starts: None if it may end; that is decided while it loads its logs, or runs. error: the class of the exception
     that ends the start. ends: whether the process ends by itself; None if that is decided elsewhere, or unknown.
     ends_after_ms: how long after it asked for its registration, if it comes up and finds no leader; None if it does
-    not end, or ends before. leader_elected: whether the controllers elect a leader; None if unknown."""
+    not end, or ends before. leader_elected: whether the controllers elect a leader; None if unknown. message: a line
+    that it logs then, or the message of the exception that ends the start."""
 
     starts: bool | None
     error: str | None = None
     ends: bool | None = None
     ends_after_ms: int | None = None
     leader_elected: bool | None = None
+    message: str | None = None
 
 
 class LogDirClaim(Struct, frozen=True):

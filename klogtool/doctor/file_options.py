@@ -280,7 +280,7 @@ def _voter(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to write the id back with which this node votes, if that is what is wrong."""
     metadata = patient.cluster.metadata
     voter = None if metadata is None else metadata.quorum.voter(patient.cluster.node_id)
-    if voter is not None and point.what in (What.NO_LEADER, What.NOT_VOTER):
+    if voter is not None and point.what is What.NOT_VOTER:
         yield _with_directory_id(point, patient, voter.directory_id)
 
 

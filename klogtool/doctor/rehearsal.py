@@ -19,7 +19,7 @@ from klogtool.broker.releases import Release, Rules
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import NO_START, Ahead, Diagnosis, Starts, Trouble, What, Work
+from klogtool.doctor.answers import Ahead, Diagnosis, Starts, Trouble, What, Work
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
@@ -38,7 +38,7 @@ from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
 from klogtool.doctor.strays import find_stray
 from klogtool.doctor.unclean import walk_unclean_notes
-from klogtool.doctor.voters import walk_quorum_notes, walk_unlike_settings, walk_voter_points
+from klogtool.doctor.voters import QuorumView, lead_of, view_quorum, walk_quorum_points, walk_unlike_settings
 from klogtool.doctor.zookeeper import walk_zookeeper_points
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState, TopicPartition
@@ -54,7 +54,8 @@ from klogtool.verify.findings import Kind, Severity
 class Examination(Struct, frozen=True):
     """What the doctor is asked. quick: read names, ids and side files only. jobs: processes; None: one per core.
 
-    host_root: the folder with `proc` and `sys`, to judge the machine, too; None: do not.
+    host_root: the folder with `proc` and `sys`, to judge the machine, too; None: do not. controllers: metadata log
+    dirs of other controllers of the cluster, to judge whether a leader is elected.
     """
 
     circumstances: Circumstances
@@ -62,6 +63,7 @@ class Examination(Struct, frozen=True):
     jobs: int | None = None
     on_partition: Callable[[], None] = lambda: None
     host_root: str | None = None
+    controllers: tuple[str, ...] = ()
 
 
 class _Found(Struct, frozen=True):
@@ -113,6 +115,8 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     loaded = [point for each in found.rehearsed for point in each.ahead if point.path not in held]
     strays = [point for point in loaded if point.what is What.STRAY]
     levels = list(walk_level_points(found.cluster, patient.rules))
+    view = view_quorum(patient, how.controllers)
+    lead = lead_of(view, patient)
     points = _once(
         *(point for point in found.points if point.finding != Kind.METADATA_REPLAY),
         *walk_file_system_points(found.log_dirs, found.cluster),
@@ -122,7 +126,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *walk_replica_points(patient),
         *((*walk_left_out(patient), *walk_absent(patient)) if len(named) == len(found.log_dirs) else ()),
         *(levels or _replay_points(found.cluster, patient.rules)),
-        *walk_voter_points(patient),
+        *walk_quorum_points(view, patient),
         *walk_denied_log_dirs(found.log_dirs),
         *walk_denied_metadata(found.cluster),
         *walk_format_points(found.log_dirs, found.cluster, patient.rules),
@@ -137,13 +141,14 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     return Diagnosis(
         how.circumstances.kafka,
         named,
-        _starts(points, patient, named),
+        Starts.REFUSES if lead.elected is False else _starts(points, patient, named),
         in_order(_troubles(points, patient)),
         prospects,
-        tuple(_notes(found, patient, how)),
+        tuple(_notes(found, patient, how, view)),
         _seconds(found.rehearsed, how),
         how.quick,
         () if how.host_root is None else tuple(judge_host(host_dirs(found.log_dirs, prospects), how.host_root)),
+        lead,
     )
 
 
@@ -156,7 +161,7 @@ def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> 
     """Return whether a broker starts. It ends if all of its log dirs go offline (ReplicaManager)."""
     given_up = [point.path for point in points if point.what in (What.OFFLINE, What.NO_ROOM)]
     offline = {patient.log_dir_of(path) if patient.holds(path) else path for path in given_up}
-    if any(point.what in NO_START for point in points) or offline == set(named):
+    if any(point.what is What.REFUSES for point in points) or offline == set(named):
         return Starts.REFUSES
     return Starts.LOSES_DATA if any(point.is_losing for point in points) else Starts.YES
 
@@ -240,7 +245,7 @@ def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
     return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
 
 
-def _notes(found: _Found, patient: Patient, how: Examination) -> Iterator[str]:
+def _notes(found: _Found, patient: Patient, how: Examination, view: QuorumView | None) -> Iterator[str]:
     cluster = found.cluster
     if cluster.metadata is None and cluster.topic_ids:
         yield (
@@ -249,11 +254,10 @@ def _notes(found: _Found, patient: Patient, how: Examination) -> Iterator[str]:
         )
     elif cluster.metadata is not None and cluster.metadata.problem is not None:
         yield f"__cluster_metadata-0 is not whole: {cluster.metadata.problem}"
-    yield from walk_quorum_notes(cluster)
     if how.quick:
         yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"
     yield from walk_absent_notes(patient)
-    yield from walk_unlike_settings(patient)
+    yield from walk_unlike_settings(view)
     yield from walk_server_notes(found.log_dirs, how.circumstances)
     yield from walk_unclean_notes(found.log_dirs, cluster)
     yield from walk_room_notes(found.log_dirs)

@@ -1,6 +1,6 @@
-"""A controller that is no voter of its quorum any more: with it no start is a start.
+"""Whether this controller votes, and whether it ever gets a leader: what klogtool.quorum judges, as points of a start.
 
-That a leader is elected is never promised here: other voters decide it, and this disk does not show them.
+Voters of which nothing is at hand decide the rest: then a leader is neither promised nor denied.
 """
 
 from __future__ import annotations
@@ -8,184 +8,310 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.metadata.quorum import Quorum
-from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.answers import Ahead, Leadership, What
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
-from klogtool.format.names import METADATA_TOPIC
-from klogtool.log.partition import Partition
-from klogtool.quorum.settings import (
-    BOOTSTRAP_SERVERS,
-    BROKER,
-    REGISTRATION_TIMEOUT_MS,
-    ROLES,
-    VOTERS,
-    QuorumSettings,
-)
+from klogtool.format.kraft_snapshot import Voter
+from klogtool.format.names import METADATA_TOPIC, FileKind
+from klogtool.quorum.controllers import Controller, read_controller
+from klogtool.quorum.election import ANY_HOST, Cause, Outlook, look_ahead, voters_of
+from klogtool.quorum.settings import BOOTSTRAP_SERVERS, BROKER, CONTROLLER, REGISTRATION_TIMEOUT_MS, ROLES, VOTERS
+from klogtool.verify.cures import remove
 from klogtool.verify.findings import Severity
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
+_NEVER_REGISTERED = "Unable to register the broker because the RPC got timed out before it could be sent."
+_INVALID_REQUEST = "Received unexpected invalid request error"
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
-def walk_voter_points(patient: Patient) -> Iterator[Ahead]:
-    """Yield a point if this controller does not vote: alone, it never has a leader."""
+
+class QuorumView(Struct, frozen=True):
+    """What the disks show of the quorum. others: how many controllers are at hand beside this one. known: ids of who
+    voted, by quorum-state, or of the controllers that are known."""
+
+    outlook: Outlook
+    others: int
+    is_broker: bool | None
+    known: tuple[int, ...] = ()
+
+    @property
+    def own(self) -> Controller:
+        """Return this controller."""
+        return self.outlook.seat.controller
+
+    @property
+    def path(self) -> str:
+        """Return the folder of its metadata log."""
+        return os.path.join(self.own.path, CLUSTER_METADATA_DIR)
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        """Return the voters; those that are known if neither a record nor the settings name any."""
+        return tuple(voter.id for voter in self.outlook.election.voters) or self.known
+
+    @property
+    def voter(self) -> Voter | None:
+        """Return the voter that this node is, as its own copy or its settings have it."""
+        return next((one for one in voters_of(self.own) or () if one.id == self.own.node_id), None)
+
+
+def view_quorum(patient: Patient, others: Sequence[str]) -> QuorumView | None:
+    """Return what the metadata log dir shows of the quorum, beside those of other controllers; None if it is that of a
+    broker, or cannot be read. An empty log dir may be a controller's new disk."""
+    metadata, named = patient.cluster.metadata, patient.circumstances.server_settings
+    path = patient.cluster.metadata_dir or patient.log_dirs[0]
+    try:
+        own = read_controller(path, named or None, patient.rules)
+        rest = tuple(_beside(read_controller(other, None, patient.rules), own) for other in others)
+    except KlogError:  # a start problem, which is reported
+        return None
+    if own.settings is not None:
+        is_controller = own.settings.is_controller
+    elif metadata is not None:
+        is_controller = metadata.may_be_controller(own.node_id)
+    else:
+        is_controller = bool(others) or not any(True for _ in patient.partitions())
+    if not own.has_identity:  # a folder of copies, or a start problem
+        return None
+    if not is_controller and (metadata is None or metadata.quorum.voter(own.node_id) is None):
+        return None
+    state = () if own.quorum_state is None else own.quorum_state.current_voters
+    known = tuple(sorted(state or (metadata.known.controllers if metadata is not None else ())))
+    return QuorumView(look_ahead(own, rest, known), len(rest), _is_broker(patient, own), known)
+
+
+def _beside(other: Controller, own: Controller) -> Controller:
+    """Return another controller. Of a static quorum it has the same voters: Kafka wants one list for all nodes."""
+    if own.settings is None or not own.settings.voters:
+        return other
+    same = structs.replace(own.settings, node_id=other.node_id, endpoints=(), roles=frozenset({CONTROLLER}))
+    return structs.replace(other, settings=same)
+
+
+def _is_broker(patient: Patient, own: Controller) -> bool | None:
+    """Return whether the process has a broker; None if neither the settings nor a disk shows it."""
+    if own.settings is not None:
+        return BROKER in own.settings.roles
     metadata = patient.cluster.metadata
-    if metadata is None:
-        return
-    settings = _settings(patient)
-    if metadata.quorum.voters is None:
-        yield from _without_static_voters(patient, settings)
-        return
-    is_alone = len(metadata.quorum.voters) == 1
-    identities = read_identities(patient.log_dirs)
-    for finding in verify_voters(identities):
+    has_logs = any(partition.topic not in (None, METADATA_TOPIC) for partition in patient.partitions())
+    if has_logs or (metadata is not None and own.node_id in metadata.known.brokers):
+        return True
+    return False if metadata is not None and own.node_id in metadata.known.controllers else None
+
+
+def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
+    """Return whether this node gets a leader, and what a person sees if not. A broker asks for its registration until
+    a timeout, and then the process ends (BrokerLifecycleManager); a controller alone waits for ever."""
+    if view is None:
+        return Leadership()
+    ids, elected, settings = view.voter_ids, view.outlook.elected, view.own.settings
+    is_open = elected is None and (len(ids) > 1 or patient.cluster.metadata is None)
+    lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0)
+    is_unreached = _is_out_of_reach(view)
+    if elected is not False and not is_unreached:
+        return lead
+    if view.outlook.seat.is_stale and Cause.STALE_CANDIDATE in view.outlook.election.causes:
+        return structs.replace(lead, ends=True, message=_INVALID_REQUEST)
+    if view.is_broker:
+        timeout_ms = REGISTRATION_TIMEOUT_MS if settings is None else settings.registration_timeout_ms
+        return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=_NEVER_REGISTERED)
+    candidate = "Prospective" if patient.rules.has_pre_vote else "Candidate"
+    message = f"Completed transition to {candidate if view.outlook.seat.believes else 'Unattached'}State("
+    return lead if is_unreached else structs.replace(lead, ends=view.is_broker, message=message)
+
+
+def _is_out_of_reach(view: QuorumView) -> bool:
+    """Return whether a static quorum of this node alone has it at an address of this host where it does not listen: a
+    leader is elected, and its own broker never finds it."""
+    settings = view.own.settings
+    if settings is None or view.own.is_dynamic or set(settings.voters) != {settings.node_id}:
+        return False
+    return _is_elsewhere(view) and settings.voters[view.own.node_id or 0].host in (
+        *_LOCAL_HOSTS,
+        *(endpoint.host for endpoint in settings.endpoints if endpoint.host not in ANY_HOST),
+    )
+
+
+def _is_elsewhere(view: QuorumView) -> bool:
+    """Return whether this node does not listen at the port at which it is known as a voter."""
+    settings, voter = view.own.settings, view.voter
+    ports = {endpoint.port for endpoint in settings.endpoints} if settings is not None else set()
+    return voter is not None and bool(ports) and not ports & {endpoint.port for endpoint in voter.endpoints}
+
+
+# Points.
+
+
+def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ahead]:
+    """Yield what keeps this node from a leader, or may cost metadata."""
+    for finding in verify_voters(read_identities(patient.log_dirs)):
         if finding.stop is None:
-            point = Ahead(finding.path, What.NOT_VOTER, finding.detail, Severity.ERROR, finding=finding.id)
-            point = replace(point, cure=finding.cure)
-            yield _never_led(point, patient, settings) if is_alone else point
+            yield Ahead(
+                finding.path, What.NOT_VOTER, finding.detail, Severity.ERROR, finding=finding.id, cure=finding.cure
+            )
+    if view is not None:
+        yield from _without_static_voters(view)
+        yield from _of_another_cluster(view)
+        yield from _stale_endpoint(view)
+        yield from _no_majority(view)
+        yield from _behind(view)
+        yield from _contradicting_state(view)
 
 
-def _without_static_voters(patient: Patient, settings: QuorumSettings | None) -> Iterator[Ahead]:
-    """Yield a point if the quorum is static, and the file of settings does not name its voters: this controller then
-    finds no voter, not even itself ("Starting voters are VoterSet(voters={})")."""
-    cluster = patient.cluster
-    if settings is None or settings.voters or not settings.is_controller or not _has_records(cluster):
+def _without_static_voters(view: QuorumView) -> Iterator[Ahead]:
+    """Yield a point if the quorum is static, and the settings do not name its voters: this controller then finds no
+    voter, not even itself ("Starting voters are VoterSet(voters={})")."""
+    settings, log = view.own.settings, view.own.log
+    is_new = not log.position.end_offset or not log.is_whole or log.quorum.kraft_version > 0
+    if view.outlook.seat.why_not is not Cause.NO_VOTERS or settings is None or is_new:
         return
-    if cluster.metadata is None or cluster.metadata.quorum.kraft_version or cluster.metadata.problem is not None:
-        return
-    path = os.path.join(cluster.metadata_dir or "", CLUSTER_METADATA_DIR)
-    known = static_voters(cluster)
+    own = next((endpoint.address for endpoint in settings.endpoints or settings.servers), None)
+    named = ",".join(f"{one}@{own if one == settings.node_id else 'HOST:PORT'}" for one in view.voter_ids)
+    setting = f"{VOTERS}={named}" if named else f"{VOTERS} to all voters, as other controllers have it,"
+    others = "" if named else "; nothing here says who else does"
     detail = (
         f"its quorum is static (kraft.version 0), so {VOTERS} says who votes, and the file of settings has only "
-        f"{BOOTSTRAP_SERVERS}"
+        f"{BOOTSTRAP_SERVERS}: this controller does not vote{others}"
     )
-    own = next((endpoint.address for endpoint in settings.endpoints or settings.servers), None)
-    named = ",".join(f"{one}@{own if one == settings.node_id else 'HOST:PORT'}" for one in known)
-    setting = f"{VOTERS}={named}" if known else f"{VOTERS} to all voters, as other controllers have it,"
     cure = f"set {setting} in the file of settings, or take the folder of a controller that was upgraded"
-    if known == (settings.node_id,):
-        point = Ahead(path, What.NO_LEADER, f"{detail}: no leader is ever elected", Severity.ERROR, cure=cure)
-        yield _never_led(point, patient, settings)
+    yield Ahead(view.path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
+
+
+def _of_another_cluster(view: QuorumView) -> Iterator[Ahead]:
+    if view.outlook.seat.why_not is Cause.OTHER_CLUSTER:
+        path = os.path.join(view.own.path, FileKind.META_PROPERTIES.value)
+        detail = f"its cluster.id is {view.own.cluster_id}, and the other controllers have another one"
+        cure = f"compare cluster.id of all controllers: {path} may be of another cluster's disk"
+        yield Ahead(path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
+
+
+def _stale_endpoint(view: QuorumView) -> Iterator[Ahead]:
+    settings, voter = view.own.settings, view.voter
+    is_never = view.outlook.elected is False and Cause.ENDPOINTS_STALE in view.outlook.election.causes
+    if settings is None or voter is None or not (_is_elsewhere(view) or is_never):
         return
-    others = "" if known else "; nothing here says who else does"
-    yield Ahead(path, What.NOT_VOTER, f"{detail}: this controller does not vote{others}", Severity.ERROR, cure=cure)
+    known = ", ".join(endpoint.address for endpoint in voter.endpoints)
+    here = _numbers(endpoint.port for endpoint in settings.endpoints)
+    severity = Severity.ERROR if is_never or _is_out_of_reach(view) else Severity.WARNING
+    if not view.own.is_dynamic:
+        detail = (
+            f"{VOTERS} has this controller at {known}, but it listens at port {here}: unless something forwards it, "
+            "nobody reaches it, and a broker ends without a leader"
+        )
+    elif len(view.voter_ids) > 1:
+        detail = f"the metadata log has this voter at {known}, but it listens at port {here}: " + (
+            "so it is with most of the voters, and no leader is ever elected"
+            if is_never
+            else "the leader learns it; but if a majority of the voters has moved, none is ever elected"
+        )
+    else:  # a new leader writes its own endpoint
+        return
+    cure = f"start it with the listener {known}" if view.own.is_dynamic else f"correct {VOTERS}, or the listener"
+    yield Ahead(view.path, What.ENDPOINT_STALE, detail, severity, cure=cure)
 
 
-def static_voters(cluster: Cluster) -> tuple[int, ...]:
-    """Return the ids of the voters of a static quorum, as `quorum-state` has them, or the controllers that are known;
-    empty if nothing says it."""
-    if cluster.metadata is None or cluster.metadata_dir is None:
-        return ()
-    try:
-        state = Partition(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)).quorum_state
-    except KlogError:  # a start problem, which is reported
-        state = None
-    current = () if state is None else state.current_voters
-    return tuple(sorted(current or cluster.metadata.known.controllers))
+def _no_majority(view: QuorumView) -> Iterator[Ahead]:
+    """Yield a point if a leader needs voters of which nothing is at hand. With this disk alone that is no trouble."""
+    ids, elected = view.voter_ids, view.outlook.elected
+    is_short = Cause.NO_MAJORITY in view.outlook.election.causes or Cause.SETTINGS_UNKNOWN in (
+        view.outlook.election.causes
+    )
+    if len(ids) < 2 or elected or not is_short or view.own.node_id not in ids:
+        return
+    is_doubtful = bool(view.others) or (not view.own.is_dynamic and bool(view.known) and {*view.known} != {*ids})
+    severity = Severity.ERROR if elected is False else Severity.WARNING if is_doubtful else Severity.INFO
+    here = sorted(set(ids) - set(view.outlook.election.missing)) if view.others else [view.own.node_id]
+    detail = (
+        f"this controller is one of the voters {_numbers(ids)}: a leader needs {len(ids) // 2 + 1} of them, and "
+        + (f"{_numbers(here)} can vote here" if view.others else "what the others have is not known here")
+        + ("" if elected is None else ": no leader is ever elected")
+    )
+    cure = "klogtool quorum LOGDIR...  # the metadata log dirs of all controllers, compared"
+    yield Ahead(view.path, What.NO_MAJORITY, detail, severity, cure=cure, cure_looks=True)
 
 
-def _never_led(point: Ahead, patient: Patient, settings: QuorumSettings | None) -> Ahead:
-    """Return the point of a quorum that never has a leader. A broker asks for its registration until a timeout, and
-    then the process ends (BrokerLifecycleManager); a controller alone waits for ever."""
-    is_broker = _is_broker(patient, settings)
-    timeout_ms = REGISTRATION_TIMEOUT_MS if settings is None else settings.registration_timeout_ms
-    after_ms = timeout_ms if is_broker else None
-    return replace(point, what=What.NO_LEADER, ends=is_broker, ends_after_ms=after_ms)
+def _behind(view: QuorumView) -> Iterator[Ahead]:
+    """Yield a point if a controller may lead that lacks metadata which a copy at hand has."""
+    election, own = view.outlook.election, view.own
+    if election.leader_is_empty or election.lost is not None:
+        what = "may have no metadata at all" if election.leader_is_empty else "may lack metadata"
+        lost = "" if election.lost is None else f", offsets {election.lost[0]} to {election.lost[1]}"
+        detail = (
+            f"the leader {what} that {election.best} has{lost}: others are cut where the leader's log ends. Whether it "
+            "was committed is unknown"
+        )
+        cure = (
+            f"start the controller of {election.best} with {election.majority - 1} of the other voters first; the rest "
+            "once it leads"
+        )
+        first, last = election.lost or (None, None)
+        severity = Severity.ERROR if election.leader_is_empty else Severity.WARNING
+        yield Ahead(view.path, What.METADATA_BEHIND, detail, severity, first, last, cure=cure)
+    elif (
+        not own.log.position.end_offset
+        and view.outlook.seat.believes
+        and len(view.voter_ids) > 1
+        and not view.outlook.elected
+    ):
+        detail = (
+            "the metadata log of this controller is empty, as on a new disk, and it may be elected: a majority of such "
+            "controllers elects a leader without any topic"
+        )
+        cure = "start one with a whole log first, and this one once that leads"
+        yield Ahead(view.path, What.METADATA_BEHIND, detail, Severity.WARNING, cure=cure)
 
 
-def _is_broker(patient: Patient, settings: QuorumSettings | None) -> bool | None:
-    """Return whether the process has a broker; None if neither the file of settings nor a disk shows it."""
-    if settings is not None:
-        return BROKER in settings.roles
-    metadata, node_id = patient.cluster.metadata, patient.cluster.node_id
-    has_logs = any(partition.topic not in (None, METADATA_TOPIC) for partition in patient.partitions())
-    if has_logs or (metadata is not None and node_id in metadata.known.brokers):
-        return True
-    return False if metadata is not None and node_id in metadata.known.controllers else None
+def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
+    seat, state = view.outlook.seat, view.own.quorum_state
+    if not seat.repeats_epoch or state is None or not seat.starts:
+        return
+    path = os.path.join(view.path, FileKind.QUORUM_STATE.value)
+    then = (
+        "unless another controller leads before, it ends at the first answer"
+        if seat.is_stale
+        else "it leads the same epoch again, and one offset and epoch then mean two records"
+    )
+    detail = f"it has a vote for itself in epoch {state.leader_epoch}, in which another node led: {then}"
+    is_never = view.outlook.elected is False and Cause.STALE_CANDIDATE in view.outlook.election.causes
+    severity = Severity.ERROR if is_never else Severity.WARNING
+    yield Ahead(path, What.STATE_CONTRADICTS, detail, severity, cure=remove(path, "a new election writes it again"))
 
 
-def _settings(patient: Patient) -> QuorumSettings | None:
-    try:
-        return QuorumSettings.of(patient.circumstances.server_settings, patient.rules)
-    except KlogError:  # it is a point of its own
-        return None
+# Notes.
 
 
-def walk_unlike_settings(patient: Patient) -> Iterator[str]:
+def walk_unlike_settings(view: QuorumView | None) -> Iterator[str]:
     """Yield where the file of settings and the metadata log do not name the same voters."""
-    settings, cluster = _settings(patient), patient.cluster
-    if settings is None or cluster.metadata is None:
+    if view is None or view.own.settings is None:
         return
-    voters = cluster.metadata.quorum.voters
-    if voters is None:
-        yield from _unlike_static(settings, static_voters(cluster))
+    settings, recorded = view.own.settings, view.own.log.quorum.voters
+    if recorded is None:
+        if view.known and settings.voters and set(view.known) != set(settings.voters):
+            needed = len(settings.voters) // 2 + 1
+            yield (
+                f"{VOTERS} has nodes {_numbers(settings.voters)}, but the voters were {_numbers(view.known)}: a leader "
+                f"needs {needed} of those in the file of settings"
+            )
         return
-    ids = {voter.id for voter in voters}
-    told = ", ".join(f"{voter.id}@{address}" for voter in voters for address in voter.addresses)
+    ids = {voter.id for voter in recorded}
+    named = ", ".join(f"{voter.id}@{address}" for voter in recorded for address in voter.addresses)
     if settings.voters and set(settings.voters) != ids:
         yield (
-            f"{VOTERS} has nodes {_numbers(settings.voters)}, but the metadata log has the voters {told}: those of the "
-            "log count"
+            f"{VOTERS} has nodes {_numbers(settings.voters)}, but the metadata log has the voters {named}: those of "
+            "the log count"
         )
     servers = [server.address for server in settings.servers]
-    if servers and not {*servers} & {address for voter in voters for address in voter.addresses}:
+    if servers and not {*servers} & {address for voter in recorded for address in voter.addresses}:
         yield (
             f"no address of {BOOTSTRAP_SERVERS} ({', '.join(servers)}) is that of a voter in the "
-            f"metadata log ({told}): unless they are other names of the same, this node finds no leader of others"
-        )
-    own = cluster.metadata.quorum.voter(settings.node_id)
-    ports = {endpoint.port for endpoint in settings.endpoints}
-    if own is not None and len(ids) > 1 and ports and not ports & {endpoint.port for endpoint in own.endpoints}:
-        yield (
-            f"the metadata log has this voter at {', '.join(own.addresses)}, but it listens at port {_numbers(ports)}: "
-            "the leader learns it; but if a majority of the voters has moved, none is ever elected"
+            f"metadata log ({named}): unless they are other names of the same, this node finds no leader of others"
         )
     if settings.node_id in ids and not settings.is_controller:
         yield f"node {settings.node_id} is a voter by the metadata log, but {ROLES} has no controller"
 
 
-def _unlike_static(settings: QuorumSettings, known: Sequence[int]) -> Iterator[str]:
-    if known and settings.voters and set(known) != set(settings.voters):
-        needed = len(settings.voters) // 2 + 1
-        yield (
-            f"{VOTERS} has nodes {_numbers(settings.voters)}, but the voters were {_numbers(known)}: a leader needs "
-            f"{needed} of those in the file of settings"
-        )
-    own = settings.voters.get(settings.node_id) if settings.node_id is not None else None
-    ports = {endpoint.port for endpoint in settings.endpoints}
-    if settings.is_controller and own is not None and ports and own.port not in ports:
-        yield (
-            f"{VOTERS} has this controller at {own.address}, but it listens at port {_numbers(ports)}: unless "
-            "something forwards it, nobody reaches it, and a broker ends without a leader"
-        )
-
-
 def _numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))
-
-
-def walk_quorum_notes(cluster: Cluster) -> Iterator[str]:
-    """Yield what a leader needs, if this controller is one of several voters."""
-    quorum = Quorum() if cluster.metadata is None else cluster.metadata.quorum
-    voters = quorum.voters or ()
-    if len(voters) > 1 and quorum.voter(cluster.node_id) is not None:
-        names = ", ".join(str(voter.id) for voter in voters)
-        yield (
-            f"this controller is one of the voters {names}: a leader needs {len(voters) // 2 + 1} of them, and what "
-            "the others have is not known here. klogtool quorum compares their log dirs"
-        )
-        if not _has_records(cluster):
-            yield (
-                "the metadata log of this controller is empty, as on a new disk: a majority of such controllers elects "
-                "a leader without any topic. Start one with a whole log first"
-            )
-
-
-def _has_records(cluster: Cluster) -> bool:
-    if cluster.metadata_dir is None:
-        return True
-    folder = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
-    return any(os.path.getsize(segment.path) for segment in Partition(folder).segments)

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from klogtool.broker.metadata.quorum import is_key_of
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.uuids import build_uuid
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
@@ -79,15 +81,20 @@ class Seat(Struct, frozen=True):
     starts: bool
 
     @property
-    def is_stale(self) -> bool:
-        """Return whether it starts as a candidate of the epoch that its log has already (QuorumState.initialize):
-        whoever it asks answers INVALID_REQUEST, and it ends. The only voter asks nobody."""
+    def repeats_epoch(self) -> bool:
+        """Return whether it starts as a candidate of the epoch that its log has already (QuorumState.initialize)."""
         found, state = self.controller, self.controller.quorum_state
         if state is None or state.leader_epoch != found.log.position.epoch or not state.leader_epoch:
             return False
-        if len(voters_of(found) or ()) == 1 or state.leader_id == found.node_id or state.voted_id != found.node_id:
+        if state.leader_id == found.node_id or state.voted_id != found.node_id:
             return False
         return state.data_version == 0 or build_uuid(state.voted_directory_id) == found.directory_id
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether it ends because it repeats an epoch: whoever it asks answers INVALID_REQUEST. The only voter
+        asks nobody, and leads that epoch again."""
+        return self.repeats_epoch and len(voters_of(self.controller) or ()) > 1
 
 
 class Election(Struct, frozen=True):
@@ -232,8 +239,7 @@ def _why_no_voter(controller: Controller, voters: tuple[Voter, ...] | None) -> C
 
 
 def _is(controller: Controller, voter: Voter) -> bool:
-    """Return whether a key is that of a controller (KafkaRaftClient.isValidVoterKey)."""
-    return voter.id == controller.node_id and voter.directory_id in ("", controller.directory_id)
+    return is_key_of(voter, controller.node_id, controller.directory_id)
 
 
 def _electable(seats: Sequence[Seat], *, hopeful: bool) -> list[Seat]:
@@ -321,3 +327,45 @@ def _cause(seat: Seat, seats: Sequence[Seat]) -> Cause | None:
     if _gets_majority(seat, seats, hopeful=False):
         return None
     return Cause.ENDPOINTS_STALE if _gets_majority(seat, seats, hopeful=True, anywhere=True) else Cause.NO_MAJORITY
+
+
+class Outlook(Struct, frozen=True):
+    """What becomes of one controller. election: of it and those at hand. absent: voters of which nothing is at hand.
+    elected: whether there ever is a leader; None: absent voters decide it, or what is not known."""
+
+    election: Election
+    absent: tuple[Voter, ...]
+    elected: bool | None
+
+    @property
+    def seat(self) -> Seat:
+        """Return that of the controller."""
+        return self.election.seats[0]
+
+
+def look_ahead(own: Controller, others: Sequence[Controller] = (), known: Sequence[int] = ()) -> Outlook:
+    """Say whether a controller gets a leader. others: controllers of the cluster that are at hand; the voters that are
+    not may be as they should be, or lost. known: who voted, if neither a record nor the settings name voters."""
+    at_hand = (own, *others)
+    election = judge_election(at_hand)
+    absent = tuple(voter for voter in election.voters if not any(_may_be(one, voter) for one in at_hand))
+    if election.outcome is not Outcome.NEVER:
+        return Outlook(election, absent, True if election.outcome is Outcome.ELECTED else None)
+    if not election.voters and set(known) != {own.node_id}:
+        return Outlook(election, absent, None)
+    best = max(at_hand, key=lambda one: (one.path == election.best, one.log.position))
+    whole = judge_election([*at_hand, *(_as_it_should_be(voter, own, best) for voter in absent)])
+    return Outlook(election, absent, False if whole.outcome is Outcome.NEVER else None)
+
+
+def _may_be(controller: Controller, voter: Voter) -> bool:
+    """Return whether a disk is that of a voter, or was: one of its two ids is the voter's."""
+    return controller.node_id == voter.id or (
+        bool(voter.directory_id) and controller.directory_id == voter.directory_id
+    )
+
+
+def _as_it_should_be(voter: Voter, own: Controller, best: Controller) -> Controller:
+    """Return a voter that has the best copy, and listens where its record says."""
+    settings = None if own.settings is None else replace(own.settings, node_id=voter.id, endpoints=())
+    return Controller("", voter.id, voter.directory_id or None, own.cluster_id, True, best.log, settings=settings)

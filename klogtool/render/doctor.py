@@ -11,7 +11,7 @@ from itertools import groupby
 import msgspec
 
 from klogtool.broker.timestamps import duration_text
-from klogtool.doctor.answers import Ahead, Diagnosis, Effect, Option, Prospect, Starts, Trouble, What, Work
+from klogtool.doctor.answers import Ahead, Diagnosis, Effect, Leadership, Option, Prospect, Starts, Trouble, What, Work
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim, Claim, LogDirClaim, OptionClaim, PartitionClaim
 from klogtool.doctor.fixes import first_fix
@@ -183,27 +183,44 @@ def headline(diagnosis: Diagnosis) -> str:
 def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
     if diagnosis.starts is Starts.REFUSES:
         stopping = [point for point in diagnosis.points if point.what is What.REFUSES]
-        leaderless = next((point for point in diagnosis.points if point.what is What.NO_LEADER), None)
-        if not stopping and leaderless is not None:
-            return f"comes up on {disks} and NEVER HAS A CONTROLLER: it serves nothing, and {_end_text(leaderless)}"
+        if not stopping and diagnosis.lead.elected is False:
+            return f"comes up on {disks} and NEVER HAS A CONTROLLER: it serves nothing, and {_end_text(diagnosis.lead)}"
         why = count_text(len(stopping), "reason") if stopping else "all log dirs go offline"
         return f"REFUSES to start on {disks}: {why}"
     if diagnosis.starts is Starts.LOSES_DATA:
         if any(point.may_end for point in diagnosis.points):
             return f"MAY END on {disks}, or {_price_text(diagnosis)}"
         return f"would start on {disks} and {_price_text(diagnosis)}"
-    if diagnosis.is_quick:
-        return f"would start on {disks}, as far as names and small files tell (--quick)"
     is_gone = any(point.what is What.MISSING for point in diagnosis.points)
-    return f"would start on {disks} and lose nothing{' more' if is_gone else ''}"
+    nothing = f"nothing{' more' if is_gone else ''}"
+    if diagnosis.is_quick:
+        return f"would start on {disks}, as far as names and small files tell (--quick){_condition(diagnosis.lead)}"
+    if diagnosis.lead.elected and diagnosis.lead.ends:
+        return f"comes up on {disks} and NEVER REACHES THE CONTROLLER: it {_end_text(diagnosis.lead)}"
+    condition = _condition(diagnosis.lead)
+    if any(point.what is What.METADATA_BEHIND for point in diagnosis.points):
+        return f"would start on {disks} and MAY LOSE METADATA{condition}"
+    return f"would start on {disks} {f'and loses {nothing}{condition}' if condition else f'and lose {nothing}'}"
 
 
-def _end_text(point: Ahead) -> str:
+def _condition(lead: Leadership) -> str:
+    """Return on what a leader depends; empty if nothing speaks against one."""
+    if not lead.is_open:
+        return ""
+    if not lead.voters:
+        return " if the controllers of its cluster elect a leader, which is not known here"
+    voters = ", ".join(map(str, lead.voters))
+    return f" if {lead.needed} of the voters {voters} elect a leader, which is not known here"
+
+
+def _end_text(lead: Leadership) -> str:
     """Return when a process without a controller ends."""
-    if point.ends_after_ms is not None:
-        seconds = point.ends_after_ms // 1000
+    if lead.ends_after_ms is not None:
+        seconds = lead.ends_after_ms // 1000
         return f"ends after about {'a minute' if seconds == 60 else count_text(seconds, 'second')}"
-    return "waits for ever" if point.ends is False else "a broker ends after about a minute"
+    if lead.ends:
+        return "ends at the first answer of another controller"
+    return "waits for ever" if lead.ends is False else "a broker ends after about a minute"
 
 
 _HIDING = {

@@ -179,7 +179,8 @@ def verify_quorum_state(path: str) -> Iterator[Finding]:
         yield Finding(Kind.UNREADABLE, path, error.reason)
     except KlogError as error:
         cure = remove(path, "a new election writes it again")
-        stop = refuses(error.kafka_class or "UncheckedIOException", error.reason)
+        # FileQuorumStateStore.readStateFromFile names the file only; the cause is below it.
+        stop = refuses("UncheckedIOException", f"Error while reading the Quorum status from the file {path}")
         yield Finding(Kind.QUORUM_STATE_CORRUPT, path, f"{error.reason}: a broker does not start", cure=cure, stop=stop)
 
 

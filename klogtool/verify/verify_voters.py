@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
+from klogtool.broker.metadata.quorum import is_key_of
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties, parse_meta_properties
 from klogtool.format.names import FileKind
@@ -43,7 +44,7 @@ def _verify_voter(path: str, identity: MetaProperties, metadata: ClusterMetadata
         return
     own = None if identity.directory_id is None else build_uuid(identity.directory_id)
     voter, owner = quorum.voter(node_id), quorum.voter_of_directory(own)
-    if voter is not None and voter.directory_id != own:
+    if voter is not None and not is_key_of(voter, node_id, own):
         now = "it has no directory.id, and a start makes a new one" if own is None else f"its directory.id is {own}"
         why = f"{now}: node {node_id} votes with directory.id {voter.directory_id}"
         cure = with_directory_id(path, voter.directory_id)

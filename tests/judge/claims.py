@@ -45,6 +45,7 @@ class BrokerClaim(Struct, frozen=True, tag_field="about", tag="broker"):
     ends: bool | None = None
     ends_after_ms: int | None = None
     leader_elected: bool | None = None
+    message: str | None = None
 
 
 class LogDirClaim(Struct, frozen=True, tag_field="about", tag="log-dir"):

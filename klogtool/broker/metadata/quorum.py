@@ -42,3 +42,9 @@ class Quorum(Struct, frozen=True):
     def voter_of_directory(self, directory_id: str | None) -> Voter | None:
         """Return the voter with this directory id, or None."""
         return next((voter for voter in self.voters or () if voter.directory_id == directory_id), None)
+
+
+def is_key_of(voter: Voter, node_id: int | None, directory_id: str | None) -> bool:
+    """Return whether a node is this voter (KafkaRaftClient.isValidVoterKey). A voter of a static quorum has no
+    directory id."""
+    return voter.id == node_id and voter.directory_id in ("", directory_id)
