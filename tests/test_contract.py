@@ -20,6 +20,7 @@ DISKS = ("fixtures/two-disks/logdir/d1", "fixtures/two-disks/logdir/d2")  # of o
 DAMAGED = "fixtures/killed-mid-append/logdir/flip-bit-0"
 SOUND = "fixtures/every-codec/logdir/append-4"
 RECORD = {"type": "record", "key": None, "value": {"utf8": "v"}, "headers": [], "timestamp": 1}
+N1 = "docs/examples/quorum/n1"
 # A command line for each row of the table of answers; {records} is a file, {output} a new folder.
 QUESTIONS = {
     "recover": f"recover {DAMAGED}",
@@ -42,6 +43,7 @@ QUESTIONS = {
     "diff": f"diff {DAMAGED} {SOUND}",
     "hash": f"hash {SOUND}",
     "quorum": "quorum docs/examples/quorum/n1 docs/examples/quorum/n2",
+    "quorum --standalone": f"quorum {N1} --standalone --destroyed 2 --destroyed 3 --accept-loss",
     "fleet metadata": "fleet metadata {klog}",
     "txns --audit": "txns --audit fixtures/killed-mid-append/logdir",
     "drop-producer": f"drop-producer {SOUND} --producer-id 0",

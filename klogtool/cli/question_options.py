@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
@@ -25,12 +25,16 @@ MOST_CONFIG_BYTES = 16 << 20
 LARGEST_LONG = (1 << 63) - 1
 
 
-def question_options(kind: type[Struct], name: str = "question") -> Callable[[Command], Command]:
+def question_options(
+    kind: type[Struct], name: str = "question", *, only: Collection[str] = ()
+) -> Callable[[Command], Command]:
     """Add an option for each parameter of a struct; the command gets the struct as one argument, `question`.
 
-    An option of the command's own with the name of a field goes into the struct as well.
+    An option of the command's own with the name of a field goes into the struct as well. only: the names of some
+    parameters; the others keep their default.
     """
-    return options.packed(partial(_build, kind), name, *map(_option_of, parameters_of(kind)))
+    known = [one for one in parameters_of(kind) if not only or one.name in only]
+    return options.packed(partial(_build, kind), name, *map(_option_of, known))
 
 
 def circumstances(command: Command) -> Command:

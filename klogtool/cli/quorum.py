@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.releases import Release, Rules, rules_of
+from klogtool.broker.releases import Rules, rules_of
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import note_if_in_use
-from klogtool.cli.question_options import MOST_CONFIG_BYTES
-from klogtool.cli.show import Screen, Show
+from klogtool.cli.question_options import MOST_CONFIG_BYTES, question_options
+from klogtool.cli.show import Show
 from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.writing import PlanFace, decide_and_carry_out
+from klogtool.cli.writing_options import APPLY, JOURNAL, PLAN_OUT, Writing, writing_by
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.java_text import parse_properties
 from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.plans.quorum_voters import COMMAND, VotersQuestion
 from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import judge_election
 from klogtool.render.quorum import quorum_row, quorum_text
+from klogtool.render.quorum_voters import voters_text
 
-COMMAND = "quorum"
+OPTIONS = ("voters", "standalone", "destroyed", "accept_loss", "controller_listener", "now_ms", "kafka")
 
 
 @commands.command(COMMAND)
@@ -37,10 +43,10 @@ COMMAND = "quorum"
     metavar="FILE",
     help="The server.properties of each controller, in the order of the log dirs. May be repeated.",
 )
-@options.kafka
-@options.screen()
+@question_options(VotersQuestion, only=OPTIONS)
+@writing_by(APPLY, PLAN_OUT, JOURNAL)
 @options.debug
-def command(paths: tuple[str, ...], config_files: tuple[str, ...], kafka: Release, screen: Screen) -> int:
+def command(paths: tuple[str, ...], config_files: tuple[str, ...], question: VotersQuestion, writing: Writing) -> int:
     """Say whether these controllers would elect a leader, and who may vote. Name the metadata log dir of every
     controller that is at hand; a broker's copy of the metadata counts as well.
 
@@ -48,24 +54,53 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], kafka: Releas
     log and its newest snapshot, or from controller.quorum.voters; and it compares how far the copies go. It names the
     most complete copy, what a worse one would lose, and what to do. It writes nothing.
 
+    With --voters or --standalone it plans a new set of voters, for a quorum that has lost its majority for good. It is
+    written at the end of the most complete copy. Without --apply nothing is changed.
+
     \b
     Examples:
       klogtool quorum /data/controller-1 --config-file server-1.properties
       klogtool quorum LOGDIR1 LOGDIR2 LOGDIR3 --json
+      klogtool quorum /data/controller-1 --standalone --destroyed 2 --destroyed 3 --accept-loss
 
-    Exit status: 0 a leader is elected, no controller is shut out, and nothing is lost; 1 no leader, or it is unknown,
-    or something may be lost; 2 wrong usage, no such path; 4 a file could not be read.
+    Exit status: 0 a leader is elected, no controller is shut out, and nothing is lost, or a new set of voters is
+    planned or written; 1 no leader, or it is unknown, or something may be lost; 2 wrong usage, no such path; 3 refused,
+    nothing written; 4 a file could not be read.
     """
     if len(config_files) > len(paths):
         raise click.UsageError("There are more files of --config-file than log dirs.")
-    if not screen.quiet:
-        note_if_in_use(paths)
     files = [_settings(path) for path in config_files]
-    election = judge_election(list(_controllers(paths, files, rules_of(kafka))))
-    show = Show(COMMAND, screen)
+    if question.voters is not None or question.standalone:
+        return _plan(paths, files, question, writing)
+    used = options.first_used("apply", "plan_out", "journal", "destroyed", "accept_loss", "controller_listener")
+    if used is not None:
+        raise click.UsageError(f"{used} needs --voters or --standalone.")
+    if not writing.quiet:
+        note_if_in_use(paths)
+    election = judge_election(list(_controllers(paths, files, rules_of(question.circumstances.kafka))))
+    show = Show(COMMAND, writing)
     show.row({"type": "answer", "command": COMMAND, **to_builtins(quorum_row(election))})
     show.text(quorum_text(election))
     return DONE if election.is_sound else FOUND
+
+
+def _plan(paths: Sequence[str], files: Sequence[Mapping[str, str]], question: VotersQuestion, writing: Writing) -> int:
+    """Plan a new set of voters. The plan is about one of the log dirs, and relies on all."""
+    if question.voters is not None and question.standalone:
+        raise click.UsageError("Give --voters or --standalone, not both.")
+    try:
+        question.wish  # noqa: B018
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--voters") from None
+    list(_controllers(paths, files, rules_of(question.circumstances.kafka)))
+    copies = tuple(map(os.path.abspath, paths))
+    question = replace(question, copies=copies, settings=(*files, *[None] * (len(paths) - len(files))))
+    face = PlanFace(
+        text_of=voters_text,
+        begin=lambda _: paths[:1],
+        nothing_changed="Nothing was changed. --apply does it, with undo.",
+    )
+    return decide_and_carry_out(COMMAND, paths, question, writing, face)
 
 
 def _controllers(paths: Sequence[str], files: Sequence[Mapping[str, str]], rules: Rules) -> Iterator[Controller]:

@@ -28,6 +28,7 @@
     truncate                 truncate
     rebuild_index            rebuild-index
     drop_producer            drop-producer
+    quorum_voters            quorum --voters, --standalone: a new set of voters
 
     recover                  recover: the result of a broker's start and a clean stop, for a partition dir
     recover_log_dir          recover of a log dir

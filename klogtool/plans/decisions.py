@@ -29,6 +29,7 @@ DECISIONS = {
     "transplant": "klogtool.plans.transplant",
     "free": "klogtool.plans.free",
     "drop-producer": "klogtool.plans.drop_producer",
+    "quorum": "klogtool.plans.quorum_voters",
     "doctor --fix": "klogtool.plans.mend",
     "fleet apply": "klogtool.plans.fleet_share",
 }

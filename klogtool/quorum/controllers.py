@@ -146,7 +146,7 @@ def _read_snapshot(snapshot: KraftSnapshot) -> MetadataLog:
     end = Position(snapshot.epoch or 0, snapshot.end_offset or 0)
     quorum = None
     try:
-        for batch in _batches(snapshot):
+        for batch in walk_batches(snapshot):
             quorum = quorum or Quorum()
             quorum = quorum.with_records_of(batch) if batch.is_control else quorum
     except KlogError as error:
@@ -165,7 +165,7 @@ def _read_log(partition: Partition, snapshot: MetadataLog) -> MetadataLog:
         for n, segment in enumerate(segments):
             if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
                 continue
-            for batch in _batches(segment):
+            for batch in walk_batches(segment):
                 position = Position(batch.partition_leader_epoch, batch.last_offset + 1)
                 if not batch.is_control or batch.last_offset < start:
                     continue
@@ -179,7 +179,7 @@ def _read_log(partition: Partition, snapshot: MetadataLog) -> MetadataLog:
     return MetadataLog(position, quorum, voters_at, torn_bytes=torn)
 
 
-def _batches(file: BatchFile) -> Iterator[RecordBatch]:
+def walk_batches(file: BatchFile) -> Iterator[RecordBatch]:
     """Yield the batches. Raises KlogError at damage: a start that reads it ends, or cuts it off if the stop was not
     clean."""
     for batch in file.batches():
@@ -206,7 +206,7 @@ def count_metadata_records(path: str, first: int) -> int | None:
 
 
 def _data_records(file: BatchFile, first: int) -> Iterator[Record]:
-    for batch in _batches(file):
+    for batch in walk_batches(file):
         if not batch.is_control and batch.last_offset >= first:
             yield from (record for record in batch.records() if record.offset >= first)
 

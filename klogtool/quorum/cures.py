@@ -1,7 +1,7 @@
 """What a person does about each cause, as a command to paste or a sentence. Each was carried out on a real quorum.
 
-What is cheapest and loses nothing comes first: an old directory.id written back, then the disks of other voters.
-Nothing here edits a metadata log.
+What is cheapest and loses nothing comes first: an old directory.id written back, then the disks of other voters. Only
+the last one edits a metadata log: a new set of voters (new_voters).
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ _NAME_ALL = "name the server.properties of each controller with --config-file, i
 
 
 def cures_of(election: Election) -> tuple[str, ...]:
+    """Return what to do so that a leader is elected, what loses nothing first, each thing once."""
+    return (*cures_with_these_voters(election), *_new_voters(election))
+
+
+def cures_with_these_voters(election: Election) -> tuple[str, ...]:
     """Return what to do so that a leader is elected and nothing is lost, each thing once."""
     lines = []
     for seat in election.seats:
@@ -32,6 +37,27 @@ def cures_of(election: Election) -> tuple[str, ...]:
             lines.extend(_CURES_OF_ALL[cause](election))
     lines += _for_safety(election)
     return tuple(dict.fromkeys(line for line in lines if line))
+
+
+def _new_voters(election: Election) -> Iterator[str]:
+    """Yield the last way out, if a majority is not here and the quorum is dynamic."""
+    if not election.is_dynamic or election.best is None:
+        return
+    paths = " ".join(quoted(seat.controller.path) for seat in election.seats)
+    if Cause.NO_MAJORITY in election.causes and (lost := _not_here(election)):
+        named = " ".join(f"--destroyed {voter.id}" for voter in lost)
+        yield f"if their disks are lost for good, and only then: klogtool quorum {paths} --standalone {named}"
+    if Cause.ENDPOINTS_STALE in election.causes:
+        yield (
+            f"if they cannot listen there any more: klogtool quorum {paths} --voters ID@HOST:PORT,... with where each "
+            "of them listens now"
+        )
+
+
+def _not_here(election: Election) -> list[Voter]:
+    """Return the voters that are missing, and whose nodes have no disk here."""
+    here = {seat.controller.node_id for seat in election.seats}
+    return [voter for voter in election.voters if voter.id in election.missing and voter.id not in here]
 
 
 def _for_safety(election: Election) -> Iterator[str]:
@@ -97,11 +123,8 @@ _CURES: Mapping[Cause, Callable[[Seat, Election], str]] = {
 def _bring_voters(election: Election) -> Iterator[str]:
     """Yield how each voter that is not here can vote again. A new disk with the old directory.id, and without a
     snapshot, votes for the whole copy, and fetches everything from it."""
-    voters = [voter for voter in election.voters if voter.id in election.missing]
-    for voter in voters:
-        if not any(seat.controller.node_id == voter.id for seat in election.seats):
-            yield _bring(voter)
-    if voters and not election.is_dynamic:
+    yield from map(_bring, _not_here(election))
+    if election.missing and not election.is_dynamic:
         yield (
             "if they are lost for good: delete quorum-state of the controller that is left, then name in "
             "controller.quorum.voters only those that are left"

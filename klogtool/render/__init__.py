@@ -63,6 +63,7 @@ Other answers:
     kept_answer        the answer inside the page, written and read back
     lookup             lookup
     quorum             quorum
+    quorum_voters      quorum --voters, --standalone
     read               read
     txns               txns
     offsets            offsets

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from made import picture
+from quorums import Disk, voter
 from running import FIXTURES, run_here
 
 from klogtool.broker.circumstances import Circumstances
@@ -25,6 +26,7 @@ from klogtool.plans.fleet_share import Cut, FleetShareQuestion, Move
 from klogtool.plans.mend import MendQuestion, MoveFolder, RenameFile
 from klogtool.plans.plan import moved_out
 from klogtool.plans.question import Question, read_question
+from klogtool.plans.quorum_voters import VotersQuestion
 from klogtool.plans.saved_plan import SavedPlan, build_saved_plans
 
 NOW = "--now 1700000400000"
@@ -41,6 +43,7 @@ COMMANDS = {
     "drop-producer": ("transactions/logdir/t-0", f"--producer-id 0 {NOW}"),
     "free": ("transactions/logdir/t-0", f"--bytes 1 --config retention.bytes=1 {NOW}"),
     "transplant": ("leader-epochs/logdir/t-0", f"--topic-id AAAAAAAAAAAAAAAAAAAAAw {NOW}"),
+    "quorum": ("transactions/logdir/t-0", ""),
     "doctor --fix": ("transactions/logdir/t-0", ""),
     "fleet apply": ("transactions/logdir/t-0", ""),
 }
@@ -103,7 +106,20 @@ def save(box: pathlib.Path, command: str, question: Question) -> None:
     (box / "plan").write_bytes(build_saved_plans(head, with_digests(plans)))
 
 
-SAVED = {"doctor --fix": save_edits, "fleet apply": save_share}
+def save_voters(box: pathlib.Path) -> None:
+    """Save a plan of new voters, over two copies of the metadata log."""
+    copies = []
+    for node in (1, 4):
+        copies.append(str(box / "logs" if node == 1 else box / "other"))
+        disk = Disk(box / "disks", node).voters(voter(1), voter(2), voter(3)).records(3)
+        shutil.copytree(disk.path, copies[-1], dirs_exist_ok=True)
+    wish = {"standalone": True, "destroyed": (2, 3), "accept_loss": True}
+    save(
+        box, "quorum", VotersQuestion(circumstances=Circumstances(0), copies=tuple(copies), settings=({}, None), **wish)
+    )
+
+
+SAVED = {"doctor --fix": save_edits, "fleet apply": save_share, "quorum": save_voters}
 
 
 def rows_of(path: pathlib.Path) -> Rows:

@@ -1,0 +1,234 @@
+"""quorum --voters, --standalone: a new set of voters, written at the end of the most complete copy of the metadata log.
+
+What is chosen, and when it is refused: klogtool/quorum/new_voters.py. Here it becomes a batch of control records, in an
+epoch of its own, that is appended as a follower appends it. So no copy has other bytes at that epoch and offset, and
+every other copy is cut where it parts from this one (KafkaRaftClient). `quorum-state` gets the epoch as well: it is
+above all others, so that nobody follows an old leader any more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from klogtool.broker.appending.appender import Appender, Call, NotAppended
+from klogtool.broker.circumstances import Checkpoints, terms_of
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.draft import Draft
+from klogtool.broker.file_facts import Fact, facts_of, file_fact
+from klogtool.broker.releases import rules_of
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.errors import Refused
+from klogtool.format.batch import Record, build_batch
+from klogtool.format.control import ControlRecordType, build_control_key
+from klogtool.format.control_values import build_control_value
+from klogtool.format.identity import QuorumState, build_quorum_state
+from klogtool.format.internal.schema import Values
+from klogtool.format.kraft_snapshot import Voter
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.parameters import Unit, parameter
+from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.plan_change import Change, plan_draft, settle
+from klogtool.plans.question import PathText, Question
+from klogtool.plans.results import ChangeResult
+from klogtool.quorum.controllers import Controller, read_controller
+from klogtool.quorum.copies_compared import CopyTail
+from klogtool.quorum.new_voters import NewVoters, Wish, choose_new_voters, parse_voters
+
+COMMAND = "quorum"
+NodeId: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+_LOG_KINDS = (
+    FileKind.LOG,
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TXN_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.LEADER_EPOCH_CHECKPOINT,
+)
+
+
+class VotersQuestion(Question, frozen=True):
+    """Who is to vote? copies: the log dirs at hand; settings: of the server.properties of each, None where it is not
+    known."""
+
+    voters: Annotated[
+        PathText | None,
+        parameter(
+            "Write a new set of voters: those, each with where it listens. The directory id is that of its log dir, or "
+            "as it was.",
+            Unit.TEXT,
+            metavar="ID@HOST:PORT[:DIR-ID],...",
+        ),
+    ] = None
+    standalone: Annotated[
+        bool, parameter("Write a new set of voters: only the controller that has the most complete copy.")
+    ] = False
+    destroyed: Annotated[
+        tuple[NodeId, ...],
+        parameter("A voter whose disk can never start again: wiped, destroyed, or renamed. Repeatable.", metavar="ID"),
+    ] = ()
+    accept_loss: Annotated[bool, parameter("Accept that what only a lost disk has is lost.")] = False
+    controller_listener: Annotated[
+        PathText | None, parameter("The listener of --voters.  [default: as it was]", Unit.TEXT, metavar="NAME")
+    ] = None
+    copies: tuple[PathText, ...] = ()
+    settings: tuple[Mapping[str, str] | None, ...] = ()
+
+    @property
+    def wish(self) -> Wish:
+        """Return what is wished. Raises ValueError for voters of the wrong form."""
+        return Wish(
+            voters=() if self.voters is None else parse_voters(self.voters),
+            destroyed=frozenset(self.destroyed),
+            accepts_loss=self.accept_loss,
+            listener=self.controller_listener,
+        )
+
+
+QUESTION = VotersQuestion
+
+
+class VoterResult(Struct, frozen=True):
+    """A new voter. endpoints: `NAME://HOST:PORT`."""
+
+    id: int
+    directory_id: str
+    endpoints: list[str]
+
+
+class VotersResult(ChangeResult, frozen=True):
+    """A new set of voters. offset, epoch: of the first record that is written. was: ids of the voters before. leader:
+    whether the new voters that are here elect a leader.
+
+    unseen: ids of old voters without a copy here. may_lose: whether they may have committed records that no copy here
+    has. unseen_epoch: an epoch that had a leader, and of which no copy here has a record. not_taken: what other copies
+    end with, and a later epoch went on without.
+    """
+
+    node_id: int
+    cluster_id: str | None
+    voters: list[VoterResult]
+    was: list[int]
+    was_dynamic: bool
+    offset: int
+    epoch: int
+    leader: str
+    unseen: list[int]
+    may_lose: bool
+    unseen_epoch: int | None
+    not_taken: list[CopyTail]
+
+
+def decide(path: str, question: VotersQuestion) -> Iterator[Plan]:
+    """Plan for the metadata log of the best copy. path: does not matter; the question has the log dirs.
+
+    Raises Refused wherever a new set of voters could do harm, see choose_new_voters; KlogError for what cannot be read.
+    """
+    paths = question.copies or (path,)
+    settings = (*question.settings, *[None] * len(paths))[: len(paths)]
+    rules = rules_of(question.circumstances.kafka)
+    try:
+        wish = question.wish
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    facts = {each: list(_facts(each)) for each in paths}  # before anything is read
+    controllers = [read_controller(each, own, rules) for each, own in zip(paths, settings, strict=True)]
+    chosen = choose_new_voters(controllers, wish)
+    own = chosen.controller.path
+    folder = os.path.join(own, CLUSTER_METADATA_DIR)
+    of_others = tuple(fact for each in paths if each != own for fact in facts[each])
+    draft = Draft.of(folder)
+    own_facts = (*facts_of(draft), *(fact for fact in facts[own] if os.path.dirname(fact.path) == own))
+    if chosen.controller.log.is_behind_snapshot or not _has_log_at(draft, chosen.offset):
+        _begin_at(draft, chosen.offset)
+    terms = terms_of(folder, question.circumstances, checkpoints=Checkpoints.beside(folder))
+    plan, _ = plan_draft(
+        COMMAND,
+        question,
+        draft,
+        (*own_facts, *of_others),
+        terms,
+        lambda log: _change(log, chosen, question.circumstances.now_ms),
+    )
+    yield replace(plan, notes=())  # those of a broker's partition say nothing about this one
+
+
+def _facts(log_dir: str) -> Iterator[Fact]:
+    """Yield what the choice relies on, with absolute paths."""
+    metadata = os.path.join(log_dir, CLUSTER_METADATA_DIR)
+    if os.path.isdir(metadata):
+        yield from (fact.below(metadata) for fact in facts_of(Draft.of(metadata)))
+    draft, name = Draft.of(log_dir), FileKind.META_PROPERTIES.value
+    if name in draft:
+        yield file_fact(name, draft.files[name]).below(log_dir)
+
+
+def _has_log_at(draft: Draft, end: int) -> bool:
+    """Return whether the last segment can go on at this offset: it has batches up to there, or is empty there."""
+    logs = [file for file in map(parse_file_name, draft.names()) if file.kind is FileKind.LOG and not file.suffix]
+    last = max(logs, key=lambda file: file.base_offset or 0, default=None)
+    return last is not None and (draft.size(last.name) > 0 or last.base_offset == end)
+
+
+def _begin_at(draft: Draft, end: int) -> None:
+    """Throw the log away, as a start does with one that its newest snapshot is ahead of
+    (KafkaRaftLog.truncateToLatestSnapshot): it begins anew where the snapshot ends."""
+    for file in map(parse_file_name, draft.names()):
+        if file.kind in _LOG_KINDS and not file.suffix:
+            draft.delete(file.name)
+    draft.write(build_file_name(FileKind.LOG, end), b"")
+
+
+def _change(log: LoadedLog, chosen: NewVoters, now_ms: int) -> Change:
+    batch = _batch(chosen, now_ms)
+    reply = Appender(log).reply(Call((batch,), True, chosen.epoch, now_ms))
+    if isinstance(reply, NotAppended):
+        raise Refused(f"a broker would not append the record of voters: {reply.error.message}", path=log.draft.path)
+    state = QuorumState(1, leader_epoch=chosen.epoch)
+    log.draft.write(FileKind.QUORUM_STATE.value, build_quorum_state(state))
+    verdict = SegmentVerdict(log.segments.last.base_offset, "append", f"{len(batch):,} bytes more")
+    return Change(_result(chosen, log), (verdict,))
+
+
+def _batch(chosen: NewVoters, now_ms: int) -> bytes:
+    """Build the batch: kraft.version as well, because a record of voters counts only with it."""
+    values: tuple[tuple[ControlRecordType, Values], ...] = (
+        (ControlRecordType.KRAFT_VERSION, {"kRaftVersion": 1}),
+        (ControlRecordType.KRAFT_VOTERS, {"voters": [voter.as_record() for voter in chosen.voters]}),
+    )
+    records = [
+        Record(chosen.offset + n, now_ms, build_control_key(kind), build_control_value(kind, value))
+        for n, (kind, value) in enumerate(values)
+    ]
+    return build_batch(records, is_control=True, partition_leader_epoch=chosen.epoch)
+
+
+def _result(chosen: NewVoters, log: LoadedLog) -> VotersResult:
+    controller: Controller = chosen.controller
+    return VotersResult(
+        controller.node_id or 0,
+        controller.cluster_id,
+        [_voter_result(voter) for voter in chosen.voters],
+        _ids(chosen.old_voters),
+        controller.is_dynamic,
+        chosen.offset,
+        chosen.epoch,
+        chosen.outcome.value,
+        list(chosen.unseen),
+        chosen.may_lose,
+        chosen.unseen_epoch,
+        list(chosen.tails),
+        state=settle(log),
+    )
+
+
+def _voter_result(voter: Voter) -> VoterResult:
+    return VoterResult(voter.id, voter.directory_id, [f"{one.name}://{one.address}" for one in voter.endpoints])
+
+
+def _ids(voters: Sequence[Voter]) -> list[int]:
+    return [voter.id for voter in voters]

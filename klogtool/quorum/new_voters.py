@@ -1,0 +1,410 @@
+"""A new set of voters for a quorum that has lost its majority: in which copy it is written, what may be lost, and when
+it must not be.
+
+Kafka itself has no way out of a lost majority. What is chosen here was carried out on real quorums: a record of voters
+at the end of the most complete copy, in an epoch that no other copy can have. Fewer voters than before may agree on
+it, so everything depends on two things: the copy has all that was committed, and the old disks never vote again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.errors import Refused
+from klogtool.escape import quoted
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.kraft_snapshot import Endpoint, Voter
+from klogtool.format.names import FileKind
+from klogtool.quorum.controllers import Controller, Position, count_metadata_records
+from klogtool.quorum.copies_compared import CopyTail, tail_of
+from klogtool.quorum.cures import cures_of, cures_with_these_voters
+from klogtool.quorum.election import Cause, Election, Outcome, Seat, judge_election
+from klogtool.quorum.settings import CONTROLLER, QuorumSettings
+from klogtool.verify.cures import recover
+from klogtool.verify.verify_voters import with_directory_id
+
+EPOCH_STEP = 1000  # measured: brokers and old controllers then never take the old quorum for the newer one
+LISTENER = "CONTROLLER"
+_UPGRADE = "kafka-features upgrade --feature kraft.version=1"
+_VOTER = re.compile(r"(\d{1,9})@(\[[0-9a-fA-F:.%]+\]|[^:@\s,]+):(\d{1,5})(?::([A-Za-z0-9_-]{22}))?", re.ASCII)
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What is wished. voters: with an empty directory id where the user named none; empty: only the controller with the
+    most complete copy votes. destroyed: ids of old voters whose disks can never start again. accepts_loss: what only a
+    missing copy has may be lost. listener: the controllers' listener; None: the one that the old voters have."""
+
+    voters: tuple[Voter, ...] = ()
+    destroyed: frozenset[int] = frozenset()
+    accepts_loss: bool = False
+    listener: str | None = None
+
+
+class NewVoters(Struct, frozen=True):
+    """What is to be written, in the copy of `controller`: voters, at its log's end, in `epoch`.
+
+    old_voters: those before. unseen: ids of old voters whose copies are not here. may_lose: whether one of these may
+    have committed records that no copy here has. unseen_epoch: an epoch that had a leader, by a quorum-state, and of
+    which no copy here has a record; None if there is none. tails: what other copies end with and this one does not
+    have: a later epoch went on without it, so it was not committed. outcome: whether the new voters that are here elect
+    a leader.
+    """
+
+    controller: Controller
+    voters: tuple[Voter, ...]
+    old_voters: tuple[Voter, ...]
+    epoch: int
+    unseen: tuple[int, ...]
+    may_lose: bool
+    unseen_epoch: int | None
+    tails: tuple[CopyTail, ...]
+    outcome: Outcome
+
+    @property
+    def offset(self) -> int:
+        """The offset of the first record that is written."""
+        return self.controller.log.position.end_offset
+
+
+def parse_voters(text: str) -> tuple[Voter, ...]:
+    """Parse ID@HOST:PORT[:DIRECTORY-ID],... as kafka-storage format does. Raises ValueError, which names the word."""
+    voters = []
+    for word in text.split(","):
+        match = _VOTER.fullmatch(word)
+        if match is None or not 0 < int(match[3]) <= 65535:
+            raise ValueError(f"'{word}' is not ID@HOST:PORT[:DIRECTORY-ID].")
+        voters.append(Voter(int(match[1]), match[4] or "", (Endpoint("", match[2].strip("[]"), int(match[3])),)))
+    if len({voter.id for voter in voters}) < len(voters):
+        raise ValueError("a controller is named twice.")
+    return tuple(voters)
+
+
+def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoters:
+    """Choose the copy and the voters. Raises Refused, with what to do, wherever that could do harm."""
+    election = judge_election(controllers)
+    _check_one_cluster(controllers)
+    _check_readable(controllers)
+    old = _old_voters(election)
+    best = max((found.log.position for found in controllers), default=Position())
+    controller = _chosen(election, wish, old, best)
+    tails = _tails(controller, controllers)
+    voters = _new_voters(wish, controller, controllers, old)
+    _check_no_old_majority(election, controller, old, voters, wish)
+    epoch = _epoch(controllers)
+    whole = {voter.id for voter in old if any(_has_copy_of(found, voter) for found in controllers)}
+    unseen = tuple(voter.id for voter in old if voter.id not in whole)
+    result = NewVoters(
+        controller,
+        voters,
+        old,
+        epoch,
+        unseen,
+        len(unseen) >= len(old) // 2 + 1,  # a majority, which may have committed something without those that are here
+        _unseen_epoch(controllers, best),
+        tails,
+        _outcome(controller, controllers, voters, epoch),
+    )
+    _check_loss(result, election, wish)
+    return result
+
+
+def _check_one_cluster(controllers: Sequence[Controller]) -> None:
+    clusters = {found.cluster_id: found.path for found in controllers if found.cluster_id is not None}
+    if len(clusters) > 1:
+        known = ", ".join(f"{cluster} in {path}" for cluster, path in clusters.items())
+        raise Refused(f"the log dirs are of different clusters: {known}", cure="Name those of one cluster.")
+    owners: dict[str, Controller] = {}
+    for found in controllers:
+        other = owners.setdefault(found.directory_id or found.path, found)
+        if other is not found:
+            raise Refused(
+                f"it has the directory.id of {other.path}, {found.directory_id}: they would count as one voter",
+                path=found.path,
+                cure="Name one of them: the one that is to start.",
+            )
+
+
+def _check_readable(controllers: Sequence[Controller]) -> None:
+    for found in controllers:
+        if found.log.problem is not None:
+            raise Refused(
+                f"its metadata log is damaged, so nobody knows how far it goes: {found.log.problem}",
+                path=found.path,
+                cure=f"First mend it (klogtool doctor {quoted(found.path)}), or leave this log dir out: then it counts "
+                "as lost.",
+            )
+
+
+def _old_voters(election: Election) -> tuple[Voter, ...]:
+    """Return the voters as they are, by the log, the settings, or the ids in a quorum-state of version 0."""
+    if election.voters:
+        return election.voters
+    states = [seat.controller.quorum_state for seat in election.seats]
+    ids = max((state.current_voters for state in states if state is not None), key=len, default=())
+    if not ids:
+        raise Refused(
+            "who voted before is unknown: the metadata log names no voters",
+            cure="Name the server.properties of each controller with --config-file, as it was.",
+        )
+    return tuple(Voter(node_id, "", ()) for node_id in ids)
+
+
+def _chosen(election: Election, wish: Wish, old: Sequence[Voter], best: Position) -> Controller:
+    """Return the controller whose copy is written to: the most complete one, of a new voter."""
+    # Without names it is one that voted, or is known to be a controller: others are most likely brokers.
+    ids = {voter.id for voter in wish.voters or old}
+    able = [seat.controller for seat in election.seats if _may_lead(seat)]
+    known = [found for found in able if found.node_id in ids or (not wish.voters and found.settings is not None)]
+    controller = max(known, key=lambda found: found.log.position, default=None)
+    if controller is None:
+        raise Refused(
+            "none of these log dirs is that of a new voter, with a copy",
+            cure="Format a log dir for it (kafka-storage format --no-initial-controllers), copy the best "
+            f"{CLUSTER_METADATA_DIR} into it, and name it as well.",
+        )
+    if controller.log.position < best:
+        raise _is_behind(controller, election, best)
+    if not best.end_offset:
+        raise Refused(
+            "no copy here has any metadata", cure="klogtool fleet metadata can rebuild it from brokers' disks."
+        )
+    if controller.log.torn_bytes:
+        folder = os.path.join(controller.path, CLUSTER_METADATA_DIR)
+        raise Refused("its log ends with a torn batch", path=controller.path, cure=f"First: {recover(folder)}")
+    if controller.directory_id is None:
+        raise _no_directory_id(controller, election)
+    return controller
+
+
+def _may_lead(seat: Seat) -> bool:
+    """Return whether it may become a voter. A quorum-state that cannot be read is written anew."""
+    stops = (Cause.NO_IDENTITY, Cause.OTHER_NODE, Cause.SETTINGS_REFUSED, Cause.NO_CONTROLLER)
+    return seat.why_not not in stops and seat.controller.node_id is not None
+
+
+def _is_behind(controller: Controller, election: Election, best: Position) -> Refused:
+    better = next(seat.controller for seat in election.seats if seat.controller.log.position == best)
+    position = controller.log.position
+    count = None
+    if position.epoch == best.epoch:
+        count = count_metadata_records(better.path, position.end_offset)
+    lost = "records" if count is None else f"{count:,} records of metadata"
+    source, target = (os.path.join(path, CLUSTER_METADATA_DIR) for path in (better.path, controller.path))
+    return Refused(
+        f"its copy ends at offset {position.end_offset:,}, epoch {position.epoch}; that of {better.path} ends at "
+        f"offset {best.end_offset:,}, epoch {best.epoch}, and has {lost} more",
+        path=controller.path,
+        cure=f"First take the better copy: mv {quoted(target)} {quoted(controller.path + '.old-metadata')} && "
+        f"cp -a {quoted(source)} {quoted(controller.path)}/",
+    )
+
+
+def _no_directory_id(controller: Controller, election: Election) -> Refused:
+    old = next((voter for voter in election.voters if voter.id == controller.node_id and voter.directory_id), None)
+    meta = os.path.join(controller.path, FileKind.META_PROPERTIES.value)
+    cure = "Format it: kafka-storage format --no-initial-controllers"
+    return Refused(
+        "meta.properties has no directory.id, and a start makes a new one",
+        path=controller.path,
+        cure=cure if old is None else f"First choice, nothing is lost: {with_directory_id(meta, old.directory_id)}",
+    )
+
+
+def _tails(controller: Controller, controllers: Sequence[Controller]) -> tuple[CopyTail, ...]:
+    folder = os.path.join(controller.path, CLUSTER_METADATA_DIR)
+    others = [found for found in controllers if found is not controller and found.log.position.end_offset]
+    tails = (tail_of(folder, os.path.join(found.path, CLUSTER_METADATA_DIR)) for found in others)
+    return tuple(tail for tail in tails if tail is not None)
+
+
+def _new_voters(
+    wish: Wish, controller: Controller, controllers: Sequence[Controller], old: Sequence[Voter]
+) -> tuple[Voter, ...]:
+    name = wish.listener or _listener(controller, old)
+    wished = wish.voters or (Voter(controller.node_id or 0, "", (_own_endpoint(controller, old),)),)
+    return tuple(
+        replace(
+            voter,
+            directory_id=_directory_id(voter, controllers, old),
+            endpoints=tuple(replace(endpoint, name=name) for endpoint in voter.endpoints),
+        )
+        for voter in sorted(wished, key=lambda voter: voter.id)
+    )
+
+
+def _listener(controller: Controller, old: Sequence[Voter]) -> str:
+    """Return the name of the controllers' listener: of the settings, or as it was."""
+    settings = () if controller.settings is None else controller.settings.endpoints
+    known = (*settings, *(endpoint for voter in old for endpoint in voter.endpoints))
+    return next((endpoint.name for endpoint in known if endpoint.name), LISTENER)
+
+
+def _own_endpoint(controller: Controller, old: Sequence[Voter]) -> Endpoint:
+    settings = () if controller.settings is None else controller.settings.endpoints
+    routable = [endpoint for endpoint in settings if endpoint.host not in ("", "0.0.0.0", "::")]
+    known = [endpoint for voter in old if voter.id == controller.node_id for endpoint in voter.endpoints]
+    endpoint = next(iter((*routable, *known)), None)
+    if endpoint is None:
+        raise Refused(
+            f"where node {controller.node_id} listens is unknown",
+            path=controller.path,
+            cure=f"Name it: --voters {controller.node_id}@HOST:PORT",
+        )
+    return endpoint
+
+
+def _directory_id(voter: Voter, controllers: Sequence[Controller], old: Sequence[Voter]) -> str:
+    """Return the directory id of a new voter: as named, of its log dir here, or as it was."""
+    here = next((found for found in controllers if found.node_id == voter.id), None)
+    if here is not None and here.directory_id is not None:
+        if voter.directory_id not in ("", here.directory_id):
+            raise Refused(
+                f"its directory.id is {here.directory_id}, not {voter.directory_id}: node {voter.id} would not vote",
+                path=here.path,
+                cure="Leave the directory id out of --voters, or name the log dir that has it.",
+            )
+        return here.directory_id
+    known = voter.directory_id or next((before.directory_id for before in old if before.id == voter.id), "")
+    if not known:
+        raise Refused(
+            f"the directory.id of node {voter.id} is unknown",
+            cure=f"Name it, as in its meta.properties: {voter.id}@HOST:PORT:DIRECTORY-ID",
+        )
+    return known
+
+
+def _check_no_old_majority(
+    election: Election, controller: Controller, old: Sequence[Voter], voters: Sequence[Voter], wish: Wish
+) -> None:
+    """Refuse while a majority of the old voters could elect a leader of its own.
+
+    Who is asked at an endpoint of the old set votes, whatever its own set says; so an old voter that listens elsewhere
+    now can still be a candidate, but gets no request.
+    """
+    majority = len(old) // 2 + 1
+    reached = [voter for voter in old if not _has_moved(voter, voters)]
+    alone = judge_election([_listening(seat.controller, old, voters) for seat in election.seats])
+    if alone.outcome is Outcome.ELECTED and alone.leader_is_empty:
+        raise Refused(
+            "a majority of the old voters is here, with a controller that has no metadata: it may lead, and all topics "
+            "would be lost",
+            cure="First: " + "; ".join(cures_of(alone)),
+        )
+    if alone.outcome is Outcome.ELECTED:
+        by_tool = "" if alone.is_dynamic else f" To make the quorum dynamic then: {_UPGRADE}"
+        raise Refused(
+            f"a majority of the old voters is here ({_ids(old)}): they elect a leader by themselves, and lose less",
+            cure=f"Start them; klogtool quorum without --voters and --standalone says in which order.{by_tool}",
+        )
+    free = [voter for voter in reached if voter.id not in wish.destroyed and not _is_own(controller, voter)]
+    moved = any(
+        _has_moved(voter, voters) and voter.id not in wish.destroyed and not _is_own(controller, voter) for voter in old
+    )
+    if len(free) + moved >= majority:
+        raise Refused(
+            f"the old disks of {_ids(free)} may still start, and are a majority of {_ids(old)}: they would elect a "
+            "leader of their own, beside the new one",
+            cure="Make sure that they can never start: rename their metadata log dirs, or wipe the disks. Then name "
+            "them: " + " ".join(f"--destroyed {voter.id}" for voter in free),
+        )
+
+
+def _ids(voters: Sequence[Voter]) -> str:
+    return ", ".join(str(voter.id) for voter in voters)
+
+
+def _has_moved(voter: Voter, voters: Sequence[Voter]) -> bool:
+    """Return whether it is a new voter, too, with the same disk, and listens elsewhere now."""
+    return any(
+        new.id == voter.id
+        and voter.directory_id in ("", new.directory_id)
+        and not set(new.addresses) & set(voter.addresses)
+        for new in voters
+    )
+
+
+def _is_own(controller: Controller, voter: Voter) -> bool:
+    return controller.node_id == voter.id and voter.directory_id in ("", controller.directory_id)
+
+
+def _listening(controller: Controller, old: Sequence[Voter], voters: Sequence[Voter]) -> Controller:
+    """Return a controller that listens where the new voters have it, if it has moved."""
+    new = next((voter for voter in voters if voter.id == controller.node_id), None)
+    was = next((voter for voter in old if _is_own(controller, voter)), None)
+    if new is None or was is None or not _has_moved(was, voters):
+        return controller
+    settings = controller.settings or QuorumSettings(None, frozenset({CONTROLLER}), {})
+    return replace(controller, settings=replace(settings, endpoints=new.endpoints))
+
+
+def _has_copy_of(controller: Controller, voter: Voter) -> bool:
+    """Return whether this is the disk of a voter, with its copy."""
+    return _is_own(controller, voter) and controller.log.position.end_offset > 0
+
+
+def _epoch(controllers: Sequence[Controller]) -> int:
+    """Return an epoch far above all that is known: the copies that are not here may have later ones."""
+    states = [found.quorum_state.leader_epoch for found in controllers if found.quorum_state is not None]
+    epoch = max([found.log.position.epoch for found in controllers] + states) + EPOCH_STEP
+    if epoch > MAX_INT:
+        raise Refused(
+            f"no epoch is left: {epoch - EPOCH_STEP:,} and {EPOCH_STEP:,} more do not fit in 32 bits",
+            cure="Look where that epoch is from: a cluster does not get there. klogtool quorum shows the epochs.",
+        )
+    return epoch
+
+
+def _unseen_epoch(controllers: Sequence[Controller], best: Position) -> int | None:
+    """Return the highest epoch that had a leader, if no copy has its first record."""
+    states = [found.quorum_state for found in controllers if found.quorum_state is not None]
+    epochs = [state.leader_epoch for state in states if state.leader_id >= 0 and state.leader_epoch > best.epoch]
+    return max(epochs, default=None)
+
+
+def _outcome(
+    controller: Controller, controllers: Sequence[Controller], voters: tuple[Voter, ...], epoch: int
+) -> Outcome:
+    """Judge the election that follows, of the new voters that are here. Raises Refused if it fails for another reason
+    than that others are not here."""
+    log = controller.log
+    position = Position(epoch, log.position.end_offset + 2)
+    quorum = replace(log.quorum, kraft_version=1, voters=voters, voters_offset=position.end_offset - 1)
+    after = replace(
+        controller,
+        log=replace(log, position=position, quorum=quorum, voters_at=Position(epoch, position.end_offset - 1)),
+        quorum_state=None,
+        state_problem=None,
+    )
+    ids = {voter.id for voter in voters}
+    election = judge_election(
+        [after, *(found for found in controllers if found is not controller and found.node_id in ids)]
+    )
+    if election.outcome is Outcome.NEVER and set(election.causes) != {Cause.NO_MAJORITY}:
+        causes = ", ".join(cause.value for cause in election.causes)
+        raise Refused(
+            f"no leader would be elected all the same: {causes}",
+            path=controller.path,
+            cure="First: " + ("; ".join(cures_of(election)) or "look at its settings"),
+        )
+    return election.outcome
+
+
+def _check_loss(result: NewVoters, election: Election, wish: Wish) -> None:
+    if not result.may_lose or wish.accepts_loss:
+        return
+    more = ""
+    if result.unseen_epoch is not None:
+        more = f" At least the first record of epoch {result.unseen_epoch} is in no copy here."
+    cures = cures_with_these_voters(election)
+    instead = " Or, without a new set of voters: " + "; ".join(cures) + "." if cures else ""
+    raise Refused(
+        f"records that only {', '.join(map(str, result.unseen))} had would be lost, committed ones as well: how many "
+        f"cannot be known.{more}",
+        cure=f"Bring their disks, or a copy of them, if any is left. Else confirm it with --accept-loss.{instead}",
+    )

@@ -1,0 +1,233 @@
+"""A new set of voters: in which copy it is written, what is refused and why, and that an election follows."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+
+import pytest
+from quorums import Disk, directory_id, properties, static, voter
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.content import read_content
+from klogtool.errors import Refused
+from klogtool.plans.plan import Write
+from klogtool.plans.quorum_voters import VotersQuestion, VotersResult, decide
+from klogtool.quorum.controllers import read_controller
+from klogtool.quorum.election import Outcome, judge_election
+from klogtool.render.quorum_voters import voters_text
+
+Path = pathlib.Path
+THREE = (voter(1), voter(2), voter(3))
+MOVED = "1@c1:9101,2@c2:9102,3@c3:9103"
+
+
+def asked(disks: Sequence[Disk], settings: Sequence[dict[str, str] | None] = (), **wish: object) -> VotersQuestion:
+    wish = {"standalone": "voters" not in wish, **wish}
+    copies = tuple(str(disk.path) for disk in disks)
+    return VotersQuestion(circumstances=Circumstances(1000), copies=copies, settings=tuple(settings), **wish)
+
+
+def planned(
+    *disks: Disk, settings: Sequence[dict[str, str] | None] = (), **wish: object
+) -> tuple[VotersResult, dict[str, bytes]]:
+    """The answer of the plan, and the files that it writes."""
+    (plan,) = decide(str(disks[0].path), asked(disks, settings, **wish))
+    assert voters_text(plan)
+    assert isinstance(plan.result, VotersResult)
+    return plan.result, {step.path: read_content(step.content) for step in plan.steps if isinstance(step, Write)}
+
+
+def refused(*disks: Disk, settings: Sequence[dict[str, str] | None] = (), **wish: object) -> str:
+    with pytest.raises(Refused) as error:
+        list(decide(str(disks[0].path), asked(disks, settings, **wish)))
+    assert error.value.cure, "a refusal without a way out"
+    return f"{error.value} {error.value.cure}"
+
+
+def write(disk: Disk, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (disk.metadata / name).write_bytes(data)
+
+
+LOST = {"destroyed": (2, 3), "accept_loss": True}
+
+
+def test_the_survivor_becomes_the_only_voter_far_above_all_epochs(tmp_path: Path) -> None:
+    one = Disk(tmp_path, 1).voters(*THREE).records(5).state(1, 2, 7)
+    before = (one.metadata / f"{0:020}.log").read_bytes()
+    result, files = planned(one, **LOST)
+    assert (result.offset, result.epoch, result.leader, result.was) == (7, 1007, "elected", [1, 2, 3])
+    assert (result.unseen, result.may_lose, result.unseen_epoch) == ([2, 3], True, 7)
+    assert files[f"{0:020}.log"].startswith(before)
+    assert files["leader-epoch-checkpoint"].splitlines()[-1] == b"1007 7"
+    assert b'"leaderId":-1,"leaderEpoch":1007,"votedId":-1' in files["quorum-state"]
+    write(one, files)
+    election = judge_election([read_controller(str(one.path))])
+    assert (election.outcome, election.may_lead, election.majority) == (Outcome.ELECTED, (1,), 1)
+
+
+def test_a_log_that_a_start_throws_away_begins_anew_at_the_snapshot(tmp_path: Path) -> None:
+    for name, disk in {
+        "behind": Disk(tmp_path / "a", 1).voters(*THREE).records(5).snapshot(40, 3, *THREE),
+        "alone": Disk(tmp_path / "b", 1).snapshot(40, 3, *THREE),
+    }.items():
+        result, files = planned(disk, **LOST)
+        assert (result.offset, result.epoch) == (40, 1003), name
+        assert f"{40:020}.log" in files, name
+        assert files["leader-epoch-checkpoint"].split() == [b"0", b"1", b"1003", b"40"], name
+
+
+def test_a_brokers_copy_counts_and_the_better_one_has_to_be_taken(tmp_path: Path) -> None:
+    one = Disk(tmp_path, 1).voters(*THREE).records(5)
+    broker = Disk(tmp_path, 4).voters(*THREE).records(8)
+    text = refused(one, broker, **LOST)
+    assert "has 3 records of metadata more" in text
+    assert f"cp -a {broker.metadata} {one.path}/" in text
+    one.records(3)
+    assert planned(one, broker, **LOST)[0].offset == 10
+    empty = Disk(tmp_path / "new", 1, directory=directory_id(8))
+    assert "has records more" in refused(empty, broker, destroyed=(1, 2, 3), accept_loss=True, voters="1@c1:9001")
+
+
+def test_loss_is_accepted_only_where_it_is_possible(tmp_path: Path) -> None:
+    disks = [Disk(tmp_path, n).voters(*THREE).records(5 + n) for n in (1, 2, 3)]
+    result, _ = planned(*disks, voters=MOVED)
+    assert (result.node_id, result.may_lose, result.unseen, result.leader) == (3, False, [], "elected")
+    assert [one.directory_id for one in result.voters] == [directory_id(n) for n in (1, 2, 3)]
+    assert not planned(disks[1], disks[2], voters=MOVED)[0].may_lose
+    text = refused(disks[2], voters=MOVED)
+    assert "only 1, 2 had would be lost" in text
+    assert "--accept-loss" in text
+
+
+Make = Callable[[Path], tuple[list[Disk], dict[str, object]]]
+
+
+def whole_three(folder: Path) -> list[Disk]:
+    return [Disk(folder, n).voters(*THREE).records(5) for n in (1, 2, 3)]
+
+
+def different_bytes(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    one, two, _ = whole_three(folder)
+    other = ("TopicRecord", 0, {"name": "pay", "topicId": "kAhN5UfKTXmouKliDVLmuw"})
+    one.records(1)
+    two.records(1, message=other)
+    return [one, two], {"voters": MOVED}
+
+
+def other_cluster(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    one = whole_three(folder)[0]
+    return [one, Disk(folder / "x", 2, cluster="AmugKK5HRqOZ6ob2pMJQaw").voters(*THREE)], LOST
+
+
+def one_directory_id(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    one = whole_three(folder)[0]
+    return [one, Disk(folder / "x", 4, directory=directory_id(1)).voters(*THREE)], dict(LOST)
+
+
+def whole_majority(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    return whole_three(folder)[:2], LOST
+
+
+def empty_majority(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    wiped = [Disk(folder / "wiped", n).snapshot(0, 0, *THREE) for n in (2, 3)]
+    return [whole_three(folder)[0], *wiped], LOST
+
+
+def damaged(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    one = whole_three(folder)[0]
+    log = one.metadata / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    return [one], LOST
+
+
+def torn(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    one = whole_three(folder)[0]
+    log = one.metadata / f"{0:020}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    return [one], LOST
+
+
+def last_epoch(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    return [whole_three(folder)[0].state(1, 2, (1 << 31) - 1000)], LOST
+
+
+def no_directory_id(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    return [Disk(folder, 1, directory=None).voters(*THREE).records(5)], LOST | {"destroyed": (1, 2, 3)}
+
+
+def unknown_directory_id(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    return whole_three(folder)[:1], LOST | {"voters": "1@c1:9001,5@c5:9005"}
+
+
+def nothing(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    return [Disk(folder, 1).snapshot(0, 0, *THREE)], LOST
+
+
+def static_unknown(folder: Path) -> tuple[list[Disk], dict[str, object]]:
+    return [Disk(folder, 1).records(5)], LOST
+
+
+REFUSALS: dict[Make, str] = {
+    different_bytes: "these are two logs",
+    other_cluster: "of different clusters",
+    one_directory_id: "count as one voter",
+    whole_majority: "they elect a leader by themselves",
+    empty_majority: "all topics would be lost",
+    damaged: "is damaged",
+    torn: "torn batch",
+    last_epoch: "no epoch is left",
+    no_directory_id: "nothing is lost: sed",
+    unknown_directory_id: "directory.id of node 5 is unknown",
+    nothing: "has any metadata",
+    static_unknown: "names no voters",
+}
+
+
+@pytest.mark.parametrize("make", REFUSALS, ids=lambda make: make.__name__)
+def test_what_could_do_harm_is_refused(tmp_path: Path, make: Make) -> None:
+    disks, wish = make(tmp_path)
+    assert REFUSALS[make] in refused(*disks, **wish)
+
+
+def test_old_disks_that_are_no_majority_may_stay(tmp_path: Path) -> None:
+    one = whole_three(tmp_path)[0]
+    assert "--destroyed 2 --destroyed 3" in refused(one, accept_loss=True)
+    assert planned(one, destroyed=(2,), accept_loss=True)[0].leader == "elected"
+
+
+def test_a_static_quorum_becomes_dynamic(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 1).records(5).state(0, 2, 2, voted=1)
+    result, files = planned(disk, settings=[properties(1, static(1, 2, 3))], **LOST)
+    assert (result.was, result.was_dynamic, result.leader) == ([1, 2, 3], False, "elected")
+    write(disk, files)
+    found = read_controller(str(disk.path), properties(1))
+    assert (found.log.quorum.kraft_version, found.is_dynamic) == (1, True)
+    assert judge_election([found]).outcome is Outcome.ELECTED
+    alone = [properties(1, static(1))]
+    assert "kafka-features upgrade" in refused(disk_of(tmp_path / "alone"), settings=alone)
+
+
+def disk_of(folder: Path) -> Disk:
+    return Disk(folder, 1).records(5)
+
+
+def test_an_uncommitted_end_of_an_older_epoch_is_named_and_not_taken(tmp_path: Path) -> None:
+    one, two = (Disk(tmp_path, n).voters(*THREE).records(5) for n in (1, 2))
+    one.records(1, epoch=3)
+    two.records(4)
+    result, _ = planned(one, two, voters="1@c1:9101,2@c2:9102", destroyed=(3,))
+    (tail,) = result.not_taken
+    assert (result.node_id, tail.first, tail.last) == (1, 7, 10)
+
+
+def test_two_of_three_have_moved(tmp_path: Path) -> None:
+    one, two, three = whole_three(tmp_path)
+    one.records(1)
+    voters = "1@localhost:9001,2@c2:9102,3@c3:9103"
+    assert planned(one, two, three, voters=voters)[0].node_id == 1
+    two.records(2)  # now node 1 would vote for it, at its old address
+    assert "they elect a leader by themselves" in refused(one, two, three, voters=voters)
