@@ -10,8 +10,9 @@ Nothing here writes, prints or reads the clock.
     claims           what a start does, as facts about the broker, log dirs, partitions and options
     claim_list       all claims of an answer
     partition_claims  the claim about one partition: what is lost, hidden and gone
-    measured         what is readable before and not afterwards, by bytes and offsets
+    measured         what is readable before and not afterwards, by bytes and records
     passed_over      records that consumers pass over, because offsets go back or jump ahead
+    batch_contents   what sound batches have in them, to tell two with the same offsets apart
     readable         the sound batches of bytes, as few values; sets of offsets
     option_prices    what an option costs, by the same yardstick
     segments_drawn   the segments of a partition in trouble, along offset and time

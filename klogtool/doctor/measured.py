@@ -1,8 +1,8 @@
 """What is readable in a partition dir before something, and not afterwards; and what stays and is served to nobody.
 
 The two states are compared by bytes first: what is kept of a file was readable and stays so, and is not read again. So
-a partition of which everything is kept costs nothing. Only the rest is read. Offsets that other files have are not
-lost.
+a partition of which everything is kept costs nothing. Only the rest is read. What other files have is not lost;
+other records under the same offsets are.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from klogtool.broker.content import Content, FileRange, part_size
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
+from klogtool.doctor.batch_contents import KnownBatches, in_rows, offsets_alone
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
@@ -84,7 +85,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
 
     Raises Unreadable.
     """
-    served, counted = _Served(after), Offsets()
+    served, counted = _Served(after), KnownBatches()
     lost: list[Readable] = []
     lost_bytes, is_cleaned = 0, False
     # What stays comes first: what is on the disk is not lost, though it may be hidden.
@@ -156,54 +157,63 @@ def _apart(file: LogFile, parts: list[Readable]) -> Iterator[Readable]:
 
 
 class _Served:
-    """The offsets of batches that are served, at least in part. Segments are read when they are needed, each once."""
+    """The batches that are served, at least in part. Segments are read when they are needed, each once."""
 
     def __init__(self, after: After) -> None:
         self._after = after
-        self._read: dict[int, Offsets] = {}
+        self._read: dict[int, KnownBatches] = {}
 
-    def walk_others(self, file: LogFile, parts: Iterable[Readable], counted: Offsets) -> Iterator[Readable]:
-        """Yield the batches whose offsets nothing has that is served, each once. counted: those that were yielded."""
+    def walk_others(self, file: ContentFile, parts: Iterable[Readable], counted: KnownBatches) -> Iterator[Readable]:
+        """Yield the batches that nothing has that is served, each once. counted: those that were yielded."""
         for part in parts:
-            first, last = part.first_offset, max(part.first_offset, part.last_offset)
-            served = self._of(first, last)
-            known = [*served, counted]
-            if not any(offsets.overlaps(first, last) for offsets in known):
-                counted.add(first, last)
-                yield part
-                continue
-            for each in walk_each(file, part):
-                first, last = each.first_offset, max(each.first_offset, min(each.last_offset, part.last_offset))
-                if not any(offsets.covers(first, last) for offsets in known):
-                    counted.add(first, last)
-                    yield each
+            for alone in self._walk_alone(file, part, counted):
+                counted.offsets.add(alone.first_offset, max(alone.first_offset, alone.last_offset))
+                counted.add(file, alone)
+                yield alone
 
-    def _of(self, first: int, last: int) -> list[Offsets]:
-        """Return the offsets of the segments that can have some of a range."""
+    def _walk_alone(self, file: ContentFile, part: Readable, counted: KnownBatches) -> Iterator[Readable]:
+        known = [*self._of(part.first_offset, max(part.first_offset, part.last_offset)), counted]
+        if not _any_overlaps(known, part.first_offset, max(part.first_offset, part.last_offset)):
+            yield part
+            return
+        for each in walk_each(file, part):
+            first, last = each.first_offset, max(each.first_offset, min(each.last_offset, part.last_offset))
+            if not any(batches.offsets.covers(first, last) for batches in known):
+                yield each
+            elif each.records:
+                yield from in_rows(each, offsets_alone(file, each, known))
+
+    def _of(self, first: int, last: int) -> list[KnownBatches]:
+        """Return the batches of the segments that can have some of a range."""
         segments = self._after.segments
         if first >= self._after.end or last < self._after.start:
             return []
         near = (n for n in range(len(segments)) if segments[n][0] <= last)
         return [self._of_segment(n) for n in near if self._after.goes_beyond(n, first)]
 
-    def _of_segment(self, n: int) -> Offsets:
+    def _of_segment(self, n: int) -> KnownBatches:
         if n not in self._read:
-            found, after = Offsets(), self._after
+            found, after = KnownBatches(), self._after
             with ContentFile("", after.segments[n][1]) as file:
                 for part in _apart(file, list(walk_readable(file, 0, file.size))):
                     is_inside = after.start <= part.first_offset and part.last_offset < after.end
                     for each in (part,) if is_inside else walk_each(file, part):
                         if each.last_offset >= after.start and each.first_offset < after.end:
-                            found.add(each.first_offset, min(each.last_offset, part.last_offset))
+                            found.offsets.add(each.first_offset, min(each.last_offset, part.last_offset))
+                            found.add(file, each)
             self._read[n] = found
         return self._read[n]
+
+
+def _any_overlaps(known: Iterable[KnownBatches], first: int, last: int) -> bool:
+    return any(batches.offsets.overlaps(first, last) for batches in known)
 
 
 # What stays, and is not served.
 
 
 def _walk_outside(
-    before: Before, after: After, served: _Served, counted: Offsets, *, looks_behind_end: bool
+    before: Before, after: After, served: _Served, counted: KnownBatches, *, looks_behind_end: bool
 ) -> Iterator[tuple[HiddenBy, Readable]]:
     """Yield the batches of segments that are below the log start, though nobody deleted them, or behind the end."""
     for n, (base, content) in enumerate(after.segments):

@@ -18,11 +18,11 @@ from enum import Enum
 from itertools import pairwise
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.reading import OffsetMetadata, watermark_as_leader
+from klogtool.doctor.batch_contents import BatchKey, in_rows, key_of, records_of
 from klogtool.doctor.claims import HiddenBy, OffsetRange
 from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
@@ -43,9 +43,7 @@ _NOT_KAFKAS = frozenset(
         *("NoSuchElementException", "NullPointerException", "RuntimeException", "UnsupportedOperationException"),
     )
 )
-_CRC_AT = {0: 12, 1: 12, 2: 17}
 
-_Key = tuple[int, int, int]  # first offset, CRC, size: what two copies of a batch have in common
 _Hidden = tuple[HiddenBy, Readable]
 
 
@@ -63,7 +61,7 @@ class _Batch(Struct, frozen=True):
 
     segment: int
     part: Readable
-    key: _Key
+    key: BatchKey
     last_record: int
 
 
@@ -142,7 +140,7 @@ class _Consumer:
         self._bases = [segment.base_offset for segment in segments]
         self._batches = [batch for n, segment in enumerate(segments) for batch in _walk_batches(n, segment)]
         self._at = {(batch.segment, batch.part.start): batch for batch in self._batches}
-        self._got: dict[_Key, Offsets] = {}
+        self._got: dict[BatchKey, Offsets] = {}
         self._got_of_damaged = Offsets()
         self._damage: dict[int, int] = {}  # by segment: where the first damage was met
         self._left = _MOST_FETCHED_BYTES
@@ -212,7 +210,7 @@ class _Consumer:
 
     def _consume(self, probe: Probe, n: int, at: int, asked: int) -> tuple[int, bool]:
         """Take what a fetch got, from a byte of a segment on; return as `_fetch`."""
-        last, position, taken = None, asked, list[tuple[_Key, int, int]]()
+        last, position, taken = None, asked, list[tuple[BatchKey, int, int]]()
         while (frame := _next_frame(probe, at)) is not None:
             batch = self._at.get((n, at))
             if isinstance(frame, Frame) and batch is not None:
@@ -238,7 +236,7 @@ class _Consumer:
         self._take(taken)
         return (position if last is None else last + 1), False
 
-    def _take(self, taken: Sequence[tuple[_Key, int, int]]) -> None:
+    def _take(self, taken: Sequence[tuple[BatchKey, int, int]]) -> None:
         for key, first, last in taken:
             self._got.setdefault(key, Offsets()).add(first, last)
 
@@ -257,7 +255,7 @@ class _Consumer:
 
     def walk_missed(self, start: int) -> Iterator[tuple[int, Readable]]:
         """Yield what the consumer did not get, with the number of its segment; twins count once. start: as above."""
-        missed: dict[_Key, tuple[_Batch, list[Record]]] = {}
+        missed: dict[BatchKey, tuple[_Batch, list[Record]]] = {}
         for batch in self._batches:
             got = self._got.get(batch.key, Offsets())
             first = max(start, batch.part.first_offset)
@@ -266,8 +264,8 @@ class _Consumer:
                 missed.setdefault(batch.key, (batch, [r for r in above if not got.covers(r.offset, r.offset)]))
         elsewhere = self._records_elsewhere(record for _, records in missed.values() for record in records)
         for batch, records in missed.values():
-            if left := [record.offset for record in records if record not in elsewhere]:
-                yield from ((batch.segment, each) for each in _in_rows(batch.part, left))
+            left = [record.offset for record in records if record not in elsewhere]
+            yield from ((batch.segment, each) for each in in_rows(batch.part, left))
 
     def _records_elsewhere(self, records: Iterator[Record]) -> set[Record]:
         """Return the records that the consumer got as part of another batch (a cleaner had begun)."""
@@ -289,7 +287,7 @@ class _Consumer:
     def _records_of(self, batch: _Batch) -> list[Record]:
         """Return the records of a batch; none if they contradict its header."""
         with self._segments[batch.segment].open_log() as file:
-            return _records_of(file, batch.part)
+            return records_of(file, batch.part)
 
     def parts(self) -> Iterator[Readable]:
         """Yield all sound batches."""
@@ -309,29 +307,14 @@ def _walk_batches(n: int, segment: LogSegment) -> Iterator[_Batch]:
     with segment.open_log() as file:
         for row in walk_readable(file, 0, file.size):
             for part in walk_each(file, row):
-                yield _Batch(n, part, _key_of(file, part), _last_record(file, part))
-
-
-def _key_of(file: LogFile, part: Readable) -> _Key:
-    head = file.read(part.start, HEADER_SIZE_UP_TO_MAGIC + 4)
-    at = _CRC_AT.get(head[HEADER_SIZE_UP_TO_MAGIC - 1], _CRC_AT[_LAST_MAGIC])
-    return part.first_offset, int.from_bytes(head[at : at + 4], "big"), part.stop - part.start
+                yield _Batch(n, part, key_of(file, part), _last_record(file, part))
 
 
 def _last_record(file: LogFile, part: Readable) -> int:
     """Return the last offset that a consumer gets of a batch: that of its last record, whatever its header says."""
     if part.records == part.last_offset - part.first_offset + 1:
         return part.last_offset
-    return max((record.offset for record in _records_of(file, part)), default=part.last_offset)
-
-
-def _records_of(file: LogFile, part: Readable) -> list[Record]:
-    """Return the records of a batch; none if they contradict its header."""
-    frame = Probe(file, end=part.stop, lowest=0).frame(part.start)
-    try:
-        return list(FrameReader(file).read(frame).records()) if isinstance(frame, Frame) else []
-    except (Corrupt, Unsupported):  # consumers stop there, which verify tells
-        return []
+    return max((record.offset for record in records_of(file, part)), default=part.last_offset)
 
 
 def _next_frame(probe: Probe, at: int) -> Frame | FrameStop | None:
@@ -369,10 +352,3 @@ def _last_offset(probe: Probe, frame: Frame) -> int:
     """Return the last offset of an entry by its header, whether that is damaged or not."""
     delta = probe.head(frame.position)[23:27] if frame.magic >= _LAST_MAGIC else b""
     return frame.offset + int.from_bytes(delta, "big", signed=True)
-
-
-def _in_rows(part: Readable, offsets: Sequence[int]) -> Iterator[Readable]:
-    """Yield a part of a batch for each row of offsets without a gap."""
-    breaks = [0, *(n for n, (one, other) in enumerate(pairwise(offsets), 1) if other != one + 1), len(offsets)]
-    for low, high in pairwise(breaks):
-        yield replace(part, first_offset=offsets[low], last_offset=offsets[high - 1], records=high - low)

@@ -5,6 +5,7 @@ What a start loses is what the files had before and do not have afterwards; salv
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import random
@@ -24,7 +25,7 @@ from klogtool.format.checksums import crc32c
 NOW = ("--now", "1800000000000")
 INTERVAL = ("--config", f"index.interval.bytes={SMALL['index_interval_bytes']}")
 Path = pathlib.Path
-Batch = tuple[int, int, int]  # first and last offset, CRC
+Batch = tuple[int, int, int]  # first and last offset, CRC of the records with their times: a header may differ
 Records = dict[Batch, int]
 HEAD, CONTROL = 61, 0x20
 
@@ -37,9 +38,9 @@ def batches(log: Path) -> Records:
         end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
         crc = int.from_bytes(data[at + 17 : at + 21], "big")
         if at + HEAD <= end <= len(data) and data[at + 16] == 2 and crc32c(data[at + 21 : end]) == crc and base >= 0:
-            last = base + int.from_bytes(data[at + 23 : at + 27], "big")
-            is_control = data[at + 22] & CONTROL
-            found[base, last, crc] = 0 if is_control else int.from_bytes(data[at + 57 : at + 61], "big")
+            delta, count = (int.from_bytes(data[at + n : at + n + 4], "big") for n in (23, 57))
+            batch = base, base + max(delta, count - 1), crc32c(data[at + 27 : at + 35] + data[at + HEAD : end])
+            found[batch] = 0 if data[at + 22] & CONTROL else count
             at = end
         else:
             at += 1
@@ -109,6 +110,17 @@ def doubled(partition: Path, chance: random.Random) -> None:
         log.write_bytes(data[:stop] + data[start:stop] + data[stop:])
 
 
+def of_another_log(partition: Path, chance: random.Random) -> None:
+    """What another log has, behind this one's: other records under offsets that are there already. As a .swap, too."""
+    log, other = a_log(partition, chance), (partition.parent / "u-0" / f"{0:020d}.log").read_bytes()
+    spans = list(itertools.accumulate(batch_sizes(partition.parent / "u-0" / f"{0:020d}.log")))
+    data = other[chance.choice([0, *spans[:-1], chance.randrange(len(other))]) :]
+    if chance.random() < 0.3:
+        log.with_name(f"{log.name}.{chance.choice(['swap', 'cleaned'])}").write_bytes(data)
+    else:
+        append_bytes(log, data)
+
+
 def left_over(partition: Path, chance: random.Random) -> None:
     """What an interrupted cleaning or split left; the segments that it was made of are gone."""
     log = a_log(partition, chance)
@@ -147,6 +159,7 @@ WOUNDS: tuple[Callable[[Path, random.Random], None], ...] = (
     shorter_swap,
     renamed,
     doubled,
+    of_another_log,
     left_over,
     strange_producer,
     low_last_offset,
@@ -249,6 +262,20 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
         left.rename(log)
     log.rename(log.with_name(f"{log.name}.deleted"))
     assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
+
+
+def test_other_records_under_the_same_offsets_are_lost_with_what_is_cut(tmp_path: Path) -> None:
+    """A restore wrote another log's bytes into this one, behind damage. What is there twice is not lost."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (disks / "d1" / name).unlink()
+    log, other = disks / "d1/t-0" / f"{32:020d}.log", disks / "d1/u-0" / f"{0:020d}.log"
+    own = (disks / "d1/t-0" / f"{0:020d}.log").read_bytes()
+    append_bytes(log, bytes(range(1, 60)) + own)
+    assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
+    append_bytes(log, other.read_bytes())
+    lost = claim_about(rows_of(disks), log.parent)["lost"]
+    assert (lost["records"], lost["ranges"]) == (sum(batches(other).values()), [[0, 5]])
 
 
 def test_a_segment_that_a_start_makes_and_deletes_again_is_deleted(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""What sound batches have in them, so that two batches with the same offsets can be told apart.
+
+A restore that went wrong, or two copies that diverged, leave other records under the same offsets: those are lost if
+they go, whatever else has their offsets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+
+from msgspec.structs import replace
+
+from klogtool.broker.content import Content
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.doctor.readable import Offsets, Readable, walk_each
+from klogtool.errors import Corrupt, Unsupported
+from klogtool.format.batch import Record
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame
+from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
+from klogtool.log.probing import Probe
+
+BatchKey = tuple[int, int, int]  # first offset, CRC, size: what two copies of a batch have in common
+_CRC_AT = {0: 12, 1: 12, 2: 17}
+_MOST_COMPARED = 1000  # batches with the same offsets: a log can be made of nothing else
+
+
+def key_of(file: LogFile, part: Readable) -> BatchKey:
+    """Return what an exact copy of a batch has, too, whatever its leader epoch."""
+    head = file.read(part.start, HEADER_SIZE_UP_TO_MAGIC + 4)
+    at = _CRC_AT.get(head[HEADER_SIZE_UP_TO_MAGIC - 1], _CRC_AT[2])
+    return part.first_offset, int.from_bytes(head[at : at + 4], "big"), part.stop - part.start
+
+
+def records_of(file: LogFile, part: Readable) -> list[Record]:
+    """Return the records of a batch; none if they contradict its header."""
+    frame = Probe(file, end=part.stop, lowest=0).frame(part.start)
+    try:
+        return list(FrameReader(file).read(frame).records()) if isinstance(frame, Frame) else []
+    except (Corrupt, Unsupported):  # consumers stop there, which verify tells
+        return []
+
+
+def in_rows(part: Readable, offsets: Sequence[int]) -> Iterator[Readable]:
+    """Yield a part of a batch for each row of offsets without a gap."""
+    if not offsets:
+        return
+    breaks = [0, *(n for n, (one, other) in enumerate(pairwise(offsets), 1) if other != one + 1), len(offsets)]
+    for low, high in pairwise(breaks):
+        yield replace(part, first_offset=offsets[low], last_offset=offsets[high - 1], records=high - low)
+
+
+class KnownBatches:
+    """Batches that are somewhere, to ask what another batch has that none of them has. Memory holds their places only.
+
+    offsets: those that they stand for.
+    """
+
+    def __init__(self) -> None:
+        self.offsets = Offsets()
+        self._rows: list[tuple[Content, Readable]] = []  # of which nobody has asked yet
+        self._batches: list[tuple[Content, Readable]] = []
+        self._firsts: list[int] = []
+        self._highest: list[int] = []  # of each batch and those before it
+
+    def add(self, file: ContentFile, row: Readable) -> None:
+        """Add batches in a row of a file. Their offsets are for the caller to add."""
+        self._rows.append((file.content_of(row.start, row.stop), row))
+
+    def has_twin(self, key: BatchKey, last: int) -> bool:
+        """Return whether an exact copy of a batch is there."""
+        return any(key_of(file, batch) == key for file, batch in self._walk_near(key[0], last))
+
+    def walk_records(self, first: int, last: int) -> Iterator[Record]:
+        """Yield the records of the batches that can have offsets of a range."""
+        for file, batch in self._walk_near(first, last):
+            yield from records_of(file, batch)
+
+    def _walk_near(self, first: int, last: int) -> Iterator[tuple[LogFile, Readable]]:
+        self._look_into_rows()
+        stop = bisect_right(self._firsts, last)
+        start = bisect_left(self._highest, first, hi=stop)
+        near = [each for each in self._batches[start:stop] if each[1].last_offset >= first]
+        for content, batch in near[:_MOST_COMPARED]:
+            with ContentFile("", content) as file:
+                yield file, batch
+
+    def _look_into_rows(self) -> None:
+        if not self._rows:
+            return
+        for content, row in self._rows:
+            with ContentFile("", content) as file:
+                whole = replace(row, start=0, stop=row.stop - row.start)
+                self._batches += ((content, batch) for batch in walk_each(file, whole))
+        self._rows.clear()
+        self._batches.sort(key=lambda each: each[1].first_offset)
+        self._firsts = [batch.first_offset for _, batch in self._batches]
+        self._highest = list(accumulate((batch.last_offset for _, batch in self._batches), max))
+
+
+def offsets_alone(file: LogFile, batch: Readable, known: Sequence[KnownBatches]) -> list[int]:
+    """Return the offsets of a batch's records that nothing known has, be it in a copy or in another batch."""
+    key, last = key_of(file, batch), batch.last_offset
+    if any(each.has_twin(key, last) for each in known):
+        return []
+    records = records_of(file, batch)
+    there = {record for each in known for record in each.walk_records(batch.first_offset, last)}
+    return [record.offset for record in records if record not in there]
