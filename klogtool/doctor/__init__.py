@@ -13,6 +13,7 @@ Nothing here writes, prints or reads the clock.
     measured         what is readable before and not afterwards, by bytes and records
     passed_over      records that consumers pass over, because offsets go back or jump ahead
     batch_contents   what sound batches have in them, to tell two with the same offsets apart
+    quorum_options   options for a controller that does not vote, or has no leader
     readable         the sound batches of bytes, as few values; sets of offsets
     option_prices    what an option costs, by the same yardstick
     segments_drawn   the segments of a partition in trouble, along offset and time

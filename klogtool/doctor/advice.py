@@ -33,6 +33,7 @@ from klogtool.doctor.log_options import (
 from klogtool.doctor.messages import situation_of
 from klogtool.doctor.option_prices import price_of
 from klogtool.doctor.patient import Patient
+from klogtool.doctor.quorum_options import quorum_options
 from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, parse_file_name
 from klogtool.log.folder import names_in
@@ -110,6 +111,10 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         yield from by_finding(point, patient)
         return
     match point.what:
+        case What.STATE_CONTRADICTS:
+            yield deletion(point.path, patient, "a new election")
+        case What.NOT_VOTER | What.NO_MAJORITY | What.ENDPOINT_STALE | What.METADATA_BEHIND:
+            yield from quorum_options(point, patient)
         case What.TRUNCATED:
             yield from cut_options(point, patient)
         case What.ABSENT:

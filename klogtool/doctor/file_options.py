@@ -16,6 +16,7 @@ from klogtool.doctor.absent_partitions import Expected, has_all_of, walk_expecte
 from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What
 from klogtool.doctor.kraft_options import replay_options
 from klogtool.doctor.patient import Patient
+from klogtool.doctor.quorum_options import quorum_options
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
@@ -282,6 +283,7 @@ def _voter(point: Ahead, patient: Patient) -> Iterator[Option]:
     voter = None if metadata is None else metadata.quorum.voter(patient.cluster.node_id)
     if voter is not None and point.what is What.NOT_VOTER:
         yield _with_directory_id(point, patient, voter.directory_id)
+        yield from quorum_options(replace(point, cure=None), patient)
 
 
 # Checkpoints and other files of a log dir.

@@ -17,7 +17,7 @@ from klogtool.errors import KlogError
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.quorum.controllers import Controller, read_controller
-from klogtool.quorum.election import ANY_HOST, Cause, Outlook, look_ahead, voters_of
+from klogtool.quorum.election import ANY_HOST, Cause, Outcome, Outlook, look_ahead, voters_of
 from klogtool.quorum.settings import BOOTSTRAP_SERVERS, BROKER, CONTROLLER, REGISTRATION_TIMEOUT_MS, ROLES, VOTERS
 from klogtool.verify.cures import remove
 from klogtool.verify.findings import Severity
@@ -120,6 +120,8 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
         return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=_NEVER_REGISTERED)
     candidate = "Prospective" if patient.rules.has_pre_vote else "Candidate"
     message = f"Completed transition to {candidate if view.outlook.seat.believes else 'Unattached'}State("
+    if view.outlook.seat.forgot:
+        return lead
     return lead if is_unreached else structs.replace(lead, ends=view.is_broker, message=message)
 
 
@@ -254,7 +256,7 @@ def _behind(view: QuorumView) -> Iterator[Ahead]:
         not own.log.position.end_offset
         and view.outlook.seat.believes
         and len(view.voter_ids) > 1
-        and not view.outlook.elected
+        and election.outcome is not Outcome.ELECTED
     ):
         detail = (
             "the metadata log of this controller is empty, as on a new disk, and it may be elected: a majority of such "

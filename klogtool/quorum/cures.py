@@ -147,9 +147,18 @@ def _state_of_stale(election: Election) -> Iterator[str]:
     yield from (_state_again(seat, election) for seat in election.seats if seat.is_stale)
 
 
+def _state_of_who_tells(election: Election) -> Iterator[str]:
+    forgetful = {seat.controller.node_id for seat in election.seats if seat.forgot}
+    for seat in election.seats:
+        state = seat.controller.quorum_state
+        if state is not None and state.leader_id in forgetful - {seat.controller.node_id}:
+            yield _state_again(seat, election)
+
+
 _CURES_OF_ALL: Mapping[Cause, Callable[[Election], Iterator[str]]] = {
     Cause.NO_MAJORITY: _bring_voters,
     Cause.STALE_CANDIDATE: _state_of_stale,
+    Cause.FORGOT_EPOCH: _state_of_who_tells,
     Cause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
     Cause.LOG_DAMAGED: lambda election: (
         f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if not seat.controller.log.is_whole

@@ -10,7 +10,7 @@ What no disk shows is taken both ways: if the outcome is then not the same, it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -64,6 +64,9 @@ class Cause(Enum):
     STALE_CANDIDATE = "stale-candidate"
     """quorum-state says that it voted for itself in the epoch of its log's last record: its requests are invalid, and
     it ends at the first answer."""
+    FORGOT_EPOCH = "forgot-its-epoch"
+    """Another controller's quorum-state names it as the leader of an epoch that it does not know: it ends as soon as it
+    is told so."""
     OTHER_CLUSTER = "other-cluster-id"
     """It has another cluster id than most of the others."""
 
@@ -73,22 +76,21 @@ NO_CONTROLLERS = (Cause.NO_CONTROLLER, Cause.UNKNOWN_NODE)  # who has them may b
 
 class Seat(Struct, frozen=True):
     """What a controller is by the best copy that names voters. why_not: None if it is a voter. believes: whether it is
-    one by its own copy. starts: whether its start does not end before it looks at the quorum."""
+    one by its own copy. starts: whether its start does not end before it looks at the quorum. forgot: whether it may
+    end when another one tells it that it leads (KafkaRaftClient.maybeTransition)."""
 
     controller: Controller
     why_not: Cause | None
     believes: bool
     starts: bool
+    forgot: bool = False
 
     @property
     def repeats_epoch(self) -> bool:
         """Return whether it starts as a candidate of the epoch that its log has already (QuorumState.initialize)."""
-        found, state = self.controller, self.controller.quorum_state
-        if state is None or state.leader_epoch != found.log.position.epoch or not state.leader_epoch:
-            return False
-        if state.leader_id == found.node_id or state.voted_id != found.node_id:
-            return False
-        return state.data_version == 0 or build_uuid(state.voted_directory_id) == found.directory_id
+        state, epoch = self.controller.quorum_state, self.controller.log.position.epoch
+        is_of_log = state is not None and 0 < state.leader_epoch == epoch
+        return is_of_log and _starts_as_candidate(self.controller)
 
     @property
     def is_stale(self) -> bool:
@@ -101,7 +103,8 @@ class Election(Struct, frozen=True):
     """seats: one for each controller, in their order. voters: of the best copy that names any; majority: how many of
     them a leader needs, 0 if no voters are known. missing: the ids of voters that are not here or are no voters here.
 
-    may_lead: node ids of those that can be elected. causes: why nobody is elected, or why that is unknown; and damage.
+    may_lead: node ids of those that can be elected, for sure or if what is not known is as it should be. causes: why
+    nobody is elected, or why that is unknown; and damage.
     best: the path of the most complete copy that starts, is of this cluster and can be read; None if there is none.
     leader_is_empty: one that has no metadata may lead, although another copy has some. lost: offsets (first, last) of
     the best copy that a possible leader lacks; None if there are none, or if they change nothing. lost_records: how
@@ -140,7 +143,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     voters = _ruling_voters(controllers)
     seats = tuple(_seat(controller, controllers, voters) for controller in controllers)
     sure, possible = _electable(seats, hopeful=False), _electable(seats, hopeful=True)
-    leaders = sure or possible
+    leaders = [seat for seat in seats if seat in sure or seat in possible]
     outcome = Outcome.ELECTED if sure else Outcome.UNKNOWN if possible else Outcome.NEVER
     usable = [seat.controller for seat in seats if _is_usable(seat)]
     best = max(usable, key=lambda found: found.log.position, default=None)
@@ -208,7 +211,30 @@ def _seat(controller: Controller, controllers: Sequence[Controller], voters: tup
     if why is None and controller.cluster_id not in (None, usual):
         why = Cause.OTHER_CLUSTER
     believes = stop is None and _why_no_voter(controller, voters_of(controller)) is None
-    return Seat(controller, why, believes, stop is None)
+    forgot = stop is None and any(_is_its_leader(other, controller) for other in controllers)
+    return Seat(controller, why, believes, stop is None, forgot)
+
+
+def _starts_as_candidate(controller: Controller) -> bool:
+    """Return whether it voted for itself, and does not know who won (QuorumState.initialize)."""
+    state = controller.quorum_state
+    if state is None or state.leader_epoch < controller.log.position.epoch:
+        return False
+    if state.leader_id == controller.node_id or state.voted_id != controller.node_id:
+        return False
+    return state.data_version == 0 or build_uuid(state.voted_directory_id) == controller.directory_id
+
+
+def _is_its_leader(controller: Controller, leader: Controller) -> bool:
+    """Return whether a controller takes another one for the leader of an epoch of which that one knows no leader."""
+    told, own = controller.quorum_state, leader.quorum_state
+    if told is None or told.leader_id != leader.node_id or controller.node_id == leader.node_id:
+        return False
+    if told.leader_epoch < controller.log.position.epoch or _starts_as_candidate(controller):
+        return False  # it has forgotten the leader
+    own_epoch = max(leader.log.position.epoch, 0 if own is None else own.leader_epoch)
+    knows = own is not None and own.leader_epoch == own_epoch and own.leader_id >= 0
+    return told.leader_epoch > own_epoch or (told.leader_epoch == own_epoch and not knows)
 
 
 def _stop(controller: Controller) -> Cause | None:
@@ -263,7 +289,7 @@ def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere
     voters = voters_of(candidate)
     if voters is None:  # its settings may name those that are here, unless the quorum is dynamic
         return seat.starts and hopeful and not any(other.controller.is_dynamic for other in seats)
-    if not seat.believes or (candidate.log.problem is not None and not hopeful):
+    if not seat.believes or (not hopeful and (candidate.log.problem is not None or seat.forgot)):
         return False
     votes = 1 + sum(
         any(
@@ -285,7 +311,7 @@ def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
         return False
     if asked.settings is not None and not asked.settings.is_controller:
         return False
-    if asked.log.problem is not None and not hopeful:
+    if not hopeful and (asked.log.problem is not None or other.forgot):
         return False
     return candidate.log.position >= asked.log.position
 
@@ -320,6 +346,8 @@ def _cause(seat: Seat, seats: Sequence[Seat]) -> Cause | None:
         return Cause.VERSION_WITHOUT_VOTERS
     if not seat.controller.log.is_whole:
         return Cause.LOG_DAMAGED
+    if seat.forgot:
+        return Cause.FORGOT_EPOCH
     if seat.is_stale and _gets_majority(seat, seats, hopeful=True):
         return Cause.STALE_CANDIDATE
     if not seat.believes:
@@ -348,9 +376,13 @@ def look_ahead(own: Controller, others: Sequence[Controller] = (), known: Sequen
     not may be as they should be, or lost. known: who voted, if neither a record nor the settings name voters."""
     at_hand = (own, *others)
     election = judge_election(at_hand)
-    absent = tuple(voter for voter in election.voters if not any(_may_be(one, voter) for one in at_hand))
+    ids = {voter.id for voter in election.voters}
+    absent = tuple(voter for voter in election.voters if not any(_may_be(one, voter, ids) for one in at_hand))
     if election.outcome is not Outcome.NEVER:
-        return Outlook(election, absent, True if election.outcome is Outcome.ELECTED else None)
+        # The voters of a majority have to be where they are looked for, which their settings say.
+        is_known = election.majority == 1 or all(one.settings is not None and one.settings.endpoints for one in others)
+        is_sure = election.outcome is Outcome.ELECTED and is_known
+        return Outlook(election, absent, True if is_sure else None)
     if not election.voters and set(known) != {own.node_id}:
         return Outlook(election, absent, None)
     best = max(at_hand, key=lambda one: (one.path == election.best, one.log.position))
@@ -358,11 +390,12 @@ def look_ahead(own: Controller, others: Sequence[Controller] = (), known: Sequen
     return Outlook(election, absent, False if whole.outcome is Outcome.NEVER else None)
 
 
-def _may_be(controller: Controller, voter: Voter) -> bool:
-    """Return whether a disk is that of a voter, or was: one of its two ids is the voter's."""
-    return controller.node_id == voter.id or (
-        bool(voter.directory_id) and controller.directory_id == voter.directory_id
-    )
+def _may_be(controller: Controller, voter: Voter, ids: Collection[int]) -> bool:
+    """Return whether a disk is that of a voter, or was: it has its node id, or its directory id and no voter's node
+    id."""
+    if controller.node_id in ids:
+        return controller.node_id == voter.id
+    return bool(voter.directory_id) and controller.directory_id == voter.directory_id
 
 
 def _as_it_should_be(voter: Voter, own: Controller, best: Controller) -> Controller:

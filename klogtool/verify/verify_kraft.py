@@ -171,6 +171,9 @@ def _control_types(batch: RecordBatch) -> list[str]:
     return [ControlRecordType.of(parse_control_type_id(record.key)).name for record in batch.records()]
 
 
+_UNCHECKED_IO = "UncheckedIOException"
+
+
 def verify_quorum_state(path: str) -> Iterator[Finding]:
     """Yield a finding if this file is damaged."""
     try:
@@ -179,8 +182,10 @@ def verify_quorum_state(path: str) -> Iterator[Finding]:
         yield Finding(Kind.UNREADABLE, path, error.reason)
     except KlogError as error:
         cure = remove(path, "a new election writes it again")
+        kafka_class = error.kafka_class or _UNCHECKED_IO
         # FileQuorumStateStore.readStateFromFile names the file only; the cause is below it.
-        stop = refuses("UncheckedIOException", f"Error while reading the Quorum status from the file {path}")
+        told = f"Error while reading the Quorum status from the file {path}"
+        stop = refuses(kafka_class, told if kafka_class == _UNCHECKED_IO else error.reason)
         yield Finding(Kind.QUORUM_STATE_CORRUPT, path, f"{error.reason}: a broker does not start", cure=cure, stop=stop)
 
 

@@ -24,6 +24,7 @@ from .bases import RELEASES, base_of
 from .cases import Outcome, judge_crowd, judge_log_dirs
 from .changes import judge_changes
 from .cures import judge_crowd_of_options, judge_options_of_log_dirs
+from .quorums import judge_quorum
 
 Case = Callable[[], Iterator[Outcome]]
 
@@ -74,6 +75,7 @@ def cases_of(given: argparse.Namespace, seed: int) -> Iterator[Case]:
             (judge_crowd_of_options, given.options),
             (judge_options_of_log_dirs, given.dir_options),
             (judge_changes, given.commands),
+            (judge_quorum, given.quorums),
         )
         for judged, count in kinds:
             for n in range(count):
@@ -92,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--options", type=int, default=2, help="starts after an option of each trouble, a release")
     parser.add_argument("--dir-options", type=int, default=4, help="the same with whole log dirs, a release")
     parser.add_argument("--commands", type=int, default=2, help="starts after commands on 60 partitions, a release")
+    parser.add_argument("--quorums", type=int, default=10, help="starts of controllers of a damaged quorum, a release")
     parser.add_argument("--at-most", type=int, default=0, help="how many of 100 may be false (default 0)")
     parser.add_argument("--sample", action="store_true", help="the other releases than the first: a crowd only")
     return parser

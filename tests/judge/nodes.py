@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
 import re
 import shutil
@@ -20,7 +21,7 @@ CLUSTER = "NmugKK5HRqOZ6ob2pMJQaw"
 METADATA = "__cluster_metadata-0"
 BOTH, ALONE = "broker,controller", "controller"
 REGISTRATION_S = 9  # in place of a minute: how long a broker waits for a leader before it ends
-START_S, STABLE_S = 40, 2.0
+START_S, STABLE_S = 60, 2.0
 LEADS = re.compile(r"Completed transition to (\w+)\(")
 
 Settings: TypeAlias = dict[str, str]
@@ -50,8 +51,8 @@ class Ended:
 
 @dataclass
 class Truth:
-    """leader: the node that leads at last; None: nobody does. ended: of the processes that ended, by node. said: what
-    each logged."""
+    """leader: the last node that led for a while; None: none did. ended: of the processes that ended, by node. said:
+    what each logged."""
 
     leader: int | None
     ended: dict[int, Ended] = field(default_factory=dict)
@@ -124,11 +125,16 @@ class Nodes:
     def run(self, nodes: Iterable[int] | None = None, *, watched_s: float = 18) -> Truth:
         """Start nodes together, until one leads and stays so, or all have ended, or for some seconds after the last of
         them has come to its first election. They are killed then, and their disks have changed."""
+        with home_of(self.kind).joinpath("lock").open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)  # another process may have a copy of this quorum, with the same ports
+            return self._run(list(nodes or self.ports), watched_s)
+
+    def _run(self, nodes: Iterable[int], watched_s: float) -> Truth:
         running: dict[int, Any] = {}
         started = time.monotonic()
-        truth, stable, all_up = Truth(None), 0.0, None
+        truth, leading, since, all_up = Truth(None), None, 0.0, None
         try:
-            for node in nodes or self.ports:
+            for node in nodes:
                 with self._log(node).open("wb") as out:
                     command = self.java("kafka.Kafka", str(self.file(node)))
                     running[node] = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
@@ -141,25 +147,22 @@ class Nodes:
                 alive = running.keys() - truth.ended.keys()
                 truth.said = {node: self._log(node).read_text(errors="replace") for node in running}
                 leader = next((n for n in sorted(alive) if _last_state(truth.said[n]) == "Leader"), None)
-                stable = now if leader is None or leader != truth.leader else stable
-                truth.leader = leader
+                since = now if leader is None or leader != leading else since
+                leading = leader
+                if leader is not None and now - since > STABLE_S:
+                    truth.leader = leader
+                    if self.kind.roles == ALONE or "Kafka Server started" in truth.said[leader]:
+                        return truth
                 if all_up is None and all(LEADS.search(truth.said[node]) for node in alive):
                     all_up = now
                 is_over = all_up is not None and now - all_up > watched_s and leader is None
                 if not alive or is_over or now - started > START_S + watched_s:
-                    return truth
-                if leader is not None and now - stable > self._stable_s(truth, leader):
                     return truth
         finally:
             for process in running.values():
                 if process.poll() is None:
                     process.kill()
                 process.wait()
-
-    def _stable_s(self, truth: Truth, leader: int) -> float:
-        """A broker beside the leader has to find it, or it ends."""
-        is_up = self.kind.roles == ALONE or "Kafka Server started" in truth.said[leader]
-        return STABLE_S if is_up else REGISTRATION_S + 12
 
     def _log(self, node: int) -> Path:
         return self.work / f"n{node}.out"
@@ -170,9 +173,13 @@ def _last_state(text: str) -> str | None:
     return states[-1] if states else None
 
 
+def home_of(kind: Kind) -> Path:
+    return cache_folder() / "judge" / f"quorum-{kind.name}-3"
+
+
 def a_life_before(kind: Kind) -> Path:
     """The disks of a quorum that has lived, in the cache of the tests: `ports` beside them says where they listened."""
-    home = cache_folder() / "judge" / f"quorum-{kind.name}-3"
+    home = home_of(kind)
     if (home / "ports").exists():
         return home
     shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,135 @@
+"""Quorums with damaged disks and settings: what `klogtool quorum` and the doctor say of them, and what nodes do."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import convert
+from running import run_here
+
+from klogtool.quorum.controllers import Position, count_metadata_records
+
+from .cases import Outcome, a_place
+from .claims import BrokerClaim
+from .comparison import Difference
+from .nodes import ALONE, BOTH, REGISTRATION_S, Kind, Nodes, Truth, lived
+from .quorum_faults import damage, log_of
+
+# The first releases are drawn more often.
+KINDS = [(1, BOTH), (1, BOTH), (3, ALONE), (3, ALONE), (3, ALONE)]
+LATE_S = 40  # a busy machine takes its time
+
+
+@dataclass(frozen=True)
+class Told:
+    """What klogtool says before the start. quorum: the answer; alone, beside: the doctor's claim about each node, by
+    its own disk and beside those of the others; headlines: of the first. logs: how far each copy goes."""
+
+    quorum: dict[str, Any]
+    alone: dict[int, BrokerClaim]
+    beside: dict[int, BrokerClaim]
+    headlines: dict[int, str]
+    logs: dict[int, Position]
+
+
+def told_of(nodes: Nodes, starting: Sequence[int]) -> Told:
+    """Ask klogtool about the nodes that are to start."""
+    disks = {n: _metadata_log_dir(nodes, n) for n in starting}
+    files = [word for n in starting for word in ("--config-file", str(nodes.file(n)))]
+    rows = _rows(nodes, "quorum", *disks.values(), *files)
+    alone, beside, headlines = {}, {}, {}
+    for node in starting:
+        own = [disks[node], *({str(nodes.disk(node))} - {disks[node]}), "--config-file", str(nodes.file(node))]
+        others = [word for n, disk in disks.items() if n != node for word in ("--controller", disk)]
+        alone[node] = _claim(_rows(nodes, "doctor", *own))
+        beside[node] = _claim(_rows(nodes, "doctor", *own, *others))
+        version = ("--kafka", nodes.kind.version)
+        headlines[node] = run_here(["doctor", *own, *version], nodes.work).out.decode().splitlines()[0]
+    logs = {n: log_of(nodes, n).position for n in starting}
+    return Told(rows[-1], alone, beside, headlines, logs)
+
+
+def _metadata_log_dir(nodes: Nodes, node: int) -> str:
+    return nodes.settings[node].get("metadata.log.dir") or str(nodes.disk(node))
+
+
+def _rows(nodes: Nodes, *words: str) -> list[dict[str, Any]]:
+    done = run_here([*words, "--kafka", nodes.kind.version, "--format", "json"], nodes.work)
+    if done.status not in (0, 1):
+        raise RuntimeError(f"{words[0]}: status {done.status}: {done.err}")
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def _claim(rows: Sequence[dict[str, Any]]) -> BrokerClaim:
+    row = next(row for row in rows if row["type"] == "claim" and row["about"] == "broker")
+    return convert(row, type=BrokerClaim)
+
+
+def differences_of(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Difference]:
+    """Yield each false sentence."""
+    yield from _of_quorum(nodes, told, truth)
+    for kind, claims in (("doctor alone", told.alone), ("doctor beside the others", told.beside)):
+        for node, claim in claims.items():
+            yield from (Difference(kind, f"n{node}", text) for text in _of_claim(node, claim, truth))
+    if truth.leader is None:
+        for node, line in told.headlines.items():
+            if "and lose nothing" in line:
+                yield Difference("doctor", f"n{node}", f"nobody leads: {line}")
+
+
+def _of_quorum(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Difference]:
+    said, leader = told.quorum, truth.leader
+    ids = {node: int(nodes.settings[node]["node.id"]) for node in told.logs}
+    if (said["leader"], leader is None) in (("elected", True), ("never", False)):
+        yield Difference("quorum", "leader", f"{said['leader']}, but {leader} leads: {said['why']}")
+    if leader is None:
+        return
+    if said["leader"] == "elected" and ids[leader] not in said["may_lead"]:
+        yield Difference("quorum", "may_lead", f"{said['may_lead']}, but {ids[leader]} leads")
+    best = max(told.logs, key=lambda node: told.logs[node])
+    own, most = told.logs[leader], told.logs[best]
+    if not own.end_offset and most.end_offset and not said["leader_is_empty"]:
+        yield Difference("quorum", "leader_is_empty", f"false, but {leader} leads without metadata")
+    lacks = own < most and count_metadata_records(_metadata_log_dir(nodes, best), own.end_offset)
+    if lacks and own.end_offset and said["leader"] == "elected" and not said["would_be_lost"]:
+        yield Difference("quorum", "would_be_lost", f"nothing, but {leader} lacks {lacks} records that n{best} has")
+
+
+def _of_claim(node: int, claim: BrokerClaim, truth: Truth) -> Iterator[str]:
+    if claim.leader_elected not in (None, truth.leader is not None):
+        yield f"leader_elected {claim.leader_elected}, but {truth.leader} leads"
+    ended = truth.ended.get(node)
+    if claim.ends is False and ended is not None:
+        yield f"ends false, but it ended after {ended.after_s:.0f} s"
+    if claim.ends and ended is None:
+        yield "ends true, but it did not"
+    after_ms = claim.ends_after_ms
+    if ended is not None and after_ms and not after_ms <= 1000 * ended.after_s <= after_ms + 1000 * LATE_S:
+        yield f"ends after {after_ms} ms, but it ended after {ended.after_s:.0f} s"
+    if claim.starts is True and ended is not None and ended.after_s < REGISTRATION_S and claim.leader_elected:
+        yield f"it has a leader, but it ended after {ended.after_s:.0f} s"
+    if claim.message is not None and claim.message not in truth.said.get(node, ""):
+        yield f"it does not log {claim.message!r}"
+
+
+def damaged_quorum(version: str, seed: str, work: Any) -> tuple[Nodes, list[str], list[int]]:
+    rng = random.Random(seed)
+    size, roles = rng.choice(KINDS)
+    nodes = lived(Kind(version, size, roles, rng.random() < 0.65), work)
+    done, starting = damage(nodes, rng)
+    return nodes, done, starting
+
+
+def judge_quorum(version: str, seed: str) -> Outcome:
+    """One start of the controllers of a damaged quorum."""
+    with a_place() as place:
+        nodes, faults, starting = damaged_quorum(version, seed, place)
+        told = told_of(nodes, starting)
+        truth = nodes.run(starting)
+        outcome = Outcome("quorum", version, seed, nodes.kind.name, {"both": faults}, judged=1)
+        outcome.differences = list(differences_of(nodes, told, truth))
+    return outcome
