@@ -1,0 +1,185 @@
+"""A quorum that has lost its majority gets a new set of voters, and real controllers elect a leader: nothing is lost.
+
+Three nodes, each a broker and a controller of a dynamic quorum, with topics, settings, a SCRAM user, records, a
+transaction and committed offsets. What is lost: the metadata disks of two; the disk of the only controller; the
+addresses of all three. After the rescue every topic has its id, every record and setting is there, producers go on,
+and the quorum has three voters again, of which one can be down.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from running import run_here
+
+from .beside import module_beside
+from .clusters import Cluster, a_cluster
+from .kafka import scratch_folder
+from .test_metadata_from_disks import EAGER, Known, described, feed, go_on, seen, wait_for_replicas
+
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
+Path = pathlib.Path
+QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    scratch = scratch_folder("klogtool-quorum-")
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch)
+
+
+class Rescue:
+    """A cluster and what it has. Nodes are by their ids."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+
+    def node(self, node_id: int) -> Any:
+        return self.cluster.brokers[node_id - 1]
+
+    def settings(self) -> list[str]:
+        """What no record shows: the user's credentials, the topics' settings."""
+        lines: list[str] = []
+        for kind in ("topics", "users"):
+            words = ("--bootstrap-server", self.cluster.bootstrap, "--describe", "--entity-type", kind)
+            lines += self.cluster.one.tool(CONFIGS, *words).stdout.splitlines()
+        return sorted(line for line in lines if "=" in line)
+
+    def known(self) -> tuple[Known, list[str]]:
+        return seen(self.cluster), self.settings()
+
+    def begin(self) -> tuple[Known, list[str]]:
+        """Start and fill it."""
+        self.cluster.start()
+        feed(self.cluster)
+        scram = "SCRAM-SHA-256=[iterations=4096,password=secret]"
+        words = ("--alter", "--add-config", scram, "--entity-type", "users", "--entity-name", "alice")
+        self.cluster.one.tool(CONFIGS, "--bootstrap-server", self.cluster.bootstrap, *words)
+        known = self.known()
+        assert any("SCRAM" in line for line in known[1])
+        return known
+
+    def klogtool(self, *words: object) -> str:
+        done = run_here(["quorum", *map(str, words)], self.folder)
+        assert done.status == 0, done.err
+        return done.out.decode()
+
+    def start(self, node_id: int) -> None:
+        """Start a node. A new disk ends now and then at its first contact with a leader, and starts the second time."""
+        module = sys.modules[type(self.cluster.one).__module__]
+        try:
+            self.node(node_id).start(timeout=150)
+        except module.BrokerError:
+            assert "Unknown leader endpoints" in self.node(node_id).output
+            self.node(node_id).start(timeout=150)
+
+    def new_disk(self, node_id: int) -> None:
+        """Give a node an empty metadata disk; the old one gets another name."""
+        node = self.node(node_id)
+        node.metadata_dir.rename(node.metadata_dir.with_name("gone"))
+        self.cluster._format(node, "--no-initial-controllers")
+
+    def quorum(self, node_id: int, *words: object) -> str:
+        node = self.node(node_id)
+        config = node.work / "broker.properties"
+        server = f"127.0.0.1:{node._controller_port}"
+        told: str = node.tool(QUORUM, "--bootstrap-controller", server, "--command-config", config, *words).stdout
+        return told
+
+    def add_controller(self, node_id: int, leader: int) -> None:
+        config = self.node(node_id).work / "broker.properties"
+        server = f"127.0.0.1:{self.node(leader)._controller_port}"
+        words = ("--bootstrap-controller", server, "--command-config", config, "add-controller")
+        self.node(node_id).tool(QUORUM, *words)
+
+    def voters(self, node_id: int) -> set[int]:
+        told = self.quorum(node_id, "describe", "--status")
+        (line,) = re.findall(r"^CurrentVoters: *(.*)$", told, flags=re.MULTILINE)
+        return {int(number) for number in re.findall(r'"id": *(\d+)', line)}
+
+    def check(self, before: tuple[Known, list[str]]) -> None:
+        """Nothing is lost, all goes on, and one of three may be down."""
+        wait_for_replicas(self.cluster)
+        assert self.known() == before
+        go_on(self.cluster)
+        for broker in self.cluster.brokers:
+            assert "Found stray" not in broker.log_text()
+
+
+def test_one_of_three_controllers_is_left(version: str, folder: Path) -> None:
+    with a_cluster(version, folder, 3, EAGER, is_dynamic=True) as cluster:
+        rescue = Rescue(cluster, folder)
+        before = rescue.begin()
+        cluster.stop()
+        for node_id in (2, 3):
+            rescue.new_disk(node_id)
+        lost = ("--destroyed", 2, "--destroyed", 3, "--accept-loss")
+        told = rescue.klogtool(rescue.node(1).metadata_dir, "--standalone", *lost, "--apply")
+        assert "node 1 is the only voter" in told
+        rescue.start(1)
+        for node_id in (2, 3):
+            rescue.start(node_id)
+            rescue.add_controller(node_id, 1)
+        assert rescue.voters(1) == {1, 2, 3}
+        rescue.check(before)
+        cluster.one.stop()
+        end = time.monotonic() + 60
+        while rescue.voters(2) != {1, 2, 3}:  # raises while there is no leader
+            assert time.monotonic() < end
+
+
+@pytest.fixture(params=["4.3.1", "3.9.2", "4.4.0"])
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_the_disk_of_the_only_controller_is_replaced(folder: Path) -> None:
+    """Its metadata were copied to a new disk, with another directory id; the old id is not written back."""
+    with a_cluster("4.3.1", folder, 1, EAGER, is_dynamic=True) as cluster:
+        rescue = Rescue(cluster, folder)
+        cluster.start()
+        cluster.one.create_topic("orders", 1, retention_ms=-1)
+        topic_id = cluster.one.topic_id("orders")
+        cluster.stop()
+        rescue.new_disk(1)
+        old = cluster.one.metadata_dir.with_name("gone")
+        new = cluster.one.metadata_dir
+        shutil.rmtree(new / "__cluster_metadata-0", ignore_errors=True)
+        shutil.copytree(old / "__cluster_metadata-0", new / "__cluster_metadata-0")
+        rescue.klogtool(new, "--standalone", "--destroyed", 1, "--accept-loss", "--apply")
+        rescue.start(1)
+        assert cluster.one.topic_id("orders") == topic_id
+        record = sys.modules[type(cluster.one).__module__].Record
+        cluster.one.produce("orders", 0, [record(value=b"new")], acks="all")
+        assert [one.value for one in cluster.one.consume("orders", 0)] == [b"new"]
+
+
+def test_three_controllers_come_back_under_other_addresses(folder: Path) -> None:
+    with a_cluster("4.3.1", folder, 3, EAGER, is_dynamic=True) as cluster:
+        rescue = Rescue(cluster, folder)
+        before = rescue.begin()
+        cluster.stop()
+        module = module_beside("brokers/broker.py")
+        for broker in cluster.brokers:
+            broker._controller_port = module.free_port()
+        servers = ",".join(f"127.0.0.1:{broker._controller_port}" for broker in cluster.brokers)
+        for broker in cluster.brokers:
+            broker.config["controller.quorum.bootstrap.servers"] = servers
+        voters = ",".join(f"{broker.node_id}@127.0.0.1:{broker._controller_port}" for broker in cluster.brokers)
+        told = rescue.klogtool(*(broker.metadata_dir for broker in cluster.brokers), "--voters", voters, "--apply")
+        assert "loses nothing" in told
+        cluster.start()
+        assert rescue.voters(1) == {1, 2, 3}
+        rescue.check(before)
+        assert described(cluster)
