@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 import test_append_dies
 import test_fleet_apply_dies
+import test_quorum_dies
 from dying import NAME, carry_out, changed, dies, finish, saved_plans, stopped_log_dir, take_back
 from fleets import collect_broker, make_fleet
 from made import Picture, contents, picture
@@ -91,7 +92,19 @@ def _anew(plan: SavedPlan) -> SavedPlan:
     return replace(plan, row=replace(plan.row, facts=facts))
 
 
-WORKS = {"rebuild-index": rebuilding, "append": appending, "fleet apply": sharing, "doctor --fix": moving}
+def voting(box: pathlib.Path) -> Work:
+    """One of three controllers becomes the only voter."""
+    log_dir = test_quorum_dies.survivor(box)
+    return Work(log_dir, lambda: test_quorum_dies.voting(log_dir))
+
+
+WORKS = {
+    "rebuild-index": rebuilding,
+    "append": appending,
+    "fleet apply": sharing,
+    "doctor --fix": moving,
+    "quorum": voting,
+}
 
 
 @pytest.mark.slow
