@@ -20,6 +20,18 @@ BROKER, CONTROLLER = "broker", "controller"
 VOTERS, BOOTSTRAP_SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ROLES = "process.roles"
 _REGISTRATION_TIMEOUT = "initial.broker.registration.timeout.ms"
+_NODE_IDS = ("node.id", "broker.id")  # the second is its older name
+# Settings of type INT, and the lowest value of each (KRaftConfigs, QuorumConfig).
+_NUMBERS = {
+    **dict.fromkeys(_NODE_IDS, 0),
+    _REGISTRATION_TIMEOUT: None,
+    "controller.quorum.election.timeout.ms": 0,
+    "controller.quorum.fetch.timeout.ms": 0,
+    "controller.quorum.election.backoff.max.ms": 0,
+    "controller.quorum.append.linger.ms": 0,
+    "controller.quorum.request.timeout.ms": 0,
+    "controller.quorum.retry.backoff.ms": 0,
+}
 REGISTRATION_TIMEOUT_MS = 60_000
 _COMMAS = re.compile(r"\s*,\s*")
 _HOST_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)  # Utils
@@ -50,15 +62,16 @@ class QuorumSettings(Struct, frozen=True):
         roles = frozenset(listed(settings, ROLES))
         if not roles:
             return None
+        numbers = _numbers(settings)
         voters = dict(map(_voter, listed(settings, VOTERS)))
         servers = tuple(_server(text) for text in listed(settings, BOOTSTRAP_SERVERS))
         found = cls(
-            _node_id(settings),
+            next((numbers[name] for name in _NODE_IDS if name in numbers), None),
             roles,
             voters,
             servers if rules.has_dynamic_quorum else (),
             tuple(_endpoints(settings)),
-            _timeout_ms(settings),
+            numbers.get(_REGISTRATION_TIMEOUT, REGISTRATION_TIMEOUT_MS),
         )
         found.check(rules)
         return found
@@ -96,14 +109,22 @@ def listed(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 def find_node_id(settings: Mapping[str, str]) -> str | None:
     """Return the text of node.id, or of its older name."""
-    return next((settings[key].strip() for key in ("node.id", "broker.id") if key in settings), None)
+    return next((settings[key].strip() for key in _NODE_IDS if key in settings), None)
 
 
-def _node_id(settings: Mapping[str, str]) -> int | None:
-    try:
-        return parse_java_int(find_node_id(settings) or "")
-    except Corrupt:
-        return None
+def _numbers(settings: Mapping[str, str]) -> dict[str, int]:
+    """Parse the settings that are numbers (ConfigDef.parseType, ConfigDef.Range)."""
+    numbers = {}
+    for name, low in _NUMBERS.items():
+        if name not in settings:
+            continue
+        try:
+            numbers[name] = parse_java_int(settings[name].strip())
+        except Corrupt:
+            raise _invalid(name, settings[name], "Not a number of type INT") from None
+        if low is not None and numbers[name] < low:
+            raise _invalid(name, str(numbers[name]), f"Value must be at least {low}")
+    return numbers
 
 
 def _voter(text: str) -> tuple[int, Endpoint]:
@@ -160,11 +181,8 @@ def _listeners(settings: Mapping[str, str], key: str) -> Iterator[Endpoint]:
             yield parsed
 
 
-def _timeout_ms(settings: Mapping[str, str]) -> int:
-    try:
-        return parse_java_int(settings[_REGISTRATION_TIMEOUT].strip())
-    except (KeyError, Corrupt):
-        return REGISTRATION_TIMEOUT_MS
+def _invalid(name: str, value: str, why: str) -> KlogError:
+    return _wrong(f"Invalid value {value} for configuration {name}: {why}")
 
 
 def _wrong(message: str) -> KlogError:

@@ -6,11 +6,14 @@ import os
 import pathlib
 import shutil
 import subprocess
+from collections.abc import Iterator
 
+import click
 import pytest
 from running import ROOT, path_of_shells, run_here
 
-from klogtool.cli.main import COMMANDS
+from klogtool.cli.completion import _type_of
+from klogtool.cli.main import COMMANDS, cli
 
 # `compopt` works only while bash completes; here it says which way bash would go on by itself.
 ASK = """
@@ -78,3 +81,24 @@ def test_a_variable_that_asks_nothing_changes_nothing(tmp_path: pathlib.Path, mo
     for value in ("", "bash", "bash_complete", "perl_complete"):
         monkeypatch.setenv("_KLOGTOOL_COMPLETE", value)
         assert run_here(["--version"], tmp_path).out.startswith(b"klogtool ")
+
+
+def walk_commands(group: click.Group) -> Iterator[click.Command]:
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        yield from walk_commands(command) if isinstance(command, click.Group) else (command,)
+
+
+@pytest.mark.parametrize(("words", "kind"), [({"FILE", "PLAN"}, "file"), ({"DIR", "LOGDIR"}, "dir")])
+def test_the_shell_completes_each_value_that_names_a_file_or_a_folder(words: set[str], kind: str) -> None:
+    found = 0
+    for command in walk_commands(cli):
+        for option in (param for param in command.params if isinstance(param, click.Option)):
+            if not option.is_flag and (option.metavar or "") in words:
+                known = _type_of(command, option, cli)
+                assert known is not None, f"{command.name} {option.opts[-1]}"
+                (item,) = known.shell_complete(click.Context(command), option, "x")
+                assert item.type == kind, f"{command.name} {option.opts[-1]}"
+                found += 1
+    assert found > 10

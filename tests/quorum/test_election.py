@@ -295,3 +295,27 @@ def test_a_path_that_is_no_log_dir_is_wrong_usage(tmp_path: Path) -> None:
     for path in (tmp_path / "nope", tmp_path / "other", disk.metadata):
         assert run_here(["quorum", str(path)], tmp_path).status in (2, 4), path
     assert run_here(["quorum", str(disk.path)], tmp_path).status == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("node.id=one", "Invalid value one for configuration node.id: Not a number of type INT"),
+        ("node.id=-1", "Invalid value -1 for configuration node.id: Value must be at least 0"),
+        (
+            "controller.quorum.fetch.timeout.ms=2s",
+            "Invalid value 2s for configuration controller.quorum.fetch.timeout.ms: Not a number of type INT",
+        ),
+        (
+            "initial.broker.registration.timeout.ms=3000000000",
+            "Invalid value 3000000000 for configuration initial.broker.registration.timeout.ms: Not a number of type "
+            "INT",
+        ),
+    ],
+)
+def test_a_number_that_kafka_refuses_ends_the_start(tmp_path: Path, line: str, why: str) -> None:
+    name, _, value = line.partition("=")
+    disk = Disk(tmp_path, 1).voters(voter(1))
+    election = judged(disk, settings={1: {**properties(1), name: value}})
+    assert (election.outcome, election.causes) == (Outcome.NEVER, (Cause.SETTINGS_REFUSED,))
+    assert str(election.seats[0].controller.refusal) == why
