@@ -36,7 +36,6 @@ def _evidence(result: VotersResult) -> Iterator[str]:
     yield from _price(result)
     yield ""
     yield from _next_steps(result)
-    yield ""
     yield from _warning(result)
     yield ""
 
@@ -60,12 +59,13 @@ def _next_steps(result: VotersResult) -> Iterator[str]:
     first, ids = result.voters[0], [voter.id for voter in result.voters]
     own = next((voter for voter in result.voters if voter.id == result.node_id), first)
     server = own.endpoints[0].split("://")[-1]
+    servers = ",".join(voter.endpoints[0].split("://")[-1] for voter in result.voters)
     others = [node for node in ids if node != result.node_id]
     yield "What to do then:"
     if not result.was_dynamic:
-        yield f"  Set controller.quorum.bootstrap.servers={server} everywhere, and remove controller.quorum.voters."
+        yield f"  Set controller.quorum.bootstrap.servers={servers} everywhere, and remove controller.quorum.voters."
     else:
-        yield f"  Name {server} in controller.quorum.bootstrap.servers, also on the brokers."
+        yield f"  Set controller.quorum.bootstrap.servers={servers}, also on the brokers."
     yield f"  Start node {result.node_id}{' first' if others else ''}."
     if others:
         majority = len(ids) // 2
@@ -84,6 +84,7 @@ def _warning(result: VotersResult) -> Iterator[str]:
     gone = [node for node in result.was if node not in ids] or result.unseen
     if not gone:
         return
+    yield ""
     yield f"NEVER start {_words(gone, 'or')} with an old disk again. While node {result.node_id} is down, a majority of"
     yield f"old disks elects a leader of its own. A broker that has not seen epoch {result.epoch:,} follows it,"
     yield f"and cuts its metadata. When node {result.node_id} is back, the old ones end, and what they wrote is lost."
