@@ -55,6 +55,8 @@ def timestamp_row(
     row: Row = {"timestamp": query, "found": to_builtins(result.found)}
     if result.found is not None and result.found.timestamp != NO_TIMESTAMP:
         row["below_high_watermark"] = result.found.offset < high_watermark
+    told = {"at_least": result.at_least, "not_searched": result.not_searched}
+    row |= {name: value for name, value in told.items() if value is not None}
     if explain:
         row["steps"] = [_step_row(step) for step in result.steps]
     return row | ({"index_doubts": to_builtins(doubts)} if doubts else {})
@@ -97,6 +99,9 @@ def offset_text(result: OffsetFound, log_end_offset: int) -> str:
 def timestamp_text(query: int | str, result: TimestampFound, high_watermark: int, *, explain: bool) -> str:
     """Return a line, then the steps with `explain`."""
     place = result.found
+    if result.at_least is not None:
+        bound = f"; not below offset {result.at_least:,}" if result.at_least >= 0 else ""
+        return f"{_asked(query)}   unknown: only remote storage tells{bound}"
     if place is None:
         what = (
             "no record with the largest timestamp"
@@ -110,6 +115,9 @@ def timestamp_text(query: int | str, result: TimestampFound, high_watermark: int
         head = f"{_asked(query)}   offset {place.offset:,}{time}{epoch}"
         if time and place.offset >= high_watermark:
             head += f"   (not below the high watermark {high_watermark:,}: consumers cannot read it)"
+    if result.not_searched is not None:
+        first, last = result.not_searched
+        head += f"   (offsets {first:,} to {last:,} are in remote storage, where a broker looks first: not searched)"
     why = "has the largest timestamp" if query == "max" else "the first segment whose largest timestamp is not earlier"
     return joined([head, *(_explanation(result.steps, why) if explain else ())])
 

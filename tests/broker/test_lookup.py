@@ -177,6 +177,20 @@ def test_words_and_kafkas_numbers_for_them(log: Path) -> None:
         asked.lookup_timestamp("yesterday")
 
 
+def test_what_only_remote_storage_tells_is_unknown(tmp_path: Path) -> None:
+    """fetchOffsetByTimestamp: a broker looks into remote storage first, and asks RemoteLogManager how far it goes."""
+    partition = make(tmp_path / "t-0", {4: [data(4)], 10: [data(10)]})
+    settings = {**CONFIG, "remote.storage.enable": "true"}
+    for start, at_least, not_searched in ((2, 3, (2, 3)), (4, -1, None)):
+        asked = load(str(partition), Circumstances(NOW_MS, settings=settings, log_start_offset=start), jobs=1)
+        tiered, pending = (asked.lookup_timestamp(word) for word in ("latest-tiered", "earliest-pending-upload"))
+        assert (tiered.found, tiered.at_least, pending.found, pending.at_least) == (None, at_least, None, 4)
+        for time, found in ((0, place(4)), (at(11), None)):
+            result = asked.lookup_timestamp(time)
+            assert (result.found, result.not_searched) == (found, not_searched)
+        assert asked.lookup_timestamp("max").not_searched is None
+
+
 def test_of_times_out_of_order_the_first_in_the_log_and_not_below_the_log_start(tmp_path: Path) -> None:
     times = (5, 9, 2, 9, 1, 7)
     batches = [data(n, time_ms=NOW_MS + time) for n, time in enumerate(times)]

@@ -137,11 +137,15 @@ class TimestampAndOffset(Struct, frozen=True):
 
 
 class TimestampFound(Struct, frozen=True):
-    """timestamp: as asked for; for a word, Kafka's number. found: None if there is no such record."""
+    """timestamp: as asked for; for a word, Kafka's number. found: None if there is no such record, or if only remote
+    storage tells: then at_least is an offset that the answer is not below, -1 if there may be none. not_searched: the
+    first and last offset that are in remote storage only, where a broker looks first."""
 
     timestamp: int
     found: TimestampAndOffset | None
     steps: tuple[Step, ...] = ()
+    at_least: int | None = None
+    not_searched: tuple[int, int] | None = None
 
 
 class EpochEnd(Struct, frozen=True):
@@ -247,19 +251,33 @@ def lookup_timestamp(log: LoadedLog, timestamp: int) -> TimestampFound:
             path=log.draft.path,
             kafka_class="UnsupportedVersionException",
         )
-    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):  # there are no tiered segments here
-        return TimestampFound(timestamp, TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_PARTITION_LEADER_EPOCH))
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+        return _find_tiered(log, timestamp)
+    # A broker asks remote storage for a time, and never for the largest one.
     return _find_max(log) if timestamp == MAX_TIMESTAMP else _find_from(log, timestamp)
 
 
+def _find_tiered(log: LoadedLog, timestamp: int) -> TimestampFound:
+    """Return what the disk tells of the upload (highestOffsetInRemoteStorage), which a broker learns from
+    RemoteLogManager: of segments that were deleted here it was sure that they are there."""
+    if log.terms.is_tiered is False:
+        return TimestampFound(timestamp, TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_PARTITION_LEADER_EPOCH))
+    local = log.local_log_start_offset
+    if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP:
+        return TimestampFound(timestamp, None, at_least=local)
+    return TimestampFound(timestamp, None, at_least=local - 1 if log.log_start_offset < local else NO_OFFSET)
+
+
 def _find_from(log: LoadedLog, timestamp: int) -> TimestampFound:
+    start, local = log.log_start_offset, log.local_log_start_offset
+    not_searched = (start, local - 1) if start < local else None
     for segment in log.segments.all:
         age = age_of(log, segment)
         if age.timestamp >= timestamp:
             segment_step = _segment_step(log, segment, age.timestamp, by_mtime=age.is_file_time)
             record, steps = _search_segment(log, segment, timestamp)
-            return TimestampFound(timestamp, record, (segment_step, *steps))
-    return TimestampFound(timestamp, None)
+            return TimestampFound(timestamp, record, (segment_step, *steps), not_searched=not_searched)
+    return TimestampFound(timestamp, None, not_searched=not_searched)
 
 
 def _search_segment(
