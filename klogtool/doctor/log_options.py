@@ -85,8 +85,10 @@ def hidden_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def _names_back(path: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to give segments whose names are too high those of their first batches."""
-    draft = Draft.of(path)
-    moves = dict(_walk_moves(draft))
+    draft = _draft_of(path)
+    moves = {} if draft is None else dict(_walk_moves(draft))
+    if draft is None or not moves:
+        return
     offsets = [parse_file_name(new).base_offset or 0 for new in moves.values() if new.endswith(FileKind.LOG.value)]
     title = f"give each segment the name of its first batch ({', '.join(f'{offset:,}' for offset in offsets[:3])})"
     yield from _renaming(path, title, draft, moves, patient)
@@ -94,19 +96,20 @@ def _names_back(path: str, patient: Patient) -> Iterator[Option]:
 
 def _leftovers_back(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a `.log` that a start would delete the name of its segment, which is not there."""
-    draft, moves = Draft.of(point.path), dict[str, str]()
+    draft, moves = _draft_of(point.path), dict[str, str]()
+    if draft is None:
+        return
     for name in draft.before:
         base, plain = parse_file_name(name).base_offset, os.path.splitext(name)[0]
         is_lost = base is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1)
         if name.endswith(_LEFTOVERS) and is_lost and plain not in draft.before:
             moves[name] = plain
-    yield from _renaming(point.path, f"make segments of {' and '.join(moves)}", draft, moves, patient)
+    if moves:
+        yield from _renaming(point.path, f"make segments of {' and '.join(moves)}", draft, moves, patient)
 
 
 def _renaming(path: str, title: str, draft: Draft, moves: Mapping[str, str], patient: Patient) -> Iterator[Option]:
     """Yield the option to rename files of a partition dir."""
-    if not moves:
-        return
     price = price_of_files(path, {moves.get(name, name): file for name, file in draft.before.items()}, patient)
     if price.readable is None:  # a broker does not load it
         return
@@ -141,9 +144,9 @@ def _walk_moves(draft: Draft) -> Iterator[tuple[str, str]]:
 
 def _without_swaps(path: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to delete the `.swap` files that replace segments which have more."""
-    draft = Draft.of(path)
-    names = [name for name in draft.before if name.endswith(SWAP)]
-    if not names:
+    draft = _draft_of(path)
+    names = [name for name in draft.before if name.endswith(SWAP)] if draft else []
+    if draft is None or not names:
         return
     edits = tuple(DeleteFile(os.path.relpath(os.path.join(path, name), patient.log_dir_of(path))) for name in names)
     kept = {name: file for name, file in draft.before.items() if name not in names}
@@ -278,6 +281,14 @@ def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Optio
         )
     else:
         yield from salvage_options(path, patient)
+
+
+def _draft_of(path: str) -> Draft | None:
+    """Return the files of a partition dir; None if some cannot be read, so that no plan can be made."""
+    try:
+        return Draft.of(path)
+    except KlogError:
+        return None
 
 
 def _decided(command: str, path: str, question: Any) -> Plan | None:

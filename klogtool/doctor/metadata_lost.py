@@ -48,13 +48,18 @@ def with_one_cause(strays: Sequence[Ahead], cluster: Cluster) -> Iterator[Ahead]
     )
 
 
+def _size(log: str) -> int:
+    """Return the size of a segment; 0 of a link to nowhere, which a broker does not see."""
+    return os.path.getsize(log) if os.path.exists(log) else 0
+
+
 def walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
     """Yield a point if a release would not see with which features the log dirs were formatted."""
     if cluster.metadata_dir is None or rules.reads_zero_checkpoint:
         return
     folder = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
     has_bootstrap = any(os.path.lexists(os.path.join(path, FileKind.BOOTSTRAP_SNAPSHOT.value)) for path in log_dirs)
-    is_empty = not any(os.path.getsize(segment.path) for segment in Partition(folder).segments)
+    is_empty = not any(_size(segment.path) for segment in Partition(folder).segments)
     if os.path.lexists(os.path.join(folder, ZERO_CHECKPOINT)) and is_empty and not has_bootstrap:
         detail = (
             f"it was formatted by Kafka 4.4 or later and never started: Kafka {rules.release} does not read "

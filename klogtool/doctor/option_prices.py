@@ -38,9 +38,9 @@ def price_of(plan: Plan, patient: Patient) -> Priced:
 
 def price_of_files(path: str, files: Mapping[str, DraftFile], patient: Patient) -> Priced:
     """Return what it costs if a partition dir has these files when the broker starts."""
-    found = Draft.of(path)
     terms = terms_of(path, patient.circumstances, clean_by_default=False, checkpoints=patient.checkpoints_of(path))
     try:
+        found = Draft.of(path)
         log = LoadedLog(Draft(path, dict(files), found.folders, found.devices), terms)
         return _priced(found, log)
     except (KlogError, ValueError):  # a broker does not load it; or the bytes are in a plan only

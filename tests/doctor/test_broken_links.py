@@ -7,11 +7,15 @@ log began at the next one, and the log dir stayed online. An `.index` whose link
 from __future__ import annotations
 
 import pathlib
+import random
+import shutil
 from typing import Any
 
 import pytest
 from asking_doctor import ahead, asked, starts, wounded
-from startup import EPOCHS, Scenario, T, Wound, log, side
+from damage import append_bytes
+from running import run_here
+from startup import EPOCHS, HERE, METADATA, Scenario, T, Wound, log, side
 
 Path = pathlib.Path
 
@@ -47,3 +51,20 @@ def test_what_a_start_makes_of_it_is_unknown(tmp_path: Path, name: str) -> None:
     options = [row for row in rows if row["type"] == "option"]
     assert options
     assert not any(row["fix"] for row in options)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_links_beside_other_damage_end_no_diagnosis(tmp_path: Path, seed: int) -> None:
+    """Advice reads the folder again, for plans that cannot be made of it."""
+    chance = random.Random(seed)
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    files = sorted(path for path in disks.rglob("*") if path.is_file())
+    for path in (*chance.sample(files, 2), disks / T / "partition.metadata", disks / METADATA / log(0).rsplit("/")[-1])[
+        seed % 3 :
+    ]:
+        path.unlink()
+        path.symlink_to("/nowhere/at/all")
+    if not (epochs := disks / T / EPOCHS).is_symlink():
+        append_bytes(epochs, b"no epochs\n")
+    for command in (["doctor", "d0", "d1"], ["doctor", "d0", "d1", "--kafka", "3.9.2"], ["verify", "d0", "d1"]):
+        assert run_here([*command, "--no-progress"], disks).status == 1
