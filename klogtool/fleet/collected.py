@@ -87,12 +87,20 @@ class LogDirFacts(Struct, frozen=True):
 
 class MetadataFacts(Struct, frozen=True):
     """`__cluster_metadata` of this broker. end_offset: of its log. features: name -> level. problem: why it was not
-    read to its end."""
+    read to its end. epoch: of its last record. voters: ids in its last record of voters; none in a static quorum."""
 
     log_dir: Name
     end_offset: Offset
     features: Mapping[Word, Int] = msgspec.field(default_factory=dict)
     problem: Word | None = None
+    epoch: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] = 0
+    voters: Brokers = ()
+
+    @property
+    def completeness(self) -> tuple[bool, int, int]:
+        """Return how complete the copy is, as elections compare (quorum.controllers.Position): a whole one before one
+        that is damaged."""
+        return self.problem is None, self.epoch, self.end_offset
 
 
 class BrokerFacts(Struct, frozen=True, tag="broker"):

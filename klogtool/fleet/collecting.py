@@ -42,6 +42,7 @@ from klogtool.log.log_files import log_files
 from klogtool.log.logdir import LogDir, knows_topic_ids
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.quorum.controllers import read_metadata_log
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.corrections import find_closed_end, mend_by_closed_end, mend_leader_epochs
 from klogtool.salvage.holes import Evidence, find_holes, shows_cleaning
@@ -141,7 +142,10 @@ def _find_metadata(log_dirs: Sequence[LogDir]) -> tuple[str, ClusterMetadata] | 
 def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[CopyFacts]) -> MetadataFacts:
     own = (copy for copy in copies if copy.key == (METADATA_TOPIC, 0) and copy.log_dir == log_dir)
     end = next((copy.log_end_offset for copy in own if copy.state == "current"), 0)
-    return MetadataFacts(log_dir, end, metadata.features, metadata.problem)
+    log = read_metadata_log(os.path.join(log_dir, CLUSTER_METADATA_DIR))
+    voters = tuple(voter.id for voter in log.quorum.voters or ())
+    end = max(end, log.position.end_offset)
+    return MetadataFacts(log_dir, end, metadata.features, metadata.problem, max(log.position.epoch, 0), voters)
 
 
 def _partitions(metadata: ClusterMetadata) -> Iterator[PartitionFacts]:

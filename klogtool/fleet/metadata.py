@@ -285,15 +285,24 @@ def _check_ids(topics: Iterable[Topic]) -> None:
 
 def _check_lost(collected: Sequence[Collected]) -> None:
     """Raises Refused if a broker still has metadata that knows one of its topics."""
-    for one in collected:
-        known = {topic.topic_id for topic in one.topics}
-        if one.broker.metadata is not None and any(copy.topic_id in known for copy in one.copies):
-            raise Refused(
-                f"broker {_node(one)} still has {METADATA_TOPIC} up to offset {one.broker.metadata.end_offset:,} in "
-                f"{one.broker.metadata.log_dir}, with settings, ACLs, quotas and users, which this command cannot know",
-                path=one.path,
-                cure="Copy that folder to every controller instead. To build a snapshot anyway: --rebuild-anyway.",
-            )
+    alive = [
+        (one.broker.metadata.completeness, n, one.broker.metadata)
+        for n, one in enumerate(collected)
+        if one.broker.metadata is not None
+        and {copy.topic_id for copy in one.copies} & {topic.topic_id for topic in one.topics}
+    ]
+    if not alive:
+        return
+    _, n, metadata = max(alive, key=lambda each: (each[0], -each[1]))
+    rest = "" if len(alive) == 1 else ", the most complete copy of all files"
+    voters = ", ".join(map(str, metadata.voters))
+    quorum = "" if not voters else f" Its voters are {voters}: klogtool quorum says how they elect a leader again."
+    raise Refused(
+        f"broker {_node(collected[n])} still has {METADATA_TOPIC} up to offset {metadata.end_offset:,} in "
+        f"{metadata.log_dir}{rest}, with settings, ACLs, quotas and users, which this command cannot know",
+        path=collected[n].path,
+        cure=f"Copy that folder to every controller instead.{quorum} To build a snapshot anyway: --rebuild-anyway.",
+    )
 
 
 def _node(one: Collected) -> int:

@@ -7,7 +7,7 @@ Pure: files of `fleet collect` in, a plan out. The plan is a file too (`fleet pl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -210,7 +210,7 @@ def _cluster_id(files: Sequence[Collected]) -> str | None:
 def _known_partitions(brokers: Mapping[int, Collected]) -> tuple[dict[tuple[str, int], PartitionFacts], int | None]:
     """Return the partitions by the metadata that reaches furthest."""
     ends = {
-        node_id: (file.broker.metadata.problem is None, file.broker.metadata.end_offset)
+        node_id: file.broker.metadata.completeness
         for node_id, file in brokers.items()
         if file.broker.metadata is not None
     }
@@ -254,6 +254,17 @@ def _notes(files: Sequence[Collected], metadata_from: int | None) -> Iterator[st
         metadata = file.broker.metadata
         if metadata is not None and metadata.problem is not None:
             yield f"__cluster_metadata of broker {file.broker.node_id} is not whole: {metadata.problem}"
+    newest = next((file.broker.metadata for file in files if file.broker.node_id == metadata_from), None)
+    absent = set(newest.voters if newest is not None else ()) - {file.broker.node_id for file in files}
+    if newest is not None and len(absent) * 2 >= len(newest.voters) > 0:
+        yield (
+            f"a leader needs {len(newest.voters) // 2 + 1} of the controllers {_ids(newest.voters)}, and no file is of "
+            f"{_ids(sorted(absent))}: klogtool quorum says whether one is elected, and what to do if they are lost"
+        )
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))
 
 
 # Who leads.

@@ -222,6 +222,11 @@ def test_metadata_that_is_still_there_is_better() -> None:
     with pytest.raises(Refused, match="still has __cluster_metadata up to offset 500"):
         rebuild([alive], Wishes(now_ms=NOW))
     assert settings(topics(alive, rebuild_anyway=True)["t"]) == {"retention.ms": "3"}
+    longer = broker(2, copy("t-0"), **metadata | {"metadata": MetadataFacts("/longer", 900, epoch=1)})
+    later = broker(3, copy("t-0"), **metadata | {"metadata": MetadataFacts("/later", 600, epoch=2, voters=(1, 2, 3))})
+    with pytest.raises(Refused, match="up to offset 600 in /later, the most complete") as refused:
+        rebuild([alive, longer, later], Wishes(now_ms=NOW))
+    assert "voters are 1, 2, 3" in (refused.value.cure or "")
     # Metadata of a new cluster, started by mistake, knows none of the old topics.
     rebuild([broker(1, copy("t-0", topic_id=NEW), **metadata)], Wishes(now_ms=NOW))
 

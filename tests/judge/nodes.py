@@ -22,6 +22,7 @@ METADATA = "__cluster_metadata-0"
 BOTH, ALONE = "broker,controller", "controller"
 REGISTRATION_S = 9  # in place of a minute: how long a broker waits for a leader before it ends
 START_S, STABLE_S = 60, 2.0
+WATCHED_S = {BOTH: 60, ALONE: 18}  # a broker without a leader ends, and takes its time to stop
 LEADS = re.compile(r"Completed transition to (\w+)\(")
 
 Settings: TypeAlias = dict[str, str]
@@ -122,12 +123,12 @@ class Nodes:
             main = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", str(self.file(node))]
             subprocess.run(self.java(*main, *words), check=True, capture_output=True)
 
-    def run(self, nodes: Iterable[int] | None = None, *, watched_s: float = 18) -> Truth:
+    def run(self, nodes: Iterable[int] | None = None) -> Truth:
         """Start nodes together, until one leads and stays so, or all have ended, or for some seconds after the last of
         them has come to its first election. They are killed then, and their disks have changed."""
         with home_of(self.kind).joinpath("lock").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)  # another process may have a copy of this quorum, with the same ports
-            return self._run(list(nodes or self.ports), watched_s)
+            return self._run(list(nodes or self.ports), WATCHED_S[self.kind.roles])
 
     def _run(self, nodes: Iterable[int], watched_s: float) -> Truth:
         running: dict[int, Any] = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from quorums import control_batch
 
+from klogtool.errors import KlogError
 from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.kraft_snapshot import Voter, build_snapshot
 from klogtool.format.names import KraftSnapshotName, build_kraft_snapshot_name
@@ -253,7 +254,13 @@ def damage(nodes: Nodes, rng: random.Random) -> tuple[list[str], list[int]]:
         fault, node = rng.choice(ANY), rng.choice(list(nodes.ports))
         try:
             fault(nodes, node, rng)
-        except (OSError, IndexError, ValueError, AssertionError):  # what it is done to is gone by an earlier one
+        except (
+            KlogError,
+            OSError,
+            IndexError,
+            ValueError,
+            AssertionError,
+        ):  # what it is done to is gone by an earlier one
             continue
         done.append(f"{fault.__name__} n{node}")
     starting = list(nodes.ports)
