@@ -30,7 +30,7 @@ from klogtool.quorum.election import judge_election
 from klogtool.render.quorum import quorum_row, quorum_text
 from klogtool.render.quorum_voters import voters_text
 
-OPTIONS = ("voters", "standalone", "destroyed", "accept_loss", "controller_listener", "now_ms", "kafka")
+OPTIONS = ("voters", "standalone", "destroyed", "accept_loss", "static", "controller_listener", "now_ms", "kafka")
 
 
 @commands.command(COMMAND)
@@ -72,7 +72,9 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], question: Vot
     files = [_settings(path) for path in config_files]
     if question.voters is not None or question.standalone:
         return _plan(paths, files, question, writing)
-    used = options.first_used("apply", "plan_out", "journal", "destroyed", "accept_loss", "controller_listener")
+    used = options.first_used(
+        "apply", "plan_out", "journal", "destroyed", "accept_loss", "static", "controller_listener"
+    )
     if used is not None:
         raise click.UsageError(f"{used} needs --voters or --standalone.")
     if not writing.quiet:

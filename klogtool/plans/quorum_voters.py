@@ -28,14 +28,20 @@ from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
 from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.internal.schema import Values
-from klogtool.format.kraft_snapshot import Voter
-from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.format.kraft_snapshot import Voter, build_snapshot
+from klogtool.format.names import (
+    FileKind,
+    KraftSnapshotName,
+    build_file_name,
+    build_kraft_snapshot_name,
+    parse_file_name,
+)
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.plan import Delete, Plan, SegmentVerdict, Step, Write
 from klogtool.plans.plan_change import Change, plan_draft, settle
 from klogtool.plans.question import PathText, Question
-from klogtool.plans.results import ChangeResult
-from klogtool.quorum.controllers import Controller, read_controller
+from klogtool.plans.results import ChangeResult, LogState
+from klogtool.quorum.controllers import Controller, read_controller, walk_metadata_values
 from klogtool.quorum.copies_compared import CopyTail
 from klogtool.quorum.new_voters import NewVoters, Wish, choose_new_voters, parse_voters
 
@@ -72,6 +78,10 @@ class VotersQuestion(Question, frozen=True):
         parameter("A voter whose disk can never start again: wiped, destroyed, or renamed. Repeatable.", metavar="ID"),
     ] = ()
     accept_loss: Annotated[bool, parameter("Accept that what only a lost disk has is lost.")] = False
+    static: Annotated[
+        bool,
+        parameter("Make the quorum static again: controller.quorum.voters is to name the only voter."),
+    ] = False
     controller_listener: Annotated[
         PathText | None, parameter("The listener of --voters.  [default: as it was]", Unit.TEXT, metavar="NAME")
     ] = None
@@ -86,6 +96,7 @@ class VotersQuestion(Question, frozen=True):
             destroyed=frozenset(self.destroyed),
             accepts_loss=self.accept_loss,
             listener=self.controller_listener,
+            is_static=self.static,
         )
 
 
@@ -101,8 +112,9 @@ class VoterResult(Struct, frozen=True):
 
 
 class VotersResult(ChangeResult, frozen=True):
-    """A new set of voters. offset, epoch: of the first record that is written. was: ids of the voters before. leader:
-    whether the new voters that are here elect a leader.
+    """A new set of voters. kraft_version: 0 if the settings are to name them. offset, epoch: of the first record that
+    is written; of a snapshot, its end. was: ids of the voters before. leader: whether the new voters that are here
+    elect one.
 
     unseen: ids of old voters without a copy here. may_lose: whether they may have committed records that no copy here
     has. unseen_epoch: an epoch that had a leader, and of which no copy here has a record. not_taken: what other copies
@@ -111,6 +123,7 @@ class VotersResult(ChangeResult, frozen=True):
 
     node_id: int
     cluster_id: str | None
+    kraft_version: int
     voters: list[VoterResult]
     was: list[int]
     was_dynamic: bool
@@ -143,6 +156,10 @@ def decide(path: str, question: VotersQuestion) -> Iterator[Plan]:
     of_others = tuple(fact for each in paths if each != own for fact in facts[each])
     draft = Draft.of(folder)
     own_facts = (*facts_of(draft), *(fact for fact in facts[own] if os.path.dirname(fact.path) == own))
+    all_facts = (*own_facts, *of_others)
+    if question.static:
+        yield _plan_static(chosen, question, draft, all_facts)
+        return
     if chosen.controller.log.is_behind_snapshot or not _has_log_at(draft, chosen.offset):
         _begin_at(draft, chosen.offset)
     terms = terms_of(folder, question.circumstances, checkpoints=Checkpoints.beside(folder))
@@ -150,11 +167,27 @@ def decide(path: str, question: VotersQuestion) -> Iterator[Plan]:
         COMMAND,
         question,
         draft,
-        (*own_facts, *of_others),
+        all_facts,
         terms,
         lambda log: _change(log, chosen, question.circumstances.now_ms),
     )
     yield replace(plan, notes=())  # those of a broker's partition say nothing about this one
+
+
+def _plan_static(chosen: NewVoters, question: VotersQuestion, draft: Draft, facts: tuple[Fact, ...]) -> Plan:
+    """Plan a snapshot of all metadata without voters, in place of the log. A snapshot in a higher epoch is loaded, and
+    the log before it thrown away (KafkaRaftLog.truncateToLatestSnapshot). Kafka has no way to lower kraft.version."""
+    values = walk_metadata_values(draft.path)
+    data = b"".join(build_snapshot(values, epoch=chosen.epoch, timestamp_ms=question.circumstances.now_ms))
+    name = build_kraft_snapshot_name(KraftSnapshotName(chosen.offset, chosen.epoch))
+    kinds = (*_LOG_KINDS, FileKind.QUORUM_STATE)
+    gone = [file.name for file in map(parse_file_name, draft.names()) if file.kind in kinds and not file.suffix]
+    steps: tuple[Step, ...] = (
+        Write(name, (data,)),
+        *map(Delete, gone),
+    )  # the snapshot first: it has all that the log has
+    result = _result(chosen, LogState(chosen.offset, chosen.offset, None), is_static=True)
+    return Plan(COMMAND, draft.path, question, facts, steps, (), result)
 
 
 def _facts(log_dir: str) -> Iterator[Fact]:
@@ -191,7 +224,7 @@ def _change(log: LoadedLog, chosen: NewVoters, now_ms: int) -> Change:
     state = QuorumState(1, leader_epoch=chosen.epoch)
     log.draft.write(FileKind.QUORUM_STATE.value, build_quorum_state(state))
     verdict = SegmentVerdict(log.segments.last.base_offset, "append", f"{len(batch):,} bytes more")
-    return Change(_result(chosen, log), (verdict,))
+    return Change(_result(chosen, settle(log)), (verdict,))
 
 
 def _batch(chosen: NewVoters, now_ms: int) -> bytes:
@@ -207,11 +240,12 @@ def _batch(chosen: NewVoters, now_ms: int) -> bytes:
     return build_batch(records, is_control=True, partition_leader_epoch=chosen.epoch)
 
 
-def _result(chosen: NewVoters, log: LoadedLog) -> VotersResult:
+def _result(chosen: NewVoters, state: LogState, *, is_static: bool = False) -> VotersResult:
     controller: Controller = chosen.controller
     return VotersResult(
         controller.node_id or 0,
         controller.cluster_id,
+        0 if is_static else 1,
         [_voter_result(voter) for voter in chosen.voters],
         _ids(chosen.old_voters),
         controller.is_dynamic,
@@ -222,7 +256,7 @@ def _result(chosen: NewVoters, log: LoadedLog) -> VotersResult:
         chosen.may_lose,
         chosen.unseen_epoch,
         list(chosen.tails),
-        state=settle(log),
+        state=state,
     )
 
 

@@ -205,6 +205,30 @@ def count_metadata_records(path: str, first: int) -> int | None:
     return count
 
 
+def walk_metadata_values(path: str) -> Iterator[bytes]:
+    """Yield the metadata records of a partition dir of `__cluster_metadata`: of its newest snapshot, and of the log
+    after it. Transactions that were aborted or have no end are left out (QuorumController aborts those), and so are
+    their marks. Raises KlogError at damage."""
+    partition = Partition(path)
+    newest = next(reversed(partition.kraft_snapshots), None)
+    start = 0 if newest is None else newest.end_offset or 0
+    yield from (record.value or b"" for record in ([] if newest is None else _data_records(newest, 0)))
+    if read_metadata_log(path).is_behind_snapshot:
+        return
+    pending: list[bytes] | None = None  # of the transaction that has begun
+    for record in (record for segment in partition.segments for record in _data_records(segment, start)):
+        value, name = record.value or b"", _name_of(record)
+        if name == "BeginTransactionRecord":
+            pending = []
+        elif name in ("EndTransactionRecord", "AbortTransactionRecord"):
+            yield from (pending or []) if name == "EndTransactionRecord" else ()
+            pending = None
+        elif pending is None:
+            yield value
+        else:
+            pending.append(value)
+
+
 def _data_records(file: BatchFile, first: int) -> Iterator[Record]:
     for batch in walk_batches(file):
         if not batch.is_control and batch.last_offset >= first:
@@ -212,7 +236,12 @@ def _data_records(file: BatchFile, first: int) -> Iterator[Record]:
 
 
 def _changes(record: Record) -> bool:
+    return _name_of(record) != NO_OP
+
+
+def _name_of(record: Record) -> str | None:
+    """Return the name of a metadata record; None for one of a newer release, which may change anything."""
     try:
-        return parse_metadata_record(METADATA, record.value).name != NO_OP
-    except KlogError:  # of a newer release: it may change anything
-        return True
+        return parse_metadata_record(METADATA, record.value).name
+    except KlogError:
+        return None

@@ -1,7 +1,7 @@
 """Copies of the metadata log, compared batch by batch: where they part, and whether Kafka could put them right.
 
 Kafka compares only epochs and offsets. So copies that differ in the same epoch at the same offset stay different for
-ever, and nobody notices (KafkaRaftClient.validateFetchOffsetAndEpoch).
+ever, and nobody notices (RaftLog.validateOffsetAndEpoch).
 """
 
 from __future__ import annotations

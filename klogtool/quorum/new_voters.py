@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.metadata.quorum import Quorum
 from klogtool.errors import Refused
 from klogtool.escape import quoted
 from klogtool.format.java_numbers import MAX_INT
@@ -38,12 +39,15 @@ _VOTER = re.compile(r"(\d{1,9})@(\[[0-9a-fA-F:.%]+\]|[^:@\s,]+):(\d{1,5})(?::([A
 class Wish(Struct, frozen=True, kw_only=True):
     """What is wished. voters: with an empty directory id where the user named none; empty: only the controller with the
     most complete copy votes. destroyed: ids of old voters whose disks can never start again. accepts_loss: what only a
-    missing copy has may be lost. listener: the controllers' listener; None: the one that the old voters have."""
+    missing copy has may be lost. listener: the controllers' listener; None: the one that the old voters have.
+
+    is_static: the settings are to name the voters, and the metadata none."""
 
     voters: tuple[Voter, ...] = ()
     destroyed: frozenset[int] = frozenset()
     accepts_loss: bool = False
     listener: str | None = None
+    is_static: bool = False
 
 
 class NewVoters(Struct, frozen=True):
@@ -95,6 +99,11 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
     controller = _chosen(election, wish, old, best)
     tails = _tails(controller, controllers)
     voters = _new_voters(wish, controller, controllers, old)
+    if wish.is_static and len(voters) > 1:
+        raise Refused(
+            "a quorum becomes static with one voter: the others would keep their dynamic set",
+            cure=f"Name one: --voters {controller.node_id}@HOST:PORT, or --standalone.",
+        )
     _check_no_old_majority(election, controller, old, voters, wish)
     epoch = _epoch(controllers)
     whole = {voter.id for voter in old if any(_has_copy_of(found, voter) for found in controllers)}
@@ -108,7 +117,7 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
         len(unseen) >= len(old) // 2 + 1,  # a majority, which may have committed something without those that are here
         _unseen_epoch(controllers, best),
         tails,
-        _outcome(controller, controllers, voters, epoch),
+        _outcome(controller, controllers, voters, epoch, wish),
     )
     _check_loss(result, election, wish)
     return result
@@ -196,12 +205,12 @@ def _is_behind(controller: Controller, election: Election, best: Position) -> Re
         count = count_metadata_records(better.path, position.end_offset)
     lost = "records" if count is None else f"{count:,} records of metadata"
     source, target = (os.path.join(path, CLUSTER_METADATA_DIR) for path in (better.path, controller.path))
+    away = f"mv {quoted(target)} {quoted(controller.path + '.old-metadata')} && " if os.path.isdir(target) else ""
     return Refused(
         f"its copy ends at offset {position.end_offset:,}, epoch {position.epoch}; that of {better.path} ends at "
         f"offset {best.end_offset:,}, epoch {best.epoch}, and has {lost} more",
         path=controller.path,
-        cure=f"First take the better copy: mv {quoted(target)} {quoted(controller.path + '.old-metadata')} && "
-        f"cp -a {quoted(source)} {quoted(controller.path)}/",
+        cure=f"First take the better copy: {away}cp -a {quoted(source)} {quoted(controller.path)}/",
     )
 
 
@@ -290,6 +299,8 @@ def _check_no_old_majority(
     majority = len(old) // 2 + 1
     reached = [voter for voter in old if not _has_moved(voter, voters)]
     alone = judge_election([_listening(seat.controller, old, voters) for seat in election.seats])
+    if wish.is_static and all(_is_own(controller, voter) for voter in old):
+        return  # Kafka cannot do it, whether there is a leader or not
     if alone.outcome is Outcome.ELECTED and alone.leader_is_empty:
         raise Refused(
             "a majority of the old voters is here, with a controller that has no metadata: it may lead, and all topics "
@@ -368,19 +379,18 @@ def _unseen_epoch(controllers: Sequence[Controller], best: Position) -> int | No
 
 
 def _outcome(
-    controller: Controller, controllers: Sequence[Controller], voters: tuple[Voter, ...], epoch: int
+    controller: Controller, controllers: Sequence[Controller], voters: tuple[Voter, ...], epoch: int, wish: Wish
 ) -> Outcome:
     """Judge the election that follows, of the new voters that are here. Raises Refused if it fails for another reason
     than that others are not here."""
     log = controller.log
     position = Position(epoch, log.position.end_offset + 2)
-    quorum = replace(log.quorum, kraft_version=1, voters=voters, voters_offset=position.end_offset - 1)
+    quorum = Quorum() if wish.is_static else Quorum(1, voters, position.end_offset - 1)
     after = replace(
-        controller,
-        log=replace(log, position=position, quorum=quorum, voters_at=Position(epoch, position.end_offset - 1)),
-        quorum_state=None,
-        state_problem=None,
+        controller, log=replace(log, position=position, quorum=quorum), quorum_state=None, state_problem=None
     )
+    if wish.is_static and controller.settings is not None and not controller.settings.voters:
+        after = replace(after, settings=None)  # they are about to change
     ids = {voter.id for voter in voters}
     election = judge_election(
         [after, *(found for found in controllers if found is not controller and found.node_id in ids)]

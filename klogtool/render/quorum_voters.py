@@ -25,6 +25,8 @@ def voters_text(plan: Plan) -> str:
 def _headline(result: VotersResult) -> str:
     ids = [voter.id for voter in result.voters]
     who = f"node {ids[0]} is the only voter" if len(ids) == 1 else f"{_words(ids, 'and')} are the voters"
+    if not result.kraft_version:
+        return f"the quorum becomes static: {who}, from a snapshot at offset {result.offset:,}, epoch {result.epoch:,}"
     return f"{who} from offset {result.offset:,} on, in epoch {result.epoch:,}"
 
 
@@ -62,7 +64,11 @@ def _next_steps(result: VotersResult) -> Iterator[str]:
     servers = ",".join(voter.endpoints[0].split("://")[-1] for voter in result.voters)
     others = [node for node in ids if node != result.node_id]
     yield "What to do then:"
-    if not result.was_dynamic:
+    if not result.kraft_version:
+        voters = f"{own.id}@{server}"
+        yield f"  Set controller.quorum.voters={voters} everywhere, and remove controller.quorum.bootstrap.servers."
+        yield "  Without it no leader is elected."
+    elif not result.was_dynamic:
         yield f"  Set controller.quorum.bootstrap.servers={servers} everywhere, and remove controller.quorum.voters."
     else:
         yield f"  Set controller.quorum.bootstrap.servers={servers}, also on the brokers."
@@ -70,7 +76,7 @@ def _next_steps(result: VotersResult) -> Iterator[str]:
     if others:
         majority = len(ids) // 2
         yield f"  It leads once {majority} of {_words(others, 'and')} {'is' if majority == 1 else 'are'} up as well."
-    for node in (node for node in result.was if node not in ids):
+    for node in (node for node in result.was if node not in ids and result.kraft_version):
         config = f"server-{node}.properties"
         cluster = quoted(result.cluster_id or "CLUSTER-ID")
         yield f"  Node {node}, on an empty disk, once there is a leader:"

@@ -2,7 +2,7 @@
 
 Three nodes, each a broker and a controller of a dynamic quorum, with topics, settings, a SCRAM user, records, a
 transaction and committed offsets. What is lost: the metadata disks of two; the disk of the only controller; the
-addresses of all three. After the rescue every topic has its id, every record and setting is there, producers go on,
+addresses of all three; or kraft.version. After the rescue every topic has its id, every record and setting is there, producers go on,
 and the quorum has three voters again, of which one can be down.
 """
 
@@ -13,13 +13,15 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from running import run_here
 
 from .beside import module_beside
+from .brokers import fetched
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
 from .test_metadata_from_disks import EAGER, Known, described, feed, go_on, seen, wait_for_replicas
@@ -39,11 +41,23 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(scratch)
 
 
+def with_tools_of(version: str, broker: Any) -> Callable[..., Any]:
+    """Run tools of another release: those of 4.4.0 are not fetched. Disks are formatted by the broker's own."""
+    own, others = broker.tool, fetched(version).Broker(version, broker.work / "tools")
+
+    def tool(main: str, *words: object, **options: Any) -> Any:
+        return (own if main == "kafka.tools.StorageTool" else others.tool)(main, *words, **options)
+
+    return tool
+
+
 class Rescue:
     """A cluster and what it has. Nodes are by their ids."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
+        for broker in cluster.brokers if cluster.one.version == "4.4.0" else ():
+            broker.tool = with_tools_of("4.3.1", broker)
 
     def node(self, node_id: int) -> Any:
         return self.cluster.brokers[node_id - 1]
@@ -144,25 +158,59 @@ def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_the_disk_of_the_only_controller_is_replaced(folder: Path) -> None:
-    """Its metadata were copied to a new disk, with another directory id; the old id is not written back."""
+@contextmanager
+def one_with_a_topic(folder: Path) -> Iterator[tuple[Rescue, Callable[[], None]]]:
+    """A stopped cluster of one node, and what starts it and checks that the topic is there and works."""
     with a_cluster("4.3.1", folder, 1, EAGER, is_dynamic=True) as cluster:
-        rescue = Rescue(cluster, folder)
+        record = sys.modules[type(cluster.one).__module__].Record
         cluster.start()
         cluster.one.create_topic("orders", 1, retention_ms=-1)
+        cluster.one.produce("orders", 0, [record(value=b"old")], acks="all")
         topic_id = cluster.one.topic_id("orders")
         cluster.stop()
+
+        def check() -> None:
+            cluster.start()
+            assert cluster.one.topic_id("orders") == topic_id
+            cluster.one.produce("orders", 0, [record(value=b"new")], acks="all")
+            assert [one.value for one in cluster.one.consume("orders", 0)] == [b"old", b"new"]
+            cluster.one.create_topic("fresh", 1)
+
+        yield Rescue(cluster, folder), check
+
+
+def test_the_disk_of_the_only_controller_is_replaced(folder: Path) -> None:
+    """Its metadata were copied to a new disk, with another directory id; the old id is not written back."""
+    with one_with_a_topic(folder) as (rescue, check):
         rescue.new_disk(1)
-        old = cluster.one.metadata_dir.with_name("gone")
-        new = cluster.one.metadata_dir
+        new = rescue.node(1).metadata_dir
         shutil.rmtree(new / "__cluster_metadata-0", ignore_errors=True)
-        shutil.copytree(old / "__cluster_metadata-0", new / "__cluster_metadata-0")
+        shutil.copytree(new.with_name("gone") / "__cluster_metadata-0", new / "__cluster_metadata-0")
         rescue.klogtool(new, "--standalone", "--destroyed", 1, "--accept-loss", "--apply")
-        rescue.start(1)
-        assert cluster.one.topic_id("orders") == topic_id
-        record = sys.modules[type(cluster.one).__module__].Record
-        cluster.one.produce("orders", 0, [record(value=b"new")], acks="all")
-        assert [one.value for one in cluster.one.consume("orders", 0)] == [b"new"]
+        check()
+
+
+def test_a_dynamic_quorum_becomes_static(folder: Path) -> None:
+    with one_with_a_topic(folder) as (rescue, check):
+        node = rescue.node(1)
+        rescue.klogtool(node.metadata_dir, "--standalone", "--static", "--apply")
+        del node.config["controller.quorum.bootstrap.servers"]
+        node.config["controller.quorum.voters"] = f"1@127.0.0.1:{node._controller_port}"
+        check()
+        # And back, as an operator does who has lost two others that were named there.
+        node.stop()
+        lost = ("1@127.0.0.1:%d" % node._controller_port, "2@127.0.0.1:9", "3@127.0.0.1:9")
+        (folder / "old.properties").write_text(
+            "process.roles=controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+            f"listeners=CONTROLLER://127.0.0.1:{node._controller_port}\ncontroller.quorum.voters={','.join(lost)}\n"
+        )
+        words = ("--config-file", folder / "old.properties", "--standalone", "--destroyed", 2, "--destroyed", 3)
+        rescue.klogtool(node.metadata_dir, *words, "--accept-loss", "--apply")
+        node.config["controller.quorum.voters"] = ""
+        node.config["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{node._controller_port}"
+        node.start(timeout=150)
+        assert rescue.voters(1) == {1}
+        assert [one.value for one in node.consume("orders", 0)] == [b"old", b"new"]
 
 
 def test_three_controllers_come_back_under_other_addresses(folder: Path) -> None:

@@ -13,7 +13,7 @@ from klogtool.broker.content import read_content
 from klogtool.errors import Refused
 from klogtool.plans.plan import Write
 from klogtool.plans.quorum_voters import VotersQuestion, VotersResult, decide
-from klogtool.quorum.controllers import read_controller
+from klogtool.quorum.controllers import read_controller, walk_metadata_values
 from klogtool.quorum.election import Outcome, judge_election
 from klogtool.render.quorum_voters import voters_text
 
@@ -209,6 +209,27 @@ def test_a_static_quorum_becomes_dynamic(tmp_path: Path) -> None:
     assert judge_election([found]).outcome is Outcome.ELECTED
     alone = [properties(1, static(1))]
     assert "kafka-features upgrade" in refused(disk_of(tmp_path / "alone"), settings=alone)
+
+
+def test_a_dynamic_quorum_becomes_static_by_a_snapshot_of_all_metadata(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 1).voters(voter(1)).records(3)
+    disk.records(1, message=("BeginTransactionRecord", 0, {})).records(2)
+    disk.records(1, message=("AbortTransactionRecord", 0, {"reason": None}))
+    disk.records(1, message=("BeginTransactionRecord", 0, {})).records(1)
+    disk.records(1, message=("EndTransactionRecord", 0, {})).records(1)
+    disk.records(1, message=("BeginTransactionRecord", 0, {})).records(5)  # has no end
+    result, files = planned(disk, static=True)
+    assert (result.kraft_version, result.may_lose, result.leader) == (0, False, "unknown")
+    (name,) = files
+    assert name == f"{result.offset:020}-0000001001.checkpoint"
+    for path in disk.metadata.glob("*"):
+        path.unlink()
+    write(disk, files)
+    assert len(list(walk_metadata_values(str(disk.metadata)))) == 3 + 1 + 1
+    found = read_controller(str(disk.path), properties(1, static(1)))
+    assert (found.log.quorum.kraft_version, found.is_dynamic) == (0, False)
+    assert judge_election([found]).outcome is Outcome.ELECTED
+    assert "one voter" in refused(*whole_three(tmp_path / "three"), voters=MOVED, static=True)
 
 
 def disk_of(folder: Path) -> Disk:
