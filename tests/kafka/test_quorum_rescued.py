@@ -2,8 +2,8 @@
 
 Three nodes, each a broker and a controller of a dynamic quorum, with topics, settings, a SCRAM user, records, a
 transaction and committed offsets. What is lost: the metadata disks of two; the disk of the only controller; the
-addresses of all three; or kraft.version. After the rescue every topic has its id, every record and setting is there, producers go on,
-and the quorum has three voters again, of which one can be down.
+addresses of all three; or kraft.version. After the rescue every topic has its id, every record and setting is there,
+producers go on, and the quorum has three voters again, of which one can be down.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def test_a_dynamic_quorum_becomes_static(folder: Path) -> None:
         check()
         # And back, as an operator does who has lost two others that were named there.
         node.stop()
-        lost = ("1@127.0.0.1:%d" % node._controller_port, "2@127.0.0.1:9", "3@127.0.0.1:9")
+        lost = (f"1@127.0.0.1:{node._controller_port}", "2@127.0.0.1:9", "3@127.0.0.1:9")
         (folder / "old.properties").write_text(
             "process.roles=controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
             f"listeners=CONTROLLER://127.0.0.1:{node._controller_port}\ncontroller.quorum.voters={','.join(lost)}\n"
