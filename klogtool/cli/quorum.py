@@ -27,6 +27,7 @@ from klogtool.log.opened import open_path
 from klogtool.plans.quorum_voters import COMMAND, VotersQuestion
 from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import judge_election
+from klogtool.quorum.settings import used_settings
 from klogtool.render.quorum import quorum_row, quorum_text
 from klogtool.render.quorum_voters import voters_text
 
@@ -96,7 +97,9 @@ def _plan(paths: Sequence[str], files: Sequence[Mapping[str, str]], question: Vo
         raise click.BadParameter(str(error), param_hint="--voters") from None
     list(_controllers(paths, files, rules_of(question.circumstances.kafka)))
     copies = tuple(map(os.path.abspath, paths))
-    question = replace(question, copies=copies, settings=(*files, *[None] * (len(paths) - len(files))))
+    question = replace(
+        question, copies=copies, settings=(*map(used_settings, files), *[None] * (len(paths) - len(files)))
+    )
     face = PlanFace(
         text_of=voters_text,
         begin=lambda _: paths[:1],

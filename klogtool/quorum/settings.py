@@ -38,6 +38,15 @@ _HOST_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([
 _NO_ADDRESS = "0.0.0.0"  # QuorumConfig.NON_ROUTABLE_HOST
 
 
+_LISTENERS = ("controller.listener.names", "listeners", "advertised.listeners")
+_USED = (ROLES, VOTERS, BOOTSTRAP_SERVERS, *_LISTENERS, *_NUMBERS)
+
+
+def used_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that QuorumSettings reads. The others of a file may have secrets, and belong in no plan."""
+    return {name: value for name, value in settings.items() if name in _USED}
+
+
 class QuorumSettings(Struct, frozen=True):
     """The settings of a file that has `process.roles`. voters: endpoints by node id. servers: bootstrap servers; always
     empty for a release without dynamic quorums. endpoints: those of the controller.

@@ -24,7 +24,7 @@ from .beside import module_beside
 from .brokers import fetched
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
-from .test_metadata_from_disks import EAGER, Known, described, feed, go_on, seen, wait_for_replicas
+from .test_metadata_from_disks import EAGER, METADATA, Known, described, feed, go_on, seen, wait_for_replicas
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
@@ -163,8 +163,10 @@ def one_with_a_topic(folder: Path) -> Iterator[tuple[Rescue, Callable[[], None]]
     """A stopped cluster of one node, and what starts it and checks that the topic is there and works."""
     with a_cluster("4.3.1", folder, 1, EAGER, is_dynamic=True) as cluster:
         record = sys.modules[type(cluster.one).__module__].Record
+        cluster.one.config["metadata.log.max.snapshot.interval.ms"] = 2000
         cluster.start()
         cluster.one.create_topic("orders", 1, retention_ms=-1)
+        wait_for_a_snapshot(cluster.one.metadata_dir / METADATA)
         cluster.one.produce("orders", 0, [record(value=b"old")], acks="all")
         topic_id = cluster.one.topic_id("orders")
         cluster.stop()
@@ -179,13 +181,24 @@ def one_with_a_topic(folder: Path) -> Iterator[tuple[Rescue, Callable[[], None]]
         yield Rescue(cluster, folder), check
 
 
-def test_the_disk_of_the_only_controller_is_replaced(folder: Path) -> None:
-    """Its metadata were copied to a new disk, with another directory id; the old id is not written back."""
+def wait_for_a_snapshot(metadata: Path) -> None:
+    """Until there is one that was begun now or later."""
+    now, end = time.time(), time.monotonic() + 60
+    while not any(path.stat().st_mtime > now + 1 for path in metadata.glob("*.checkpoint")):
+        assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("kept", ["*", "*.checkpoint"])
+def test_the_disk_of_the_only_controller_is_replaced(folder: Path, kept: str) -> None:
+    """Its metadata were copied to a new disk, with another directory id; the old id is not written back. Of the
+    metadata all is left, or only snapshots."""
     with one_with_a_topic(folder) as (rescue, check):
         rescue.new_disk(1)
         new = rescue.node(1).metadata_dir
-        shutil.rmtree(new / "__cluster_metadata-0", ignore_errors=True)
-        shutil.copytree(new.with_name("gone") / "__cluster_metadata-0", new / "__cluster_metadata-0")
+        shutil.rmtree(new / METADATA, ignore_errors=True)
+        (new / METADATA).mkdir()
+        for path in (new.with_name("gone") / METADATA).glob(kept):
+            shutil.copy2(path, new / METADATA)
         rescue.klogtool(new, "--standalone", "--destroyed", 1, "--accept-loss", "--apply")
         check()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import random
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -10,7 +11,7 @@ from quorums import Disk, directory_id, properties, static, voter
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import read_content
-from klogtool.errors import Refused
+from klogtool.errors import KlogError, Refused
 from klogtool.plans.plan import Write
 from klogtool.plans.quorum_voters import VotersQuestion, VotersResult, decide
 from klogtool.quorum.controllers import read_controller, walk_metadata_values
@@ -252,3 +253,31 @@ def test_two_of_three_have_moved(tmp_path: Path) -> None:
     assert planned(one, two, three, voters=voters)[0].node_id == 1
     two.records(2)  # now node 1 would vote for it, at its old address
     assert "they elect a leader by themselves" in refused(one, two, three, voters=voters)
+
+
+def test_damaged_bytes_give_a_plan_or_a_refusal_and_a_plan_elects(tmp_path: Path) -> None:
+    """Any byte of any file: nothing else is raised. A plan leaves every byte of the log in front of its own."""
+    chance, plans = random.Random(7), 0
+    for n in range(150):
+        one = Disk(tmp_path / str(n), 1).voters(*THREE).records(5).snapshot(3, 1, *THREE).state(1, 2, 4)
+        broker = Disk(tmp_path / str(n), 4).voters(*THREE).records(4)
+        files = sorted(path for path in (tmp_path / str(n)).rglob("*") if path.is_file())
+        for path in chance.sample(files, chance.randint(1, 2)):
+            data = bytearray(path.read_bytes())
+            if chance.random() < 0.3:
+                del data[chance.randrange(len(data)) :]
+            else:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            path.write_bytes(data)
+        wish = {"voters": "1@h:9001", "destroyed": (2, 3), "accept_loss": True, "static": n % 3 == 0}
+        try:
+            (plan,) = decide(str(one.path), asked([one, broker], **wish))
+        except KlogError:
+            continue
+        plans += 1
+        assert isinstance(plan.result, VotersResult)
+        log = (one.metadata / f"{0:020}.log").read_bytes()
+        for step in plan.steps:
+            if isinstance(step, Write) and step.path == f"{0:020}.log":
+                assert read_content(step.content).startswith(log)
+    assert plans > 20
