@@ -172,6 +172,13 @@ def _chosen(election: Election, wish: Wish, old: Sequence[Voter], best: Position
     known = [found for found in able if found.node_id in ids or (not wish.voters and found.settings is not None)]
     controller = max(known, key=lambda found: found.log.position, default=None)
     if controller is None:
+        stopped = [seat for seat in election.seats if seat.controller.node_id in ids and not _may_lead(seat)]
+        if stopped:
+            raise Refused(
+                "its start ends before it looks at the quorum",
+                path=stopped[0].controller.path,
+                cure="First: " + "; ".join(cures_of(election)),
+            )
         raise Refused(
             "none of these log dirs is that of a new voter, with a copy",
             cure="Format a log dir for it (kafka-storage format --no-initial-controllers), copy the best "
@@ -217,7 +224,11 @@ def _is_behind(controller: Controller, election: Election, best: Position) -> Re
 def _no_directory_id(controller: Controller, election: Election) -> Refused:
     old = next((voter for voter in election.voters if voter.id == controller.node_id and voter.directory_id), None)
     meta = os.path.join(controller.path, FileKind.META_PROPERTIES.value)
-    cure = "Format it: kafka-storage format --no-initial-controllers"
+    cure = (
+        "Format it: kafka-storage format --no-initial-controllers"
+        if election.is_dynamic
+        else "Start it once: it writes one, and a voter of a static quorum needs none."
+    )
     return Refused(
         "meta.properties has no directory.id, and a start makes a new one",
         path=controller.path,
@@ -298,7 +309,7 @@ def _check_no_old_majority(
     """
     majority = len(old) // 2 + 1
     reached = [voter for voter in old if not _has_moved(voter, voters)]
-    alone = judge_election([_listening(seat.controller, old, voters) for seat in election.seats])
+    alone = judge_election([_mended(seat.controller, old, voters) for seat in election.seats])
     if wish.is_static and all(_is_own(controller, voter) for voter in old):
         return  # Kafka cannot do it, whether there is a leader or not
     if alone.outcome is Outcome.ELECTED and alone.leader_is_empty:
@@ -308,10 +319,12 @@ def _check_no_old_majority(
             cure="First: " + "; ".join(cures_of(alone)),
         )
     if alone.outcome is Outcome.ELECTED:
+        cures = cures_with_these_voters(election)
+        start = f"First: {'; '.join(cures)}. Then start them." if cures else "Start them."
         by_tool = "" if alone.is_dynamic else f" To make the quorum dynamic then: {_UPGRADE}"
         raise Refused(
             f"a majority of the old voters is here ({_ids(old)}): they elect a leader by themselves, and lose less",
-            cure=f"Start them; klogtool quorum without --voters and --standalone says in which order.{by_tool}",
+            cure=f"{start}{by_tool}",
         )
     free = [voter for voter in reached if voter.id not in wish.destroyed and not _is_own(controller, voter)]
     moved = any(
@@ -344,8 +357,10 @@ def _is_own(controller: Controller, voter: Voter) -> bool:
     return controller.node_id == voter.id and voter.directory_id in ("", controller.directory_id)
 
 
-def _listening(controller: Controller, old: Sequence[Voter], voters: Sequence[Voter]) -> Controller:
-    """Return a controller that listens where the new voters have it, if it has moved."""
+def _mended(controller: Controller, old: Sequence[Voter], voters: Sequence[Voter]) -> Controller:
+    """Return a controller without what is mended easily: quorum-state is deleted, and it listens where the new voters
+    have it."""
+    controller = replace(controller, quorum_state=None, state_problem=None)
     new = next((voter for voter in voters if voter.id == controller.node_id), None)
     was = next((voter for voter in old if _is_own(controller, voter)), None)
     if new is None or was is None or not _has_moved(was, voters):

@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -151,6 +152,38 @@ def test_one_of_three_controllers_is_left(version: str, folder: Path) -> None:
         end = time.monotonic() + 60
         while rescue.voters(2) != {1, 2, 3}:  # raises while there is no leader
             assert time.monotonic() < end
+
+
+def test_old_controllers_come_back(folder: Path) -> None:
+    """What must not happen, and what docs/quorum.md says of it."""
+    with a_cluster("4.3.1", folder, 3, EAGER, is_dynamic=True) as cluster:
+        rescue = Rescue(cluster, folder)
+        cluster.start()
+        cluster.create("orders", "1:2:3")
+        cluster.stop()
+        for node_id in (2, 3):
+            metadata = rescue.node(node_id).metadata_dir
+            shutil.copytree(metadata, metadata.with_name("old"))
+        lost = ("--destroyed", 2, "--destroyed", 3, "--accept-loss")
+        rescue.klogtool(rescue.node(1).metadata_dir, "--standalone", *lost, "--apply")
+        rescue.start(1)
+        ours = cluster.create("ours", "1")
+        for node_id in (2, 3):  # while the new leader is up: they follow it
+            rescue.start(node_id)
+        assert rescue.voters(1) == {1}
+        assert rescue.node(2).topic_id("ours") == ours
+        cluster.stop()
+        for node_id in (2, 3):  # while it is down: they elect one of them
+            metadata = rescue.node(node_id).metadata_dir
+            shutil.rmtree(metadata)
+            metadata.with_name("old").rename(metadata)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(rescue.start, (2, 3)))
+        assert rescue.voters(2) == {1, 2, 3}
+        assert not rescue.node(2).topic_id("ours")
+        rescue.start(1)
+        assert rescue.voters(1) == {1}
+        assert rescue.node(1).topic_id("ours") == ours
 
 
 @pytest.fixture(params=["4.3.1", "3.9.2", "4.4.0"])

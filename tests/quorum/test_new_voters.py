@@ -12,7 +12,8 @@ from quorums import Disk, directory_id, properties, static, voter
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import read_content
 from klogtool.errors import KlogError, Refused
-from klogtool.plans.plan import Write
+from klogtool.format.java_text import parse_properties
+from klogtool.plans.plan import Plan, Write
 from klogtool.plans.quorum_voters import VotersQuestion, VotersResult, decide
 from klogtool.quorum.controllers import read_controller, walk_metadata_values
 from klogtool.quorum.election import Outcome, judge_election
@@ -20,6 +21,7 @@ from klogtool.render.quorum_voters import voters_text
 
 Path = pathlib.Path
 THREE = (voter(1), voter(2), voter(3))
+SAMPLES = pathlib.Path(__file__).parents[3] / "shared/quorum-samples"
 MOVED = "1@c1:9101,2@c2:9102,3@c3:9103"
 
 
@@ -253,6 +255,32 @@ def test_two_of_three_have_moved(tmp_path: Path) -> None:
     assert planned(one, two, three, voters=voters)[0].node_id == 1
     two.records(2)  # now node 1 would vote for it, at its old address
     assert "they elect a leader by themselves" in refused(one, two, three, voters=voters)
+
+
+def plan_or_cure(question: VotersQuestion) -> tuple[Plan | None, str | None]:
+    try:
+        (plan,) = decide(question.copies[0], question)
+    except Refused as error:
+        return None, error.cure
+    return plan, None
+
+
+@pytest.mark.shared
+def test_real_disks_are_refused_where_they_elect_a_leader_without_it() -> None:
+    """And no refusal is without a way out."""
+    plans = refusals = 0
+    for expected in sorted(SAMPLES.glob("*/expected.json")):
+        paths = tuple(map(str, sorted(expected.parent.glob("n*"))))
+        settings = tuple(parse_properties((Path(path) / "s.properties").read_bytes()) for path in paths)
+        wish = {"standalone": True, "destroyed": (1, 2, 3), "accept_loss": True}
+        question = VotersQuestion(circumstances=Circumstances(1000), copies=paths, settings=settings, **wish)
+        pairs = zip(paths, settings, strict=True)
+        elects = judge_election([read_controller(*pair) for pair in pairs]).outcome is Outcome.ELECTED
+        plan, cure = plan_or_cure(question)
+        assert voters_text(plan) if plan else cure, expected.parent.name
+        assert plan is None or not elects, expected.parent.name
+        plans, refusals = plans + (plan is not None), refusals + (plan is None)
+    assert (plans > 15, refusals > 30) == (True, True)
 
 
 def test_damaged_bytes_give_a_plan_or_a_refusal_and_a_plan_elects(tmp_path: Path) -> None:
