@@ -56,6 +56,7 @@ class Disk:
         lines = ["version=1", f"node.id={node_id}", f"cluster.id={cluster}"]
         lines += [] if directory is None else [f"directory.id={directory or directory_id(node_id)}"]
         (self.path / "meta.properties").write_text("\n".join(lines) + "\n")
+        (self.metadata / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
         self.node_id, self.end = node_id, 0
 
     def log(self, *batches: bytes) -> Disk:

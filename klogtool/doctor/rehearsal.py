@@ -38,7 +38,14 @@ from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
 from klogtool.doctor.strays import find_stray
 from klogtool.doctor.unclean import walk_unclean_notes
-from klogtool.doctor.voters import QuorumView, lead_of, view_quorum, walk_quorum_points, walk_unlike_settings
+from klogtool.doctor.voters import (
+    QuorumView,
+    ends_start,
+    lead_of,
+    view_quorum,
+    walk_quorum_points,
+    walk_unlike_settings,
+)
 from klogtool.doctor.zookeeper import walk_zookeeper_points
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState, TopicPartition
@@ -118,7 +125,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     view = view_quorum(patient, how.controllers)
     lead = lead_of(view, patient)
     points = _once(
-        *(point for point in found.points if point.finding != Kind.METADATA_REPLAY),
+        *(point for point in found.points if point.finding != Kind.METADATA_REPLAY and ends_start(point.finding, view)),
         *walk_file_system_points(found.log_dirs, found.cluster),
         *walk_lock_points(found.log_dirs, found.cluster),
         *walk_server_points(found.log_dirs, how.circumstances),

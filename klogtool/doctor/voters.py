@@ -20,7 +20,7 @@ from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import ANY_HOST, Cause, Outcome, Outlook, look_ahead, voters_of
 from klogtool.quorum.settings import BOOTSTRAP_SERVERS, BROKER, CONTROLLER, REGISTRATION_TIMEOUT_MS, ROLES, VOTERS
 from klogtool.verify.cures import remove
-from klogtool.verify.findings import Severity
+from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
 _NEVER_REGISTERED = "Unable to register the broker because the RPC got timed out before it could be sent."
@@ -108,7 +108,7 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
     if view is None:
         return Leadership()
     ids, elected, settings = view.voter_ids, view.outlook.elected, view.own.settings
-    is_open = elected is None and (len(ids) > 1 or patient.cluster.metadata is None)
+    is_open = elected is None and (len(ids) > 1 or not view.own.log.position.end_offset)
     lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0)
     is_unreached = _is_out_of_reach(view)
     if elected is not False and not is_unreached:
@@ -147,13 +147,17 @@ def _is_elsewhere(view: QuorumView) -> bool:
 # Points.
 
 
+def ends_start(finding: Kind | None, view: QuorumView | None) -> bool:
+    """Return whether a finding that stops a node stops this one: kraft.version without voters ends only who leads."""
+    return finding is not Kind.QUORUM_VOTER or view is None or len(view.voter_ids) < 2
+
+
 def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ahead]:
     """Yield what keeps this node from a leader, or may cost metadata."""
     for finding in verify_voters(read_identities(patient.log_dirs)):
-        if finding.stop is None:
-            yield Ahead(
-                finding.path, What.NOT_VOTER, finding.detail, Severity.ERROR, finding=finding.id, cure=finding.cure
-            )
+        if finding.stop is None or not ends_start(finding.id, view):
+            severity = Severity.ERROR if finding.stop is None else Severity.WARNING
+            yield Ahead(finding.path, What.NOT_VOTER, finding.detail, severity, finding=finding.id, cure=finding.cure)
     if view is not None:
         yield from _without_static_voters(view)
         yield from _of_another_cluster(view)

@@ -16,7 +16,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.metadata.quorum import is_key_of
+from klogtool.broker.metadata.quorum import Quorum, is_key_of
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.uuids import build_uuid
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
@@ -383,7 +383,7 @@ def look_ahead(own: Controller, others: Sequence[Controller] = (), known: Sequen
         is_known = election.majority == 1 or all(one.settings is not None and one.settings.endpoints for one in others)
         is_sure = election.outcome is Outcome.ELECTED and is_known
         return Outlook(election, absent, True if is_sure else None)
-    if not election.voters and set(known) != {own.node_id}:
+    if not election.voters and (own.refusal is not None or set(known) != {own.node_id}):
         return Outlook(election, absent, None)
     best = max(at_hand, key=lambda one: (one.path == election.best, one.log.position))
     whole = judge_election([*at_hand, *(_as_it_should_be(voter, own, best) for voter in absent)])
@@ -399,6 +399,8 @@ def _may_be(controller: Controller, voter: Voter, ids: Collection[int]) -> bool:
 
 
 def _as_it_should_be(voter: Voter, own: Controller, best: Controller) -> Controller:
-    """Return a voter that has the best copy, and listens where its record says."""
+    """Return a voter that has the best copy, and listens where its record says. Of a record that only ends whoever
+    leads it need not know."""
+    log = best.log if best.log.quorum.voters is not None else replace(best.log, quorum=Quorum())
     settings = None if own.settings is None else replace(own.settings, node_id=voter.id, endpoints=())
-    return Controller("", voter.id, voter.directory_id or None, own.cluster_id, True, best.log, settings=settings)
+    return Controller("", voter.id, voter.directory_id or None, own.cluster_id, True, log, settings=settings)

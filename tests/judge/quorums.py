@@ -6,18 +6,19 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from msgspec import convert
 from running import run_here
 
-from klogtool.quorum.controllers import Position, count_metadata_records
+from klogtool.quorum.controllers import Position, count_metadata_records, read_metadata_log
 
 from .cases import Outcome, a_place
 from .claims import BrokerClaim
 from .comparison import Difference
-from .nodes import ALONE, BOTH, REGISTRATION_S, Kind, Nodes, Truth, lived
-from .quorum_faults import damage, log_of
+from .nodes import ALONE, BOTH, METADATA, REGISTRATION_S, Kind, Nodes, Truth, lived
+from .quorum_faults import damage
 
 # The first releases are drawn more often.
 KINDS = [(1, BOTH), (1, BOTH), (3, ALONE), (3, ALONE), (3, ALONE)]
@@ -34,6 +35,7 @@ class Told:
     beside: dict[int, BrokerClaim]
     headlines: dict[int, str]
     logs: dict[int, Position]
+    lacks: dict[int, int]
 
 
 def told_of(nodes: Nodes, starting: Sequence[int]) -> Told:
@@ -49,8 +51,10 @@ def told_of(nodes: Nodes, starting: Sequence[int]) -> Told:
         beside[node] = _claim(_rows(nodes, "doctor", *own, *others))
         version = ("--kafka", nodes.kind.version)
         headlines[node] = run_here(["doctor", *own, *version], nodes.work).out.decode().splitlines()[0]
-    logs = {n: log_of(nodes, n).position for n in starting}
-    return Told(rows[-1], alone, beside, headlines, logs)
+    logs = {n: read_metadata_log(str(Path(disks[n], METADATA))).position for n in starting}
+    best = max(starting, key=lambda n: logs[n])
+    lacks = {n: count_metadata_records(disks[best], logs[n].end_offset) or 0 for n in starting if logs[n] < logs[best]}
+    return Told(rows[-1], alone, beside, headlines, logs, lacks)
 
 
 def _metadata_log_dir(nodes: Nodes, node: int) -> str:
@@ -90,13 +94,11 @@ def _of_quorum(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Difference]:
         return
     if said["leader"] == "elected" and ids[leader] not in said["may_lead"]:
         yield Difference("quorum", "may_lead", f"{said['may_lead']}, but {ids[leader]} leads")
-    best = max(told.logs, key=lambda node: told.logs[node])
-    own, most = told.logs[leader], told.logs[best]
+    own, most, lacks = told.logs[leader], max(told.logs.values()), told.lacks.get(leader, 0)
     if not own.end_offset and most.end_offset and not said["leader_is_empty"]:
         yield Difference("quorum", "leader_is_empty", f"false, but {leader} leads without metadata")
-    lacks = own < most and count_metadata_records(_metadata_log_dir(nodes, best), own.end_offset)
     if lacks and own.end_offset and said["leader"] == "elected" and not said["would_be_lost"]:
-        yield Difference("quorum", "would_be_lost", f"nothing, but {leader} lacks {lacks} records that n{best} has")
+        yield Difference("quorum", "would_be_lost", f"nothing, but {leader} lacks {lacks} records")
 
 
 def _of_claim(node: int, claim: BrokerClaim, truth: Truth) -> Iterator[str]:

@@ -1,0 +1,178 @@
+"""What the doctor says of the states that were measured on real quorums, each made small: does a leader come?"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+
+import pytest
+from quorums import Disk, control_batch, directory_id, properties, static, voter
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.doctor.answers import Diagnosis, Starts, What
+from klogtool.doctor.rehearsal import Examination, examine
+from klogtool.format.identity import QuorumState, build_quorum_state
+from klogtool.render.doctor import headline
+from klogtool.verify.findings import Severity
+
+Path = pathlib.Path
+THREE = (voter(1), voter(2), voter(3))
+BOTH = "broker,controller"
+MORE = ("PartitionRecord", 0, {"topicId": "kAhN5UfKTXmouKliDVLmuw"})
+LONE_STATIC = static(1)
+
+
+def diagnosed(disk: Disk, settings: dict[str, str] | None = None, others: Sequence[Disk] = ()) -> Diagnosis:
+    sections = () if settings is None else ((None, settings),)
+    how = Examination(Circumstances(now_ms=0, sections=sections), controllers=tuple(str(one.path) for one in others))
+    found = examine([str(disk.path)], how)
+    if found.lead.elected is False:
+        assert found.starts is Starts.REFUSES
+    if found.lead.elected is not True or found.lead.ends:
+        assert "and lose nothing" not in headline(found) or not found.lead.is_open
+    for trouble in found.troubles:
+        assert trouble.options, "a trouble without anything to do"
+    return found
+
+
+def lone(folder: Path, *, directory: str | None = "") -> Disk:
+    return Disk(folder, 1, directory=directory).voters(voter(1)).records(1)
+
+
+def one_of(folder: Path, node_id: int = 1, more: int = 0, *, directory: str | None = "") -> Disk:
+    return Disk(folder, node_id, directory=directory).voters(*THREE).records(1).records(more, message=MORE)
+
+
+def static_disk(folder: Path, node_id: int = 1, *, directory: str | None = "") -> Disk:
+    return Disk(folder, node_id, directory=directory).records(1)
+
+
+def kinds(found: Diagnosis) -> set[What]:
+    return {point.what for point in found.points}
+
+
+LONE: dict[str, tuple[Callable[[Path], Disk], bool, set[What]]] = {
+    "as it was": (lone, True, set()),
+    "its directory id is lost": (lambda at: lone(at, directory=None), False, {What.NOT_VOTER}),
+    "a new directory id": (lambda at: lone(at, directory=directory_id(7)), False, {What.NOT_VOTER}),
+    "another node id": (
+        lambda at: Disk(at, 7, directory=directory_id(1)).voters(voter(1)).records(1),
+        False,
+        {What.NOT_VOTER},
+    ),
+    "a state of version 0": (lambda at: lone(at).state(0, 1, 1), True, set()),
+    "a state of a far epoch": (lambda at: lone(at).state(1, -1, 99), True, set()),
+    "a state with a stranger as leader": (lambda at: lone(at).state(1, 9, 1), True, set()),
+    "a vote for another directory": (lambda at: lone(at).state(1, -1, 1, voted=3), True, set()),
+    "a snapshot ahead of its log": (lambda at: lone(at).snapshot(20, 1, voter(1)), True, set()),
+    "one voter appended behind three": (lambda at: one_of(at).voters(voter(1), epoch=2), True, set()),
+}
+
+
+@pytest.mark.parametrize("name", LONE)
+def test_a_lone_controller(name: str, tmp_path: Path) -> None:
+    """A broker beside it ends after a minute without a leader; alone it waits for ever."""
+    make, elected, troubles = LONE[name]
+    disk = make(tmp_path)
+    for roles, ends in ((BOTH, True), ("controller", False)):
+        settings = properties(disk.node_id, roles=roles)
+        found = diagnosed(disk, settings)
+        assert (found.lead.elected, kinds(found)) == (elected, troubles)
+        if not elected:
+            assert (found.lead.ends, found.lead.ends_after_ms) == (ends, 60_000 if ends else None)
+            assert found.lead.message
+    assert diagnosed(disk).lead.elected is elected
+
+
+STATIC: dict[str, tuple[str, bool | None, set[What]]] = {
+    "as it was": (LONE_STATIC, True, set()),
+    "voters that never were": (static(1, 2, 3), None, {What.NO_MAJORITY}),
+    "another id only": (static(2), None, {What.REFUSES}),
+    "bootstrap servers only": ("controller.quorum.bootstrap.servers=localhost:9001", False, {What.NOT_VOTER}),
+    "another port of its own": ("controller.quorum.voters=1@localhost:9999", True, {What.ENDPOINT_STALE}),
+    "another host, and another port": ("controller.quorum.voters=1@c1:9999", True, {What.ENDPOINT_STALE}),
+}
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_a_lone_static_controller(name: str, tmp_path: Path) -> None:
+    line, elected, troubles = STATIC[name]
+    disk = static_disk(tmp_path, directory=None)
+    state = QuorumState(0, 1, 1, -1, current_voters=(1,))
+    (disk.metadata / "quorum-state").write_bytes(build_quorum_state(state))
+    found = diagnosed(disk, properties(1, line, roles=BOTH))
+    assert (found.lead.elected, kinds(found)) == (elected, troubles)
+    is_unreached = name == "another port of its own"  # what forwards another host's port is not known
+    assert found.lead.ends is (True if is_unreached or elected is False else None)
+
+
+def test_a_version_without_voters_ends_a_lone_node_only(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 1).log(control_batch(0, 1, None))
+    disk.end = 1
+    disk.records(1)
+    assert kinds(diagnosed(disk, properties(1, LONE_STATIC))) == {What.REFUSES}
+    several = diagnosed(disk, properties(1, static(1, 2, 3)))
+    assert (several.starts, several.lead.elected) == (Starts.YES, None)
+    assert What.NOT_VOTER in kinds(several)
+
+
+def test_one_of_three_depends_on_the_others(tmp_path: Path) -> None:
+    disk = one_of(tmp_path)
+    alone = diagnosed(disk)
+    assert (alone.lead.elected, alone.is_silent, alone.lead.needed) == (None, True, 2)
+    assert "2 of the voters 1, 2, 3" in headline(alone)
+    moved = diagnosed(disk, properties(1, port=9500))
+    assert kinds(moved) == {What.NO_MAJORITY, What.ENDPOINT_STALE}
+    new = [Disk(tmp_path / "new", n, directory=directory_id(n + 5)) for n in (2, 3)]
+    assert diagnosed(disk, others=new).lead.elected is False
+    lost = [one_of(tmp_path / "lost", n, directory=None) for n in (2, 3)]
+    assert diagnosed(disk, others=lost).lead.elected is False
+    assert diagnosed(new[0], others=[disk, new[1]]).lead.elected is False
+    one_lost = diagnosed(lost[0])
+    assert (one_lost.lead.elected, kinds(one_lost) - {What.NO_MAJORITY}) == (None, {What.NOT_VOTER})
+
+
+def test_a_new_disk_alone_promises_nothing(tmp_path: Path) -> None:
+    found = diagnosed(Disk(tmp_path, 2))
+    assert (found.lead.elected, found.lead.is_open) == (None, True)
+
+
+def test_a_worse_copy_that_may_lead_is_said(tmp_path: Path) -> None:
+    whole = one_of(tmp_path / "whole", 1, more=3)
+    older = [one_of(tmp_path / "older", n) for n in (2, 3)]
+    wiped = [Disk(tmp_path / "wiped", n).snapshot(0, 0, *THREE) for n in (2, 3)]
+    kept = [Disk(tmp_path / "kept", n) for n in (2, 3)]
+    for others, severity in ((older, Severity.WARNING), (wiped, Severity.ERROR), (kept, None)):
+        found = diagnosed(whole, others=others)
+        behind = [point.severity for point in found.points if point.what is What.METADATA_BEHIND]
+        assert behind == ([] if severity is None else [severity])
+        assert ("MAY LOSE METADATA" in headline(found)) == (severity is not None)
+    assert What.METADATA_BEHIND in kinds(diagnosed(wiped[0]))
+
+
+def test_a_state_that_contradicts_the_log(tmp_path: Path) -> None:
+    """A vote for itself in the epoch of its log: it ends at the first answer; the only voter leads that epoch again."""
+    disk = static_disk(tmp_path).state(0, 2, 1, voted=1)
+    empty = Disk(tmp_path / "x", 2)
+    for line in (static(1, 2, 3), LONE_STATIC):
+        (point,) = (one for one in diagnosed(disk, properties(1, line)).points if one.what is What.STATE_CONTRADICTS)
+        assert point.severity is Severity.WARNING
+    found = diagnosed(disk, properties(1, static(1, 2)), others=[empty])
+    assert (found.lead.elected, found.lead.ends) == (False, True)
+    assert any(option.remedies for trouble in found.troubles for option in trouble.options)
+
+
+def test_another_cluster_is_no_voter(tmp_path: Path) -> None:
+    stranger = Disk(tmp_path, 1, cluster="AmugKK5HRqOZ6ob2pMJQaw").voters(*THREE).records(1)
+    others = [one_of(tmp_path / "others", n) for n in (2, 3)]
+    assert What.NOT_VOTER in kinds(diagnosed(stranger, others=others))
+
+
+def test_who_led_an_epoch_that_it_forgot_is_not_said_to_stay(tmp_path: Path) -> None:
+    """KafkaRaftClient.hasConsistentLeader: told that it leads, it ends."""
+    forgetful = Disk(tmp_path, 1).snapshot(0, 0, *THREE)
+    teller = one_of(tmp_path, 2).state(1, 1, 5)
+    found = diagnosed(forgetful, others=[teller])
+    assert (found.lead.elected, found.lead.ends) == (None, None)
+    known = one_of(tmp_path / "known", 1).state(1, 1, 5)
+    assert "metadata-copy-behind" not in {point.what.value for point in diagnosed(known, others=[teller]).points}
