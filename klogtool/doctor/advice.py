@@ -73,6 +73,7 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.MISSING: (_REPLICA,),
     What.NO_ROOM: ("what else fills this disk? klogtool free says what may go",),
 }
+_MEASURED = frozenset({What.HIDDEN, What.TRUNCATED})  # the broker starts, and serves all that is not counted in them
 _LOOK_AT_FINDING: Mapping[Kind | None, tuple[str, ...]] = {
     Kind.META_PROPERTIES_MISSING: (_UNMOUNTED,),
     Kind.META_PROPERTIES_CONFLICT: ("does one of these disks belong to another broker?",),
@@ -85,6 +86,7 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
     """Return the trouble with what to look at first, and with its options."""
     look = [line for point in trouble.ahead for line in _look_first(point)]
     options = [option for point in trouble.ahead for option in _walk_plannable(point, patient)]
+    options = [option for option in options if not _is_worse_than_a_start(option, trouble)]
     if not options:
         options = [
             _by_hand(trouble.path, point.cure, looks=point.cure_looks)
@@ -94,6 +96,14 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
     if not options:
         options = [_last_resort(point, patient) for point in trouble.ahead]
     return replace(trouble, look_first=tuple(dict.fromkeys(look)), options=tuple(_unlike(options)))
+
+
+def _is_worse_than_a_start(option: Option, trouble: Trouble) -> bool:
+    """Return whether more is readable if nothing is done. A salvage of batches in disorder drops whole batches, of
+    which consumers may get a part today."""
+    if any(point.what not in _MEASURED or point.is_uncounted for point in trouble.ahead):
+        return False
+    return option.lost_records is not None and option.lost_records > sum(each.lost_records for each in trouble.ahead)
 
 
 def _look_first(point: Ahead) -> tuple[str, ...]:

@@ -341,10 +341,10 @@ def _cut_text(state: _State, *, all_gone: bool) -> str:
     deleted = f", and {segments} segment{'s' * (segments != 1)} after the cut deleted" if segments else ""
     why = f" ({recovery.why})" if recovery.why else ""
     is_cut = recovery.truncated or recovery.deleted_segments or state.log.report.replaced
-    if not is_cut and lost.ranges:
-        left = " and ".join(sorted({name for name in state.log.report.removed if name.endswith(_LEFT_LOGS)}))
+    left = " and ".join(sorted({name for name in state.log.report.removed if name.endswith(_LEFT_LOGS)}))
+    if not is_cut and lost.ranges and left:
         return f"{left} will be deleted, and no other file has {offsets_text(lost.ranges)}"
-    if state.log.report.replaced and not recovery.truncated:
+    if (state.log.report.replaced or not is_cut) and not recovery.truncated:
         return f"a .swap file replaces segments that have more: {size:,} bytes are deleted{span}{nothing}"
     return f"truncated by {size:,} bytes{span}{where}{why}{deleted}{nothing}"
 
