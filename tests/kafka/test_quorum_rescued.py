@@ -1,8 +1,8 @@
 """A quorum that has lost its majority gets a new set of voters, and real controllers elect a leader: nothing is lost.
 
-Three nodes, each a broker and a controller of a dynamic quorum, with topics, settings, a SCRAM user, records, a
-transaction and committed offsets. What is lost: the metadata disks of two; the disk of the only controller; the
-addresses of all three; or kraft.version. After the rescue every topic has its id, every record and setting is there,
+Three nodes, each a broker and a controller of a dynamic quorum, with topics, settings, a SCRAM user, an access rule,
+records, a transaction and committed offsets. What is lost: the metadata disks of two; the disk of the only controller;
+the addresses of all three; or kraft.version. After the rescue every topic has its id, every record and setting is there,
 producers go on, and the quorum has three voters again, of which one can be down.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,10 @@ from .test_metadata_from_disks import EAGER, METADATA, Known, described, feed, g
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path = pathlib.Path
+GUARDED = EAGER | {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 
@@ -64,12 +69,18 @@ class Rescue:
         return self.cluster.brokers[node_id - 1]
 
     def settings(self) -> list[str]:
-        """What no record shows: the user's credentials, the topics' settings."""
+        """What no record shows: the user's credentials, the topics' settings, access rules."""
         lines: list[str] = []
         for kind in ("topics", "users"):
             words = ("--bootstrap-server", self.cluster.bootstrap, "--describe", "--entity-type", kind)
             lines += self.cluster.one.tool(CONFIGS, *words).stdout.splitlines()
-        return sorted(line for line in lines if "=" in line)
+        lines += self.acls("--list").splitlines()
+        return sorted(line.strip() for line in lines if "=" in line)
+
+    def acls(self, *words: str) -> str:
+        main = "kafka.admin.AclCommand" if self.cluster.one.version == "3.9.2" else "org.apache.kafka.tools.AclCommand"
+        told: str = self.cluster.one.tool(main, "--bootstrap-server", self.cluster.bootstrap, *words).stdout
+        return told
 
     def known(self) -> tuple[Known, list[str]]:
         return seen(self.cluster), self.settings()
@@ -81,9 +92,15 @@ class Rescue:
         scram = "SCRAM-SHA-256=[iterations=4096,password=secret]"
         words = ("--alter", "--add-config", scram, "--entity-type", "users", "--entity-name", "alice")
         self.cluster.one.tool(CONFIGS, "--bootstrap-server", self.cluster.bootstrap, *words)
+        self.acls("--add", "--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
         known = self.known()
-        assert any("SCRAM" in line for line in known[1])
+        assert {"SCRAM", "operation=READ"} <= {word for word in ("SCRAM", "operation=READ") if word in str(known[1])}
         return known
+
+    def topics(self, node_id: int) -> list[str]:
+        node = self.node(node_id)
+        words = ("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", node.bootstrap, "--list")
+        return str(node.tool(*words).stdout).split()
 
     def klogtool(self, *words: object) -> str:
         done = run_here(["quorum", *map(str, words)], self.folder)
@@ -133,7 +150,7 @@ class Rescue:
 
 
 def test_one_of_three_controllers_is_left(version: str, folder: Path) -> None:
-    with a_cluster(version, folder, 3, EAGER, is_dynamic=True) as cluster:
+    with a_cluster(version, folder, 3, GUARDED, is_dynamic=True) as cluster:
         rescue = Rescue(cluster, folder)
         before = rescue.begin()
         cluster.stop()
@@ -154,9 +171,29 @@ def test_one_of_three_controllers_is_left(version: str, folder: Path) -> None:
             assert time.monotonic() < end
 
 
+def test_two_new_disks_get_the_old_ids(folder: Path) -> None:
+    """No log is changed, and the set of voters stays."""
+    with a_cluster("4.3.1", folder, 3, GUARDED, is_dynamic=True) as cluster:
+        rescue = Rescue(cluster, folder)
+        before = rescue.begin()
+        cluster.stop()
+        for node_id in (2, 3):
+            rescue.new_disk(node_id)
+        done = run_here(["quorum", *(str(broker.metadata_dir) for broker in cluster.brokers)], folder)
+        assert done.status == 1, done.err
+        lines = re.findall(r"^  (sed .*)$", done.out.decode(), flags=re.MULTILINE)
+        assert len(lines) == 2
+        for line in lines:
+            subprocess.run(["bash", "-c", line], check=True, cwd=folder)
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(rescue.start, (1, 2, 3)))
+        assert rescue.voters(1) == {1, 2, 3}
+        rescue.check(before)
+
+
 def test_old_controllers_come_back(folder: Path) -> None:
     """What must not happen, and what docs/quorum.md says of it."""
-    with a_cluster("4.3.1", folder, 3, EAGER, is_dynamic=True) as cluster:
+    with a_cluster("4.3.1", folder, 3, GUARDED, is_dynamic=True) as cluster:
         rescue = Rescue(cluster, folder)
         cluster.start()
         cluster.create("orders", "1:2:3")
@@ -171,7 +208,7 @@ def test_old_controllers_come_back(folder: Path) -> None:
         for node_id in (2, 3):  # while the new leader is up: they follow it
             rescue.start(node_id)
         assert rescue.voters(1) == {1}
-        assert rescue.node(2).topic_id("ours") == ours
+        assert "ours" in rescue.topics(2)
         cluster.stop()
         for node_id in (2, 3):  # while it is down: they elect one of them
             metadata = rescue.node(node_id).metadata_dir
@@ -180,7 +217,7 @@ def test_old_controllers_come_back(folder: Path) -> None:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(rescue.start, (2, 3)))
         assert rescue.voters(2) == {1, 2, 3}
-        assert not rescue.node(2).topic_id("ours")
+        assert "ours" not in rescue.topics(2)
         rescue.start(1)
         assert rescue.voters(1) == {1}
         assert rescue.node(1).topic_id("ours") == ours
@@ -260,7 +297,7 @@ def test_a_dynamic_quorum_becomes_static(folder: Path) -> None:
 
 
 def test_three_controllers_come_back_under_other_addresses(folder: Path) -> None:
-    with a_cluster("4.3.1", folder, 3, EAGER, is_dynamic=True) as cluster:
+    with a_cluster("4.3.1", folder, 3, GUARDED, is_dynamic=True) as cluster:
         rescue = Rescue(cluster, folder)
         before = rescue.begin()
         cluster.stop()
