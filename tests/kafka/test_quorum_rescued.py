@@ -2,8 +2,8 @@
 
 Three nodes, each a broker and a controller of a dynamic quorum, with topics, settings, a SCRAM user, an access rule,
 records, a transaction and committed offsets. What is lost: the metadata disks of two; the disk of the only controller;
-the addresses of all three; or kraft.version. After the rescue every topic has its id, every record and setting is there,
-producers go on, and the quorum has three voters again, of which one can be down.
+the addresses of all three; or kraft.version. After the rescue every topic has its id, every record and setting is
+there, producers go on, and the quorum has three voters again, of which one can be down.
 """
 
 from __future__ import annotations
