@@ -312,7 +312,7 @@ def _check_no_old_majority(
     alone = judge_election([_mended(seat.controller, old, voters) for seat in election.seats])
     if wish.is_static and all(_is_own(controller, voter) for voter in old):
         return  # Kafka cannot do it, whether there is a leader or not
-    if alone.outcome is Outcome.ELECTED and alone.leader_is_empty:
+    if alone.leader_is_empty:
         raise Refused(
             "a majority of the old voters is here, with a controller that has no metadata: it may lead, and all topics "
             "would be lost",
