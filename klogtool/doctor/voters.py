@@ -24,7 +24,6 @@ from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
 _NEVER_REGISTERED = "Unable to register the broker because the RPC got timed out before it could be sent."
-_INVALID_REQUEST = "Received unexpected invalid request error"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -113,8 +112,6 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
     is_unreached = _is_out_of_reach(view)
     if elected is not False and not is_unreached:
         return lead
-    if view.outlook.seat.is_stale and Cause.STALE_CANDIDATE in view.outlook.election.causes:
-        return structs.replace(lead, ends=True, message=_INVALID_REQUEST)
     if view.is_broker:
         timeout_ms = REGISTRATION_TIMEOUT_MS if settings is None else settings.registration_timeout_ms
         return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=_NEVER_REGISTERED)
@@ -276,13 +273,13 @@ def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
         return
     path = os.path.join(view.path, FileKind.QUORUM_STATE.value)
     then = (
-        "unless another controller leads before, it ends at the first answer"
+        "if another controller answers before its first election timeout, and none leads, it ends (Received unexpected "
+        "invalid request error)"
         if seat.is_stale
         else "it leads the same epoch again, and one offset and epoch then mean two records"
     )
     detail = f"it has a vote for itself in epoch {state.leader_epoch}, in which another node led: {then}"
-    is_never = view.outlook.elected is False and Cause.STALE_CANDIDATE in view.outlook.election.causes
-    severity = Severity.ERROR if is_never else Severity.WARNING
+    severity = Severity.ERROR if Cause.STALE_CANDIDATE in view.outlook.election.causes else Severity.WARNING
     yield Ahead(path, What.STATE_CONTRADICTS, detail, severity, cure=remove(path, "a new election writes it again"))
 
 

@@ -63,7 +63,7 @@ class Cause(Enum):
     """A majority would be here, but the voters' endpoints are not where these controllers listen."""
     STALE_CANDIDATE = "stale-candidate"
     """quorum-state says that it voted for itself in the epoch of its log's last record: its requests are invalid, and
-    it ends at the first answer."""
+    it ends if another one answers before its first election timeout."""
     FORGOT_EPOCH = "forgot-its-epoch"
     """Another controller's quorum-state names it as the leader of an epoch that it does not know: it ends as soon as it
     is told so."""
@@ -94,8 +94,8 @@ class Seat(Struct, frozen=True):
 
     @property
     def is_stale(self) -> bool:
-        """Return whether it ends because it repeats an epoch: whoever it asks answers INVALID_REQUEST. The only voter
-        asks nobody, and leads that epoch again."""
+        """Return whether it may end because it repeats an epoch: whoever it asks answers INVALID_REQUEST, unless nobody
+        is up to answer before it goes on to the next epoch. The only voter asks nobody, and leads that epoch again."""
         return self.repeats_epoch and len(voters_of(self.controller) or ()) > 1
 
 
@@ -271,8 +271,8 @@ def _is(controller: Controller, voter: Voter) -> bool:
 def _electable(seats: Sequence[Seat], *, hopeful: bool) -> list[Seat]:
     """Return those that may be elected. hopeful: what is not known is as it should be."""
     able = [seat for seat in seats if _gets_majority(seat, seats, hopeful=hopeful) and not _ends_as_leader(seat)]
-    # A stale candidate is saved by another one that leads before anybody answers it.
-    return able if any(not seat.is_stale for seat in able) else []
+    # A stale candidate goes on if another one leads, or if nobody answers it before its first election timeout.
+    return able if hopeful or any(not seat.is_stale for seat in able) else []
 
 
 def _ends_as_leader(seat: Seat) -> bool:

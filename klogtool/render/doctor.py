@@ -218,8 +218,6 @@ def _end_text(lead: Leadership) -> str:
     if lead.ends_after_ms is not None:
         seconds = lead.ends_after_ms // 1000
         return f"ends after about {'a minute' if seconds == 60 else count_text(seconds, 'second')}"
-    if lead.ends:
-        return "ends at the first answer of another controller"
     return "waits for ever" if lead.ends is False else "a broker ends after about a minute"
 
 

@@ -219,7 +219,7 @@ _CAUSES = {
     Cause.SETTINGS_UNKNOWN: "The voters are in the settings, which are not known.",
     Cause.VERSION_WITHOUT_VOTERS: "kraft.version is 1, but no record names voters: the node that becomes leader ends.",
     Cause.ENDPOINTS_STALE: "The voters are here, but they do not listen where the voters' record says.",
-    Cause.STALE_CANDIDATE: "A controller voted for itself in an epoch that its log already has: it ends when it asks.",
+    Cause.STALE_CANDIDATE: "A controller voted for itself in an epoch of its log: it ends if another one is up first.",
     Cause.FORGOT_EPOCH: "A controller lost the epoch that it led: it may end when another one tells it.",
     Cause.OTHER_CLUSTER: "A controller has another cluster.id than the others.",
 }

@@ -1,0 +1,121 @@
+"""States of our own on real controllers, of three releases: what klogtool says of the disks is what the nodes do."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+from judge.nodes import ALONE, BOTH, Kind, Nodes, lived
+from judge.quorum_faults import (
+    another_cluster,
+    append_voters,
+    cut_log,
+    dynamic_settings,
+    empty_log,
+    half_upgraded,
+    log_of,
+    lose_directory_id,
+    metadata_elsewhere,
+    move_port,
+    new_directory_id,
+    newer_snapshot,
+    no_first_snapshot,
+    no_metadata,
+    no_state,
+    swap_disks,
+    take_copy,
+    voters_of,
+)
+from judge.quorums import differences_of, told_of
+
+from klogtool.format.identity import QuorumState, build_quorum_state
+
+pytestmark = [pytest.mark.nightly, pytest.mark.shared]
+CHANCE = random.Random(7)
+
+
+@dataclass(frozen=True)
+class State:
+    """change: of the disks. leader: what klogtool says of an election; starting: the nodes, if not all."""
+
+    kind: Kind
+    change: Callable[[Nodes], object]
+    leader: str
+    starting: Sequence[int] = ()
+
+
+def each(*nodes_and_faults: tuple[int, Callable[[Nodes, int, random.Random], None]]) -> Callable[[Nodes], object]:
+    return lambda nodes: [fault(nodes, node, CHANCE) for node, fault in nodes_and_faults]
+
+
+def one(version: str, *, is_dynamic: bool = True, roles: str = BOTH) -> Kind:
+    return Kind(version, 1, roles, is_dynamic)
+
+
+def three(version: str, *, is_dynamic: bool = True) -> Kind:
+    return Kind(version, 3, ALONE, is_dynamic)
+
+
+def only_voter(node: int, epochs: int) -> Callable[[Nodes], object]:
+    return lambda nodes: append_voters(nodes, node, voters_of(nodes, [node]), epochs=epochs)
+
+
+def the_leader_forgets(nodes: Nodes) -> None:
+    """Node 2 led, by the state of the others; its disk is that of the day of its formatting."""
+    empty_log(nodes, 2, CHANCE)
+    for node in (1, 3):
+        state = QuorumState(1, 2, 50, -1, bytes(16))
+        (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
+
+
+def voted_for_itself(nodes: Nodes) -> None:
+    epoch = log_of(nodes, 1).position.epoch
+    state = QuorumState(0, 2, epoch, 1, current_voters=(1, 2, 3))
+    (nodes.metadata(1) / "quorum-state").write_bytes(build_quorum_state(state))
+    no_metadata(nodes, 2, CHANCE)
+
+
+STATES = {
+    "a lone combined node without its directory id": State(one("3.9.2"), each((1, lose_directory_id)), "never"),
+    "a lone controller with another directory id": State(
+        one("4.3.1", roles=ALONE), each((1, new_directory_id)), "never"
+    ),
+    "its metadata in a log dir of its own": State(one("4.4.0"), each((1, metadata_elsewhere)), "elected"),
+    "static, with bootstrap servers only": State(one("4.3.1", is_dynamic=False), each((1, dynamic_settings)), "never"),
+    "kraft.version 1 without voters": State(one("4.3.1", is_dynamic=False), each((1, half_upgraded)), "never"),
+    "a snapshot ahead of the log": State(one("4.3.1"), each((1, newer_snapshot)), "elected"),
+    "no snapshot and no state": State(one("3.9.2"), each((1, no_first_snapshot), (1, no_state)), "elected"),
+    "the disks of two controllers exchanged": State(
+        three("4.3.1"), each((1, swap_disks), (2, new_directory_id)), "never"
+    ),
+    "one voter by the longest copy": State(three("4.4.0"), only_voter(1, 1), "elected", (1,)),
+    "one voter by one copy, and the others start": State(three("4.3.1"), only_voter(1, 1), "elected"),
+    "the ports of two have moved": State(three("4.4.0"), each((1, move_port), (2, move_port)), "elected"),
+    "all ports have moved": State(three("3.9.2"), each((1, move_port), (2, move_port), (3, move_port)), "never"),
+    "one has another cluster id, and one is down": State(three("4.3.1"), each((1, another_cluster)), "never", (1, 2)),
+    "two are empty, with their old ids": State(three("3.9.2"), each((2, no_metadata), (3, no_metadata)), "elected"),
+    "two older copies": State(three("4.4.0"), each((1, cut_log), (2, cut_log)), "elected"),
+    "a copy of another controller": State(three("4.3.1"), each((1, take_copy)), "elected"),
+    "the leader has forgotten its epoch": State(three("4.3.1"), the_leader_forgets, "unknown", (1, 2)),
+    "static, a vote in the epoch of the log": State(
+        three("4.3.1", is_dynamic=False), voted_for_itself, "unknown", (1, 2)
+    ),
+    "static, two new disks": State(
+        three("4.4.0", is_dynamic=False), each((2, no_metadata), (3, no_metadata)), "elected"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_real_nodes_do_what_was_said(name: str, tmp_path: pathlib.Path) -> None:
+    state = STATES[name]
+    nodes = lived(state.kind, tmp_path)
+    state.change(nodes)
+    starting = state.starting or list(nodes.ports)
+    told = told_of(nodes, starting)
+    truth = nodes.run(starting)
+    assert not list(differences_of(nodes, told, truth)), truth.ended
+    assert told.quorum["leader"] == state.leader
