@@ -85,6 +85,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     limits_decompressed_size: bool = False
     moves_watermark_to_batch: bool = True
     finds_batch_by_base: bool = True
+    empties_at_io_error: bool = True
     finds_record_of_max: bool = True
     knows_latest_tiered: bool = True
     prints_as_java_tool: bool = True
@@ -174,6 +175,13 @@ ABOUT: Mapping[str, RuleText] = {
         "KAFKA-18989",
         "an offset is found in the last batch before the first whose base is above it",
         "an offset is found in the first batch whose last offset is not below it",
+    ),
+    "empties_at_io_error": RuleText(
+        "starting",
+        "recovery cannot write or read a file of a segment: a folder has the name of its index or snapshot",
+        "LogLoader in Java",
+        "the segment is emptied, and those after it are deleted",
+        "the log dir goes offline",
     ),
     "finds_record_of_max": RuleText(
         "reading",
@@ -312,6 +320,7 @@ _V3_9_2 = replace(
     rewrites_old_magic=False,
     timestamp_after_max_ms_default=MAX_LONG,
     moves_watermark_to_batch=False,
+    empties_at_io_error=False,
     metadata_levels=MetadataLevels(1, 23, 21),
     feature_levels=FeatureLevels(
         group_version=0, transaction_version=0, eligible_leader_replicas_version=0, share_version=0, streams_version=0

@@ -164,12 +164,14 @@ def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:
     options = list(_walk_options(point, patient))
     plannable = [each for option in options if (each := _planned(option, patient)) is not None]
     yield from plannable
+    if options and _is_in_partition(point.path, patient):
+        yield from _folders_away(patient.partition_of(point.path))  # recovery empties a segment over it
     if any(option.remedies for option in plannable) or not _is_in_partition(point.path, patient):
         return
     if len(plannable) < len(options):
         yield from loading_options(point, patient)
     if options:
-        yield from _others_away(patient.partition_of(point.path))
+        yield from _links_away(patient.partition_of(point.path))
 
 
 def _is_in_partition(path: str, patient: Patient) -> bool:
@@ -190,14 +192,20 @@ def _planned(option: Option, patient: Patient) -> Option | None:
     return replace(option, lost=price.lost) if price.readable is None else priced(option, price)
 
 
-def _others_away(partition: Partition) -> Iterator[Option]:
-    """Yield what to do about folders that have the names of files, and about links to files: no plan touches them."""
+def _links_away(partition: Partition) -> Iterator[Option]:
+    """Yield what to do about links to files: no plan touches them."""
     for name in names_in(partition.path):
         path = os.path.join(partition.path, name)
         if os.path.islink(path) and os.path.isfile(path):
             command = f"cp -p --remove-destination {quoted(os.path.realpath(path))} {quoted(path)}"
             yield replace(_by_hand(partition.path, command), title="put the file in place of the link first")
-        elif os.path.isdir(path) and parse_file_name(name).base_offset is not None:
+
+
+def _folders_away(partition: Partition) -> Iterator[Option]:
+    """Yield what to do about folders that have the names of files: no plan touches them."""
+    for name in names_in(partition.path):
+        path = os.path.join(partition.path, name)
+        if os.path.isdir(path) and parse_file_name(name).base_offset is not None:
             yield replace(_by_hand(partition.path, move_out_of_partition(path)), title="move the folder away first")
 
 

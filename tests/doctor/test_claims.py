@@ -337,6 +337,24 @@ def test_4_4_reads_both_bytes_of_the_version_of_an_aborted_transaction(tmp_path:
         assert len(starts) == len(releases)
 
 
+@pytest.mark.parametrize(("name", "since_4"), [(f"{32:020d}.snapshot", "truncated"), (f"{22:020d}.index", "offline")])
+def test_a_folder_in_place_of_a_file_empties_a_segment_or_takes_the_log_dir(
+    tmp_path: Path, name: str, since_4: str
+) -> None:
+    """Up to 3.9 only InvalidOffsetException empties a segment; since 4.0 an IOException does, too. A broker 3.9.2 ended
+    over such a snapshot, whose log dir had the metadata; a broker 4.3.1 started. The way out is to move the folder."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    for side_file in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (disks / "d1" / side_file).unlink()
+    (disks / "d1/t-0" / name).unlink()
+    (disks / "d1/t-0" / name).mkdir()
+    for release, what in (("3.9.2", "offline"), ("4.3.1", since_4)):
+        done = run_here(["doctor", "d0", "d1", "--format", "json", "--kafka", release, *NOW], disks)
+        rows = [json.loads(line) for line in done.out.splitlines()]
+        assert what in {row["what"] for row in rows if row["type"] == "ahead"}
+        assert [row for row in rows if row["type"] == "option" and "moved-out" in row["command"]]
+
+
 def test_a_batch_is_not_lost_where_the_log_start_is_within_it(tmp_path: Path) -> None:
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
     first = disks / "d1/t-0" / f"{0:020d}.log"

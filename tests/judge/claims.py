@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from running import Done, run_here
 
-from .bases import LOG_DIRS
+from .bases import CONFIG, LOG_DIRS
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -96,9 +96,12 @@ def klogtool(root: Path, *args: str | int | Path) -> Done:
 
 
 def claims_of(version: str, root: Path) -> Claims:
-    """Ask the doctor about d0 and d1 of a folder."""
+    """Ask the doctor about d0 and d1 of a folder. It is told the size of indexes, which no disk tells: a broker ends
+    over one that is larger."""
     dirs = [root / name for name in LOG_DIRS]
-    done = klogtool(root, "doctor", *dirs, "--kafka", version, "--format", "json", "--no-progress")
+    index_bytes = f"segment.index.bytes={CONFIG['log.index.size.max.bytes']}"
+    known = ["--kafka", version, "--config", index_bytes]
+    done = klogtool(root, "doctor", *dirs, *known, "--format", "json", "--no-progress")
     if done.status not in (0, 1):
         return Claims(None, f"status {done.status}: {(done.err or done.out.decode(errors='replace'))[-400:]}")
     return claims_in(root, [json.loads(line) for line in done.out.splitlines()])

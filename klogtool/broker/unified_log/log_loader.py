@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 _KRAFT_DELETED = ".checkpoint.deleted"
 _TEMPORARY = ".tmp"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TXN_INDEX.value)
-# These errors empty a segment in recovery; all others fail the load. Kafka has these for I/O errors, such as a folder
-# in place of a file. Real I/O errors are reported as such, and nothing is done about them.
-_EMPTIES = ("InvalidOffsetException", "FileSystemException", "FileNotFoundException")
+# These errors empty a segment in recovery; all others fail the load. Kafka has I/O errors also for a folder in place of
+# a file. Real I/O errors are reported as such, and nothing is done about them.
+_EMPTIES = ("InvalidOffsetException",)
+_IO_ERRORS = ("FileSystemException", "FileNotFoundException")
 _IO_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException at such files into this one
 
 
@@ -453,7 +454,8 @@ class _Loader:
             try:
                 truncated = recover_segment(self.log, segment)
             except Corrupt as error:
-                if error.kafka_class not in _EMPTIES:
+                empties = (*_EMPTIES, *_IO_ERRORS) if self.terms.rules.empties_at_io_error else _EMPTIES
+                if error.kafka_class not in empties:
                     raise
                 self.report.emptied.add(segment.base_offset)
                 truncated = segment.truncate_to(segment.base_offset)
