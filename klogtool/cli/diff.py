@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import COULD_NOT, DONE, FOUND, status_of
@@ -41,6 +41,7 @@ class DiffQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("b", metavar="B")
 @question_options(DiffQuestion)
 @options.reading()
+@gently
 @options.debug
 def command(a: str, b: str, question: DiffQuestion, reading: ReadingOptions) -> int:
     """Compare two copies of a partition, or of all partitions of two log dirs.
@@ -58,8 +59,7 @@ def command(a: str, b: str, question: DiffQuestion, reading: ReadingOptions) -> 
     Exit status: 0 equal, or the same records; 1 different, or damaged; 2 wrong usage, no such path; 4 a copy could not
     be read.
     """
-    if not reading.quiet:
-        note_if_in_use((a, b))
+    begin_reading((a, b), quiet=reading.quiet)
     pairs = list(find_pairs(a, b))
 
     def compare(pair: Pair) -> DiffVerdict | KlogError | None:

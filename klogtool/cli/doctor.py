@@ -12,7 +12,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.releases import RELEASES
 from klogtool.cli import commands, options
 from klogtool.cli.doctor_page import print_page, write_page
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
@@ -68,6 +68,7 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("paths", nargs=-1, metavar="LOGDIR...")
 @question_options(DoctorQuestion)
 @options.reading(has_bar=True)
+@gently
 @options.debug
 def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOptions) -> int:
     """Say what a broker's start will do to its log dirs, and what to do first. Name all log dirs of one broker, or its
@@ -93,8 +94,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     if question.page:
         return print_page(question.page, reading.form)
     split_log_dirs(paths)
-    if not reading.quiet:
-        note_if_in_use(paths)
+    begin_reading(paths, quiet=reading.quiet)
     with _bar(paths, reading) as bar:
         root = "/" if question.host else None
         progress = lambda: bar.advance_partition(0)  # noqa: E731

@@ -7,11 +7,13 @@ import click
 from klogtool.cli import commands, options, value_options
 from klogtool.cli.dump_question import Dumping, DumpQuestion, SelectionOptions
 from klogtool.cli.dumping import dump_files
+from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.kafka_options import DECODERS, KAFKAS, KafkaArguments, as_kafka_reads
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT
+from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.parameters import parameters_of
 
 FORMATS = ("text", "json", "csv", "arrow", "parquet", "spec", "speedscope")
@@ -44,6 +46,7 @@ class DumpLogCommand(commands.Command):
 @options.output_format(*FORMATS, about="Output format; also --json.")
 @question_options(DumpQuestion)
 @options.packed(options.taken(ReadingOptions), "reading", options.jobs, options.quiet, options.no_progress)
+@gently
 @options.debug
 def command(paths: tuple[str, ...], arguments: KafkaArguments, question: DumpQuestion, reading: ReadingOptions) -> int:
     """Print files of a log dir, byte for byte as kafka-dump-log of that release prints them, or as JSON Lines,
@@ -79,6 +82,7 @@ def command(paths: tuple[str, ...], arguments: KafkaArguments, question: DumpQue
             "Separate files with commas: --files F,F",
         )
     values.refuse_columns(form)
+    begin_reading([path for path in paths if path != STDIN], quiet=reading.quiet)
     if form == "spec" and not question.follow:
         from klogtool.cli.dump_spec import dump_spec
 

@@ -8,7 +8,7 @@ import click
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options, question_options
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.output import Output, note
 from klogtool.cli.show import ReadingOptions, header
 from klogtool.cli.status import COULD_NOT, DONE
@@ -24,6 +24,7 @@ from klogtool.render.progress_bar import Bar, is_drawn
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @options.packed(options.taken(ReadingOptions), "reading", options.jobs, options.quiet, options.no_progress)
 @question_options.circumstances
+@gently
 @options.debug
 def command(paths: tuple[str, ...], circumstances: Circumstances, reading: ReadingOptions) -> int:
     """Write what the log dirs of one broker have to stdout, as JSON Lines: about 1 KB for each partition.
@@ -40,8 +41,7 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, reading: Readi
     Exit status: 0 done; 2 wrong usage, no such path; 3 log dirs of several brokers; 4 a log dir or partition dir could
     not be read: the file says which.
     """
-    if not reading.quiet:
-        note_if_in_use(paths)
+    begin_reading(paths, quiet=reading.quiet)
     wanted = reading.wants_bar and is_drawn()
     with Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted) as bar:
         collected = collect(paths, Collecting(circumstances, reading.jobs, lambda: bar.advance_partition(0)))

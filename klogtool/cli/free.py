@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -19,28 +18,21 @@ from klogtool.disk.belonging import SUFFIX
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.errors import KlogError
-from klogtool.format.typed import ungrouped
+from klogtool.format.typed import parse_size
 from klogtool.plans.free import COMMAND, MOST_ASKED, FreeQuestion, FreeResult
 from klogtool.plans.free_kinds import NAMES, STRAY
 from klogtool.plans.plan import Plan
 from klogtool.render.free import HOW_TO_APPLY, HOW_TO_APPLY_FOR_GOOD, free_text
-
-_UNITS = {"": 1, "B": 1}
-_UNITS |= {f"{letter}{end}": 1 << 10 * n for n, letter in enumerate("KMGTP", 1) for end in ("", "iB")}
-_UNITS |= {f"{letter}B": 1000**n for n, letter in enumerate("KMGTP", 1)} | {"kB": 1000}
 
 
 def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """Parse a number of bytes with an optional unit (a click callback): 50GiB, 1.5T, 10GB, 1,024."""
     if value is None:
         return None
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", ungrouped(value.strip()))
-    if not match or match[2] not in _UNITS or len(match[1]) > 24:
-        raise click.BadParameter(
-            f"'{value}' is not a size: give a number and a unit, such as 50GiB (2**30) or 50GB (10**9).", ctx, param
-        )
-    whole, _, part = match[1].partition(".")
-    size: int = int(whole + part) * _UNITS[match[2]] // 10 ** len(part)
+    try:
+        size = parse_size(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
     if not 1 <= size <= MOST_ASKED:
         raise click.BadParameter(f"'{value}' is out of range.", ctx, param)
     return size

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import DONE, FOUND, status_of
@@ -50,6 +50,7 @@ class HashQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @question_options(HashQuestion)
 @options.reading()
+@gently
 @options.debug
 def command(paths: tuple[str, ...], question: HashQuestion, reading: ReadingOptions) -> int:
     """Print a digest of the records of each PATH: a partition dir, or a log dir with all of its partitions.
@@ -67,8 +68,7 @@ def command(paths: tuple[str, ...], question: HashQuestion, reading: ReadingOpti
 
     Exit status: 0 done; 1 a partition is damaged; 2 wrong usage, no such path; 4 a partition could not be read.
     """
-    if not reading.quiet:
-        note_if_in_use(paths)
+    begin_reading(paths, quiet=reading.quiet)
     dirs = [partition_dir for path in paths for partition_dir in _partition_dirs(path)]
     names, results, statuses = _names(dirs), list[RecordHash](), set[int]()
     show = Show(COMMAND, reading)

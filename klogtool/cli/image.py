@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import COULD_NOT, DONE
@@ -49,6 +49,7 @@ class ImageQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("path", metavar="LOGDIR")
 @question_options(ImageQuestion)
 @options.screen()
+@gently
 @options.debug
 def command(path: str, question: ImageQuestion, screen: Screen) -> int:
     """Copy a log dir or a partition dir without keys and values, for a bug report or for a colleague.
@@ -72,8 +73,7 @@ def command(path: str, question: ImageQuestion, screen: Screen) -> int:
     places = question.places()
     open_path(path)
     check_places(places, path)
-    if not screen.quiet:
-        note_if_in_use([path])
+    begin_reading([path], quiet=screen.quiet)
     names = find_names(places.names)
     plan = plan_image(path, names)
     size = sum(file.size for file in plan.files)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, LogRanges, load_offsets
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
@@ -67,8 +67,7 @@ def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingO
     be read.
     """
     opened = [_opened(path) for path in paths]
-    if not reading.quiet:
-        note_if_in_use(paths)
+    begin_reading(paths, quiet=reading.quiet)
     loaded = load_offsets(opened, MAX_LONG if question.at is None else question.at, reading.threads)
     result, ranges = _of_groups(loaded, question.groups), LogRanges(opened)
     show = Show(COMMAND, reading)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.cli import commands, options
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading
 from klogtool.cli.question_options import MOST_CONFIG_BYTES, question_options
 from klogtool.cli.show import Show
 from klogtool.cli.status import DONE, FOUND
@@ -78,8 +78,7 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], question: Vot
     )
     if used is not None:
         raise click.UsageError(f"{used} needs --voters or --standalone.")
-    if not writing.quiet:
-        note_if_in_use(paths)
+    begin_reading(paths, quiet=writing.quiet)
     election = judge_election(list(_controllers(paths, files, rules_of(question.circumstances.kafka))))
     show = Show(COMMAND, writing)
     show.row({"type": "answer", "command": COMMAND, **to_builtins(quorum_row(election))})

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content
 from klogtool.cli import commands, options
+from klogtool.cli.in_use import gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
@@ -44,6 +45,7 @@ def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> Non
     "[default: --deep]",
 )
 @click.option("--apply", is_flag=True, hidden=True, expose_value=False, callback=_refuse_in_place)
+@gently
 @writing_by(OUTPUT, PLAN_OUT)
 @options.debug
 def command(partition: str, question: SalvageQuestion, writing: Writing, rejected: str | None) -> int:

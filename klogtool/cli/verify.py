@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from klogtool.cli import commands, options
+from klogtool.cli.in_use import gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.verify_settings import VerifyQuestion, merged, settings_of
@@ -18,6 +19,7 @@ WITH_STATISTICS = ("text", "json")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @question_options(VerifyQuestion)
 @options.reading(*FORMS, about="Output format: text, JSON Lines (--json), or a report for a CI system.", has_bar=True)
+@gently
 @options.debug
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[str, ...], question: VerifyQuestion, reading: ReadingOptions) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import check_replaceable, output_file
 from klogtool.cli.show import ReadingOptions
@@ -48,6 +48,7 @@ def run_verify(
         if not below.paths and not below.unreadable:
             note("klogtool: nothing to verify: none of these files is in a log dir, or all of those are excluded")
             return DONE
+    begin_reading(below.paths, quiet=reading.quiet)
     if not reading.quiet:
         _note_doubts(below, is_recursive=question.recursive)
     with _bar(below.paths, reading) as bar:
@@ -73,7 +74,6 @@ def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: b
 
 
 def _note_doubts(found: FoundBelow, *, is_recursive: bool) -> None:
-    note_if_in_use(found.paths)
     if found.links:
         note(f"klogtool: {count_text(found.links, 'link')} to folders not followed")
     for path in [] if is_recursive else found.paths:

@@ -17,7 +17,7 @@ from msgspec import Struct, to_builtins
 from klogtool import interrupts
 from klogtool.broker.content import Content
 from klogtool.broker.spools import CountingSpool
-from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.in_use import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.room import check_makes_room
@@ -95,8 +95,7 @@ def decide_and_carry_out(
     beside: dict[str, Mapping[str, Content]] = {}
     with show.refusals():
         _check_places(writing, question, paths)
-    if not (writing.apply or writing.quiet):
-        note_if_in_use(paths)
+    begin_reading(paths, quiet=writing.apply or writing.quiet)
     with ExitStack() as held:
         if show.refused:
             going_on: Sequence[str] = ()

@@ -19,6 +19,7 @@ from klogtool.disk.attributes import FileAttributes, attributes_of, set_attribut
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import unreadable
+from klogtool.log.gentle import DirectReads, pace
 from klogtool.plans.image_log import Piece
 
 CHUNK_BYTES = 8 << 20  # the kernel copies this much per call
@@ -202,13 +203,17 @@ def _put_piece(sink: int, at: int, piece: FileRange, reached: Callable[[int], No
         source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise unreadable(piece.path, error) from error
+    gentle = pace()
+    direct = None if gentle is None else DirectReads(source, gentle)
     try:
         for start, stop in _walk_data(source, piece):
             for first in range(start, stop, PART_BYTES):
                 last = min(first + PART_BYTES, stop)
-                _copy(source, first, sink, at + first - piece.start, last - first, piece)
+                _copy(source, direct, first, sink, at + first - piece.start, last - first, piece)
                 reached(at + last - piece.start)
     finally:
+        if direct is not None:
+            direct.close()
         os.close(source)
 
 
@@ -231,15 +236,15 @@ def _walk_data(source: int, piece: FileRange) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _copy(source: int, start: int, sink: int, at: int, size: int, piece: FileRange) -> None:
-    """Copy in the kernel, which shares blocks if the file system can; else through memory."""
-    by_system = hasattr(os, "copy_file_range")
+def _copy(source: int, direct: DirectReads | None, start: int, sink: int, at: int, size: int, piece: FileRange) -> None:
+    """Copy in the kernel, which shares blocks if the file system can; else, and for gentle reading, through memory."""
+    by_system = direct is None and hasattr(os, "copy_file_range")
     while size > 0:
         try:
             if by_system:
                 done = os.copy_file_range(source, sink, min(size, CHUNK_BYTES), start, at)
             else:
-                done = _copy_by_hand(source, start, sink, at, min(size, BUFFER_BYTES))
+                done = _copy_by_hand(source, direct, start, sink, at, min(size, BUFFER_BYTES))
         except OSError as error:
             if not by_system or error.errno not in _SYSTEM_DOES_NOT_COPY:
                 raise
@@ -250,8 +255,12 @@ def _copy(source: int, start: int, sink: int, at: int, size: int, piece: FileRan
         start, at, size = start + done, at + done, size - done
 
 
-def _copy_by_hand(source: int, start: int, sink: int, at: int, size: int) -> int:
-    data = os.pread(source, size, start)
+def _copy_by_hand(source: int, direct: DirectReads | None, start: int, sink: int, at: int, size: int) -> int:
+    if direct is None:
+        data = memoryview(os.pread(source, size, start))
+    else:
+        buffer = memoryview(bytearray(size))
+        data = buffer[: direct.read_into(buffer, start)]
     _write_all(sink, data, at)
     return len(data)
 

@@ -50,6 +50,7 @@ from klogtool.doctor.zookeeper import walk_zookeeper_points
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState, TopicPartition
 from klogtool.log.cores import usable_cores
+from klogtool.log.gentle import pace
 from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -246,8 +247,9 @@ def _is_loaded(partition: Partition) -> bool:
 
 
 def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
-    """Return how long recovery takes at the rate of this rehearsal; None if nothing was loaded."""
-    if how.quick:
+    """Return how long recovery takes at the rate of this rehearsal; None if nothing was loaded, or gently: a broker
+    is not gentle."""
+    if how.quick or pace() is not None:
         return None
     return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     Moment: TypeAlias = int | str | datetime  # epoch ms, ISO 8601, or Python's own
 
 
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{letter}{end}": 1 << 10 * n for n, letter in enumerate("KMGTP", 1) for end in ("", "iB")}
+_UNITS |= {f"{letter}B": 1000**n for n, letter in enumerate("KMGTP", 1)} | {"kB": 1000}
 _DIGITS = frozenset("0123456789")
 
 
@@ -32,6 +36,17 @@ def ungrouped(text: str) -> str:
     if groups and is_grouped and _DIGITS.issuperset(first + "".join(groups)):
         return sign + first + "".join(groups)
     return text
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size with an optional unit: 50GiB, 1.5T, 10GB, 1,024. Raises ValueError for anything
+    else."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", ungrouped(text.strip()))
+    if not match or match[2] not in _UNITS or len(match[1]) > 24:
+        raise ValueError(f"'{text}' is not a size: give a number and a unit, such as 50GiB (2**30) or 50GB (10**9).")
+    whole, _, part = match[1].partition(".")
+    size: int = int(whole + part) * _UNITS[match[2]] // 10 ** len(part)
+    return size
 
 
 def whole_number(name: str, value: object) -> int:

@@ -12,6 +12,7 @@ import stat
 from types import TracebackType
 
 from klogtool.errors import AboveLimit, KlogError
+from klogtool.log.gentle import DirectReads, pace
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -36,7 +37,8 @@ class LogFile:
     Raises Unreadable if it cannot be opened, or is not a regular file (it does not wait for a FIFO).
     """
 
-    is_mappable = True  # False for files that are not on this machine
+    is_mappable = True  # False for files that are not on this machine, and for gentle reading
+    _direct: DirectReads | None = None
 
     def __init__(self, path: str | os.PathLike[str], *, or_folder: bool = False) -> None:
         """or_folder: a folder opens like an empty file; Kafka notices only when it reads it."""
@@ -64,10 +66,14 @@ class LogFile:
             self.close()
             raise Unreadable(f"{kind}, not a file", path=self.path, kafka_class="IOException")
         self.size = state.st_size if kind is None else 0
+        if kind is None and (gentle := pace()) is not None:
+            self._direct, self.is_mappable = DirectReads(self._fd, gentle), False
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from byte `position`, fewer if the file ends earlier. Raises KlogError on an I/O
         error."""
+        if self._direct is not None:
+            return bytes(self.read_into(bytearray(max(0, min(size, self.size_now() - position))), position, size))
         chunks = []
         try:
             while size > 0 and (chunk := os.pread(self._fd, size, position)):
@@ -82,11 +88,16 @@ class LogFile:
         ends earlier. Raises KlogError on an I/O error."""
         view, done = memoryview(buffer), 0
         try:
-            while done < size and (count := os.preadv(self._fd, [view[done:size]], position + done)):
+            while done < size and (count := self._read_some(view[done:size], position + done)):
                 done += count
         except OSError as error:
             raise unreadable(self.path, error, position + done) from error
         return view[:done]
+
+    def _read_some(self, view: memoryview, position: int) -> int:
+        if self._direct is not None:
+            return self._direct.read_into(view, position)
+        return os.preadv(self._fd, [view], position)
 
     def map(self, position: int, size: int) -> memoryview:
         """Return the bytes from a position on, mapped: see the module docstring. Raises OSError or ValueError if that
@@ -110,6 +121,8 @@ class LogFile:
 
     def close(self) -> None:
         """Close the file."""
+        if self._direct is not None:
+            self._direct.close()
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
