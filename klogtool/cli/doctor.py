@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import RELEASES
 from klogtool.cli import commands, options
 from klogtool.cli.doctor_page import print_page, write_page
@@ -23,7 +24,10 @@ from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.answers import Diagnosis
 from klogtool.doctor.fixes import choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
+from klogtool.errors import Unsupported
 from klogtool.log.log_files import count_partitions
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.mend import COMMAND as FIX
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
@@ -94,6 +98,9 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     if question.page:
         return print_page(question.page, reading.form)
     split_log_dirs(paths)
+    for path in question.controllers:
+        if not isinstance(open_path(path), LogDir):
+            raise Unsupported(f"not a log dir: name the one that has {CLUSTER_METADATA_DIR}", path=path)
     begin_reading(paths, quiet=reading.quiet)
     with _bar(paths, reading) as bar:
         root = "/" if question.host else None

@@ -64,9 +64,9 @@ def view_quorum(patient: Patient, others: Sequence[str]) -> QuorumView | None:
     path = patient.cluster.metadata_dir or patient.log_dirs[0]
     try:
         own = read_controller(path, named or None, patient.rules)
-        rest = tuple(_beside(read_controller(other, None, patient.rules), own) for other in others)
     except KlogError:  # a start problem, which is reported
         return None
+    rest = tuple(_beside(read_controller(other, None, patient.rules), own) for other in others)
     if own.settings is not None:
         is_controller = own.settings.is_controller
     elif metadata is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from quorums import Disk, control_batch, directory_id, properties, static, voter
+from running import run_here
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.doctor.answers import Diagnosis, Starts, What
@@ -176,3 +177,14 @@ def test_who_led_an_epoch_that_it_forgot_is_not_said_to_stay(tmp_path: Path) -> 
     assert (found.lead.elected, found.lead.ends) == (None, None)
     known = one_of(tmp_path / "known", 1).state(1, 1, 5)
     assert "metadata-copy-behind" not in {point.what.value for point in diagnosed(known, others=[teller]).points}
+
+
+def test_another_controller_that_is_not_there_is_never_passed_over(tmp_path: Path) -> None:
+    own = str(one_of(tmp_path).path)
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "nope", tmp_path / "empty", one_of(tmp_path, 2).metadata):
+        assert run_here(["doctor", own, "--controller", str(path)], tmp_path).status in (2, 4), path
+    (tmp_path / "n2/meta.properties").write_bytes(b"\xff\xfe\\u12")
+    done = run_here(["doctor", own, "--controller", str(tmp_path / "n2")], tmp_path)
+    assert (done.status, done.out) == (1, b"")
+    assert "meta.properties" in done.err

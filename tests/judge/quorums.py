@@ -22,7 +22,7 @@ from .quorum_faults import damage
 
 # The first releases are drawn more often.
 KINDS = [(1, BOTH), (1, BOTH), (3, ALONE), (3, ALONE), (3, ALONE)]
-LATE_S = 40  # a busy machine takes its time
+LATE_S = 60  # a busy machine takes its time
 
 
 @dataclass(frozen=True)
