@@ -187,6 +187,12 @@ class Option(Struct, frozen=True):
     erases_witness: bool = False
     effect: Effect | None = None
 
+    @property
+    def promise(self) -> Strategy | None:
+        """Return what it is known to cost; None if it is to lose nothing, and nobody measured that."""
+        is_proved = self.lost_records is not None or self.effect is not None
+        return self.strategy if is_proved or self.strategy is not Strategy.NOTHING_LOST else None
+
 
 class Trouble(Struct, frozen=True):
     """What is ahead for one path, with one cause, what to look at first, and the options, the cheapest first."""

@@ -54,11 +54,11 @@ def readable(text: str, wanted: int = 4096) -> str:
     """Return what people paste as a broker would have written it. wanted: characters of a line.
 
     Without colours of a terminal, line ends of Windows, runs of blanks and curved quotes; `\\n` and `\\"` of a log in
-    JSON as what they stand for; without the name of the logger at the end of a line.
+    JSON as what they stand for; without the name of the logger at the end of a line, or before an exception.
     """
     for typed, meant in _TYPED:
         text = text.replace(typed, meant)
-    text = _COLOUR.sub("", text)
+    text = _LOGGER_INSIDE.sub("\n", _COLOUR.sub("", text))
     text = "\n".join(line[:wanted] for line in text.split("\n"))
     return _LOGGER.sub("", _BLANKS.sub(" ", text))
 
@@ -69,4 +69,8 @@ _TYPED = (
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _BLANKS = re.compile(r"[ \t\xa0]+")
+# An exception that a collector of logs has joined to the line before it.
+_LOGGER_INSIDE = re.compile(
+    r" \((?:kafka|org\.apache\.kafka|state)\.[\w.$]{1,200}\) (?=[\w.$]{1,200}(?:Exception|Error)\b)"
+)
 _LOGGER = re.compile(r" \((?:kafka|org\.apache\.kafka|state)\.[\w.$]{1,200}\)$", re.MULTILINE)

@@ -104,7 +104,7 @@ def _option_row(option: Option) -> dict[str, object]:
         "for": option.path,
         "title": option.title,
         "command": option.command,
-        "strategy": option.strategy.value,
+        "strategy": None if option.promise is None else option.promise.value,
         "lost_records": option.lost_records,
         "lost_ms": option.lost_ms,
         "price": option.price or None,

@@ -156,6 +156,13 @@ def test_paths_are_those_of_the_message() -> None:
     assert cut.cures[0] == "klogtool recover '/d 1/t-0'"
 
 
+def test_an_exception_that_a_collector_has_joined_to_the_line_is_no_part_of_a_path() -> None:
+    logged = "Error while appending records to t-0 in dir /data/k (kafka.server.LogDirFailureChannel)"
+    for joint in ("\n", " "):
+        (match, *_) = recognise(f"{logged}{joint}java.io.IOException: No space left on device")
+        assert match.where.folder == "/data/k/t-0"
+
+
 def test_a_path_in_a_message_cannot_run_in_a_shell() -> None:
     (found, *_) = recognise("Error while loading log dir /d;$(reboot)`x`")
     assert found.cures[0] == "klogtool doctor '/d;$(reboot)`x`'"

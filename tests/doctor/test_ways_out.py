@@ -70,6 +70,8 @@ def test_only_what_is_measured_is_said_to_lose_nothing(lost: int | None) -> None
     for strategy in Strategy:
         told = price_text(Option("title", "t-0", "command", strategy, lost_records=lost))
         assert told.split(";")[0] == words[lost]
+    promises = [Option("title", "t-0", "command", strategy, lost_records=lost).promise for strategy in Strategy]
+    assert promises == [None if lost is None else Strategy.NOTHING_LOST, *list(Strategy)[1:]]
     assert Option("title", "t-0", "command", Strategy.NOTHING_LOST).lost_records is None
 
 
