@@ -31,7 +31,7 @@ demo: $(DEMO)/.installed  ## install klogtool into .venv and look at a log dir t
 test: $(DEV)/.ready  ## before a commit: some cases of each test, chosen by a seed that is printed; about two minutes
 	$(RUN) -m pytest -n 2 --dist worksteal --sample 3 $(PYTEST_ARGS)
 
-test-all: $(DEV)/.ready  ## all tests (those that ask Kafka itself only where Java and mvn are found)
+test-all: $(DEV)/.engines  ## all tests (those that ask Kafka itself only where Java and mvn are found)
 	$(RUN) -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
 
 test-spark: $(SPARK)/.ready  ## the tests that ask Spark (installs PySpark, half a gigabyte; needs Java 17 or later)
@@ -135,6 +135,11 @@ $(AXE)/.ready: tests/browser/package.json
 
 $(DEV)/.site: $(DEV)/.ready
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --group site
+	@touch $@
+
+# DuckDB, Polars and DataFusion, which read `klogtool.scan`: 120 MB that only their tests need.
+$(DEV)/.engines: $(DEV)/.ready
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --group engines
 	@touch $@
 
 # Where there is no atheris for this Python, tools/fuzz/directories.py says so and goes on without it.
