@@ -14,14 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.batch import RECORD_BATCH_OVERHEAD
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
 from klogtool.render.selection import LARGEST, SMALLEST
-from klogtool.spark.copies import Copy, SegmentFiles, choose, end_of, find_copies
+from klogtool.spark.copies import Copy, SegmentFiles, choose, find_copies
 from klogtool.spark.filters import Bounds
-from klogtool.spark.heads import FAR_PIECE_BYTES, find_position, is_batch_of, walk_heads, walk_index
+from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, is_batch_of, walk_heads, walk_index
 from klogtool.spark.offsets import Wanted, largest_timestamp, resolve
 from klogtool.spark.options import Query
 from klogtool.spark.read_committed import AbortedRange
@@ -29,7 +28,7 @@ from klogtool.spark.storage import Place, Stored
 
 OPEN_COST_BYTES = 1 << 18  # added for each file, beside its bytes
 LEAST_SPLIT_BYTES = 8 << 20  # for less, one more task costs more than it saves
-FEW_RANGES = 1000  # of a segment: fewer may be planned without a look at its batches
+FEW_PARTS = 1000  # of a segment: so many are believed, however small its batches are
 LEAST_RECORD_BYTES = 7  # DefaultRecord: length, attributes, two deltas, two lengths, number of headers
 
 
@@ -148,11 +147,13 @@ def _segments(wanted: Wanted, bounds: Bounds, *, is_strict: bool) -> Iterator[Se
 
 
 def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) -> Iterator[SegmentRange]:
-    for first, last in _offset_ranges(query, wanted, segment) if segment.size else []:
-        start, stop = _byte_range(wanted.copy, segment, first, last)
-        cuts = [start, *find_cuts(wanted.copy, segment, start, stop, target), stop]
-        for at, until in pairwise(cuts):
-            yield _piece(wanted, segment, (at, until), (first, last))
+    if not segment.size:
+        return
+    whole = _whole_range(wanted, segment)
+    for part in _parts_of(query, wanted.copy, segment, whole) if query.most_records else [whole]:
+        cuts = [part.start, *find_cuts(wanted.copy, segment, part.start, part.end, target), part.end]
+        for positions in pairwise(cuts):
+            yield _piece(wanted, segment, positions, (part.first_offset, part.last_offset))
 
 
 def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], offsets: tuple[int, int]) -> SegmentRange:
@@ -170,36 +171,68 @@ def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], of
     )
 
 
-def _offset_ranges(query: Query, wanted: Wanted, segment: SegmentFiles) -> list[tuple[int, int]]:
-    """Return the wanted offset ranges of a segment, inclusive, each with at most as many records as a split may have.
-    Together they are all offsets that are wanted."""
+class _Part(Struct, frozen=True):
+    """A part of a segment. start, end: bytes; first_offset, last_offset: of the wanted records, inclusive."""
+
+    start: int
+    end: int
+    first_offset: int
+    last_offset: int
+
+    def count_in(self, first: int, last: int) -> int:
+        """Return how many offsets from first to last are wanted."""
+        return max(0, min(last, self.last_offset) - max(first, self.first_offset) + 1)
+
+
+def _whole_range(wanted: Wanted, segment: SegmentFiles) -> _Part:
+    """Return all that is wanted of a segment; to the end of the last one, because damage may hide where it ends."""
     after = segment.next_base_offset
     end = min(LARGEST if after is None else after, LARGEST if wanted.end is None else wanted.end)
-    first = max(segment.base_offset, wanted.start)
-    if not query.most_records:
-        return [(first, end - 1 if end < LARGEST else LARGEST)]
-    every = range(first, min(end, end_of(wanted.copy)), query.most_records)
-    most = max(FEW_RANGES, segment.size // RECORD_BATCH_OVERHEAD)
-    # A wrong offset makes billions of ranges. len() cannot count as many.
-    starts = _starts_at_batches(query, wanted.copy, segment, every) if every[most:] else list(every) or [first]
-    ends = [*(start - 1 for start in starts[1:]), end - 1 if end < LARGEST else LARGEST]
-    return list(zip(starts, ends, strict=True))  # the last one is open: damage may hide where the log ends
+    first, last = max(segment.base_offset, wanted.start), end - 1 if end < LARGEST else LARGEST
+    return _Part(*_byte_range(wanted.copy, segment, first, last), first, last)
 
 
-def _starts_at_batches(query: Query, copy: Copy, segment: SegmentFiles, every: range) -> list[int]:
-    """Return where ranges begin: in no gap between batches, and not more often than records fit into their bytes."""
-    starts = [every.start]
+def _parts_of(query: Query, copy: Copy, segment: SegmentFiles, whole: _Part) -> Iterator[_Part]:
+    """Yield parts that have at most as many offsets as a task may have: cut where sound batches begin.
+
+    Offsets do not say where a part is, because damage may have put a record out of order. Only inside a batch that has
+    too many, parts share its bytes; together they are all wanted offsets, so that no record is in none of them.
+    """
+    begin, count, next_offset = whole.start, 0, whole.first_offset
+    inner: list[int] = []  # offsets inside batches where another part begins
+    # A wrong offset makes billions of parts.
+    spare = FEW_PARTS + (whole.end - whole.start) // LEAST_RECORD_BYTES if query.shape.table == "records" else 0
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            for head in walk_heads(file, 0, segment.size):
-                first = head.entry.last_offset if head.entry.base_offset is None else head.entry.base_offset
-                begin = max(first, starts[-1] + query.most_records)
-                starts += range(begin, min(head.entry.last_offset + 1, every.stop), query.most_records)[
-                    : head.size // LEAST_RECORD_BYTES
-                ]
+            for head in walk_heads(file, whole.start, whole.end):
+                last = head.entry.last_offset
+                first = head.entry.base_offset
+                if first is None:  # of a wrapper message: the one before says it
+                    first = min(next_offset, last)
+                held = whole.count_in(first, last)
+                if count and count + held > query.most_records and _is_sound(copy, segment, head):
+                    yield from _shared(whole, begin, head.position, inner)
+                    begin, count, inner = head.position, 0, []
+                if held > query.most_records:
+                    start = max(first, whole.first_offset)
+                    more = min((held - 1) // query.most_records, spare)
+                    inner += (start + n * query.most_records for n in range(1, more + 1))
+                    spare -= more
+                count, next_offset = count + held, last + 1
         except Corrupt:
             pass
-    return starts
+    yield from _shared(whole, begin, whole.end, inner)
+
+
+def _shared(whole: _Part, start: int, end: int, inner: Iterable[int]) -> Iterator[_Part]:
+    """Yield parts of the same bytes, which begin at the wanted offsets, and at some inside them."""
+    starts = [whole.first_offset, *sorted(set(inner))]
+    for first, after in pairwise([*starts, whole.last_offset + 1]):
+        yield _Part(start, end, first, after - 1)
+
+
+def _is_sound(copy: Copy, segment: SegmentFiles, head: Head) -> bool:
+    return is_batch_of(copy.storage, segment.log, OffsetIndexEntry(head.entry.last_offset, head.position))
 
 
 def _byte_range(copy: Copy, segment: SegmentFiles, first: int, last: int) -> tuple[int, int]:
@@ -255,8 +288,7 @@ def _cut_by_heads(copy: Copy, segment: SegmentFiles, start: int, aim: int) -> in
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
             for head in walk_heads(file, start, segment.size):
-                entry = OffsetIndexEntry(head.entry.last_offset, head.position)
-                if head.position >= aim and is_batch_of(copy.storage, segment.log, entry):
+                if head.position >= aim and _is_sound(copy, segment, head):
                     return head.position
             return segment.size
         except KlogError:

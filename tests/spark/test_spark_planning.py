@@ -118,6 +118,24 @@ def test_a_split_has_no_more_offsets_than_was_asked_for(log: pathlib.Path) -> No
         assert 0 < sum(batch.num_rows for batch in read_split(split, task)) <= 9
 
 
+def test_a_row_for_a_batch_is_in_one_task_however_few_records_a_task_may_have(log: pathlib.Path) -> None:
+    for table in ("batches", "segments"):
+        whole = read(log, table=table)
+        for most in (1, 2, 7, 1000):
+            assert read(log, table=table, maxRecordsPerPartition=most).equals(whole), (table, most)
+
+
+def test_a_record_out_of_order_is_in_one_task(tmp_path: pathlib.Path) -> None:
+    """A base offset is under no checksum."""
+    for bit in (1, 3, 4, 5, 6):
+        folder = make(tmp_path / f"t-{bit}", {0: [data(2 * n, records=2) for n in range(30)]})
+        flip_bit(folder / name_of(0, "log"), 12 * SIZE_OF_TWO + 7, bit)
+        for mode in ("FAILFAST", "PERMISSIVE"):
+            whole = sorted(offsets(read(folder, mode=mode)))
+            for most in (1, 2, 3, 7):
+                assert sorted(offsets(read(folder, mode=mode, maxRecordsPerPartition=most))) == whole, (bit, most)
+
+
 def test_small_segments_share_record_batches(log: pathlib.Path) -> None:
     (split,) = splits_of(log)
     for columns, batches in ((("key", "offset"), 1), (("offset", "_segment"), 3)):
@@ -524,7 +542,7 @@ def test_a_wrong_offset_does_not_make_more_splits_than_there_are_batches(tmp_pat
         flip_bit(folder / name_of(0, "log"), 29 * SIZE_OF_TWO + 7 - bit // 8, bit % 8)
         for step in (1, 7):
             splits = splits_of(folder, maxRecordsPerPartition=step, mode=mode)
-            assert len(splits) <= planning.FEW_RANGES + 1
+            assert len(splits) <= planning.FEW_PARTS + 60 + 30 * SIZE_OF_TWO // planning.LEAST_RECORD_BYTES
             table = read(folder, maxRecordsPerPartition=step, mode=mode)
             assert sorted(offsets(table)) == sorted(offsets(read(folder, mode=mode)))
             assert len(splits) >= 58 // step
