@@ -13,6 +13,7 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.offsets_before_recovery import find_lost_offsets
 from klogtool.plans.plan import SegmentVerdict
 from klogtool.plans.recover_damage import damage_at
@@ -28,7 +29,6 @@ from klogtool.plans.recover_result import (
 )
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-_CHUNK_BYTES = 1 << 20
 INTERVAL = "index.interval.bytes"
 
 
@@ -216,7 +216,4 @@ def _is_zeros(log: LoadedLog, cut: TruncatedSegment) -> bool:
     """Return whether only zeros are cut off, as in a preallocated file."""
     segment = log.segments[cut.segment]
     with ContentFile(segment.path, _content_before(log, segment)) as file:
-        for position in range(cut.position, file.size, _CHUNK_BYTES):
-            if any(file.read(position, _CHUNK_BYTES)):
-                return False
-    return True
+        return ends_in_zeros(file, cut.position)

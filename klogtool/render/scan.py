@@ -118,13 +118,16 @@ def scan(
     on_damage: called with each error about the bytes, and reading goes on; without it, the reader raises the error.
     resync: also search for the next batch after bytes that are not a batch.
 
-    Raises KlogError for a path that cannot be read, ValueError for an unknown column, TypeError for an offset that is
-    no int or a key that is not bytes, Unsupported without pyarrow.
+    Raises KlogError for a path that cannot be read, ValueError for an unknown column or a number of more than 64 bits,
+    TypeError for an offset that is no int or a key that is not bytes, Unsupported without pyarrow.
     """
     for name, given in (("key", key), ("grep", grep)):
         if not isinstance(given, bytes | None):
             raise TypeError(f"{name} has to be bytes, not {given!r}")
     wanted = Selection(_span(offsets, _offset), _span(times, parse_moment), producer_id, key, grep or None)
+    for number in (*wanted.offsets, *wanted.timestamps, producer_id or 0):
+        if not SMALLEST <= number <= LARGEST:
+            raise ValueError(f"offsets, times and producer ids have 64 bits, got {number}")
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     for one in paths:
         _check_exists(one)

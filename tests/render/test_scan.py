@@ -127,6 +127,16 @@ def test_what_cannot_be_is_said_before_anything_is_read() -> None:
     for name in ("key", "grep"):
         with pytest.raises(TypeError, match=f"{name} has to be bytes, not 'k'"):
             klogtool.scan(PARTITION, **{name: "k"})
+    for asked in (
+        {"offsets": (None, 2**63)},
+        {"offsets": (-(2**63) - 1, 5)},
+        {"times": (2**63, None)},
+        {"producer_id": 2**63},
+    ):
+        with pytest.raises(ValueError, match=r"have 64 bits, got -?922337203685477580"):
+            klogtool.scan(PARTITION, **asked)  # type: ignore[arg-type]
+    whole = klogtool.scan(PARTITION, offsets=(-(2**63), 2**63 - 1), times=(-(2**63), 2**63 - 1))
+    assert pa.table(whole).num_rows == pa.table(klogtool.scan(PARTITION)).num_rows
 
 
 def test_the_ten_questions_in_duckdb_have_the_answers_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
