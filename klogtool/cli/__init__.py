@@ -7,6 +7,7 @@ hints                 the second line of an error: what to do
 output                stdout, stderr
 show                  what all commands share that show an answer: text, JSON Lines, refusals
 output_file           files named by `--output`, `--plan-out`, `--html` and `--write-baseline`
+metrics_file          files of `--metrics`
 commands              click's commands and groups as klogtool has them; what a word means that is no command
 version               the version in a line
 environment           what `klogtool version -v` says of the machine
@@ -20,7 +21,7 @@ spark_options         options of all commands on Spark
 
 writing               what all commands that write share: decide, show, save, carry out
 loading               what all commands share that load a partition to read it
-in_use                a note that a broker uses what is being read
+in_use                where a broker uses what is read: a note, and gentle reading
 journals              entries of journals, by id or path
 
 doctor                klogtool doctor

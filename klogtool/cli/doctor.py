@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from klogtool.broker.releases import RELEASES
 from klogtool.cli import commands, options
 from klogtool.cli.doctor_page import print_page, write_page
 from klogtool.cli.in_use import begin_reading, gently
+from klogtool.cli.metrics_file import check_metrics_place, write_metrics
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
@@ -31,6 +33,7 @@ from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.mend import COMMAND as FIX
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
+from klogtool.render.metrics import doctor_metrics
 from klogtool.render.plans import NOTHING_CHANGED_YET
 from klogtool.render.progress_bar import Bar, is_drawn
 
@@ -63,6 +66,9 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
     ] = ()
     plan_out: Annotated[str | None, parameter("With --fix: save the plan, for klogtool apply.", Unit.FILE)] = None
     html: Annotated[str | None, parameter("Write the answer to a new file, as one HTML page.", Unit.FILE)] = None
+    metrics: Annotated[
+        str | None, parameter("Write metrics for Prometheus to this file (textfile collector).", Unit.FILE)
+    ] = None
     page: Annotated[str | None, parameter("Print the answer in a page of --html again.", Unit.FILE, option="from")] = (
         None
     )
@@ -101,16 +107,19 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     for path in question.controllers:
         if not isinstance(open_path(path), LogDir):
             raise Unsupported(f"not a log dir: name the one that has {CLUSTER_METADATA_DIR}", path=path)
+    check_metrics_place(question.metrics)
+    began = time.monotonic()
     begin_reading(paths, quiet=reading.quiet)
     with _bar(paths, reading) as bar:
         root = "/" if question.host else None
         progress = lambda: bar.advance_partition(0)  # noqa: E731
         how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, question.controllers)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
+    status = DONE if all(diagnosis.is_silent for diagnosis in diagnoses) else FOUND
+    write_metrics(question.metrics, COMMAND, paths, time.monotonic() - began, status, doctor_metrics(diagnoses[0]))
     if question.fix:
         return _fix(diagnoses[0], question, reading)
     show = Show(COMMAND, reading)
-    status = DONE if all(diagnosis.is_silent for diagnosis in diagnoses) else FOUND
     if question.matrix:
         for diagnosis in diagnoses:
             show.row(matrix_row(diagnosis))

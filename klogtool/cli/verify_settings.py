@@ -113,6 +113,9 @@ class VerifyQuestion(Struct, frozen=True, kw_only=True):
     write_baseline: Annotated[
         str | None, parameter("Write the errors and warnings to this file, for --baseline.", Unit.FILE)
     ] = None
+    metrics: Annotated[
+        str | None, parameter("Write metrics for Prometheus to this file (textfile collector).", Unit.FILE)
+    ] = None
     statistics: Annotated[bool, parameter("Show only how many findings there are of each id.")] = False
     settings: Annotated[
         str | None,

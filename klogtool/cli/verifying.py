@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from klogtool.cli.in_use import begin_reading
+from klogtool.cli.metrics_file import check_metrics_place, write_metrics
 from klogtool.cli.output import note
 from klogtool.cli.output_file import check_replaceable, output_file
 from klogtool.cli.show import ReadingOptions
@@ -23,6 +25,7 @@ from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.search import FoundBelow, search_below
 from klogtool.render.counts import count_text
+from klogtool.render.metrics import verify_metrics
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.verify.baseline import Baseline, baseline_lines, is_baseline_file
 from klogtool.verify.findings import Finding, Kind, Severity
@@ -38,6 +41,7 @@ def run_verify(
     if question.write_baseline is not None:
         _check_baseline_place(question.write_baseline)
         question = replace(question, baseline=None)
+    check_metrics_place(question.metrics)
     baseline = None if question.baseline is None else Baseline.read(question.baseline)
     weighing = Weighing(question.severity, question.exclude, baseline)
     if not question.changed_files:
@@ -119,6 +123,7 @@ class _Run:
         self._first = verify(several[0] if found.paths else [], self._options(has_begun=False))
         self._others = several[1:]
         self._identities: list[FindingIdentity] = []
+        self._counted = Counter[tuple[str, ...]]()
         new_baseline = question.write_baseline
         self._folder = "" if new_baseline is None else os.path.realpath(os.path.dirname(new_baseline) or os.curdir)
 
@@ -138,6 +143,8 @@ class _Run:
         status = _status_of(summary, self._question.fail_on)
         self._face.summary(summary, self._weighing.not_counted, status)
         self._face.close()
+        metrics = verify_metrics(summary, self._counted)
+        write_metrics(self._question.metrics, "verify", self._found.paths, total.seconds, status, metrics)
         return status
 
     def _show_finding(self, finding: Finding) -> None:
@@ -148,6 +155,8 @@ class _Run:
             self._identities.append(identity_of(weighed.finding, self._folder))
             weighed = Weighed(weighed.finding, is_known=True)
             self._weighing.take_as_known(weighed)
+        if not weighed.is_known:
+            self._counted[weighed.finding.id, weighed.finding.severity.value] += 1
         self._face.finding(weighed)
 
     def _told_if_cut_short(self) -> Iterator[Finding | Summary]:

@@ -32,6 +32,7 @@ Arrow:
 Findings:
 
     findings           a finding as a block of text and as a row; what each id means, in a sentence
+    metrics            results of verify and doctor for Prometheus
     statistics         how many findings there are of each id
     ci/                findings in the formats of CI systems: JUnit, SARIF, GitHub, GitLab
     worst_first        many findings: the most dangerous first, and a tally
