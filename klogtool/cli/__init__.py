@@ -63,6 +63,7 @@ apply                 klogtool apply
 undo                  klogtool undo
 build                 klogtool build
 image                 klogtool image
+export                klogtool export
 completion            klogtool completion
 tutorial              klogtool tutorial: the dialogue
 tutorial_steps        klogtool tutorial: what it says

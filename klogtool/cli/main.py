@@ -61,6 +61,7 @@ COMMANDS = {
         "klogtool.cli.image",
         "Copy a log dir without keys, values and names, for a bug report.",
     ),
+    "export": ("klogtool.cli.export", "Write records to Parquet files by topic and day; later runs add what is new."),
     "spark": ("klogtool.cli.spark", "Work on many disks at once with Spark, on this machine or a cluster."),
     "completion": ("klogtool.cli.completion", "Print a script that completes commands, options and files in a shell."),
     "tutorial": ("klogtool.cli.tutorial", "Learn klogtool in ten steps, on a damaged log dir that it makes for you."),
@@ -91,7 +92,7 @@ GROUPS = {
     "Mend": ("recover", "salvage", "rebuild-index", "transplant", "drop-producer", "fleet"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact", "free"),
     "Plans": ("apply", "undo"),
-    "Workshop": ("build", "image", "completion", "tutorial"),
+    "Workshop": ("build", "image", "export", "completion", "tutorial"),
     "More": ("spark", "help", "version"),
 }
 

@@ -33,6 +33,7 @@ states       which steps of a run are done, judged by the files themselves
 scratch      a temporary folder that lives as long as a command
 standard_input  standard input as a file that can be read at any position
 dataset      a folder of files that Spark tasks write; all files appear together at the end
+export_folder  a folder of files that `klogtool export` adds to; each appears whole
 assembling   builds a log dir from partition dirs that Spark tasks wrote
 new_log_dir  a new log dir whose partition dirs Spark tasks write
 """

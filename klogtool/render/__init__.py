@@ -79,6 +79,7 @@ Other answers:
     fleet_apply        `fleet apply`, `fleet check`
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory
+    export             export, and what reading with damage leaves out
     inventory_page     spark inventory as an HTML page
     html_page          what HTML pages have in common
     html_style         their colours and style

@@ -44,6 +44,8 @@ Sessions, and klogtool's commands on Spark:
     spreading          one function over many things, as tasks
     verifying          klogtool spark verify
     exporting          klogtool spark export
+    growing_export     klogtool export: what is new, and the manifest
+    export_store       klogtool export: a prefix of an object store
     compacting         klogtool spark compact
     sharing            one large partition, compacted by many tasks
     inventory          klogtool spark inventory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import Struct
@@ -121,10 +122,18 @@ def days_of(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    days = pc.cast(batch.column("timestamp"), pa.date32(), safe=False)
+    days = pc.cast(pc.cast(batch.column("timestamp"), pa.date32(), safe=False), pa.int32())
     every = sorted(pc.unique(days).to_pylist())
     if len(every) == 1:
-        yield every[0].isoformat(), batch
+        yield _day_name(every[0]), batch
         return
     for day in every:
-        yield day.isoformat(), batch.filter(pc.equal(days, pa.scalar(day, pa.date32())))
+        yield _day_name(day), batch.filter(pc.equal(days, pa.scalar(day, pa.int32())))
+
+
+def _day_name(day: int) -> str:
+    """Return the name of a day since 1970; those that no calendar has keep their number."""
+    try:
+        return (date(1970, 1, 1) + timedelta(days=day)).isoformat()
+    except OverflowError:
+        return str(day)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby
 
@@ -179,14 +180,15 @@ def _copy_of(
 
 
 def _beside(place: Place, folder: str) -> list[Stored]:
-    """Return the one checkpoint of a log dir that matters for a partition dir which was given by itself."""
+    """Return the two files of a log dir that matter for a partition dir which was given by itself."""
     storage, root = open_place(place)
     if folder == root or not root.startswith(folder):  # it was listed with the place
         return []
-    try:
-        return storage.list(f"{folder}/{FileKind.LOG_START_CHECKPOINT.value}")
-    except KlogError:
-        return []
+    found: list[Stored] = []
+    for kind in (FileKind.LOG_START_CHECKPOINT, FileKind.META_PROPERTIES):
+        with suppress(KlogError):
+            found += storage.list(f"{folder}/{kind.value}")
+    return found
 
 
 def _segments(side: dict[str, Stored]) -> tuple[SegmentFiles, ...]:

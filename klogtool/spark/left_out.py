@@ -16,6 +16,7 @@ from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import walk_record_batches
+from klogtool.render.export import UnreadRange
 from klogtool.render.selection import LARGEST
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.planning import SegmentRange
@@ -28,21 +29,6 @@ COLUMNS = ("offset", "_position", "_crc_ok")
 WRONG_CRC = "the CRC does not match"
 MOST_REASONS = 1 << 16  # between two rows
 WRONG_OFFSET = "its offsets are not those of the segment"
-
-
-class UnreadRange(Struct, frozen=True):
-    """Bytes from `start` up to `end` of which not all records are rows.
-
-    first_offset, last_offset: where the missing offsets are, inclusive; None if nothing says it. Not each of them may
-    have existed: compaction leaves gaps, too.
-    """
-
-    path: str
-    start: int
-    end: int
-    first_offset: int | None
-    last_offset: int | None
-    reason: str
 
 
 def walk_left_out(piece: SegmentRange, *, drops_malformed: bool) -> Iterator[UnreadRange]:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from klogtool.escape import escaped
 
 _LOGGER = logging.getLogger("klogtool.spark")
+
+
+@contextmanager
+def told_elsewhere() -> Iterator[None]:
+    """In this context, lines that nobody listens to are not printed: the result says the same."""
+    silence = logging.NullHandler()
+    _LOGGER.addHandler(silence)
+    try:
+        yield
+    finally:
+        _LOGGER.removeHandler(silence)
 
 
 def log_warning(text: object) -> None:

@@ -251,9 +251,22 @@ class RemoteStorage(Struct):
             return file.read(0, stored.size)
 
 
+def file_system(place: Place) -> tuple[Any, str]:
+    """Return pyarrow's file system for a URI, and the path in it. Raises Unsupported for an unknown scheme."""
+    fs = _imported("pyarrow.fs", "pyarrow", place)
+    if place.options or place.scheme not in ARROW_SCHEMES:
+        system, path = _fsspec_system(place)
+        return fs.PyFileSystem(fs.FSSpecHandler(system)), path.rstrip("/")
+    try:
+        system, path = fs.FileSystem.from_uri(f"{place.scheme}://{place.uri.partition('://')[2]}")
+    except ValueError as error:
+        raise Unsupported(f"cannot be opened: {error}", path=place.uri) from error
+    return system, path.rstrip("/")
+
+
 def _by_arrow(place: Place) -> tuple[Storage, str]:
     fs = _imported("pyarrow.fs", "pyarrow", place)
-    system, path = fs.FileSystem.from_uri(f"{place.scheme}://{place.uri.partition('://')[2]}")
+    system, path = file_system(place)
 
     def walk(path: str) -> list[Stored]:
         found = system.get_file_info(path)
@@ -271,16 +284,21 @@ def _by_arrow(place: Place) -> tuple[Storage, str]:
         return found
 
     prefix = f"{place.scheme}://" if place.scheme not in ("hdfs", "viewfs") else ""
-    return RemoteStorage(prefix, walk, fetch), path.rstrip("/")
+    return RemoteStorage(prefix, walk, fetch), path
 
 
-def _by_fsspec(place: Place) -> tuple[Storage, str]:
+def _fsspec_system(place: Place) -> tuple[Any, str]:
     core = _imported("fsspec.core", "fsspec", place)
     try:
         options = json.loads(place.options or "{}")
         system, path = core.url_to_fs(place.uri, **options)
     except (ValueError, ImportError, TypeError) as error:
         raise Unsupported(f"cannot be opened: {error}", path=place.uri) from error
+    return system, path
+
+
+def _by_fsspec(place: Place) -> tuple[Storage, str]:
+    system, path = _fsspec_system(place)
 
     def walk(path: str) -> list[Stored]:
         return [

@@ -42,7 +42,19 @@ CALLS = [(command, options) for command, several in NEEDED.items() for options i
 
 
 def test_every_command_that_takes_a_log_dir_is_tried() -> None:
-    others = {"apply", "undo", "spark", "fleet", "explain", "help", "build", "completion", "tutorial", "version"}
+    others = {
+        "apply",
+        "undo",
+        "spark",
+        "export",
+        "fleet",
+        "explain",
+        "help",
+        "build",
+        "completion",
+        "tutorial",
+        "version",
+    }
     assert set(COMMANDS) - set(NEEDED) == others
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import threading
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ import pytest
 from live.conftest import FOR_S3
 from loading import make
 from planned import read
-from running import FIXTURES
+from running import FIXTURES, run_here
 
 from klogtool.format.batch import Record, build_batch
 from klogtool.log.probing import NEAR_BYTES
@@ -135,3 +136,25 @@ def test_what_only_fsspec_opens() -> None:
     open_place.cache_clear()
     assert read("memory://copy").equals(read(folder))
     assert read("memory://copy", storageOptions="{}").num_rows == read(folder).num_rows
+
+
+def test_an_export_to_a_prefix_adds_what_is_new(s3: S3, tmp_path: pathlib.Path) -> None:
+    from klogtool.spark.storage import Place, file_system
+
+    logs = FIXTURES / "transactions" / "logdir"
+    uri = s3.put(tmp_path, "exports/broker-1")
+    for expected in (148, 0):
+        done = run_here(["export", str(logs), "--output", uri, "--json"], tmp_path)
+        assert (done.status, json.loads(done.out.splitlines()[-1])["records"]) == (0, expected), done.err
+    listed = s3.client().list_objects_v2(Bucket=BUCKET, Prefix="exports/broker-1/")["Contents"]
+    names = {found["Key"].removeprefix("exports/broker-1/") for found in listed}
+    with file_system(Place(uri))[0].open_input_file(f"{BUCKET}/exports/broker-1/_klogtool_manifest.json") as source:
+        manifest = json.loads(source.read())
+    named = {file["name"] for one in manifest["partitions"] for file in one["files"]}
+    assert names == named | {"_klogtool_manifest.json"}
+    client = s3.client()  # of a run that was killed before its manifest: it goes, and nothing else does
+    orphan = next(iter(named)).replace(".parquet", "1.parquet")
+    client.put_object(Bucket=BUCKET, Key=f"exports/broker-1/{orphan}", Body=b"half")
+    assert run_here(["export", str(logs), "--output", uri], tmp_path).status == 0
+    listed = client.list_objects_v2(Bucket=BUCKET, Prefix="exports/broker-1/")["Contents"]
+    assert {found["Key"].removeprefix("exports/broker-1/") for found in listed} == names

@@ -1,0 +1,405 @@
+"""Records as Parquet files that a later run adds to: `klogtool export`.
+
+The manifest says which offsets are in. It is replaced after the files that it names have appeared. So a run that is
+killed leaves files that no manifest names; the next run deletes them, and writes them again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.disk.export_folder import drop_part, new_part, write_part
+from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
+from klogtool.format.identity import parse_meta_properties
+from klogtool.format.names import FileKind
+from klogtool.format.uuids import build_uuid
+from klogtool.log.file import Unreadable
+from klogtool.render.export import PartitionExport, UnreadRange
+from klogtool.spark.converting import days_of
+from klogtool.spark.copies import Copy, end_of
+from klogtool.spark.export_store import ExportStore
+from klogtool.spark.filters import Bounds
+from klogtool.spark.left_out import walk_left_out
+from klogtool.spark.offsets import Wanted, resolve
+from klogtool.spark.options import Query, parse_query
+from klogtool.spark.planning import SegmentRange, Split, split, wanted_copies
+from klogtool.spark.reading import Task, read_split
+from klogtool.spark.tables import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from klogtool.disk.export_folder import ExportFolder
+
+MANIFEST = "_klogtool_manifest.json"
+SCHEMA = 1
+OURS = re.compile(r"topic=[^/]+/day=[^/]+/[A-Za-z0-9_-]+\.\d+\.\d+\.parquet")
+SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NO_ID = "unknown"
+MOST_FILES_OPEN = 16
+ROWS_AT_ONCE = 1 << 16
+BYTES_AT_ONCE = 32 << 20
+COMMIT_BYTES = 1 << 30  # so much is repeated at most after a kill
+COLUMNS = (
+    *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"),
+    "_partition_leader_epoch",
+)
+
+
+class EpochRange(Struct, kw_only=True):
+    """The offsets of a leader epoch that are exported, inclusive; -1: the records do not say their epoch."""
+
+    leader_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+class ExportedFile(Struct, kw_only=True):
+    """A file. first_offset, last_offset: of its records, inclusive; other records between them may be elsewhere."""
+
+    name: str
+    bytes: int
+    records: int
+    first_offset: int
+    last_offset: int
+
+
+class ExportedPartition(Struct, kw_only=True):
+    """What is exported of a partition. next_offset: the next run begins there. left_out: what could not be read."""
+
+    cluster_id: str | None
+    topic_id: str | None
+    topic: str
+    partition: int
+    next_offset: int
+    epochs: list[EpochRange] = field(default_factory=list)
+    files: list[ExportedFile] = field(default_factory=list)
+    left_out: list[UnreadRange] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str | None, str | None, str, int]:
+        """Which partition of which cluster it is. A topic that was created again has another id."""
+        return self.cluster_id, self.topic_id, self.topic, self.partition
+
+    def take(self, epochs: Sequence[EpochRange]) -> None:
+        """Add ranges, which are behind those that are there."""
+        for one in epochs:
+            last = self.epochs[-1] if self.epochs else None
+            if last is not None and last.leader_epoch == one.leader_epoch:
+                last.first_offset = min(last.first_offset, one.first_offset)
+                last.last_offset = max(last.last_offset, one.last_offset)
+            else:
+                self.epochs.append(one)
+
+
+class Manifest(Struct, kw_only=True):
+    """What is exported so far."""
+
+    schema: int = SCHEMA
+    partitions: list[ExportedPartition] = field(default_factory=list)
+
+
+class GrowingExport:
+    """An export into `target`. most_bytes: of a file, about; the manifest is read when it is made.
+
+    Raises Refused if the target has files and no manifest.
+    """
+
+    def __init__(self, target: ExportFolder | ExportStore, *, most_bytes: int) -> None:
+        self._target, self._most_bytes = target, most_bytes
+        self.manifest = self._begun()
+        self._known = {one.key: one for one in self.manifest.partitions}
+
+    def _begun(self) -> Manifest:
+        names = self._target.names()
+        if MANIFEST not in names:
+            if names:
+                raise Refused("the folder is not empty, and not an export", path=self._target.where)
+            self._parts = self._target.parts()
+            self._save(Manifest())
+            return Manifest()
+        manifest = _parsed(self._target.read(MANIFEST), f"{self._target.where}/{MANIFEST}")
+        named = {file.name for one in manifest.partitions for file in one.files}
+        if gone := sorted(named.difference(names)):
+            raise Refused(f"a file of this export is gone: {gone[0]}", path=self._target.where)
+        self._parts = self._target.parts()
+        for name in names:  # of a run that was killed before it named them
+            if name not in named and OURS.fullmatch(name):
+                self._target.delete(name)
+        return manifest
+
+    def _save(self, manifest: Manifest) -> None:
+        part = f"{self._parts}/{MANIFEST}"
+        drop_part(part)
+        write_part(part, msgspec.json.encode(manifest))
+        self._target.publish(MANIFEST, part)
+
+    def walk(self, paths: Sequence[str], topics: Sequence[str], notes: list[str]) -> Iterator[PartitionExport]:
+        """Export what is new of each partition; yield what was done. notes: what a user should know.
+
+        Raises KlogError if something cannot be read or written; what was yielded before stays exported.
+        """
+        options = {"paths": json.dumps(paths), "mode": "DROPMALFORMED", "includeheaders": "true"}
+        query = parse_query(options | ({"subscribe": ",".join(topics)} if topics else {}), notes)
+        for copy in wanted_copies(query, notes):
+            if copy.topic is not None and copy.partition is not None:
+                yield self._export(query, resolve(query, [copy], notes)[0])
+            else:
+                notes.append(f"{copy.folder} is not exported: its name is not that of a partition dir")
+
+    def _export(self, query: Query, wanted: Wanted) -> PartitionExport:
+        copy = wanted.copy
+        state, reason = self._state_of(copy), None
+        if state.epochs:
+            reason = _why_not_after(query, wanted, state)
+            if reason is not None:
+                return _done(state, reason=reason)
+            if wanted.start > state.next_offset:
+                reason = f"offsets {state.next_offset:,} to {wanted.start - 1:,} were deleted before they were exported"
+        work = _PartitionWriter(self._parts, state, self._most_bytes)
+        totals, left_out = [0, 0, 0], list[UnreadRange]()
+        for ranges in split(query, [replace(wanted, start=max(wanted.start, state.next_offset))], Bounds()):
+            for piece in ranges.pieces:
+                left_out += work.take(piece)
+                if work.written >= COMMIT_BYTES:
+                    self._commit(state, work, totals, left_out)
+        self._commit(state, work, totals, left_out)
+        return _done(state, totals, left_out, reason)
+
+    def _commit(
+        self, state: ExportedPartition, work: _PartitionWriter, totals: list[int], left_out: list[UnreadRange]
+    ) -> None:
+        """Let the files appear, then the manifest that names them."""
+        files = work.finish()
+        for file, part in files:
+            self._target.publish(file.name, part)
+            state.files.append(file)
+            totals[:] = totals[0] + file.records, totals[1] + 1, totals[2] + file.bytes
+        state.take(work.take_epochs())
+        state.next_offset = max(state.next_offset, work.next_offset)
+        state.left_out += [one for one in left_out if one not in state.left_out]
+        if files or state.left_out:
+            if state.key not in self._known:
+                self._known[state.key] = state
+                self.manifest.partitions.append(state)
+            self._save(self.manifest)
+
+    def _state_of(self, copy: Copy) -> ExportedPartition:
+        topic_id = copy.topic_id
+        state = ExportedPartition(
+            cluster_id=_cluster_id(copy),
+            topic_id=None if topic_id is None else build_uuid(topic_id),
+            topic=copy.topic or "",
+            partition=-1 if copy.partition is None else copy.partition,
+            next_offset=0,
+        )
+        return self._known.get(state.key, state)
+
+    def end(self) -> None:
+        """Delete what is unfinished."""
+        self._target.end()
+
+
+def _parsed(data: bytes, path: str) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
+    if manifest.schema != SCHEMA:
+        raise Unsupported(f"a manifest of schema {manifest.schema}", path=path)
+    return manifest
+
+
+def _cluster_id(copy: Copy) -> str | None:
+    stored = copy.side.get(f"../{FileKind.META_PROPERTIES.value}")
+    try:
+        return None if stored is None else parse_meta_properties(copy.storage.read(stored)).cluster_id
+    except Unreadable:
+        raise
+    except KlogError:
+        return None
+
+
+def _why_not_after(query: Query, wanted: Wanted, state: ExportedPartition) -> str | None:
+    """Return why the log does not continue what is exported; None if it does."""
+    last = state.epochs[-1]
+    end = end_of(wanted.copy)
+    if end <= last.last_offset:
+        return f"the log ends at offset {end:,}, but offset {last.last_offset:,} was exported: it was truncated"
+    only = replace(wanted, start=last.last_offset, end=last.last_offset + 1)
+    for ranges in split(query, [only], Bounds()) if wanted.start <= last.last_offset else ():
+        task = Task(("offset", "_partition_leader_epoch"), Bounds(), "DROPMALFORMED")
+        for rows in read_split(ranges, task):
+            found = rows["_partition_leader_epoch"][0].as_py()
+            if found is not None and found != last.leader_epoch:
+                return (
+                    f"offset {last.last_offset:,} is of leader epoch {found}, "
+                    f"but was exported with {last.leader_epoch}: the log was truncated, and grew again"
+                )
+    return None
+
+
+def _done(
+    state: ExportedPartition,
+    totals: Sequence[int] = (0, 0, 0),
+    left_out: Sequence[UnreadRange] = (),
+    reason: str | None = None,
+) -> PartitionExport:
+    records, files, size = totals
+    return PartitionExport(
+        state.cluster_id,
+        state.topic_id,
+        state.topic,
+        state.partition,
+        records,
+        files,
+        size,
+        state.next_offset,
+        tuple(left_out),
+        reason,
+    )
+
+
+class _OpenFile:
+    """A file that is being written, and rows that wait for a row group."""
+
+    def __init__(self, part: str, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self.part, self._schema = part, schema
+        self._context = new_part(part)
+        self._sink = self._context.__enter__()
+        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self.records, self.first_offset, self.last_offset = 0, -1, -1
+
+    @property
+    def bytes(self) -> int:
+        """About how large the file is."""
+        return int(self._sink.tell()) + self._waiting_bytes
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add rows, in order of offset."""
+        if not self.records:
+            self.first_offset = rows["offset"][0].as_py()
+        self.last_offset = rows["offset"][rows.num_rows - 1].as_py()
+        self.records += rows.num_rows
+        self._waiting.append(rows)
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_bytes >= BYTES_AT_ONCE or sum(one.num_rows for one in self._waiting) >= ROWS_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting, self._schema)
+            self._writer.write_table(table, row_group_size=table.num_rows)
+        self._waiting, self._waiting_bytes = [], 0
+
+    def close(self) -> int:
+        """Finish the file; return its size."""
+        self._flush()
+        self._writer.close()
+        size = int(self._sink.tell())
+        self._context.__exit__(None, None, None)
+        return size
+
+
+class _PartitionWriter:
+    """The files of a partition, by day. next_offset: after the last record that was taken."""
+
+    def __init__(self, parts: str, state: ExportedPartition, most_bytes: int) -> None:
+        self._parts, self._state, self._most_bytes = parts, state, most_bytes
+        self._schema = arrow_schema("records", [name for name in COLUMNS if name != "topic"])
+        self._open: dict[str, _OpenFile] = {}
+        self._closed: list[tuple[ExportedFile, str]] = []
+        self._epochs: list[EpochRange] = []
+        self._count = 0
+        self.next_offset = state.next_offset
+
+    @property
+    def written(self) -> int:
+        """Bytes of files that did not appear yet."""
+        return sum(file.bytes for file, _ in self._closed) + sum(file.bytes for file in self._open.values())
+
+    def take(self, piece: SegmentRange) -> list[UnreadRange]:
+        """Write the records of a range; return what could not be read of it."""
+        taken = 0
+        try:
+            for rows in read_split(Split((piece,)), Task(COLUMNS, Bounds(), "FAILFAST")):
+                self._add(rows)
+                taken += rows.num_rows
+        except Unreadable:
+            raise
+        except (Corrupt, Unsupported):
+            # The same rows come again, and further ones behind the damage.
+            for rows in read_split(Split((piece,)), Task(COLUMNS, Bounds(), "DROPMALFORMED")):
+                if rows.num_rows > taken:
+                    self._add(rows.slice(taken))
+                taken = max(0, taken - rows.num_rows)
+            return list(walk_left_out(piece, drops_malformed=True))
+        return []
+
+    def _add(self, rows: pa.RecordBatch) -> None:
+        import pyarrow as pa
+
+        offsets = pa.table({"epoch": rows["_partition_leader_epoch"], "offset": rows["offset"]})
+        found = offsets.group_by("epoch").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        for row in sorted(found, key=lambda row: row["offset_min"]):
+            epoch = -1 if row["epoch"] is None else row["epoch"]
+            self._epochs.append(
+                EpochRange(leader_epoch=epoch, first_offset=row["offset_min"], last_offset=row["offset_max"])
+            )
+        self.next_offset = max([self.next_offset, *(row["offset_max"] + 1 for row in found)])
+        for day, part in days_of(rows.select(self._schema.names)):
+            self._file(day).add(part)
+            if self._open[day].bytes >= self._most_bytes:
+                self._close(day)
+
+    def _file(self, day: str) -> _OpenFile:
+        result = self._open.pop(day, None)
+        if result is None:
+            if len(self._open) >= MOST_FILES_OPEN:
+                self._close(next(iter(self._open)))
+            self._count += 1
+            result = _OpenFile(f"{self._parts}/{self._state.partition}-{self._count}.part", self._schema)
+        self._open[day] = result
+        return result
+
+    def _close(self, day: str) -> None:
+        file, state = self._open.pop(day), self._state
+        ids = "-".join(_safe(one) for one in (state.cluster_id, state.topic_id))
+        name = f"topic={state.topic}/day={day}/{ids}.{state.partition}.{file.first_offset:020d}.parquet"
+        exported = ExportedFile(
+            name=name,
+            bytes=file.close(),
+            records=file.records,
+            first_offset=file.first_offset,
+            last_offset=file.last_offset,
+        )
+        self._closed.append((exported, file.part))
+
+    def finish(self) -> list[tuple[ExportedFile, str]]:
+        """Finish all files; return them with where they are."""
+        for day in list(self._open):
+            self._close(day)
+        closed, self._closed = self._closed, []
+        return closed
+
+    def take_epochs(self) -> list[EpochRange]:
+        """Return the leader epochs of what was written since the last call."""
+        epochs, self._epochs = self._epochs, []
+        return epochs
+
+
+def _safe(name: str | None) -> str:
+    return name if name is not None and SAFE_ID.fullmatch(name) else NO_ID

@@ -1,0 +1,158 @@
+"""`klogtool export`: each record once, whatever kills it; what is left out is said."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from loading import make
+from running import FIXTURES, run_here, tree_of
+
+import klogtool
+from klogtool.disk.export_folder import ExportFolder
+from klogtool.format.batch import Record, build_batch
+from klogtool.spark.growing_export import MANIFEST
+
+pa = pytest.importorskip("pyarrow")
+LOG_DIR = FIXTURES / "transactions/logdir"
+
+
+class Killed(BaseException):
+    pass
+
+
+def export(*words: object, expected: int = 0) -> list[dict[str, Any]]:
+    done = run_here(["export", *map(str, words), "--json"], FIXTURES)
+    assert (done.status, "Traceback" in done.err) == (expected, False), done.err
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def rows_in(output: pathlib.Path) -> list[tuple[Any, ...]]:
+    """All rows that a reader of Parquet sees; in each file, offsets ascend."""
+    import pyarrow.parquet as pq
+
+    rows = []
+    for path in output.glob("topic=*/day=*/*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        assert table["offset"].to_pylist() == sorted(table["offset"].to_pylist())
+        days = {str(time.date()) for time in table["timestamp"].to_pylist()}
+        assert days == {path.parent.name.removeprefix("day=")}
+        topic = path.parent.parent.name.removeprefix("topic=")
+        columns = [table[name].to_pylist() for name in ("partition", "offset", "key", "value")]
+        rows += [(topic, *row) for row in zip(*columns, strict=True)]
+    assert len(rows) == len(set(rows))
+    return sorted(rows, key=lambda row: row[:3])
+
+
+def rows_of(path: pathlib.Path) -> list[tuple[Any, ...]]:
+    table = pa.table(klogtool.scan(path, with_control=False))
+    names = ("topic", "partition", "offset", "key", "value")
+    return sorted(zip(*(table[name].to_pylist() for name in names), strict=True), key=lambda row: row[:3])
+
+
+def test_a_second_run_adds_only_what_is_new(tmp_path: pathlib.Path) -> None:
+    logs, output = pathlib.Path(shutil.copytree(LOG_DIR, tmp_path / "logs")), tmp_path / "out"
+    last = max((logs / "t-0").glob("*.log"))
+    data = last.read_bytes()
+    last.unlink()
+    export(logs, "--output", output)
+    assert rows_in(output) == rows_of(logs)
+    before = tree_of(output)
+    last.write_bytes(data)
+    kept = tree_of(logs)
+    rows = export(logs, "--output", output)
+    assert [row["partition"] for row in rows if row.get("records") and row["type"] == "exported"] == [0]
+    assert rows_in(output) == rows_of(logs)
+    after = tree_of(output)
+    assert {name for name in before if before[name] != after.get(name) and name.endswith(".parquet")} == set()
+    assert export(logs / "t-0", "--output", output)[-1]["records"] == 0
+    assert tree_of(logs) == kept
+    assert {path.name for path in output.iterdir() if not path.name.startswith("topic=")} == {MANIFEST}
+
+
+def test_a_run_that_is_killed_at_any_step_leaves_nothing_half(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, everything = ExportFolder.publish, rows_of(LOG_DIR)
+    for most in range(14):
+        output, left = tmp_path / str(most), [most]
+
+        def publish(self: ExportFolder, name: str, part: str, left: list[int] = left) -> None:
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+            really(self, name, part)
+
+        monkeypatch.setattr(ExportFolder, "publish", publish)
+        monkeypatch.setattr(ExportFolder, "end", lambda self: None)
+        words = [LOG_DIR, "--output", output, "--max-file-bytes", "2000"]
+        try:
+            export(*words)
+        except Killed:
+            assert set(rows_in(output)) <= set(everything)
+        monkeypatch.undo()
+        export(*words)
+        assert rows_in(output) == everything
+        manifest = json.loads((output / MANIFEST).read_bytes())
+        named = {file["name"] for one in manifest["partitions"] for file in one["files"]}
+        assert named == {str(path.relative_to(output)) for path in output.rglob("*.parquet")}
+
+
+def test_what_damage_leaves_out_is_told_and_in_the_manifest(tmp_path: pathlib.Path) -> None:
+    damaged = FIXTURES / "killed-mid-append/logdir/flip-bit-0"
+    rows = export(damaged, "--output", tmp_path / "out", expected=1)
+    (unread,) = (row for row in rows if row["type"] == "left_out")
+    assert (unread["start"], unread["end"], unread["first_offset"], unread["last_offset"]) == (182, 256, 47, 47)
+    (known,) = json.loads((tmp_path / "out" / MANIFEST).read_bytes())["partitions"]
+    assert [one["start"] for one in known["left_out"]] == [182]
+    offsets = [row[2] for row in rows_in(tmp_path / "out")]
+    assert 47 not in offsets
+    assert {46, 48} <= set(offsets)
+
+
+def batch(offset: int, epoch: int) -> bytes:
+    return build_batch([Record(offset, 1_700_000_000_000, b"k", b"%d" % epoch)], partition_leader_epoch=epoch)
+
+
+@pytest.mark.parametrize(
+    ("later", "reason"),
+    [
+        ([batch(0, 1), batch(1, 1)], "the log ends at offset 2, but offset 2 was exported: it was truncated"),
+        (
+            [batch(0, 1), batch(1, 1), batch(2, 3), batch(3, 3)],
+            "offset 2 is of leader epoch 3, but was exported with 2",
+        ),
+        ([batch(5, 3)], "offsets 3 to 4 were deleted before they were exported"),
+    ],
+)
+def test_a_log_that_does_not_continue_what_is_exported(later: list[bytes], reason: str, tmp_path: pathlib.Path) -> None:
+    folder, output = tmp_path / "t-0", tmp_path / "out"
+    make(folder, {0: [batch(0, 1), batch(1, 1), batch(2, 2)]})
+    export(folder, "--output", output)
+    (known,) = json.loads((output / MANIFEST).read_bytes())["partitions"]
+    assert known["epochs"] == [
+        {"leader_epoch": 1, "first_offset": 0, "last_offset": 1},
+        {"leader_epoch": 2, "first_offset": 2, "last_offset": 2},
+    ]
+    shutil.rmtree(folder)
+    make(folder, {5 if len(later) == 1 else 0: later})
+    rows = export(folder, "--output", output, expected=1)
+    assert reason in rows[1]["reason"]
+    assert [row[2] for row in rows_in(output)] == ([0, 1, 2, 5] if len(later) == 1 else [0, 1, 2])
+
+
+def test_where_no_export_may_be(tmp_path: pathlib.Path) -> None:
+    logs = pathlib.Path(shutil.copytree(LOG_DIR, tmp_path / "logs"))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/x").touch()
+    before = tree_of(tmp_path)
+    for place in (logs, logs / "out", logs / "t-0/out", logs / "t-0", tmp_path / "full"):
+        export(logs, "--output", place, expected=3)
+    export(logs, "--output", tmp_path / "no/such", expected=2)
+    assert tree_of(tmp_path) == before
+    export(logs, "--output", tmp_path / "out")
+    next((tmp_path / "out").rglob("*.parquet")).unlink()
+    export(logs, "--output", tmp_path / "out", expected=3)
