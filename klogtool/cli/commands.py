@@ -49,7 +49,6 @@ MEANINGS = {
     **dict.fromkeys(("revert", "rollback"), ("undo",)),
     **dict.fromkeys(("resume", "run"), ("apply",)),
     **dict.fromkeys(("create", "generate", "make"), ("build",)),
-    "export": ("spark", "dump-log"),
     "man": ("help",),
     "learn": ("tutorial",),
 }
