@@ -18,7 +18,7 @@ from klogtool.doctor.answers import (
     Work,
 )
 from klogtool.verify.findings import Severity
-from klogtool.verify.stops import Outcome, Stop
+from klogtool.verify.stops import Stop, StopOutcome
 
 LOG_DIRS = ("/var/lib/kafka/data-0", "/var/lib/kafka/data-1")
 TOPICS = ("orders", "payments.settled", "__consumer_offsets", "clickstream-enriched.v2", "inventory_updates")
@@ -68,7 +68,7 @@ def _trouble(n: int, prospect: Prospect, chance: random.Random, of: Text) -> Tro
 
 
 def _offline(prospect: Prospect, of: Text) -> Ahead:
-    stop = Stop(Outcome.OFFLINE, "CorruptRecordException", of("Record size 12 is less than the minimum (14)"))
+    stop = Stop(StopOutcome.OFFLINE, "CorruptRecordException", of("Record size 12 is less than the minimum (14)"))
     path = f"{prospect.path}/{prospect.segments_drawn[7].base_offset:020d}.log"
     return Ahead(path, What.OFFLINE, of("Record batch is corrupt"), Severity.ERROR, stop=stop)
 

@@ -21,7 +21,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.windows import WINDOW_BYTES, walk_windows
 from klogtool.render import log_lines
 from klogtool.render.log_lines import SPAN_BYTES, LogDump, dump_log_lines
-from klogtool.render.records import Form, RecordOptions
+from klogtool.render.records import DumpForm, RecordOptions
 
 READERS = ("reference", "kernel")
 NAME = "00000000000000000000.log"
@@ -92,7 +92,7 @@ class Reader:
     def show(
         self,
         data: bytes,
-        form: Form | RecordOptions = PRINT,
+        form: DumpForm | RecordOptions = PRINT,
         *,
         window_bytes: int = WINDOW_BYTES,
         jobs: int = 1,
@@ -100,7 +100,7 @@ class Reader:
         end: int | None = None,
     ) -> Shown:
         """The log `data` up to byte `end`, in windows of some size, by some threads in spans of some size."""
-        form = Form(form) if isinstance(form, RecordOptions) else form
+        form = DumpForm(form) if isinstance(form, RecordOptions) else form
         end = len(data) if end is None else end
         pieces: list[bytes] = []
         dump, error = LogDump(), None
@@ -115,7 +115,7 @@ class Reader:
         found = dump.gaps, dump.last_offset, dump.invalid, dump.first_invalid
         return Shown(b"".join(pieces), error, tuple(map(told, dump.errors)), *found)
 
-    def _make_sure(self, native: Watched | None, *, anything: bool, form: Form) -> None:
+    def _make_sure(self, native: Watched | None, *, anything: bool, form: DumpForm) -> None:
         """The kernel ran, if there was anything for it to read."""
         if native is None:
             return

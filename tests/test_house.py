@@ -357,3 +357,19 @@ def test_no_two_modules_of_the_tests_have_one_name() -> None:
     folders = [path for path in (ROOT / "tests").rglob("*.py") if not (path.parent / "__init__.py").exists()]
     names = [path.name for path in folders if path.name != "conftest.py"]
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
+
+
+# The same thing under its public name, one floor up; and what stands in for the extension where that is not built.
+UNDER_ITS_PUBLIC_NAME = {"LogDir", "Partition", "Message", "RecordBatch"}
+STANDS_IN = "klogtool/kernels/absent.py"
+
+
+def test_the_name_of_a_public_class_stands_once() -> None:
+    """A reader who looks for a name finds one class. Names that begin with an underscore are a module's own."""
+    homes: dict[str, list[str]] = {}
+    for path in (str(path.relative_to(ROOT)) for path in (ROOT / "klogtool").rglob("*.py")):
+        for node in nodes(path) if path != STANDS_IN else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    twice = {name: places for name, places in homes.items() if len(places) > 1}
+    assert sorted(twice.items() if twice.keys() != UNDER_ITS_PUBLIC_NAME else ()) == []

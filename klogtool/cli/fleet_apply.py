@@ -15,7 +15,7 @@ from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import APPLY, JOURNAL, PLAN_OUT, Writing, writing_by
 from klogtool.errors import Refused
 from klogtool.fleet.planning import read_fleet_plan
-from klogtool.fleet.sharing import Done, Todo, find_share
+from klogtool.fleet.sharing import AlreadyThere, Todo, find_share
 from klogtool.plans.fleet_share import COMMAND, FleetShareQuestion
 from klogtool.render.fleet_apply import share_line, share_row
 from klogtool.render.plans import plan_text
@@ -42,7 +42,7 @@ def command(plan: str, paths: tuple[str, ...], question: FleetShareQuestion, wri
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such file; 3 refused, nothing changed: the plan is not
     about this broker, or a copy was changed since it was collected; 4 could not go on.
     """
-    share: list[Done | Todo] = []
+    share: list[AlreadyThere | Todo] = []
     try:
         share = find_share(read_fleet_plan(plan), paths, question.circumstances)
     except Refused as error:
@@ -60,7 +60,7 @@ def command(plan: str, paths: tuple[str, ...], question: FleetShareQuestion, wri
     return decide_and_carry_out(COMMAND, paths, replace(question, acts=acts), writing, face)
 
 
-def _begin(show: Show, found: Sequence[Done | Todo], paths: Sequence[str]) -> Sequence[str]:
+def _begin(show: Show, found: Sequence[AlreadyThere | Todo], paths: Sequence[str]) -> Sequence[str]:
     """Show what is done and what is to do; return the log dirs in which something is to do."""
     for each in found:
         show.row(share_row(each))

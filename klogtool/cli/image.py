@@ -13,7 +13,7 @@ from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import COULD_NOT, DONE
-from klogtool.disk.image import Places, check_places, find_names, write_image
+from klogtool.disk.image import ImagePlaces, check_places, find_names, write_image
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.image import plan_image
@@ -39,10 +39,10 @@ class ImageQuestion(Struct, frozen=True, kw_only=True):
     ] = None
     pack: Annotated[str | None, parameter("Also pack the image, into this .tar.gz file.", Unit.FILE)] = None
 
-    def places(self) -> Places:
+    def places(self) -> ImagePlaces:
         """Return where everything goes."""
         names = self.names or self.output.rstrip(os.sep) + ".names.json"
-        return Places(self.output, None if self.keep_names else names, self.pack)
+        return ImagePlaces(self.output, None if self.keep_names else names, self.pack)
 
 
 @commands.command(COMMAND)

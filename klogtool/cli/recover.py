@@ -11,7 +11,7 @@ import click
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
-from klogtool.cli.show import Refusal
+from klogtool.cli.show import RefusalText
 from klogtool.cli.writing import PlanFace, PlanShow, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
 from klogtool.errors import KlogError
@@ -76,7 +76,7 @@ def _begin(show: PlanShow, paths: Sequence[str], circumstances: Circumstances) -
     return [path for path in paths if os.path.abspath(path) not in given_up]
 
 
-def _refusal_in_loading(error: KlogError) -> Refusal | None:
+def _refusal_in_loading(error: KlogError) -> RefusalText | None:
     """Return the refusal for an error of Kafka; klogtool's own rules are reported on stderr alone."""
     if error.kafka_class is None or error.path is None:
         return None
@@ -84,5 +84,5 @@ def _refusal_in_loading(error: KlogError) -> Refusal | None:
     return _refusal(problem_of(error, folder))
 
 
-def _refusal(problem: StartProblem) -> Refusal:
-    return Refusal(start_problem_text(problem), start_problem_row(problem))
+def _refusal(problem: StartProblem) -> RefusalText:
+    return RefusalText(start_problem_text(problem), start_problem_row(problem))

@@ -50,7 +50,7 @@ class ReadingOptions(Screen, frozen=True, kw_only=True):
         return self.jobs or usable_cores()
 
 
-class Refusal(Struct, frozen=True):
+class RefusalText(Struct, frozen=True):
     """What to show of a refusal beside its error. text: lines for users; row: further fields of its JSON."""
 
     text: str
@@ -80,7 +80,7 @@ class Show:
         self,
         command: str,
         screen: Screen,
-        refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None,
+        refusal_of: Callable[[KlogError], RefusalText | None] = lambda _: None,
         *,
         first_row: Row | None = None,
         kafka: Release | None = None,
@@ -132,7 +132,7 @@ class Show:
                 raise
             self.refusal(error, self._refusal_of(error), beside)
 
-    def refusal(self, error: KlogError, more: Refusal | None = None, beside: Row | None = None) -> None:
+    def refusal(self, error: KlogError, more: RefusalText | None = None, beside: Row | None = None) -> None:
         """Show that something is refused, and remember it."""
         self.refused = True
         if self.json:

@@ -21,7 +21,7 @@ from klogtool.cli.in_use import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.room import check_makes_room
-from klogtool.cli.show import Refusal, Row, Screen, Show, header
+from klogtool.cli.show import RefusalText, Row, Screen, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing_options import Writing
 from klogtool.disk.discarding import discard_all
@@ -72,7 +72,7 @@ class PlanFace(Struct, frozen=True, kw_only=True):
     status_of: Callable[[Plan], int] = lambda _: DONE
     beside_of: Callable[[Plan], Mapping[str, Mapping[str, Content]]] = lambda _: {}
     begin: Callable[[PlanShow], Sequence[str]] | None = None
-    refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None
+    refusal_of: Callable[[KlogError], RefusalText | None] = lambda _: None
     next_steps: Callable[[], Iterable[str]] = tuple
     nothing_changed: str | None = None
 

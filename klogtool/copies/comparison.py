@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool import kernels
-from klogtool.copies.copy_log import CopyLog, Damage
+from klogtool.copies.copy_log import CopyDamage, CopyLog
 from klogtool.copies.record_hash import log_start_offset
 from klogtool.format.item_merge import DAMAGED, Stretch, StretchKind, joined
 from klogtool.format.record_digests import ITEM_FIELDS
@@ -28,7 +28,7 @@ class Side(Struct, frozen=True):
     first_offset: int
     log_start_offset: int
     log_end_offset: int
-    damages: tuple[Damage, ...]
+    damages: tuple[CopyDamage, ...]
 
     @property
     def start(self) -> int:

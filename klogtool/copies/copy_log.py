@@ -30,7 +30,7 @@ MAX_OFFSET = 2**63 - 1
 LARGEST_WHOLE_BYTES = 64 << 20  # a larger batch is not taken into memory
 
 
-class Damage(Struct, frozen=True):
+class CopyDamage(Struct, frozen=True):
     """Bytes of a segment that are damaged, and offsets that may be lost there. last_offset: None if nothing follows."""
 
     path: str
@@ -41,7 +41,7 @@ class Damage(Struct, frozen=True):
     reason: str
 
 
-class Piece:
+class FileBytes:
     """Bytes of a file, mapped or read, up to the end of a `with` statement.
 
     Raises KlogError at its end if the file became shorter meanwhile: then the bytes were not those of the file.
@@ -84,7 +84,7 @@ class CopyLog:
         self._zstd = LateZstd(self._work)
         self.before = self._bases[0] - 1 if self._bases else -1
         self.end_offset = self.before + 1
-        self.damages: list[Damage] = []
+        self.damages: list[CopyDamage] = []
 
     # The cursor.
 
@@ -133,10 +133,10 @@ class CopyLog:
 
     # Bytes.
 
-    def piece(self, size: int) -> Piece:
+    def piece(self, size: int) -> FileBytes:
         """The next bytes of the segment."""
         assert self._file is not None
-        return Piece(self._file, self._pool, self._position, size)
+        return FileBytes(self._file, self._pool, self._position, size)
 
     # Items.
 
@@ -173,7 +173,7 @@ class CopyLog:
         result = find_batch_behind(self._file, at, end=end)
         first, last = self.before + 1, self._last_before(result)
         reason = "no batch begins here" if refusal is None else refusal.reason
-        damage = Damage(self._file.path, at, result or end, first, None if last == MAX_OFFSET else last, reason)
+        damage = CopyDamage(self._file.path, at, result or end, first, None if last == MAX_OFFSET else last, reason)
         self._position = damage.end
         if last < self._start:
             return ()

@@ -24,7 +24,7 @@ SPAN_BYTES = 4 << 20
 ENOUGH_BYTES = 16 << 20  # rows of one result
 
 
-class Wanted(Struct, frozen=True):
+class DigestRange(Struct, frozen=True):
     """Offsets from `start` on, and below `end`."""
 
     start: int
@@ -58,7 +58,7 @@ class DigestSpan(Struct):
 class DigestMaker(SpanMaker[DigestSpan]):
     """Makes rows from the spans of a file; one for each thread."""
 
-    def __init__(self, file: LogFile, wanted: Wanted) -> None:
+    def __init__(self, file: LogFile, wanted: DigestRange) -> None:
         super().__init__()
         self._file, self._wanted = file, wanted
         self._digests = self._new_digests()
@@ -114,7 +114,7 @@ class DigestMaker(SpanMaker[DigestSpan]):
         """See SpanMaker."""
 
 
-def walk_digests(file: LogFile, wanted: Wanted, *, jobs: int) -> Iterator[DigestSpan]:
+def walk_digests(file: LogFile, wanted: DigestRange, *, jobs: int) -> Iterator[DigestSpan]:
     """Yield the rows of a log file, some at a time, in order; the last one may have an error. jobs: threads."""
     if not file.size:
         return

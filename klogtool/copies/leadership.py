@@ -20,7 +20,7 @@ from klogtool.log.partition import Partition
 from klogtool.log.proving import RowPool, walk_proved
 
 
-class History(Struct, frozen=True):
+class CopyEpochs(Struct, frozen=True):
     """The leader epochs of a copy, with their start offsets, and its log end offset."""
 
     epochs: tuple[EpochEntry, ...]
@@ -35,19 +35,19 @@ class History(Struct, frozen=True):
         """The epoch of an offset; None if it is not known."""
         return LeaderEpochFileCache(self.epochs).epoch_for_offset(offset)
 
-    def truncated(self, end_offset: int) -> History:
+    def truncated(self, end_offset: int) -> CopyEpochs:
         """The same log, truncated to this offset."""
         cache = LeaderEpochFileCache(self.epochs)
         cache.truncate_from_end(end_offset)
-        return History(tuple(cache.entries), min(self.log_end_offset, end_offset))
+        return CopyEpochs(tuple(cache.entries), min(self.log_end_offset, end_offset))
 
-    def elected(self, above: int) -> History:
+    def elected(self, above: int) -> CopyEpochs:
         """The same log after its broker became leader: an epoch higher than all begins at its end."""
         epoch = max(self.latest_epoch, above) + 1
-        return History((*self.epochs, EpochEntry(epoch, self.log_end_offset)), self.log_end_offset)
+        return CopyEpochs((*self.epochs, EpochEntry(epoch, self.log_end_offset)), self.log_end_offset)
 
 
-class Succession(Struct, frozen=True):
+class LeaderChange(Struct, frozen=True):
     """What happens if the other copy's broker becomes leader: this copy is truncated to `truncates_to`, and loses that
     many offsets."""
 
@@ -55,7 +55,7 @@ class Succession(Struct, frozen=True):
     loses: int
 
 
-def history_of(partition: Partition, log_end_offset: int, *, by_batches: bool = True) -> History:
+def history_of(partition: Partition, log_end_offset: int, *, by_batches: bool = True) -> CopyEpochs:
     """Return the epochs by leader-epoch-checkpoint. by_batches: by the batches if there is no such file.
 
     Epochs from the log end on do not count, as when a broker loads the log.
@@ -70,7 +70,7 @@ def history_of(partition: Partition, log_end_offset: int, *, by_batches: bool = 
     if lines is None and by_batches:
         cache = _epochs_of_batches(partition)
     cache.truncate_from_end(log_end_offset)
-    return History(tuple(cache.entries), log_end_offset)
+    return CopyEpochs(tuple(cache.entries), log_end_offset)
 
 
 def _epochs_of_batches(partition: Partition) -> LeaderEpochFileCache:
@@ -93,7 +93,7 @@ def _note_epochs(cache: LeaderEpochFileCache, rows: array[int], count: int) -> N
             before = epoch
 
 
-def truncation_by(leader: History, follower: History) -> Succession | None:
+def truncation_by(leader: CopyEpochs, follower: CopyEpochs) -> LeaderChange | None:
     """Return what a follower's copy loses to a leader's copy; None if the follower has no leader epochs: then a broker
     truncates to the high watermark."""
     before, leading = follower.log_end_offset, leader.elected(follower.latest_epoch)
@@ -106,16 +106,16 @@ def truncation_by(leader: History, follower: History) -> Succession | None:
             target = min(own_end, follower.log_end_offset, *((end_offset,) if is_last else ()))
         follower = follower.truncated(target)
         if is_last:
-            return Succession(target, before - target)
+            return LeaderChange(target, before - target)
     end_offset = follower.log_end_offset
-    return None if before == end_offset else Succession(end_offset, before - end_offset)
+    return None if before == end_offset else LeaderChange(end_offset, before - end_offset)
 
 
-def _end_offset_for(history: History, epoch: int) -> tuple[int, int]:
+def _end_offset_for(history: CopyEpochs, epoch: int) -> tuple[int, int]:
     return LeaderEpochFileCache(history.epochs).end_offset_for(epoch, history.log_end_offset)
 
 
-def better_leader(a: History, b: History) -> str | None:
+def better_leader(a: CopyEpochs, b: CopyEpochs) -> str | None:
     """Return which copy is more up to date, "a" or "b": by the latest epoch first, then by the log end offset.
 
     None: both are the same.

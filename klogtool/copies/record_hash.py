@@ -15,7 +15,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from klogtool.broker.circumstances import Checkpoints
-from klogtool.copies.digest_spans import DigestSpan, Wanted, walk_digests
+from klogtool.copies.digest_spans import DigestRange, DigestSpan, walk_digests
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import FileKind, TopicPartition
 from klogtool.log.file import LogFile
@@ -80,7 +80,7 @@ def hash_partition(
     try:
         for segment in _wanted_segments(partition, start, end):
             with LogFile(segment) as file:
-                digesting.take_file(file, Wanted(start, END_OF_OFFSETS if end is None else end), jobs)
+                digesting.take_file(file, DigestRange(start, END_OF_OFFSETS if end is None else end), jobs)
     except KlogError as raised:
         error = raised.at_path(path)
     digest = digesting.hash.hexdigest()[: 2 * SHOWN_BYTES] if error is None else None
@@ -95,7 +95,7 @@ class _Digesting:
         self.hash = hashlib.sha256()
         self.records, self.first_offset, self.last_offset = 0, -1, -1
 
-    def take_file(self, file: LogFile, wanted: Wanted, jobs: int) -> None:
+    def take_file(self, file: LogFile, wanted: DigestRange, jobs: int) -> None:
         """Add a segment's records. Raises KlogError at damage."""
         for created in walk_digests(file, wanted, jobs=jobs):
             self._take(created, file.path)

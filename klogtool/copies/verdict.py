@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from klogtool.copies.comparison import Compared, compare
-from klogtool.copies.leadership import History, Succession, better_leader, history_of, truncation_by
+from klogtool.copies.leadership import CopyEpochs, LeaderChange, better_leader, history_of, truncation_by
 from klogtool.format.item_merge import Stretch, StretchKind
 from klogtool.format.names import TopicPartition
 from klogtool.log.partition import Partition
@@ -51,10 +51,10 @@ class DiffVerdict(Struct, frozen=True):
     topic_partition: TopicPartition | None
     offset: int | None
     epochs: tuple[int | None, int | None]
-    histories: tuple[History, History]
+    histories: tuple[CopyEpochs, CopyEpochs]
     leader: str | None
-    a_follows_b: Succession | None
-    b_follows_a: Succession | None
+    a_follows_b: LeaderChange | None
+    b_follows_a: LeaderChange | None
 
     @property
     def is_alike(self) -> bool:
@@ -119,7 +119,7 @@ def _word_without_differences(compared: Compared, end: int) -> tuple[Word, int |
     return (Word.EQUAL, None) if StretchKind.SAME in totals or end >= compared.start else (Word.NOTHING_IN_COMMON, None)
 
 
-def _within_batches(compared: Compared, offset: int, *follows: Succession | None) -> int:
+def _within_batches(compared: Compared, offset: int, *follows: LeaderChange | None) -> int:
     """Return the offset where the leader epochs part, if that lies within batches: their headers do not tell it."""
     parting = min((one.truncates_to for one in follows if one is not None), default=offset)
     for stretch in compared.stretches:
@@ -133,7 +133,7 @@ def _first_of(totals: dict[StretchKind, Stretch], *kinds: StretchKind) -> int | 
     return min((totals[kind].first_offset for kind in kinds if kind in totals), default=None)
 
 
-def _epochs_at(compared: Compared, offset: int | None, a: History, b: History) -> tuple[int | None, int | None]:
+def _epochs_at(compared: Compared, offset: int | None, a: CopyEpochs, b: CopyEpochs) -> tuple[int | None, int | None]:
     """The leader epochs of both at an offset: by the batches there, else by the histories."""
     if offset is None:
         return None, None

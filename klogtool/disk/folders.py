@@ -19,7 +19,7 @@ from klogtool import interrupts
 from klogtool.disk.attributes import attributes_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.journal import Entry
-from klogtool.disk.manifest import NO_MOVES, FolderBefore, FolderMove, FolderMoves, Home, Manifest, Progress, Record
+from klogtool.disk.manifest import NO_MOVES, FolderBefore, FolderMove, FolderMoves, Home, Manifest, Progress, RunRecord
 from klogtool.disk.states import StagedStep
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind
@@ -181,7 +181,7 @@ def _renamed_by_others(moves: Sequence[FolderMove]) -> Refused:
 # Where files of a run are.
 
 
-def record_now(record: Record, moves: Sequence[FolderMove]) -> Record:
+def record_now(record: RunRecord, moves: Sequence[FolderMove]) -> RunRecord:
     """Return the record with the paths that its files have once these folders are renamed."""
     if not moves:
         return record

@@ -33,7 +33,7 @@ PRIVATE_MODE, OURS, OUR_FOLDERS = 0o600, 0o600, 0o700
 SECTOR_BYTES = 512  # the unit of st_blocks
 
 
-class Places(Struct, frozen=True):
+class ImagePlaces(Struct, frozen=True):
     """Where an image goes: its folder, the map of names or None, its archive or None."""
 
     output: str
@@ -41,7 +41,7 @@ class Places(Struct, frozen=True):
     pack: str | None = None
 
 
-class Written(Struct):
+class WrittenImage(Struct):
     """What was written. bytes: sizes of all files; kept_bytes: what they take on disk; packed_bytes: size of the
     archive. unread: files that could not be read, each with the reason; they are blank. holes: how many bytes of a file
     did not parse as its kind."""
@@ -54,7 +54,7 @@ class Written(Struct):
     holes: dict[str, int] = field(default_factory=dict)
 
 
-def check_places(places: Places, source: str) -> None:
+def check_places(places: ImagePlaces, source: str) -> None:
     """Raises Refused if the image, its archive or the map of names may not be where they are to be; KlogError if a
     parent does not exist."""
     check_place(places.output, source)
@@ -90,16 +90,16 @@ def find_names(path: str | None) -> TopicNames:
 def write_image(
     plan: ImagePlan,
     names: TopicNames,
-    places: Places,
+    places: ImagePlaces,
     *,
     on_progress: Callable[[int], None] = lambda _: None,
     disk: Disk | None = None,
-) -> Written:
+) -> WrittenImage:
     """Write the image, its archive and the map of names. After an error there is none of them.
 
     on_progress: gets the number of bytes done. Raises Refused, KlogError, and OSError if the system refuses.
     """
-    disk, written = disk or Disk(), Written()
+    disk, written = disk or Disk(), WrittenImage()
     check_places(places, plan.path)
     output = os.path.realpath(places.output)
     with _parts(disk) as part_of:
@@ -177,7 +177,7 @@ def _like(source: str, mode: int) -> FileAttributes:
     return replace(found, mode=found.mode | mode, uid=os.geteuid(), gid=os.getegid(), extended=())
 
 
-def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, written: Written) -> None:
+def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, written: WrittenImage) -> None:
     """Write a file; if the original cannot be read, a hole of its size. An original that is gone is left out."""
 
     def on_hole(size: int) -> None:

@@ -62,7 +62,7 @@ class FolderBefore(Struct, frozen=True):
     names: tuple[str, ...]
 
 
-class Record(Struct, frozen=True):
+class RunRecord(Struct, frozen=True):
     """A plan that is being carried out. Names are paths below `path`; paths of folders and staged files are absolute.
     In manifest.json all paths are relative to the log dir or the entry, so both can be moved together.
 
@@ -119,7 +119,7 @@ class Manifest(Struct, frozen=True):
     files are as planned. Paths of records are those before."""
 
     progress: Progress
-    records: tuple[Record, ...]
+    records: tuple[RunRecord, ...]
     folder_moves: FolderMoves = NO_MOVES
 
     def to_bytes(self, home: Home) -> bytes:
@@ -202,7 +202,7 @@ class StagedRow(Struct, frozen=True, tag_field="step", tag="write", omit_default
 
 
 class RecordRow(Struct, frozen=True):
-    """A Record."""
+    """A RunRecord."""
 
     plan: str
     path: str
@@ -243,7 +243,7 @@ class ManifestRow(ProgressRow, frozen=True):
     folder_moves: MovesRow | UnsetType = UNSET
 
 
-def _record_row(record: Record, home: Home) -> RecordRow:
+def _record_row(record: RunRecord, home: Home) -> RecordRow:
     folders = {home.below(path): folder for path, folder in record.folders.items()}
     steps = tuple(_step_row(step, home) for step in record.steps)
     return RecordRow(record.plan_id, home.below(record.path), folders, dict(record.before), steps, record.after)
@@ -257,7 +257,7 @@ def _step_row(step: StagedStep, home: Home) -> StagedRow | Truncate | Rename | D
     return StagedRow(step.path, waits=home.below(step.staged), state=step.state)
 
 
-def _record_of(row: RecordRow, home: Home, at: str) -> Record:
+def _record_of(row: RecordRow, home: Home, at: str) -> RunRecord:
     for name in (*row.folders, *row.before, *row.after, row.path):
         inside(name, at)
     for file in filter(None, row.before.values()):
@@ -267,7 +267,7 @@ def _record_of(row: RecordRow, home: Home, at: str) -> Record:
     if {name for step in steps for name in names_of(step)} - row.before.keys() or row.before.keys() != row.after.keys():
         raise WrongField(f"{at}.steps and {at}.before do not name the same files")
     folders = {home.found(path): folder for path, folder in row.folders.items()}
-    return Record(row.plan, home.found(row.path), folders, row.before, steps, row.after)
+    return RunRecord(row.plan, home.found(row.path), folders, row.before, steps, row.after)
 
 
 def _step_of(step: StagedRow | Truncate | Rename | Delete, home: Home, at: str) -> StagedStep:

@@ -22,7 +22,7 @@ from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
 from klogtool.disk.folders import folder_before
 from klogtool.disk.journal import Entry, OurLinks
-from klogtool.disk.manifest import Original, Record
+from klogtool.disk.manifest import Original, RunRecord
 from klogtool.disk.putting import put
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import Laid, lay_made, spooled_bytes
@@ -64,7 +64,7 @@ class Staging(Struct, frozen=True):
             self.disk.link(path, self.place(name))
 
 
-def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts, ours: OurLinks) -> Record:
+def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts, ours: OurLinks) -> RunRecord:
     """Prepare everything that the entry's k-th plan needs, synced. Files that are not read back yet are added to
     `laid`.
 
@@ -90,7 +90,7 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts
             keep_time(disk, folder, before[folder].mtime_ns)
             disk.sync_dir(folder)
     states = {name: None if file is None else file.state for name, file in originals.items()}
-    return Record(plan.id, ready.base, before, originals, steps, states_after(states, steps))
+    return RunRecord(plan.id, ready.base, before, originals, steps, states_after(states, steps))
 
 
 def uncut_plan(plan: Plan, ours: OurLinks) -> Plan:

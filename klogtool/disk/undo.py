@@ -25,7 +25,7 @@ from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Inode
 from klogtool.disk.folders import checked_moves_done, record_now, take_moves_back, tidy_folders
 from klogtool.disk.journal import Entry, OurLinks, save_manifest
-from klogtool.disk.manifest import Manifest, Original, Progress, Record
+from klogtool.disk.manifest import Manifest, Original, Progress, RunRecord
 from klogtool.disk.putting import put
 from klogtool.disk.readback import check_written
 from klogtool.disk.space import check_space, whole_blocks
@@ -44,14 +44,14 @@ def check_untouched(entry: Entry, manifest: Manifest) -> None:
         _check_record(entry, record, undoing=manifest.progress is Progress.UNDOING)
 
 
-def _records_now(entry: Entry, manifest: Manifest) -> Iterator[Record]:
+def _records_now(entry: Entry, manifest: Manifest) -> Iterator[RunRecord]:
     """Yield the records with the paths that their files have now. Raises Refused if folders were renamed by others."""
     done = checked_moves_done(entry, manifest)
     for record in manifest.records:
         yield record_now(record, manifest.folder_moves.moves[:done])
 
 
-def _check_record(entry: Entry, record: Record, *, undoing: bool) -> None:
+def _check_record(entry: Entry, record: RunRecord, *, undoing: bool) -> None:
     for folder in (record.path, *record.folders):
         if os.path.realpath(folder) != folder:
             raise Refused("the run changed a folder here, now a symbolic link is in its place", path=folder)
@@ -148,7 +148,7 @@ def _size_put_back(entry: Entry, original: Original) -> int:
 # A file with hard links elsewhere is not changed, because a backup by hard links shares its files with the log dir.
 
 
-def _names_to_copy(entry: Entry, record: Record) -> set[str]:
+def _names_to_copy(entry: Entry, record: RunRecord) -> set[str]:
     """Return the originals that are put back as copies: they have hard links outside the journal and the run's folders,
     and would have to be changed or are no longer the file that the run had kept."""
     links, here, has_moved = OurLinks(entry.journal), Counter(_inodes_in(record.folders)), entry.has_moved()
@@ -165,7 +165,7 @@ def _names_to_copy(entry: Entry, record: Record) -> set[str]:
     return found
 
 
-def _lies(entry: Entry, record: Record, name: str) -> str | None:
+def _lies(entry: Entry, record: RunRecord, name: str) -> str | None:
     """Return the path of an original that is put back as the same inode; None if it is copied in any case."""
     original = record.before[name]
     if original is None or (original.kept is not None and not original.linked):
@@ -229,7 +229,7 @@ def _is_back(found: FileState | None, entry: Entry, path: str, original: Origina
     return found.ino not in staged and _is_still(path, found, original.state)
 
 
-def _put_copy(disk: Disk, entry: Entry, record: Record, name: str) -> None:
+def _put_copy(disk: Disk, entry: Entry, record: RunRecord, name: str) -> None:
     """Put the original back as a new file with its full contents."""
     path, original, lies = os.path.join(record.path, name), record.before[name], _lies(entry, record, name)
     if original is None or lies is None:
@@ -286,7 +286,7 @@ def _describe(disk: Disk, path: str, original: Original) -> None:
         disk.sync(path)
 
 
-def _tidy(disk: Disk, entry: Entry, record: Record) -> None:
+def _tidy(disk: Disk, entry: Entry, record: RunRecord) -> None:
     """Delete our temporary files in the folders, sync the folders, and set their former times if they have the same
     names."""
     for step in record.steps:

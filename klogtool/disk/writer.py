@@ -50,7 +50,7 @@ from klogtool.disk.journal import (
     spools_in,
 )
 from klogtool.disk.lock import check_free, locked
-from klogtool.disk.manifest import FolderMove, Home, Manifest, Progress, Record
+from klogtool.disk.manifest import FolderMove, Home, Manifest, Progress, RunRecord
 from klogtool.disk.space import MORE_ROOM, check_space
 from klogtool.disk.spooling import Laid, check_made
 from klogtool.disk.staging import room_needed, stage, staged_in_place
@@ -284,7 +284,7 @@ class StepsDone:
     def __init__(self) -> None:
         self.done, self.whole, self.last = 0, 0, ""
 
-    def add(self, record: Record, step: StagedStep) -> None:
+    def add(self, record: RunRecord, step: StagedStep) -> None:
         """Count one more step."""
         kind = "write" if isinstance(step, StagedWrite) else kind_of(step)
         self.done, self.last = self.done + 1, f"{kind} {os.path.join(record.path, step.path)}"
@@ -320,12 +320,12 @@ def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None
     save_manifest(disk, entry, replace(manifest, progress=Progress.DONE))
 
 
-def _finish_record(disk: Disk, record: Record, steps: StepsDone) -> Record:
+def _finish_record(disk: Disk, record: RunRecord, steps: StepsDone) -> RunRecord:
     _do_steps(disk, record, _steps_done(record), steps)
     return replace(record, after=_checked_after(record))
 
 
-def _steps_done(record: Record) -> int:
+def _steps_done(record: RunRecord) -> int:
     found = {name: find_state(os.path.join(record.path, name)) for name in record.before}
     done = find_steps_done(record.states_before, record.steps, found)
     if done is None:
@@ -339,7 +339,7 @@ def _cannot_finish(path: str) -> Refused:
     )
 
 
-def _do_steps(disk: Disk, record: Record, done: int, told: StepsDone) -> None:
+def _do_steps(disk: Disk, record: RunRecord, done: int, told: StepsDone) -> None:
     told.done += done
     unsynced: str | None = None  # the folder with unsynced names
     if done:  # a killed run may not have synced them
@@ -357,7 +357,7 @@ def _do_steps(disk: Disk, record: Record, done: int, told: StepsDone) -> None:
         disk.sync_dir(unsynced)
 
 
-def _sync(disk: Disk, record: Record, steps: Sequence[StagedStep]) -> None:
+def _sync(disk: Disk, record: RunRecord, steps: Sequence[StagedStep]) -> None:
     for step in steps:
         path = os.path.join(record.path, step.path)
         if isinstance(step, Truncate) and os.path.lexists(path):
@@ -381,7 +381,7 @@ def _do_step(disk: Disk, base: str, step: StagedStep) -> None:
             disk.sync(path)
 
 
-def _checked_after(record: Record) -> Names:
+def _checked_after(record: RunRecord) -> Names:
     """Return the states of the changed files after a comparison with the plan, with times that only the system knew."""
     after: Names = {}
     for name, wanted in record.after.items():

@@ -31,7 +31,7 @@ _MOST_NAMED = 5
 _CHUNK_BYTES = 1 << 20
 
 
-class Reached(Struct, frozen=True):
+class ReachedOffset(Struct, frozen=True):
     """How far a log reached by a checkpoint. path: of the checkpoint."""
 
     offset: int
@@ -159,7 +159,7 @@ def _is_in_sync(expected: Expected, patient: Patient) -> bool:
     return not trusted or patient.cluster.node_id in trusted
 
 
-def _points(expected: Expected, reached: Reached | None, patient: Patient) -> Iterator[Ahead]:
+def _points(expected: Expected, reached: ReachedOffset | None, patient: Patient) -> Iterator[Ahead]:
     aside, current = expected.aside, expected.current
     if expected.is_loaded:
         return
@@ -183,7 +183,7 @@ def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
     return Ahead(path, What.ABSENT, state, Severity.ERROR, lost_bytes=size, is_hidden=True)
 
 
-def _gone(expected: Expected, reached: Reached, patient: Patient) -> Ahead:
+def _gone(expected: Expected, reached: ReachedOffset, patient: Patient) -> Ahead:
     others = [str(each) for each in expected.replicas.brokers if each != patient.cluster.node_id]
     detail = f"{_witnessed(reached)}: a broker creates an empty one"
     if others:
@@ -191,7 +191,7 @@ def _gone(expected: Expected, reached: Reached, patient: Patient) -> Ahead:
     return Ahead(_path(reached, expected.key), What.ABSENT, detail, Severity.ERROR, 0, reached.offset - 1)
 
 
-def _walk_lines_alone(reached: Mapping[TopicPartition, Reached], patient: Patient) -> Iterator[Ahead]:
+def _walk_lines_alone(reached: Mapping[TopicPartition, ReachedOffset], patient: Patient) -> Iterator[Ahead]:
     """Yield partitions that have lines and no folder. A topic deleted shortly before a kill leaves such lines, too."""
     present = {partition.topic_partition for partition in patient.partitions()}
     for key, found in reached.items():
@@ -200,21 +200,21 @@ def _walk_lines_alone(reached: Mapping[TopicPartition, Reached], patient: Patien
             yield Ahead(_path(found, key), What.ABSENT, detail, Severity.WARNING, 0, found.offset - 1)
 
 
-def _witnessed(reached: Reached) -> str:
+def _witnessed(reached: ReachedOffset) -> str:
     return f"its folder is absent, but {os.path.basename(reached.path)} has a line for it at offset {reached.offset:,}"
 
 
-def _path(reached: Reached, key: TopicPartition) -> str:
+def _path(reached: ReachedOffset, key: TopicPartition) -> str:
     return os.path.join(os.path.dirname(reached.path), str(key))
 
 
-def _reached(patient: Patient) -> Mapping[TopicPartition, Reached]:
+def _reached(patient: Patient) -> Mapping[TopicPartition, ReachedOffset]:
     """Return how far logs reached by the checkpoints of all log dirs; only those that had records."""
-    found: dict[TopicPartition, Reached] = {}
+    found: dict[TopicPartition, ReachedOffset] = {}
     for log_dir in patient.log_dirs:
         for kind, offsets in read_stated(LogDir(log_dir), _WITNESSES)[0].offsets.items():
             path = os.path.join(log_dir, kind.value)
             for key, offset in offsets.items():
                 if key.topic != METADATA_TOPIC and offset > (found[key].offset if key in found else 0):
-                    found[key] = Reached(offset, path)
+                    found[key] = ReachedOffset(offset, path)
     return found

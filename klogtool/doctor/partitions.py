@@ -34,14 +34,14 @@ from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import Recovery
 from klogtool.verify.findings import Kind, Severity
-from klogtool.verify.stops import Outcome, stop_of
+from klogtool.verify.stops import StopOutcome, stop_of
 from klogtool.verify.verify_names import verify_names
 
 LOG = FileKind.LOG
 _CANONICAL = OFFSET_DIGITS + len(LOG.value)
 
 _LEFT_LOGS = tuple(LOG.value + suffix for suffix in (CLEANED, SWAP, DELETED))
-_WHAT = {Outcome.REFUSES: What.REFUSES, Outcome.OFFLINE: What.OFFLINE, Outcome.UNSERVED: What.UNSERVED}
+_WHAT = {StopOutcome.REFUSES: What.REFUSES, StopOutcome.OFFLINE: What.OFFLINE, StopOutcome.UNSERVED: What.UNSERVED}
 
 
 class Rehearsed(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Rehearsed(Struct, frozen=True):
 TRIES = 3
 
 
-def what_of(outcome: Outcome) -> What:
+def what_of(outcome: StopOutcome) -> What:
     """Return the same outcome in the doctor's words."""
     return _WHAT[outcome]
 

@@ -17,7 +17,7 @@ from klogtool.errors import KlogError
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.quorum.controllers import Controller, read_controller
-from klogtool.quorum.election import ANY_HOST, Cause, Outcome, Outlook, look_ahead, voters_of
+from klogtool.quorum.election import ANY_HOST, ElectionCause, ElectionOutcome, Outlook, look_ahead, voters_of
 from klogtool.quorum.settings import BOOTSTRAP_SERVERS, BROKER, CONTROLLER, REGISTRATION_TIMEOUT_MS, ROLES, VOTERS
 from klogtool.verify.cures import remove
 from klogtool.verify.findings import Kind, Severity
@@ -169,7 +169,7 @@ def _without_static_voters(view: QuorumView) -> Iterator[Ahead]:
     voter, not even itself ("Starting voters are VoterSet(voters={})")."""
     settings, log = view.own.settings, view.own.log
     is_new = not log.position.end_offset or not log.is_whole or log.quorum.kraft_version > 0
-    if view.outlook.seat.why_not is not Cause.NO_VOTERS or settings is None or is_new:
+    if view.outlook.seat.why_not is not ElectionCause.NO_VOTERS or settings is None or is_new:
         return
     own = next((endpoint.address for endpoint in settings.endpoints or settings.servers), None)
     named = ",".join(f"{one}@{own if one == settings.node_id else 'HOST:PORT'}" for one in view.voter_ids)
@@ -184,7 +184,7 @@ def _without_static_voters(view: QuorumView) -> Iterator[Ahead]:
 
 
 def _of_another_cluster(view: QuorumView) -> Iterator[Ahead]:
-    if view.outlook.seat.why_not is Cause.OTHER_CLUSTER:
+    if view.outlook.seat.why_not is ElectionCause.OTHER_CLUSTER:
         path = os.path.join(view.own.path, FileKind.META_PROPERTIES.value)
         detail = f"its cluster.id is {view.own.cluster_id}, and the other controllers have another one"
         cure = f"compare cluster.id of all controllers: {path} may be of another cluster's disk"
@@ -193,7 +193,7 @@ def _of_another_cluster(view: QuorumView) -> Iterator[Ahead]:
 
 def _stale_endpoint(view: QuorumView) -> Iterator[Ahead]:
     settings, voter = view.own.settings, view.voter
-    is_never = view.outlook.elected is False and Cause.ENDPOINTS_STALE in view.outlook.election.causes
+    is_never = view.outlook.elected is False and ElectionCause.ENDPOINTS_STALE in view.outlook.election.causes
     if settings is None or voter is None or not (_is_elsewhere(view) or is_never):
         return
     known = ", ".join(endpoint.address for endpoint in voter.endpoints)
@@ -219,7 +219,7 @@ def _stale_endpoint(view: QuorumView) -> Iterator[Ahead]:
 def _no_majority(view: QuorumView) -> Iterator[Ahead]:
     """Yield a point if a leader needs voters of which nothing is at hand. With this disk alone that is no trouble."""
     ids, elected = view.voter_ids, view.outlook.elected
-    is_short = Cause.NO_MAJORITY in view.outlook.election.causes or Cause.SETTINGS_UNKNOWN in (
+    is_short = ElectionCause.NO_MAJORITY in view.outlook.election.causes or ElectionCause.SETTINGS_UNKNOWN in (
         view.outlook.election.causes
     )
     if len(ids) < 2 or elected or not is_short or view.own.node_id not in ids:
@@ -257,7 +257,7 @@ def _behind(view: QuorumView) -> Iterator[Ahead]:
         not own.log.position.end_offset
         and view.outlook.seat.believes
         and len(view.voter_ids) > 1
-        and election.outcome is not Outcome.ELECTED
+        and election.outcome is not ElectionOutcome.ELECTED
     ):
         detail = (
             "the metadata log of this controller is empty, as on a new disk, and it may be elected: a majority of such "
@@ -279,7 +279,7 @@ def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
         else "it leads the same epoch again, and one offset and epoch then mean two records"
     )
     detail = f"it has a vote for itself in epoch {state.leader_epoch}, in which another node led: {then}"
-    severity = Severity.ERROR if Cause.STALE_CANDIDATE in view.outlook.election.causes else Severity.WARNING
+    severity = Severity.ERROR if ElectionCause.STALE_CANDIDATE in view.outlook.election.causes else Severity.WARNING
     yield Ahead(path, What.STATE_CONTRADICTS, detail, severity, cure=remove(path, "a new election writes it again"))
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from klogtool.escape import escaped
 from klogtool.fleet.checks import wrong_copy, wrong_number, wrong_topic
-from klogtool.fleet.collected import Brokers, CopyFacts, Hole, Int, Name, Offset, PartitionFacts, Uuid, Word
+from klogtool.fleet.collected import Brokers, CopyFacts, Int, LostOffsets, Name, Offset, PartitionFacts, Uuid, Word
 from klogtool.fleet.histories import (
     History,
     brokers_cut,
@@ -34,7 +34,7 @@ HELD = ("current", "future")
 _FETCHES = "fetches what it lacks"
 
 
-class Placed(Struct, frozen=True):
+class PlacedCopy(Struct, frozen=True):
     """A copy on a broker. is_clean: its log dir has a clean marker. directory_id: of its log dir."""
 
     node_id: Int
@@ -43,7 +43,7 @@ class Placed(Struct, frozen=True):
     directory_id: Uuid | None = None
 
 
-class Offsets(Struct, frozen=True):
+class CopyRange(Struct, frozen=True):
     """Offsets [first, last] of one copy."""
 
     node_id: Int
@@ -60,7 +60,7 @@ class Share(Struct, frozen=True):
     By hand: replace: the best copy is brought in its place.
     """
 
-    placed: Placed
+    placed: PlacedCopy
     action: Action
     why: Word
     to: Offset | None = None
@@ -79,12 +79,12 @@ class Choice(Struct, frozen=True, tag="choice"):
     topic: Name
     partition: Int
     topic_id: Uuid | None
-    best: Placed | None
+    best: PlacedCopy | None
     shares: tuple[Share, ...] = ()
-    fills: tuple[Offsets, ...] = ()
-    lost: tuple[Hole, ...] = ()
-    only_elsewhere: tuple[Offsets, ...] = ()
-    older: tuple[Offsets, ...] = ()
+    fills: tuple[CopyRange, ...] = ()
+    lost: tuple[LostOffsets, ...] = ()
+    only_elsewhere: tuple[CopyRange, ...] = ()
+    older: tuple[CopyRange, ...] = ()
     missing: Brokers = ()
     replicas: Brokers = ()
     electable: Brokers = ()
@@ -120,7 +120,7 @@ def wrong_choice(choice: Choice) -> Iterator[str]:
 
 
 def choose(
-    placed: Sequence[Placed],
+    placed: Sequence[PlacedCopy],
     known: PartitionFacts | None,
     brokers: Sequence[int],
     key: tuple[str, int],
@@ -181,7 +181,9 @@ def _elected_first(known: PartitionFacts, unclean: Collection[int]) -> tuple[int
     return last if unclean and len(last) == 1 else ()
 
 
-def _candidates(placed: Sequence[Placed], known: PartitionFacts | None) -> tuple[str | None, list[Placed], list[Share]]:
+def _candidates(
+    placed: Sequence[PlacedCopy], known: PartitionFacts | None
+) -> tuple[str | None, list[PlacedCopy], list[Share]]:
     """Return the topic id, the copies of the topic with that id, and what becomes of the others."""
     topic_id = known.topic_id if known is not None else _newest_id(placed)
     candidates, others = [], []
@@ -198,7 +200,7 @@ def _candidates(placed: Sequence[Placed], known: PartitionFacts | None) -> tuple
     return topic_id, candidates, others
 
 
-def _newest_id(placed: Sequence[Placed]) -> str | None:
+def _newest_id(placed: Sequence[PlacedCopy]) -> str | None:
     """Return the id of the topic that was written last: without metadata, nothing else says which one lives."""
     told = [each.copy for each in placed if each.copy.topic_id is not None and each.copy.state in HELD]
     told = told or [each.copy for each in placed if each.copy.topic_id is not None]
@@ -206,11 +208,13 @@ def _newest_id(placed: Sequence[Placed]) -> str | None:
     return None if newest is None else newest.topic_id
 
 
-def _best_of(placed: Sequence[Placed], order: Sequence[int]) -> Placed:
+def _best_of(placed: Sequence[PlacedCopy], order: Sequence[int]) -> PlacedCopy:
     return max(placed, key=lambda each: _rank(each, order))
 
 
-def _best(placed: Sequence[Placed], known: PartitionFacts | None, order: Sequence[int]) -> tuple[Placed, Placed]:
+def _best(
+    placed: Sequence[PlacedCopy], known: PartitionFacts | None, order: Sequence[int]
+) -> tuple[PlacedCopy, PlacedCopy]:
     """Return the base, and the copy that leads: see the head of this file."""
     # The epoch comes before the end: what is more in a longer log of an older epoch was not acknowledged by all, and
     # its broker cuts it when it follows (KIP-101).
@@ -218,7 +222,7 @@ def _best(placed: Sequence[Placed], known: PartitionFacts | None, order: Sequenc
     return base, _best_of([each for each in placed if each is base or extends(each.copy, base.copy)], order)
 
 
-def _may_lead(each: Placed, placed: Sequence[Placed], known: PartitionFacts | None) -> bool:
+def _may_lead(each: PlacedCopy, placed: Sequence[PlacedCopy], known: PartitionFacts | None) -> bool:
     """Return whether the controller elects a broker by itself, by metadata that is as new as the logs."""
     # Metadata that is older than the logs names an ISR of an earlier leader: it must not decide.
     if known is None or known.leader_epoch < max(latest_epoch_of(one.copy) for one in placed):
@@ -226,7 +230,7 @@ def _may_lead(each: Placed, placed: Sequence[Placed], known: PartitionFacts | No
     return each.node_id in (known.isr or known.elr)
 
 
-def _rank(each: Placed, order: Sequence[int]) -> tuple[int, ...]:
+def _rank(each: PlacedCopy, order: Sequence[int]) -> tuple[int, ...]:
     """Return what decides, most important first: epoch of the last batch, end; then the lowest start, fewest holes, a
     folder that needs no new name, and the order in which the controller elects."""
     copy = each.copy
@@ -247,7 +251,7 @@ def _rank(each: Placed, order: Sequence[int]) -> tuple[int, ...]:
 
 
 def _shares(
-    best: Placed, own: dict[int, Placed], candidates: Sequence[Placed], replicas: Sequence[int]
+    best: PlacedCopy, own: dict[int, PlacedCopy], candidates: Sequence[PlacedCopy], replicas: Sequence[int]
 ) -> Iterator[Share]:
     inside = [each for each in own.values() if each.node_id in replicas]
     heir = _best_of(inside, replicas) if inside and best.node_id not in replicas else None
@@ -267,7 +271,7 @@ def _shares(
             yield _follower(each, best)
 
 
-def _beside(each: Placed, kept: Placed) -> Share:
+def _beside(each: PlacedCopy, kept: PlacedCopy) -> Share:
     """Return the share of a copy beside a better one on the same broker."""
     if each.copy.state == "current":
         return Share(each, "set-aside", "the same broker has a better copy")
@@ -276,7 +280,7 @@ def _beside(each: Placed, kept: Placed) -> Share:
     return Share(each, "leave", "the same broker has a better copy, and the name of this folder hides nothing")
 
 
-def _why_best(best: Placed, own: dict[int, Placed]) -> str:
+def _why_best(best: PlacedCopy, own: dict[int, PlacedCopy]) -> str:
     others = [each for each in own.values() if each is not best]
     if not others:
         return "the only copy"
@@ -288,7 +292,7 @@ def _why_best(best: Placed, own: dict[int, Placed]) -> str:
     return "as good as the others"
 
 
-def hidden_damage(placed: Placed) -> int | None:
+def hidden_damage(placed: PlacedCopy) -> int | None:
     """Return the offset from which on a copy is damaged in a way that its broker does not mend when it follows or
     leads; None if there is none. A start after a clean stop does not look at batches, not even at the last ones."""
     copy = placed.copy
@@ -297,7 +301,7 @@ def hidden_damage(placed: Placed) -> int | None:
     return None
 
 
-def _follower(each: Placed, best: Placed) -> Share:
+def _follower(each: PlacedCopy, best: PlacedCopy) -> Share:
     copy, parting = each.copy, parting_offset(history_of(each.copy), history_of(best.copy))
     by_broker = brokers_cut(copy, best.copy, is_clean=each.is_clean)
     damage = hidden_damage(each)
@@ -312,7 +316,7 @@ def _follower(each: Placed, best: Placed) -> Share:
     return Share(each, "follow", why, min(by_broker, parting))
 
 
-def _kept_for_salvage(share: Share, fills: Sequence[Offsets]) -> Share:
+def _kept_for_salvage(share: Share, fills: Sequence[CopyRange]) -> Share:
     """Return the share of a copy that the best one is salvaged from: it stays as it is until then."""
     is_source = any(fill.node_id == share.placed.node_id for fill in fills)
     if share.action != "truncate" or not is_source:
@@ -323,10 +327,12 @@ def _kept_for_salvage(share: Share, fills: Sequence[Offsets]) -> Share:
 # What is lost.
 
 
-def _fill(base: Placed, best: Placed, others: Sequence[Placed]) -> tuple[tuple[Offsets, ...], tuple[Hole, ...]]:
+def _fill(
+    base: PlacedCopy, best: PlacedCopy, others: Sequence[PlacedCopy]
+) -> tuple[tuple[CopyRange, ...], tuple[LostOffsets, ...]]:
     """Return what other copies have of the holes of the best one, and of its lost end; and what no copy has."""
-    fills: list[Offsets] = []
-    lost: list[Hole] = []
+    fills: list[CopyRange] = []
+    lost: list[LostOffsets] = []
     for hole in best.copy.holes:
         if hole.last is None:
             continue
@@ -334,17 +340,17 @@ def _fill(base: Placed, best: Placed, others: Sequence[Placed]) -> tuple[tuple[O
         for other in others:
             end = _fitting_end(other.copy, best.copy, hole)
             result = _held_within(other.copy, [(first, min(last, end - 1)) for first, last in left if first < end])
-            fills += [Offsets(other.node_id, first, last, "fills a hole") for first, last in result]
+            fills += [CopyRange(other.node_id, first, last, "fills a hole") for first, last in result]
             left = _without(left, result)
-        lost += [Hole(first, last) for first, last in left]
+        lost += [LostOffsets(first, last) for first, last in left]
     behind, at = _fill_end(base, best, others), best.copy.log_end_offset
     for fill in behind:
-        lost += [Hole(at, fill.first - 1)] if at < fill.first else []
+        lost += [LostOffsets(at, fill.first - 1)] if at < fill.first else []
         at = fill.last + 1
     return (*fills, *behind), tuple(lost)
 
 
-def _fill_end(base: Placed, best: Placed, others: Sequence[Placed]) -> list[Offsets]:
+def _fill_end(base: PlacedCopy, best: PlacedCopy, others: Sequence[PlacedCopy]) -> list[CopyRange]:
     """Return what other copies have behind the end of the best one, as far as the base remembers who wrote that."""
     remembered = remembered_history(base.copy)
     left, fills = [(best.copy.log_end_offset, remembered.end - 1)], []
@@ -353,12 +359,12 @@ def _fill_end(base: Placed, best: Placed, others: Sequence[Placed]) -> list[Offs
         parting = parting_offset(theirs, remembered)
         spans = [(first, min(last, parting - 1)) for first, last in left if first < parting]
         result = _held_within(other.copy, spans)
-        fills += [Offsets(other.node_id, first, last, "goes on behind its end") for first, last in result]
+        fills += [CopyRange(other.node_id, first, last, "goes on behind its end") for first, last in result]
         left = _without(left, result)
     return sorted(fills, key=lambda fill: fill.first)
 
 
-def _fitting_end(other: CopyFacts, best: CopyFacts, hole: Hole) -> int:
+def _fitting_end(other: CopyFacts, best: CopyFacts, hole: LostOffsets) -> int:
     """Return up to which offset (exclusive) another copy has what the best one had in a hole. If both have an offset
     behind it from the same leader, all before is the same; else up to where they part."""
     theirs, ours = history_of(other), history_of(best)
@@ -403,7 +409,7 @@ def _lost_its_head(copy: CopyFacts) -> bool:
     return first is not None and copy.log_start_checkpoint is None and first.start_offset < copy.log_start_offset
 
 
-def _older(best: Placed, others: Sequence[Placed]) -> Iterator[Offsets]:
+def _older(best: PlacedCopy, others: Sequence[PlacedCopy]) -> Iterator[CopyRange]:
     """Yield what other copies have before the start of the best one."""
     # Normally retention, which deletes at each broker at its own time. Not so if the broker would remember it.
     lost = _lost_its_head(best.copy)
@@ -412,10 +418,10 @@ def _older(best: Placed, others: Sequence[Placed]) -> Iterator[Offsets]:
         copy = other.copy
         span = copy.log_start_offset, min(best.copy.log_start_offset, copy.log_end_offset) - 1
         for first, last in _held_within(copy, [span] if span[0] <= span[1] else []):
-            yield Offsets(other.node_id, first, last, why)
+            yield CopyRange(other.node_id, first, last, why)
 
 
-def _parted(best: Placed, others: Sequence[Placed], fills: Sequence[Offsets]) -> Iterator[Offsets]:
+def _parted(best: PlacedCopy, others: Sequence[PlacedCopy], fills: Sequence[CopyRange]) -> Iterator[CopyRange]:
     """Yield what other copies have from where they part from the best one, and its end is not filled from."""
     filled = [(fill.first, fill.last) for fill in fills]
     ours = history_of(best.copy)
@@ -424,7 +430,7 @@ def _parted(best: Placed, others: Sequence[Placed], fills: Sequence[Offsets]) ->
         first = max(parting_offset(theirs, ours), theirs.start, ours.start)
         span = [(first, theirs.end - 1)] if first < theirs.end else []
         for one, two in _without(_held_within(other.copy, span), filled):
-            yield Offsets(other.node_id, one, two, _why_parted(theirs, ours, one, two))
+            yield CopyRange(other.node_id, one, two, _why_parted(theirs, ours, one, two))
 
 
 def _why_parted(theirs: History, ours: History, first: int, last: int) -> str:

@@ -47,14 +47,14 @@ class Epoch(Struct, frozen=True, array_like=True, gc=False):
     start_offset: Offset
 
 
-class Hole(Struct, frozen=True, array_like=True):
+class LostOffsets(Struct, frozen=True, array_like=True):
     """Offsets that the copy has lost: `[first, last]`. last None: from `first` on, no end is known."""
 
     first: Offset
     last: Offset | None = None
 
 
-class Wound(Struct, frozen=True, array_like=True):
+class DamagedBytes(Struct, frozen=True, array_like=True):
     """Damaged bytes [start, end) of a segment: `[segment, start, end, cause]`. cause: an id of verify's findings."""
 
     segment: Long
@@ -172,8 +172,8 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
     reached_offset: Offset = 0
     epochs: Epochs = ()
     checkpoint_epochs: Epochs | None = None
-    holes: Annotated[tuple[Hole, ...], Meta(max_length=1 << 11)] = ()
-    wounds: Annotated[tuple[Wound, ...], Meta(max_length=MOST_LISTED)] = ()
+    holes: Annotated[tuple[LostOffsets, ...], Meta(max_length=1 << 11)] = ()
+    wounds: Annotated[tuple[DamagedBytes, ...], Meta(max_length=MOST_LISTED)] = ()
     wounds_count: Size = 0
     recovery_point: Offset | None = None
     high_watermark: Offset | None = None

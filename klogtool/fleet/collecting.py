@@ -24,13 +24,13 @@ from klogtool.fleet.collected import (
     BrokerFacts,
     Collected,
     CopyFacts,
+    DamagedBytes,
     Epoch,
-    Hole,
     LogDirFacts,
+    LostOffsets,
     MetadataFacts,
     PartitionFacts,
     TopicFacts,
-    Wound,
 )
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
@@ -45,7 +45,7 @@ from klogtool.log.partition import Partition
 from klogtool.quorum.controllers import read_metadata_log
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.corrections import find_closed_end, mend_by_closed_end, mend_leader_epochs
-from klogtool.salvage.holes import Evidence, find_holes, shows_cleaning
+from klogtool.salvage.holes import SideFileEvidence, find_holes, shows_cleaning
 from klogtool.salvage.partition_files import PartitionFiles, read_partition_files
 from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch
 from klogtool.verify.findings import Kind
@@ -292,12 +292,12 @@ def _with_evidence(
     told = (files.reaches, facts.recovery_point or 0, facts.high_watermark or 0, *starts)
     reached = max(offset for offset in (0, *told) if offset < HIGHEST)
     bases = files.orphans() | {swap.base_offset for swap in files.swaps}
-    evidence = Evidence(tuple(sorted(bases)), reached, (), is_compacted, facts.log_start_checkpoint or 0)
-    holes = [Hole(hole.first, hole.last) for hole in find_holes(stretches, evidence)]
+    evidence = SideFileEvidence(tuple(sorted(bases)), reached, (), is_compacted, facts.log_start_checkpoint or 0)
+    holes = [LostOffsets(hole.first, hole.last) for hole in find_holes(stretches, evidence)]
     if len(holes) > MOST_HOLES:
-        holes = [*holes[: MOST_HOLES - 1], Hole(holes[MOST_HOLES - 1].first)]
+        holes = [*holes[: MOST_HOLES - 1], LostOffsets(holes[MOST_HOLES - 1].first)]
     wounds = [
-        Wound(bad.segment, bad.start, bad.stop, bad.cause if isinstance(bad, Rejected) else Kind.BATCH_HEADER)
+        DamagedBytes(bad.segment, bad.start, bad.stop, bad.cause if isinstance(bad, Rejected) else Kind.BATCH_HEADER)
         for bad in stretches
         if is_damaged(bad)
     ]
@@ -311,7 +311,7 @@ def _with_evidence(
     )
 
 
-def _sound_end(stretches: Sequence[Stretch], holes: Sequence[Hole], end: int) -> int:
+def _sound_end(stretches: Sequence[Stretch], holes: Sequence[LostOffsets], end: int) -> int:
     """Return the offset at which the first damage or the first missing segment begins."""
     result = min((hole.first for hole in holes), default=end)
     following = None

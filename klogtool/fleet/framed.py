@@ -25,7 +25,7 @@ BESIDE = b'_base64"'  # json_rows: a name that is not UTF-8
 SCHEMA = 1
 
 
-class End(Struct, frozen=True, tag="end"):
+class LastLine(Struct, frozen=True, tag="end"):
     """The last line. lines: how many are before it; sum: of their bytes."""
 
     lines: Annotated[int, Meta(ge=0)]
@@ -50,7 +50,7 @@ def walk_lines(head: Mapping[str, Any], rows: Iterable[Struct]) -> Iterator[str]
     yield row_line({"type": "end", "lines": count, "sum": summed.hexdigest()})
 
 
-class Frame:
+class FramedFiles:
     """How files of one command are read. kinds: the types of its rows, as a union. wrong: says what is wrong with a
     row."""
 
@@ -87,7 +87,7 @@ class Frame:
     def _check_end(self, lines: Sequence[bytes], path: str) -> None:
         """Raises Refused unless the last line is the end, and fits the lines before it."""
         end = self._parse(lines[-1], len(lines), path) if len(lines) > 1 else None
-        if not isinstance(end, End):
+        if not isinstance(end, LastLine):
             raise self.refused(path, "it is cut short: its last line is not the end")
         if end.lines != len(lines) - 1:
             raise self.refused(path, f"{end.lines:,} lines were written, but {len(lines) - 1:,} are there")

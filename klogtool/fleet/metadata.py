@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Sections, settings_by_file
 from klogtool.broker.releases import REFERENCE, Release, rules_of
 from klogtool.errors import Refused
-from klogtool.fleet.choosing import Placed, choose
+from klogtool.fleet.choosing import PlacedCopy, choose
 from klogtool.fleet.collected import Collected, CopyFacts, LogDirFacts
 from klogtool.fleet.histories import history_of, latest_epoch_of, parting_offset
 from klogtool.format.kraft_snapshot import Voter
@@ -495,7 +495,7 @@ def _sound(copy: CopyFacts) -> CopyFacts:
 
 def _leading(replicas: Sequence[Replica]) -> Replica:
     """Return the copy that is to lead, by the rule of `fleet plan`; of several as good, the first."""
-    placed = [Placed(replica.broker, replica.sound) for replica in replicas]
+    placed = [PlacedCopy(replica.broker, replica.sound) for replica in replicas]
     leader = choose(placed, None, (), replicas[0].copy.key).leader
     best = next(replica for replica in replicas if replica.broker == leader)
     return next(replica for replica in replicas if _is_as_complete(replica, best))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from klogtool.errors import Refused
 from klogtool.escape import escaped
 from klogtool.fleet.checks import wrong_log_dirs, wrong_number, wrong_topic
-from klogtool.fleet.choosing import Choice, Placed, Share, choose, hidden_damage, wrong_choice
+from klogtool.fleet.choosing import Choice, PlacedCopy, Share, choose, hidden_damage, wrong_choice
 from klogtool.fleet.collected import (
     MOST_LISTED,
     Brokers,
@@ -28,7 +28,7 @@ from klogtool.fleet.collected import (
     PartitionFacts,
     Word,
 )
-from klogtool.fleet.framed import End, Frame
+from klogtool.fleet.framed import FramedFiles, LastLine
 from klogtool.fleet.histories import brokers_cut
 from klogtool.format.names import METADATA_TOPIC
 
@@ -114,7 +114,9 @@ def _wrong_fleet(fleet: FleetFacts) -> Iterator[str]:
         yield from (*wrong_topic(conflict.topic), *wrong_number(conflict.partition))
 
 
-_FRAME = Frame(COMMAND, FleetFacts | Choice | End, lambda row: None if isinstance(row, End) else _wrong(row))
+_FRAME = FramedFiles(
+    COMMAND, FleetFacts | Choice | LastLine, lambda row: None if isinstance(row, LastLine) else _wrong(row)
+)
 
 
 def read_fleet_plan(path: str) -> FleetPlan:
@@ -235,15 +237,15 @@ def _open_to_all(brokers: Mapping[int, Collected], metadata_from: int | None) ->
     return {known.topic for known in topics if known.settings.get(UNCLEAN_ELECTIONS) == "true"}
 
 
-def _placed(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[Placed]]:
-    results: dict[tuple[str, int], list[Placed]] = defaultdict(list)
+def _placed(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[PlacedCopy]]:
+    results: dict[tuple[str, int], list[PlacedCopy]] = defaultdict(list)
     for node_id, file in brokers.items():
         log_dirs = {log_dir.path: log_dir for log_dir in file.broker.log_dirs}
         for copy in file.copies:
             if copy.topic == METADATA_TOPIC:
                 continue
             log_dir = log_dirs.get(copy.log_dir, LogDirFacts(copy.log_dir))
-            results[copy.key].append(Placed(node_id, copy, log_dir.is_clean, log_dir.directory_id))
+            results[copy.key].append(PlacedCopy(node_id, copy, log_dir.is_clean, log_dir.directory_id))
     return results
 
 

@@ -19,9 +19,9 @@ from klogtool.fleet.collected import (
     Row,
     TopicFacts,
 )
-from klogtool.fleet.framed import End, Frame, Framed
+from klogtool.fleet.framed import Framed, FramedFiles, LastLine
 
-_FRAME = Frame(COMMAND, Row | End, wrong_row)
+_FRAME = FramedFiles(COMMAND, Row | LastLine, wrong_row)
 _Kind = TypeVar("_Kind", BrokerFacts, TopicFacts, PartitionFacts, CopyFacts)
 
 

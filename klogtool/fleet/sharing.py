@@ -15,7 +15,7 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.draft import Draft
 from klogtool.errors import Refused
 from klogtool.escape import escaped
-from klogtool.fleet.choosing import Choice, Placed, Share, hidden_damage
+from klogtool.fleet.choosing import Choice, PlacedCopy, Share, hidden_damage
 from klogtool.fleet.collected import CopyFacts, LogDirFacts
 from klogtool.fleet.collecting import collect_copy, fingerprint_of, log_dir_facts, open_log_dir
 from klogtool.fleet.histories import history_of, parting_offset
@@ -26,7 +26,7 @@ from klogtool.plans.fleet_share import Act, Cut, Move
 from klogtool.plans.plan import is_plain_name, moved_out
 
 
-class Done(Struct, frozen=True):
+class AlreadyThere(Struct, frozen=True):
     """What is there already as the plan wants it."""
 
     share: Share
@@ -39,7 +39,7 @@ class Todo(Struct, frozen=True):
     act: Act
 
 
-def find_share(plan: FleetPlan, paths: Sequence[str], circumstances: Circumstances) -> list[Done | Todo]:
+def find_share(plan: FleetPlan, paths: Sequence[str], circumstances: Circumstances) -> list[AlreadyThere | Todo]:
     """Return what this broker has to do, in order. paths: all its log dirs.
 
     Raises Refused, and nothing is to be done, if the plan is not about this broker or cluster, if a log dir is missing,
@@ -49,7 +49,7 @@ def find_share(plan: FleetPlan, paths: Sequence[str], circumstances: Circumstanc
     facts = [log_dir_facts(log_dir) for log_dir in log_dirs]
     broker = _broker_of(plan, facts)
     places = dict(_places(broker, facts, plan.path))
-    results: list[Done | Todo] = []
+    results: list[AlreadyThere | Todo] = []
     for choice, share in plan.shares_of(broker.node_id):
         results += _judge(choice, share, places[share.placed.copy.log_dir], circumstances)
     # A restored folder gets its name after the folder that has it now was set aside.
@@ -97,7 +97,7 @@ def _places(broker: PlannedBroker, facts: Sequence[LogDirFacts], file: str) -> I
 # What is done, and what is to do.
 
 
-def _judge(choice: Choice, share: Share, log_dir: str, circumstances: Circumstances) -> Iterator[Done | Todo]:
+def _judge(choice: Choice, share: Share, log_dir: str, circumstances: Circumstances) -> Iterator[AlreadyThere | Todo]:
     """Yield what is to do about a copy. Raises Refused if it is neither as planned nor done."""
     copy = share.placed.copy
     if not is_plain_name(copy.folder) or find_partition_dir_name(copy.folder) is None:
@@ -111,7 +111,7 @@ def _judge(choice: Choice, share: Share, log_dir: str, circumstances: Circumstan
     if is_as_planned:
         yield Todo(share, _act(choice, share, log_dir))
     elif _is_done(choice, share, log_dir, circumstances):
-        yield Done(share)
+        yield AlreadyThere(share)
     else:
         raise _changed(path)
 
@@ -144,7 +144,7 @@ def _is_done(choice: Choice, share: Share, log_dir: str, circumstances: Circumst
     return is_cut(collect_copy(Partition(path), Checkpoints(log_dir), circumstances), share.placed, share.to or 0)
 
 
-def is_cut(now: CopyFacts, before: Placed, to: int) -> bool:
+def is_cut(now: CopyFacts, before: PlacedCopy, to: int) -> bool:
     """Return whether a copy ends where it was to be cut, has no damage, and is the same before."""
     is_whole = (
         not now.wounds_count

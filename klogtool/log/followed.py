@@ -22,10 +22,10 @@ MOST_MARKS = 10_000
 MOST_SEGMENTS_KEPT = 16
 
 
-Read = Callable[["Followed", LogFile], None]
+Read = Callable[["FollowedSegment", LogFile], None]
 
 
-class Followed:
+class FollowedSegment:
     """A segment, and how far it was read. marks: places between batches, with the bytes before each of them."""
 
     def __init__(self, path: str) -> None:
@@ -90,8 +90,8 @@ class FollowedPartition:
     def __init__(self, folder: str, first: str | None, tell: Callable[[str], None], *, lowest: int = 0) -> None:
         self.folder, self._tell, self._lowest = folder, tell, lowest
         self._first = None if first is None else _base_offset(first)
-        self._segment: Followed | None = None
-        self._done: deque[Followed] = deque(maxlen=MOST_SEGMENTS_KEPT)
+        self._segment: FollowedSegment | None = None
+        self._done: deque[FollowedSegment] = deque(maxlen=MOST_SEGMENTS_KEPT)
         self._is_gone = False
 
     def look(self, read: Read) -> None:
@@ -99,7 +99,7 @@ class FollowedPartition:
         for segment in self._segments_to_read():
             self._read(segment, read)
 
-    def _segments_to_read(self) -> Iterator[Followed]:
+    def _segments_to_read(self) -> Iterator[FollowedSegment]:
         """Yield the segment that is followed, and then those behind it. Names are listed before bytes are read: a
         segment that has another behind it gets no more bytes."""
         paths = self._paths()
@@ -131,20 +131,20 @@ class FollowedPartition:
         ]
         return [os.path.join(self.folder, name.name) for name in sorted(logs, key=lambda name: name.base_offset or 0)]
 
-    def _begin(self, paths: list[str]) -> Followed | None:
+    def _begin(self, paths: list[str]) -> FollowedSegment | None:
         wanted = [path for path in paths if self._first is None or _base_offset(path) >= self._first]
         while len(wanted) > 1 and _base_offset(wanted[1]) <= self._lowest:
             wanted.pop(0)
-        return Followed(wanted[0]) if wanted else None
+        return FollowedSegment(wanted[0]) if wanted else None
 
-    def _leave(self, segment: Followed, next_path: str) -> None:
+    def _leave(self, segment: FollowedSegment, next_path: str) -> None:
         if segment.is_replaced():
             self._tell(f"{segment.path}: deleted; {'it was read to its end' if segment.at else 'it was not read'}")
         segment.close()
         self._done.append(segment)
-        self._segment = Followed(next_path)
+        self._segment = FollowedSegment(next_path)
 
-    def _go_back(self, segment: Followed, paths: list[str]) -> None:
+    def _go_back(self, segment: FollowedSegment, paths: list[str]) -> None:
         """After a truncation the last segment may be one that was read before."""
         if not paths or not segment.is_replaced():
             return
@@ -155,9 +155,9 @@ class FollowedPartition:
         )
         self._tell(f"{segment.path}: {what}")
         known = [done for done in self._done if done.path == paths[-1]]
-        self._segment = known[-1] if known and not same else Followed(paths[-1])
+        self._segment = known[-1] if known and not same else FollowedSegment(paths[-1])
 
-    def _read(self, segment: Followed, read: Read) -> None:
+    def _read(self, segment: FollowedSegment, read: Read) -> None:
         try:
             log = segment.open()
         except Unreadable:

@@ -18,7 +18,7 @@ from klogtool.errors import KlogError
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.free_candidates import LeftOut, PartitionDir, find_by_names, partition_dirs
-from klogtool.plans.free_choice import Candidate, Choice, Taken, Tally, choose
+from klogtool.plans.free_choice import Candidate, FreeChoice, FreedBytes, Taken, choose
 from klogtool.plans.free_compaction import Compactable, find_compactable
 from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, RETENTION, FreeKind
 from klogtool.plans.free_ours import find_rejected, find_runs
@@ -97,7 +97,7 @@ class _Search(Struct):
                     [found for log_dir in self.log_dirs for found in self._find(kind, log_dir, folders[log_dir])],
                 )
 
-    def look_at_the_rest(self, choice: Choice) -> None:
+    def look_at_the_rest(self, choice: FreeChoice) -> None:
         """Find the large files that nothing was done about. All kinds have been looked at."""
         known = {name.fact.path for seen in choice.seen for candidate in seen.candidates for name in candidate.names}
         for log_dir, folders in self.folders.items():
@@ -128,7 +128,7 @@ class _Search(Struct):
         return found
 
 
-def _plan(log_dir: str, question: FreeQuestion, choice: Choice, search: _Search) -> Plan:
+def _plan(log_dir: str, question: FreeQuestion, choice: FreeChoice, search: _Search) -> Plan:
     taken = [item for item in choice.taken if item.candidate.log_dir == log_dir]
     names = [name for item in taken for name in item.candidate.names]
     relied = (fact for item in taken for fact in item.candidate.facts)
@@ -194,7 +194,7 @@ class FreeResult(Result, frozen=True):
 
 
 def _result(
-    log_dir: str, question: FreeQuestion, choice: Choice, taken: Sequence[Taken], search: _Search
+    log_dir: str, question: FreeQuestion, choice: FreeChoice, taken: Sequence[Taken], search: _Search
 ) -> FreeResult:
     wanted = question.asked_bytes
     return FreeResult(
@@ -227,7 +227,7 @@ def _item(item: Taken) -> FreedItem:
 
 
 def _kind_totals(
-    kind: FreeKind, candidates: Sequence[Candidate], choice: Choice, log_dir: str, search: _Search
+    kind: FreeKind, candidates: Sequence[Candidate], choice: FreeChoice, log_dir: str, search: _Search
 ) -> KindTotals:
     here = [candidate for candidate in candidates if candidate.log_dir == log_dir]
     taken = [item for item in choice.taken if item.candidate.kind is kind and item.candidate.log_dir == log_dir]
@@ -235,7 +235,7 @@ def _kind_totals(
     return KindTotals(
         kind.name,
         len(here) + len(sizes),
-        Tally(here).on_disk + sum(sizes),
+        FreedBytes(here).on_disk + sum(sizes),
         len(taken),
         sum(item.on_disk for item in taken),
         kind.loses,

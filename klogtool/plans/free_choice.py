@@ -60,7 +60,7 @@ class Seen(Struct, frozen=True):
     candidates: tuple[Candidate, ...]
 
 
-class Choice(Struct, frozen=True):
+class FreeChoice(Struct, frozen=True):
     """What is taken, in the order of the kinds. seen: the kinds that were looked at. on_disk: the bytes of all."""
 
     taken: tuple[Taken, ...]
@@ -80,7 +80,7 @@ def find_name(path: str) -> Name | None:
     return Name(fact, (found.st_dev, found.st_ino), found.st_nlink, found.st_blocks * BLOCK_BYTES)
 
 
-class Tally:
+class FreedBytes:
     """The bytes that become free when these candidates go."""
 
     def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
@@ -106,13 +106,13 @@ class Tally:
             self._gone[name.inode] -= 1
 
 
-def choose(kinds: Iterable[tuple[FreeKind, Sequence[Candidate]]], asked_bytes: int | None) -> Choice:
+def choose(kinds: Iterable[tuple[FreeKind, Sequence[Candidate]]], asked_bytes: int | None) -> FreeChoice:
     """Take candidates in order until the bytes are reached. asked_bytes: None: take all.
 
     Kinds after the last one that is needed are not asked for. Every kind before it is taken whole, except what frees
     nothing; of the last one nothing is taken that can be spared.
     """
-    tally, taken, seen = Tally(), list[Candidate](), list[Seen]()
+    tally, taken, seen = FreedBytes(), list[Candidate](), list[Seen]()
     for kind, candidates in kinds:
         seen.append(Seen(kind, tuple(candidates)))
         of_kind = list[Candidate]()
@@ -125,11 +125,11 @@ def choose(kinds: Iterable[tuple[FreeKind, Sequence[Candidate]]], asked_bytes: i
         if asked_bytes is not None and tally.on_disk >= asked_bytes:
             break
     taken = _spared(tally, taken, tally.on_disk)
-    again = Tally()
-    return Choice(tuple(Taken(candidate, again.add(candidate)) for candidate in taken), tuple(seen), again.on_disk)
+    again = FreedBytes()
+    return FreeChoice(tuple(Taken(candidate, again.add(candidate)) for candidate in taken), tuple(seen), again.on_disk)
 
 
-def _spared(tally: Tally, taken: Sequence[Candidate], least: int) -> list[Candidate]:
+def _spared(tally: FreedBytes, taken: Sequence[Candidate], least: int) -> list[Candidate]:
     """Leave out candidates, the last ones first, as long as this many bytes become free."""
     kept: list[Candidate] = []
     chains: set[str | None] = set()

@@ -22,7 +22,7 @@ LARGE_BYTES = 1 << 20
 _OF_KINDS = (".deleted", ".cleaned")  # of a kind that was not asked for, or free would have found it
 
 
-class Why(Enum):
+class UntouchedReason(Enum):
     """Why free leaves a file alone."""
 
     FOREIGN = "foreign"
@@ -47,13 +47,13 @@ class Untouched(Struct, frozen=True, rename={"on_disk": "bytes"}):
     path: str
     on_disk: int
     files: int
-    why: Why
+    why: UntouchedReason
 
 
 def find_untouched(log_dir: str, folders: Sequence[PartitionDir], known: Collection[str]) -> list[Untouched]:
     """Return what is large, the largest first. known: paths of files that free could give up."""
     found = [*_of_partitions(folders, known), *_beside(log_dir, {folder.path for folder in folders}, known)]
-    large = (one for one in found if one.on_disk >= LARGE_BYTES or one.why is Why.UNREADABLE)
+    large = (one for one in found if one.on_disk >= LARGE_BYTES or one.why is UntouchedReason.UNREADABLE)
     return sorted(large, key=lambda one: (-one.on_disk, one.path))
 
 
@@ -64,27 +64,27 @@ def _of_partitions(folders: Sequence[PartitionDir], known: Collection[str]) -> I
             if name.fact.path in known:
                 continue
             why = _why(file.name, name, folder)
-            if why is Why.IN_USE:
+            if why is UntouchedReason.IN_USE:
                 in_use, files = in_use + name.on_disk, files + 1
             else:
                 yield Untouched(name.fact.path, name.on_disk, 1, why)
-        yield Untouched(folder.path, in_use, files, Why.IN_USE)
+        yield Untouched(folder.path, in_use, files, UntouchedReason.IN_USE)
 
 
-def _why(name: str, found: Name, folder: PartitionDir) -> Why:
+def _why(name: str, found: Name, folder: PartitionDir) -> UntouchedReason:
     file = parse_file_name(name)
     if found.links > 1:
-        return Why.LINKED
+        return UntouchedReason.LINKED
     if is_of_a_run(name):
-        return Why.RUN
+        return UntouchedReason.RUN
     if not folder.is_live:
-        return Why.NOT_ASKED
+        return UntouchedReason.NOT_ASKED
     if folder.is_between and file.suffix:
-        return Why.INTERRUPTED
+        return UntouchedReason.INTERRUPTED
     if name.endswith(_OF_KINDS) or name in folder.orphans:
-        return Why.NOT_ASKED
+        return UntouchedReason.NOT_ASKED
     is_named = file.kind is not FileKind.FOREIGN and (file.base_offset is not None or not file.kind.has_base_offset)
-    return Why.IN_USE if is_named else Why.FOREIGN
+    return UntouchedReason.IN_USE if is_named else UntouchedReason.FOREIGN
 
 
 def _beside(log_dir: str, partition_dirs: Collection[str], known: Collection[str]) -> Iterator[Untouched]:
@@ -95,11 +95,13 @@ def _beside(log_dir: str, partition_dirs: Collection[str], known: Collection[str
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:
-            yield Untouched(folder, 0, 1, Why.UNREADABLE)
+            yield Untouched(folder, 0, 1, UntouchedReason.UNREADABLE)
             continue
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if entry.path not in partition_dirs and entry.stat(follow_symlinks=False).st_dev == device:
                     waiting.append(entry.path)
             elif entry.path not in known and (found := find_name(entry.path)) is not None:
-                yield Untouched(entry.path, found.on_disk, 1, Why.LINKED if found.links > 1 else Why.FOREIGN)
+                yield Untouched(
+                    entry.path, found.on_disk, 1, UntouchedReason.LINKED if found.links > 1 else UntouchedReason.FOREIGN
+                )

@@ -35,7 +35,7 @@ from klogtool.salvage.stretches import Run, walk_stretches
 from klogtool.verify.cures import rebuild_index
 
 
-class Effect(Enum):
+class FalseIndexEffect(Enum):
     """What a false time index does now."""
 
     DELETED_TOO_EARLY = "deleted-too-early"
@@ -57,7 +57,7 @@ class IndexDoubt(Struct, frozen=True):
     believed_timestamp: int
     is_file_time: bool
     log_timestamp: int
-    effect: Effect
+    effect: FalseIndexEffect
 
 
 class Contradiction(Struct, frozen=True):
@@ -131,7 +131,7 @@ def retention_doubts(
             continue
         effect = _effect_on(log, age, said.newest, is_deleted=base in by_time, is_held=base in holders)
         is_usual = age.is_file_time or (base == active and said.is_entry_true)
-        if effect is not Effect.NONE or not is_usual:
+        if effect is not FalseIndexEffect.NONE or not is_usual:
             found.append(IndexDoubt(base, age.timestamp, age.is_file_time, said.newest, effect))
     return found
 
@@ -142,16 +142,16 @@ def true_ages(ages: Mapping[int, Age], doubts: Sequence[IndexDoubt]) -> dict[int
     return {base: replace(age, timestamp=newest.get(base, age.timestamp)) for base, age in ages.items()}
 
 
-def _effect_on(log: LoadedLog, age: Age, newest: int, *, is_deleted: bool, is_held: bool) -> Effect:
+def _effect_on(log: LoadedLog, age: Age, newest: int, *, is_deleted: bool, is_held: bool) -> FalseIndexEffect:
     is_due = log.terms.now_ms - newest > log.terms.config.retention_ms
     if is_deleted and not is_due:
-        return Effect.DELETED_TOO_EARLY
-    return Effect.KEPT_TOO_LONG if is_held and is_due and age.timestamp > newest else Effect.NONE
+        return FalseIndexEffect.DELETED_TOO_EARLY
+    return FalseIndexEffect.KEPT_TOO_LONG if is_held and is_due and age.timestamp > newest else FalseIndexEffect.NONE
 
 
 def first_too_early(doubts: Sequence[IndexDoubt]) -> IndexDoubt | None:
     """Return the oldest segment that goes too early: all that retention deletes by time from it on would stay."""
-    return next((doubt for doubt in doubts if doubt.effect is Effect.DELETED_TOO_EARLY), None)
+    return next((doubt for doubt in doubts if doubt.effect is FalseIndexEffect.DELETED_TOO_EARLY), None)
 
 
 def refusal_of(path: str, doubt: IndexDoubt) -> Refused:
@@ -205,7 +205,7 @@ def lag_doubts(log: LoadedLog, to_clean: LogToClean) -> Iterator[IndexDoubt]:
             continue
         is_young, seems_young = said.newest > now_ms - lag_ms, age.timestamp > now_ms - lag_ms
         if is_young != seems_young:
-            effect = Effect.KEPT_TOO_LONG if seems_young else Effect.CLEANED_TOO_EARLY
+            effect = FalseIndexEffect.KEPT_TOO_LONG if seems_young else FalseIndexEffect.CLEANED_TOO_EARLY
             yield IndexDoubt(base, age.timestamp, age.is_file_time, said.newest, effect)
 
 
@@ -233,7 +233,7 @@ def _doubts(log: LoadedLog, up_to: int | None = None) -> list[IndexDoubt]:
     keeper, ages = Timekeeper(log), [age for age in ages_of(log).values() if up_to is None or age.segment <= up_to]
     said = [(age, keeper.contradiction(age)) for age in ages if age.size]
     return [
-        IndexDoubt(age.segment, age.timestamp, age.is_file_time, what.newest, Effect.PASSED_OVER)
+        IndexDoubt(age.segment, age.timestamp, age.is_file_time, what.newest, FalseIndexEffect.PASSED_OVER)
         for age, what in said
         if what is not None
     ]
@@ -255,4 +255,4 @@ def _wrongly_chosen(
     if found.found is not None and first.offset >= found.found.offset:
         return []
     age = ages_of(log)[chosen]
-    return [IndexDoubt(chosen, age.timestamp, age.is_file_time, first.timestamp, Effect.BEGAN_TOO_LATE)]
+    return [IndexDoubt(chosen, age.timestamp, age.is_file_time, first.timestamp, FalseIndexEffect.BEGAN_TOO_LATE)]

@@ -44,11 +44,11 @@ from klogtool.salvage.corrections import (
     right_entries,
 )
 from klogtool.salvage.holes import (
-    Copy,
-    Evidence,
     Filled,
     Hole,
-    Refusal,
+    OtherCopy,
+    RefusedBatches,
+    SideFileEvidence,
     copy_of,
     fill_hole,
     find_holes,
@@ -119,7 +119,7 @@ class _Kept(Struct):
             if filling.run is batch.run:
                 fillings[n : n + 1] = [(replace(filling, run=run), hole) for run in (*before, *behind)]
                 first, last = filling.run.first_offset, filling.run.last_offset
-                self.filled.refusals.append(Refusal(filling.copy, first, last, batch.reason))
+                self.filled.refusals.append(RefusedBatches(filling.copy, first, last, batch.reason))
                 return
         raise Refused(f"a broker would stop at it: {batch.reason}", path=batch.run.path, position=batch.position)
 
@@ -141,7 +141,7 @@ class _Salvage:
             if n < len(self._files.segments):
                 self._numbers.setdefault(file.base_offset, n)
         self._swaps = [self._swap(swap) for swap in self._files.swaps]
-        self._evidence = Evidence(
+        self._evidence = SideFileEvidence(
             tuple(sorted(self._files.orphans() | {swap.base_offset for swap in self._files.swaps})),
             self._reaches(),
             tuple((run.first_offset, run.last_offset) for _, found in self._swaps for run in _runs(found)),
@@ -262,7 +262,7 @@ class _Salvage:
 
     def _copy(
         self, replica: PartitionFiles, found: Sequence[Stretch], ours: Sequence[Stretch], cuts: Sequence[int]
-    ) -> Copy:
+    ) -> OtherCopy:
         """Compare a replica with this partition, and cut it. Raises Refused if they have nothing in common."""
         held_together = compare(_runs(ours), _runs(found))
         if not held_together.agree and any(not part.same_epoch for part in held_together.diverging):

@@ -13,7 +13,7 @@ from klogtool.format.names import FileKind
 from klogtool.plans.plan import SizedVerdict
 from klogtool.plans.results import Result
 from klogtool.salvage.assembly import NewSegment
-from klogtool.salvage.holes import Copy, Filling, Hole, Refusal
+from klogtool.salvage.holes import Filling, Hole, OtherCopy, RefusedBatches
 from klogtool.salvage.loadable import Loadable
 from klogtool.salvage.losses import MISSING, Loss
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile
@@ -30,8 +30,8 @@ class Salvaged(Struct, frozen=True):
     replicas: Sequence[PartitionFiles]
     stretches: Sequence[Stretch]
     fillings: Sequence[tuple[Filling, Hole]]
-    refusals: Sequence[Refusal]
-    copies: Sequence[Copy]
+    refusals: Sequence[RefusedBatches]
+    copies: Sequence[OtherCopy]
     segments: Sequence[NewSegment]
     loadable: Loadable
     lost: Sequence[Loss]
@@ -255,11 +255,11 @@ def _notes_on_gaps(salvaged: Salvaged) -> Iterator[str]:
             yield f"offsets {loss.first_offset} to {loss.last_offset} are missing: no segment has them"
 
 
-def _notes_on_copy(salvaged: Salvaged, copy: Copy) -> Iterator[str]:
+def _notes_on_copy(salvaged: Salvaged, copy: OtherCopy) -> Iterator[str]:
     for part in copy.diverging:
         kind = "another form of the same records, perhaps compacted" if part.same_epoch else "other batches"
         yield f"{copy.name} diverges at offsets {part.first_offset} to {part.last_offset}: {kind}"
-    refused: dict[str, list[Refusal]] = {}
+    refused: dict[str, list[RefusedBatches]] = {}
     for refusal in salvaged.refusals:
         if refusal.copy is copy:
             refused.setdefault(refusal.reason, []).append(refusal)

@@ -26,7 +26,7 @@ from klogtool.log.partition import Partition
 from klogtool.verify.cures import rebuild_index
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity_cures import find_topic_id, read_topic_id, write_partition_metadata
-from klogtool.verify.stops import Outcome, Stop, refuses, stop_of
+from klogtool.verify.stops import Stop, StopOutcome, refuses, stop_of
 from klogtool.verify.verify_checkpoints import CHECKPOINTS, read_stated
 from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_kraft import verify_kraft
@@ -51,7 +51,7 @@ class StartProblem(Struct, frozen=True):
     @property
     def is_fatal(self) -> bool:
         """Return whether the broker's process ends, whatever the state of its other log dirs."""
-        return self.stop.outcome is Outcome.REFUSES
+        return self.stop.outcome is StopOutcome.REFUSES
 
     def as_error(self) -> KlogError:
         """Return the error to raise."""
@@ -82,13 +82,13 @@ def find_start_problems(paths: Sequence[str], circumstances: Circumstances) -> l
 
 def _is_unread_identity(problem: StartProblem) -> bool:
     is_identity = os.path.basename(problem.path) == FileKind.META_PROPERTIES.value
-    return is_identity and problem.stop.outcome is Outcome.OFFLINE
+    return is_identity and problem.stop.outcome is StopOutcome.OFFLINE
 
 
 def _of_metadata_log_dir(problem: StartProblem) -> StartProblem:
     """Mark problems of the log dir that holds the cluster's metadata as fatal: without it the broker stops."""
     has_metadata = os.path.isdir(os.path.join(problem.log_dir, str(METADATA_PARTITION)))
-    if problem.stop.outcome is not Outcome.OFFLINE or not has_metadata:
+    if problem.stop.outcome is not StopOutcome.OFFLINE or not has_metadata:
         return problem
     return replace(problem, stop=problem.stop.ending_the_broker())
 
@@ -127,7 +127,7 @@ def _of_partitions(log_dir: LogDir) -> Iterator[StartProblem]:
             continue  # a broker ignores it
         for finding in _of_partition(partition):
             if finding.stop is not None and partition.topic == METADATA_TOPIC:
-                finding = replace(finding, stop=replace(finding.stop, outcome=Outcome.REFUSES))
+                finding = replace(finding, stop=replace(finding.stop, outcome=StopOutcome.REFUSES))
             yield from _problem(_with_cure(finding, partition, log_dir), log_dir.path)
 
 

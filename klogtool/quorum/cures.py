@@ -13,7 +13,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.escape import quoted
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import FileKind
-from klogtool.quorum.election import Cause, Election, Seat
+from klogtool.quorum.election import Election, ElectionCause, Seat
 from klogtool.verify.cures import remove
 from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_voters import with_directory_id
@@ -44,10 +44,10 @@ def _new_voters(election: Election) -> Iterator[str]:
     if not election.is_dynamic or election.best is None:
         return
     paths = " ".join(quoted(seat.controller.path) for seat in election.seats)
-    if Cause.NO_MAJORITY in election.causes and (lost := _not_here(election)):
+    if ElectionCause.NO_MAJORITY in election.causes and (lost := _not_here(election)):
         named = " ".join(f"--destroyed {voter.id}" for voter in lost)
         yield f"if their disks are lost for good, and only then: klogtool quorum {paths} --standalone {named}"
-    if Cause.ENDPOINTS_STALE in election.causes:
+    if ElectionCause.ENDPOINTS_STALE in election.causes:
         yield (
             f"if they cannot listen there any more: klogtool quorum {paths} --voters ID@HOST:PORT,... with where each "
             "of them listens now"
@@ -108,15 +108,17 @@ def _state_again(seat: Seat, _: Election) -> str:
     return remove(_state(seat), "a new election writes it again")
 
 
-_CURES: Mapping[Cause, Callable[[Seat, Election], str]] = {
-    Cause.NO_IDENTITY: lambda seat, election: _identity(seat, election),
-    Cause.STATE_CORRUPT: _state_again,
-    Cause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the settings",
-    Cause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
-    Cause.OTHER_DIRECTORY: _old_id,
-    Cause.UNKNOWN_NODE: _old_node,
-    Cause.SETTINGS_UNKNOWN: lambda *_: _NAME_ALL,
-    Cause.OTHER_CLUSTER: lambda seat, _: f"look at cluster.id in {quoted(_meta(seat))}: it is of another cluster",
+_CURES: Mapping[ElectionCause, Callable[[Seat, Election], str]] = {
+    ElectionCause.NO_IDENTITY: lambda seat, election: _identity(seat, election),
+    ElectionCause.STATE_CORRUPT: _state_again,
+    ElectionCause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the settings",
+    ElectionCause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
+    ElectionCause.OTHER_DIRECTORY: _old_id,
+    ElectionCause.UNKNOWN_NODE: _old_node,
+    ElectionCause.SETTINGS_UNKNOWN: lambda *_: _NAME_ALL,
+    ElectionCause.OTHER_CLUSTER: lambda seat, _: (
+        f"look at cluster.id in {quoted(_meta(seat))}: it is of another cluster"
+    ),
 }
 
 
@@ -155,18 +157,18 @@ def _state_of_who_tells(election: Election) -> Iterator[str]:
             yield _state_again(seat, election)
 
 
-_CURES_OF_ALL: Mapping[Cause, Callable[[Election], Iterator[str]]] = {
-    Cause.NO_MAJORITY: _bring_voters,
-    Cause.STALE_CANDIDATE: _state_of_stale,
-    Cause.FORGOT_EPOCH: _state_of_who_tells,
-    Cause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
-    Cause.LOG_DAMAGED: lambda election: (
+_CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
+    ElectionCause.NO_MAJORITY: _bring_voters,
+    ElectionCause.STALE_CANDIDATE: _state_of_stale,
+    ElectionCause.FORGOT_EPOCH: _state_of_who_tells,
+    ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
+    ElectionCause.LOG_DAMAGED: lambda election: (
         f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if not seat.controller.log.is_whole
     ),
-    Cause.NO_VOTERS: lambda _: iter(
+    ElectionCause.NO_VOTERS: lambda _: iter(
         ("set controller.quorum.voters as it was, if the quorum is static; else bring back a metadata log or snapshot",)
     ),
-    Cause.ENDPOINTS_STALE: lambda _: iter(
+    ElectionCause.ENDPOINTS_STALE: lambda _: iter(
         ("start them with the listeners in the voters' record; when there is a leader, change one after the other",)
     ),
 }

@@ -24,7 +24,7 @@ from klogtool.quorum.controllers import Controller, Position, count_metadata_rec
 ANY_HOST = ("", "0.0.0.0", "::")  # a listener on all addresses
 
 
-class Outcome(Enum):
+class ElectionOutcome(Enum):
     """What comes of an election."""
 
     ELECTED = "elected"
@@ -32,7 +32,7 @@ class Outcome(Enum):
     UNKNOWN = "unknown"
 
 
-class Cause(Enum):
+class ElectionCause(Enum):
     """Why a controller is no voter, cannot start, or cannot be elected."""
 
     NO_IDENTITY = "no-meta-properties"
@@ -71,7 +71,10 @@ class Cause(Enum):
     """It has another cluster id than most of the others."""
 
 
-NO_CONTROLLERS = (Cause.NO_CONTROLLER, Cause.UNKNOWN_NODE)  # who has them may be a broker, which is as it should be
+NO_CONTROLLERS = (
+    ElectionCause.NO_CONTROLLER,
+    ElectionCause.UNKNOWN_NODE,
+)  # who has them may be a broker, which is as it should be
 
 
 class Seat(Struct, frozen=True):
@@ -80,7 +83,7 @@ class Seat(Struct, frozen=True):
     end when another one tells it that it leads (KafkaRaftClient.maybeTransition)."""
 
     controller: Controller
-    why_not: Cause | None
+    why_not: ElectionCause | None
     believes: bool
     starts: bool
     forgot: bool = False
@@ -112,12 +115,12 @@ class Election(Struct, frozen=True):
     """
 
     seats: tuple[Seat, ...]
-    outcome: Outcome
+    outcome: ElectionOutcome
     voters: tuple[Voter, ...]
     majority: int
     missing: tuple[int, ...]
     may_lead: tuple[int, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[ElectionCause, ...]
     best: str | None
     leader_is_empty: bool
     lost: tuple[int, int] | None
@@ -130,7 +133,7 @@ class Election(Struct, frozen=True):
         shut_out = {seat.why_not for seat in self.seats} - {None, *NO_CONTROLLERS}
         whole = all(seat.controller.log.is_whole for seat in self.seats)
         return (
-            self.outcome is Outcome.ELECTED
+            self.outcome is ElectionOutcome.ELECTED
             and whole
             and not shut_out
             and self.lost is None
@@ -144,7 +147,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     seats = tuple(_seat(controller, controllers, voters) for controller in controllers)
     sure, possible = _electable(seats, hopeful=False), _electable(seats, hopeful=True)
     leaders = [seat for seat in seats if seat in sure or seat in possible]
-    outcome = Outcome.ELECTED if sure else Outcome.UNKNOWN if possible else Outcome.NEVER
+    outcome = ElectionOutcome.ELECTED if sure else ElectionOutcome.UNKNOWN if possible else ElectionOutcome.NEVER
     usable = [seat.controller for seat in seats if _is_usable(seat)]
     best = max(usable, key=lambda found: found.log.position, default=None)
     top = Position() if best is None else best.log.position
@@ -159,7 +162,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
         len(voters) // 2 + 1 if voters else 0,
         tuple(voter.id for voter in voters or () if voter.id not in here),
         tuple(sorted(seat.controller.node_id or 0 for seat in leaders)),
-        _causes(seats) if not sure else (Cause.LOG_DAMAGED,) if damaged else (),
+        _causes(seats) if not sure else (ElectionCause.LOG_DAMAGED,) if damaged else (),
         None if best is None or not top.end_offset else best.path,
         bool(leaders) and not lowest.end_offset and top.end_offset > 0,
         lost,
@@ -170,7 +173,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
 
 def _is_usable(seat: Seat) -> bool:
     """Return whether a copy can be led or copied: of a broker, too."""
-    return seat.starts and seat.why_not is not Cause.OTHER_CLUSTER and seat.controller.log.problem is None
+    return seat.starts and seat.why_not is not ElectionCause.OTHER_CLUSTER and seat.controller.log.problem is None
 
 
 def _lost(best: Controller | None, lowest: Position) -> tuple[tuple[int, int] | None, int | None]:
@@ -209,7 +212,7 @@ def _seat(controller: Controller, controllers: Sequence[Controller], voters: tup
     cluster_ids = [other.cluster_id for other in controllers if other.cluster_id is not None]
     usual = max(cluster_ids, key=cluster_ids.count, default=None)
     if why is None and controller.cluster_id not in (None, usual):
-        why = Cause.OTHER_CLUSTER
+        why = ElectionCause.OTHER_CLUSTER
     believes = stop is None and _why_no_voter(controller, voters_of(controller)) is None
     forgot = stop is None and any(_is_its_leader(other, controller) for other in controllers)
     return Seat(controller, why, believes, stop is None, forgot)
@@ -237,31 +240,31 @@ def _is_its_leader(controller: Controller, leader: Controller) -> bool:
     return told.leader_epoch > own_epoch or (told.leader_epoch == own_epoch and not knows)
 
 
-def _stop(controller: Controller) -> Cause | None:
+def _stop(controller: Controller) -> ElectionCause | None:
     """Return why a start ends, or None."""
     settings = controller.settings
     if not controller.has_identity:
-        return Cause.NO_IDENTITY
+        return ElectionCause.NO_IDENTITY
     if controller.refusal is not None:
-        return Cause.SETTINGS_REFUSED
+        return ElectionCause.SETTINGS_REFUSED
     if settings is not None and settings.node_id not in (None, controller.node_id):
-        return Cause.OTHER_NODE
-    return None if controller.state_problem is None else Cause.STATE_CORRUPT
+        return ElectionCause.OTHER_NODE
+    return None if controller.state_problem is None else ElectionCause.STATE_CORRUPT
 
 
-def _why_no_voter(controller: Controller, voters: tuple[Voter, ...] | None) -> Cause | None:
+def _why_no_voter(controller: Controller, voters: tuple[Voter, ...] | None) -> ElectionCause | None:
     """Return why a controller is none of these voters, or None."""
     settings = controller.settings
     if settings is not None and not settings.is_controller:
-        return Cause.NO_CONTROLLER
+        return ElectionCause.NO_CONTROLLER
     if voters is None:
-        return Cause.SETTINGS_UNKNOWN
+        return ElectionCause.SETTINGS_UNKNOWN
     if not voters:
-        return Cause.NO_VOTERS
+        return ElectionCause.NO_VOTERS
     same = [voter for voter in voters if voter.id == controller.node_id]
     if not same:
-        return Cause.UNKNOWN_NODE
-    return None if any(_is(controller, voter) for voter in same) else Cause.OTHER_DIRECTORY
+        return ElectionCause.UNKNOWN_NODE
+    return None if any(_is(controller, voter) for voter in same) else ElectionCause.OTHER_DIRECTORY
 
 
 def _is(controller: Controller, voter: Voter) -> bool:
@@ -331,30 +334,34 @@ def _same(known: Endpoint, own: Endpoint) -> bool:
     return known.port == own.port and own.host in (known.host, *ANY_HOST)
 
 
-def _causes(seats: Sequence[Seat]) -> tuple[Cause, ...]:
+def _causes(seats: Sequence[Seat]) -> tuple[ElectionCause, ...]:
     """Return why nobody is elected for sure, each cause once."""
     causes = [cause for seat in seats if (cause := _cause(seat, seats)) is not None]
-    if Cause.STALE_CANDIDATE in causes:  # without that one it would have the majority
-        causes = [cause for cause in causes if cause is not Cause.NO_MAJORITY]
+    if ElectionCause.STALE_CANDIDATE in causes:  # without that one it would have the majority
+        causes = [cause for cause in causes if cause is not ElectionCause.NO_MAJORITY]
     return tuple(dict.fromkeys(causes))
 
 
-def _cause(seat: Seat, seats: Sequence[Seat]) -> Cause | None:
+def _cause(seat: Seat, seats: Sequence[Seat]) -> ElectionCause | None:
     if seat.why_not is not None:
         return seat.why_not
     if _ends_as_leader(seat):
-        return Cause.VERSION_WITHOUT_VOTERS
+        return ElectionCause.VERSION_WITHOUT_VOTERS
     if not seat.controller.log.is_whole:
-        return Cause.LOG_DAMAGED
+        return ElectionCause.LOG_DAMAGED
     if seat.forgot:
-        return Cause.FORGOT_EPOCH
+        return ElectionCause.FORGOT_EPOCH
     if seat.is_stale and _gets_majority(seat, seats, hopeful=True):
-        return Cause.STALE_CANDIDATE
+        return ElectionCause.STALE_CANDIDATE
     if not seat.believes:
-        return None if voters_of(seat.controller) is not None else Cause.SETTINGS_UNKNOWN
+        return None if voters_of(seat.controller) is not None else ElectionCause.SETTINGS_UNKNOWN
     if _gets_majority(seat, seats, hopeful=False):
         return None
-    return Cause.ENDPOINTS_STALE if _gets_majority(seat, seats, hopeful=True, anywhere=True) else Cause.NO_MAJORITY
+    return (
+        ElectionCause.ENDPOINTS_STALE
+        if _gets_majority(seat, seats, hopeful=True, anywhere=True)
+        else ElectionCause.NO_MAJORITY
+    )
 
 
 class Outlook(Struct, frozen=True):
@@ -378,16 +385,16 @@ def look_ahead(own: Controller, others: Sequence[Controller] = (), known: Sequen
     election = judge_election(at_hand)
     ids = {voter.id for voter in election.voters}
     absent = tuple(voter for voter in election.voters if not any(_may_be(one, voter, ids) for one in at_hand))
-    if election.outcome is not Outcome.NEVER:
+    if election.outcome is not ElectionOutcome.NEVER:
         # The voters of a majority have to be where they are looked for, which their settings say.
         is_known = election.majority == 1 or all(one.settings is not None and one.settings.endpoints for one in others)
-        is_sure = election.outcome is Outcome.ELECTED and is_known
+        is_sure = election.outcome is ElectionOutcome.ELECTED and is_known
         return Outlook(election, absent, True if is_sure else None)
     if not election.voters and (own.refusal is not None or set(known) != {own.node_id}):
         return Outlook(election, absent, None)
     best = max(at_hand, key=lambda one: (one.path == election.best, one.log.position))
     whole = judge_election([*at_hand, *(_as_it_should_be(voter, own, best) for voter in absent)])
-    return Outlook(election, absent, False if whole.outcome is Outcome.NEVER else None)
+    return Outlook(election, absent, False if whole.outcome is ElectionOutcome.NEVER else None)
 
 
 def _may_be(controller: Controller, voter: Voter, ids: Collection[int]) -> bool:

@@ -25,7 +25,7 @@ from klogtool.format.names import FileKind
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
 from klogtool.quorum.copies_compared import CopyTail, tail_of
 from klogtool.quorum.cures import cures_of, cures_with_these_voters
-from klogtool.quorum.election import Cause, Election, Outcome, Seat, judge_election
+from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
 from klogtool.quorum.settings import CONTROLLER, QuorumSettings
 from klogtool.verify.cures import recover
 from klogtool.verify.verify_voters import with_directory_id
@@ -68,7 +68,7 @@ class NewVoters(Struct, frozen=True):
     may_lose: bool
     unseen_epoch: int | None
     tails: tuple[CopyTail, ...]
-    outcome: Outcome
+    outcome: ElectionOutcome
 
     @property
     def offset(self) -> int:
@@ -200,7 +200,12 @@ def _chosen(election: Election, wish: Wish, old: Sequence[Voter], best: Position
 
 def _may_lead(seat: Seat) -> bool:
     """Return whether it may become a voter. A quorum-state that cannot be read is written anew."""
-    stops = (Cause.NO_IDENTITY, Cause.OTHER_NODE, Cause.SETTINGS_REFUSED, Cause.NO_CONTROLLER)
+    stops = (
+        ElectionCause.NO_IDENTITY,
+        ElectionCause.OTHER_NODE,
+        ElectionCause.SETTINGS_REFUSED,
+        ElectionCause.NO_CONTROLLER,
+    )
     return seat.why_not not in stops and seat.controller.node_id is not None
 
 
@@ -318,7 +323,7 @@ def _check_no_old_majority(
             "would be lost",
             cure="First: " + "; ".join(cures_of(alone)),
         )
-    if alone.outcome is Outcome.ELECTED:
+    if alone.outcome is ElectionOutcome.ELECTED:
         cures = cures_with_these_voters(election)
         start = f"First: {'; '.join(cures)}. Then start them." if cures else "Start them."
         by_tool = "" if alone.is_dynamic else f" To make the quorum dynamic then: {_UPGRADE}"
@@ -395,7 +400,7 @@ def _unseen_epoch(controllers: Sequence[Controller], best: Position) -> int | No
 
 def _outcome(
     controller: Controller, controllers: Sequence[Controller], voters: tuple[Voter, ...], epoch: int, wish: Wish
-) -> Outcome:
+) -> ElectionOutcome:
     """Judge the election that follows, of the new voters that are here. Raises Refused if it fails for another reason
     than that others are not here."""
     log = controller.log
@@ -410,7 +415,7 @@ def _outcome(
     election = judge_election(
         [after, *(found for found in controllers if found is not controller and found.node_id in ids)]
     )
-    if election.outcome is Outcome.NEVER and set(election.causes) != {Cause.NO_MAJORITY}:
+    if election.outcome is ElectionOutcome.NEVER and set(election.causes) != {ElectionCause.NO_MAJORITY}:
         causes = ", ".join(cause.value for cause in election.causes)
         raise Refused(
             f"no leader would be elected all the same: {causes}",

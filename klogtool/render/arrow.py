@@ -24,7 +24,7 @@ from klogtool.log.opened import open_path
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import walk_made
-from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, Made
+from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, SpanBatches
 from klogtool.render.arrow_memory import Blocks
 from klogtool.salvage.mended_entries import mended
 
@@ -54,7 +54,7 @@ class Tally(Struct):
     invalid: int = 0
     first_invalid: tuple[str, int] | None = None
 
-    def take(self, path: str, created: Made) -> None:
+    def take(self, path: str, created: SpanBatches) -> None:
         """Add what was found in one more span of a file."""
         if created.first_invalid is not None and self.first_invalid is None:
             self.first_invalid = path, created.first_invalid

@@ -66,7 +66,7 @@ class Extract(Struct, frozen=True):
     with_control: bool = True
 
 
-class Made(Struct):
+class SpanBatches(Struct):
     """The result of a span, or of its first part if the whole span would be too much.
 
     start, reached, last: see log.span_maker. tail: what is wrong after the last entry, if anything. pieces: record
@@ -111,7 +111,7 @@ class Common(Struct, frozen=True):
     halves: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-class BatchMaker(SpanMaker[Made]):
+class BatchMaker(SpanMaker[SpanBatches]):
     """Makes record batches from the spans of a file. Each thread has its own maker, because a maker keeps its buffers.
 
     holds: keep rows that do not fill a record batch for the next span or file (see `take_up`), until the caller asks
@@ -135,17 +135,17 @@ class BatchMaker(SpanMaker[Made]):
         `_segment`."""
         self.extract, self._selection = extract, _kernel_selection(extract)
 
-    def rest(self) -> Made:
+    def rest(self) -> SpanBatches:
         """Return the rows that are held."""
-        self.made = Made()
+        self.made = SpanBatches()
         self._emit()
         return self.made
 
-    def begin(self, span: Span) -> Made:
+    def begin(self, span: Span) -> SpanBatches:
         """See SpanMaker."""
         self._half = self._common.halves.pop(span.start, None)
         self._state.done_records, self._state.done_bytes = self._half or (0, 0)
-        return Made()
+        return SpanBatches()
 
     def finish(self, error: KlogError | None) -> None:
         """See SpanMaker. A read error is the last piece."""

@@ -22,9 +22,9 @@ from klogtool.render.lookup import named_row
 
 if TYPE_CHECKING:
     from klogtool.copies.comparison import Side
-    from klogtool.copies.copy_log import Damage
+    from klogtool.copies.copy_log import CopyDamage
     from klogtool.copies.differing import Differences
-    from klogtool.copies.leadership import History, Succession
+    from klogtool.copies.leadership import CopyEpochs, LeaderChange
     from klogtool.copies.pairing import Pair
     from klogtool.decoding.record_values import Decoding
     from klogtool.format.batch import Record
@@ -80,7 +80,7 @@ def lone_row(pair: Pair) -> Row:
     }
 
 
-def _side_row(side: Side, history: History, epoch: int | None, follows: Succession | None) -> Row:
+def _side_row(side: Side, history: CopyEpochs, epoch: int | None, follows: LeaderChange | None) -> Row:
     return {
         "path": side.path,
         "first_offset": side.first_offset,
@@ -219,7 +219,7 @@ def _more_line(more: int, noun: str) -> Iterator[str]:
         yield f"{more:,} more {noun}"
 
 
-def _damage_line(name: str, damage: Damage) -> str:
+def _damage_line(name: str, damage: CopyDamage) -> str:
     where = f"{damage.path}: bytes {damage.start:,} to {damage.end:,}: {damage.reason}"
     if damage.last_offset is None:
         return f"{name} is damaged from offset {damage.first_offset:,} on: {where}"
@@ -244,7 +244,7 @@ def _leader_lines(result: DiffVerdict) -> Iterator[str]:
         yield f"if {leader} leads, {_follower_text(name, follows)}"
 
 
-def _follower_text(name: str, follows: Succession | None) -> str:
+def _follower_text(name: str, follows: LeaderChange | None) -> str:
     if follows is None:
         return f"{name} truncates to its high watermark, because it has no leader epochs"
     if not follows.loses:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from klogtool.errors import Corrupt
 from klogtool.log.file import LogFile
-from klogtool.log.followed import Followed, is_unwritten
+from klogtool.log.followed import FollowedSegment, is_unwritten
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import Form
+from klogtool.render.records import DumpForm
 
 PIECE_BYTES = 8 << 20  # after a truncation, not much more than this is printed twice
 
@@ -17,11 +17,11 @@ class FollowingDump:
 
     def __init__(self, kafka: KafkaDump, form: str) -> None:
         self._kafka, self._form_name = kafka, form
-        self._segment: Followed | None = None
-        self._form = Form()
+        self._segment: FollowedSegment | None = None
+        self._form = DumpForm()
         self._last_offset = -1
 
-    def read(self, segment: Followed, log: LogFile) -> None:
+    def read(self, segment: FollowedSegment, log: LogFile) -> None:
         """Print the whole batches from `segment.at` on. What is not whole at the end is left for later.
 
         Raises KlogError for damage that ends a dump.
@@ -36,7 +36,7 @@ class FollowingDump:
                 return
             chunk = PIECE_BYTES if segment.at > at else 2 * chunk
 
-    def _begin(self, segment: Followed) -> None:
+    def _begin(self, segment: FollowedSegment) -> None:
         kafka, path = self._kafka, segment.path
         self._segment, self._last_offset = segment, -1
         self._form = kafka.form(self._form_name, path)

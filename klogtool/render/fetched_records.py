@@ -17,7 +17,7 @@ from klogtool.render.decoded_records import decoder_of_values, internal_topic, t
 from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.render.log_lines import SPAN_BYTES, LineMaker
-from klogtool.render.records import Form, RecordOptions
+from klogtool.render.records import DumpForm, RecordOptions
 
 if TYPE_CHECKING:
     from klogtool.broker.unified_log.loaded_partition import FetchedBytes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from klogtool.log.entries import Entry
 
     Made = Iterator[bytes | memoryview]
-    Show = Callable[[FetchedBytes, Entry, Form], Iterator[bytes]]
+    Show = Callable[[FetchedBytes, Entry, DumpForm], Iterator[bytes]]
 
 LEAST_BYTES = 16 << 10  # the kernel is not used for less
 MOST_BYTES = 8 * SPAN_BYTES  # of a stretch, so that the first lines come soon
@@ -43,7 +43,7 @@ def walk_json_records(
     if not result.fetched.size:
         return
     topic = internal_topic(result.path)
-    form = Form(_OPTIONS, json_file=result.path, topic=topic, values=values, values_topic=topic_of(result.path))
+    form = DumpForm(_OPTIONS, json_file=result.path, topic=topic, values=values, values_topic=topic_of(result.path))
     try:
         yield from _walk(result, committed_only, form, _json_of, jobs)
     except KlogError as error:
@@ -57,10 +57,10 @@ def walk_text_records(
     """Yield kafka-dump-log's lines for each batch and record in the same way. Raises Corrupt or Unsupported if they
     cannot be read."""
     if result.fetched.size:
-        yield from _walk(result, committed_only, Form(_text_options(result.path, values)), _text_of, jobs)
+        yield from _walk(result, committed_only, DumpForm(_text_options(result.path, values)), _text_of, jobs)
 
 
-def _walk(result: FetchedBytes, committed_only: bool, form: Form, show: Show, jobs: int) -> Made:
+def _walk(result: FetchedBytes, committed_only: bool, form: DumpForm, show: Show, jobs: int) -> Made:
     for is_first, start, stop in _walk_stretches(result, committed_only):
         at = start if is_first else (yield from _by_kernel(result, form, start, stop, jobs))
         for batch in result.batches_in(at, stop):
@@ -90,7 +90,7 @@ def _walk_stretches(result: FetchedBytes, committed_only: bool) -> Iterator[tupl
 
 
 def _by_kernel(
-    result: FetchedBytes, form: Form, start: int, stop: int, jobs: int
+    result: FetchedBytes, form: DumpForm, start: int, stop: int, jobs: int
 ) -> Generator[bytes | memoryview, None, int]:
     """Yield the lines of a stretch. Returns the position from which the reference has to continue."""
     at, outs = start, BufferPool()
@@ -117,7 +117,7 @@ def _text_options(path: str, values: Decoding | None) -> RecordOptions:
     return RecordOptions(deep=True, print_data=True, decoder=decoder)
 
 
-def _json_of(result: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
+def _json_of(result: FetchedBytes, batch: Entry, form: DumpForm) -> Iterator[bytes]:
     name, topic = batch.path, internal_topic(batch.path)
     yield json_line(batch_row(name, batch))
     for record in batch.records():
@@ -129,7 +129,7 @@ def _json_of(result: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
                 yield line
 
 
-def _text_of(result: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
+def _text_of(result: FetchedBytes, batch: Entry, form: DumpForm) -> Iterator[bytes]:
     def wants(offset: int, *_: object) -> bool:
         return offset >= result.offset
 

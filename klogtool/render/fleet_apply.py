@@ -6,26 +6,26 @@ from collections.abc import Iterator, Sequence
 
 from klogtool.escape import escaped
 from klogtool.fleet.checking import Checked
-from klogtool.fleet.sharing import Done, Todo
+from klogtool.fleet.sharing import AlreadyThere, Todo
 from klogtool.render.counts import count_text
 
 _VERBS = {"truncate": "cut", "set-aside": "move out of the log dir", "restore": "rename"}
 
 
-def share_line(result: Done | Todo) -> str:
+def share_line(result: AlreadyThere | Todo) -> str:
     """Return `to do: cut t-0 to 33: damaged ...`."""
     share = result.share
     to = "" if share.to is None else f" to {share.to:,}"
-    state = "done already" if isinstance(result, Done) else "to do"
+    state = "done already" if isinstance(result, AlreadyThere) else "to do"
     return f"{state}: {_VERBS[share.action]} {escaped(share.placed.copy.folder)}{to}: {escaped(share.why)}"
 
 
-def share_row(result: Done | Todo) -> dict[str, object]:
+def share_row(result: AlreadyThere | Todo) -> dict[str, object]:
     """Return the row of JSON."""
     share = result.share
     return {
         "type": "share",
-        "done": isinstance(result, Done),
+        "done": isinstance(result, AlreadyThere),
         "topic": share.placed.copy.topic,
         "partition": share.placed.copy.partition,
         "log_dir": share.placed.copy.log_dir,

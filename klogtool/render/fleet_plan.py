@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from klogtool.escape import escaped, quoted
-from klogtool.fleet.choosing import Choice, Placed, Share, hidden_damage, is_healthy
+from klogtool.fleet.choosing import Choice, PlacedCopy, Share, hidden_damage, is_healthy
 from klogtool.fleet.histories import last_epoch_of
 from klogtool.fleet.planning import BY_APPLY, FleetPlan, is_damaged, needs_election, waited_for
 from klogtool.render.counts import count_text, offsets_text
@@ -83,7 +83,7 @@ def _election_text(choice: Choice) -> str:
     return f"may wait for {_brokers(waited_for(choice))} instead"
 
 
-def span_text(placed: Placed) -> str:
+def span_text(placed: PlacedCopy) -> str:
     """Return `epoch 3, offsets 0 to 59, in /d1/t-0`."""
     copy, epoch = placed.copy, last_epoch_of(placed.copy)
     offsets = f"offsets {copy.log_start_offset:,} to {copy.log_end_offset - 1:,}"

@@ -10,7 +10,7 @@ from klogtool.plans.free import FreedItem, FreeResult, KindTotals
 from klogtool.plans.free_candidates import LeftOut
 from klogtool.plans.free_compaction import Compactable
 from klogtool.plans.free_kinds import KINDS, FreeKind
-from klogtool.plans.free_untouched import Untouched, Why
+from klogtool.plans.free_untouched import Untouched, UntouchedReason
 from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
@@ -27,13 +27,13 @@ _MOST_SETTINGS = 4
 _MOST_UNTOUCHED = 50
 # What free leaves alone, in this order, and what a person can do about it.
 _UNTOUCHED = {
-    Why.FOREIGN: "no files of Kafka, and no broker reads them: look what they are, move or delete them by hand",
-    Why.LINKED: "the same file has another name elsewhere: it frees its space when that one goes, too",
-    Why.UNREADABLE: "these folders cannot be listed: look into them by hand",
-    Why.RUN: "a run of klogtool that was cut short needs them: klogtool undo --list says how to finish it",
-    Why.INTERRUPTED: "of an interrupted cleaning: the next start decides by them, or klogtool recover",
-    Why.NOT_ASKED: "free could give them up, but --only or --except leave them out",
-    Why.IN_USE: "a broker goes on with these segments: a shorter retention.ms or retention.bytes gives up the oldest",
+    UntouchedReason.FOREIGN: "no files of Kafka, and no broker reads them: look what they are, move or delete them by hand",
+    UntouchedReason.LINKED: "the same file has another name elsewhere: it frees its space when that one goes, too",
+    UntouchedReason.UNREADABLE: "these folders cannot be listed: look into them by hand",
+    UntouchedReason.RUN: "a run of klogtool that was cut short needs them: klogtool undo --list says how to finish it",
+    UntouchedReason.INTERRUPTED: "of an interrupted cleaning: the next start decides by them, or klogtool recover",
+    UntouchedReason.NOT_ASKED: "free could give them up, but --only or --except leave them out",
+    UntouchedReason.IN_USE: "a broker goes on with these segments: a shorter retention.ms or retention.bytes gives up the oldest",
 }
 _HEADS = ("kind", "found", "bytes", "taken", "loses")
 
@@ -129,7 +129,7 @@ def _untouched(rows: Sequence[Untouched], log_dir: str) -> Iterator[str]:
         files, total = sum(row.files for row in results), sum(row.on_disk for row in results)
         yield f"not touched: {size_text(total)} in {count_text(files, 'file')}"
         yield from wrapped_table([("why", told)])
-        most = _MOST_ITEMS if why is Why.IN_USE else _MOST_UNTOUCHED
+        most = _MOST_ITEMS if why is UntouchedReason.IN_USE else _MOST_UNTOUCHED
         shown = [(size_text(row.on_disk), os.path.relpath(row.path, log_dir)) for row in results[:most]]
         yield from wrapped_table(shown)
         yield from _more(len(results) - most)

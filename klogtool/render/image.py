@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from klogtool.disk.image import Places, Written
+from klogtool.disk.image import ImagePlaces, WrittenImage
 from klogtool.escape import joined
 from klogtool.plans.image import ImagePlan
 from klogtool.plans.image_names import TopicNames
@@ -13,7 +13,7 @@ from klogtool.render.counts import count_text
 MOST_NAMED = 10  # paths in one list of the text
 
 
-def image_row(plan: ImagePlan, names: TopicNames, places: Places, written: Written) -> dict[str, object]:
+def image_row(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: WrittenImage) -> dict[str, object]:
     """Return the answer. Paths are those of the originals."""
     return {
         "type": "image",
@@ -36,7 +36,7 @@ def image_row(plan: ImagePlan, names: TopicNames, places: Places, written: Writt
     }
 
 
-def image_text(plan: ImagePlan, names: TopicNames, places: Places, written: Written) -> str:
+def image_text(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: WrittenImage) -> str:
     """Return the same for people."""
     lines = [
         f"{places.output}: {count_text(written.files, 'file')} of {written.bytes:,} bytes, "

@@ -6,36 +6,40 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from klogtool.broker.timestamps import LARGEST_MS, time_text
-from klogtool.plans.index_doubts import Effect, IndexDoubt
+from klogtool.plans.index_doubts import FalseIndexEffect, IndexDoubt
 from klogtool.render.counts import count_text
 from klogtool.render.terminal import columns
 from klogtool.verify.cures import rebuild_index
 
 _MOST = 3
 _EFFECTS = {
-    Effect.DELETED_TOO_EARLY: "Retention goes by {which}, and deletes the segment too early.",
-    Effect.KEPT_TOO_LONG: "A broker goes by {which}, and leaves the segment alone for too long.",
-    Effect.CLEANED_TOO_EARLY: "The cleaner goes by {which}, and cleans the segment within min.compaction.lag.ms.",
-    Effect.PASSED_OVER: "The lookup goes by {which}, so this answer is not the first such record.",
-    Effect.NONE: "Retention and lookups by time go by {which}.",
+    FalseIndexEffect.DELETED_TOO_EARLY: "Retention goes by {which}, and deletes the segment too early.",
+    FalseIndexEffect.KEPT_TOO_LONG: "A broker goes by {which}, and leaves the segment alone for too long.",
+    FalseIndexEffect.CLEANED_TOO_EARLY: "The cleaner goes by {which}, and cleans the segment within min.compaction.lag.ms.",
+    FalseIndexEffect.PASSED_OVER: "The lookup goes by {which}, so this answer is not the first such record.",
+    FalseIndexEffect.NONE: "Retention and lookups by time go by {which}.",
 }
 
 
 def doubt_lines(path: str, doubts: Sequence[IndexDoubt]) -> Iterator[str]:
     """Yield the warnings, those with an effect first, and the cure."""
-    ordered = sorted(doubts, key=lambda doubt: (doubt.effect is Effect.NONE, doubt.segment))
+    ordered = sorted(doubts, key=lambda doubt: (doubt.effect is FalseIndexEffect.NONE, doubt.segment))
     for doubt in ordered[:_MOST]:
         yield from textwrap.wrap(doubt_text(doubt), columns(), initial_indent="  ", subsequent_indent="    ")
     if len(ordered) > _MOST:
         yield f"  and {count_text(len(ordered) - _MOST, 'segment')} more with a false time (--format json shows all)"
     if doubts:
-        kinds = "index,timeindex" if any(doubt.effect is Effect.BEGAN_TOO_LATE for doubt in doubts) else "timeindex"
+        kinds = (
+            "index,timeindex"
+            if any(doubt.effect is FalseIndexEffect.BEGAN_TOO_LATE for doubt in doubts)
+            else "timeindex"
+        )
         yield f"  →  {rebuild_index(path, kinds)}"
 
 
 def doubt_text(doubt: IndexDoubt) -> str:
     """Return one warning, in sentences."""
-    if doubt.effect is Effect.BEGAN_TOO_LATE:
+    if doubt.effect is FalseIndexEffect.BEGAN_TOO_LATE:
         where = f"behind a record of {_time(doubt.log_timestamp)}"
         return f"warning: a false index of segment {doubt.segment} leads the lookup {where}, which it should find."
     which = "the time of the file" if doubt.is_file_time else "the time index"

@@ -23,7 +23,7 @@ from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
 from klogtool.render.index_text import dump_offset_index, dump_time_index
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import Form
+from klogtool.render.records import DumpForm
 from klogtool.render.reports import Reports
 from klogtool.render.side_text import aborted_txn_line, producer_line
 
@@ -138,20 +138,20 @@ class KafkaDump:
         except KlogError as error:
             raise error.at_path(self.stdin.path) from None
 
-    def form(self, name: str, path: str) -> Form:
+    def form(self, name: str, path: str) -> DumpForm:
         """Return how the entries of a log are shown: as "text", "json" or "csv"."""
         is_stdin = self.is_stdin(path)
         topic = None if is_stdin else topic_of(path)
         if name == "csv":
             place = CsvPlace.of(*((None, None) if is_stdin else partition_of(path)), os.path.basename(path))
-            return Form(selection=self.selection, go_on=self.go_on, csv=place)
+            return DumpForm(selection=self.selection, go_on=self.go_on, csv=place)
         options = self.options.records()
         if name == "json":
             internal = None if is_stdin else internal_topic(path)
-            return Form(options, self.selection, path, internal, self.go_on, values=self.values, values_topic=topic)
+            return DumpForm(options, self.selection, path, internal, self.go_on, values=self.values, values_topic=topic)
         if self.values is not None:
             options.decoder = decoder_of_values(self.values, topic)
-        return Form(options, self.selection, go_on=self.go_on)
+        return DumpForm(options, self.selection, go_on=self.go_on)
 
     def _entries(self, path: str, heading: Callable[[], str]) -> None:
         form, max_bytes = self.form("text", path), self.options.max_bytes()
@@ -165,7 +165,7 @@ class KafkaDump:
                 self.print(f"Found {left} invalid bytes at the end of {os.path.basename(log.path)}")
                 self.note_tail(left, log.path, position)
 
-    def lines(self, log: LogFile, form: Form) -> tuple[int, int]:
+    def lines(self, log: LogFile, form: DumpForm) -> tuple[int, int]:
         """Write the entries of a log. Return where they end, and how many bytes after that are not a whole batch; 0 if
         only a part of the log was wanted."""
         max_bytes, dump = self.options.max_bytes(), LogDump(on_progress=self.on_progress)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from klogtool.format.framing import Frame
     from klogtool.log.spans import Span
     from klogtool.log.windows import Window
-    from klogtool.render.records import Form
+    from klogtool.render.records import DumpForm
 
 
 OUT_BYTES = 1 << 20
@@ -105,7 +105,7 @@ class LineMaker(SpanMaker[Lines]):
     """Makes lines of the entries of a file. Each thread has its own maker. Pieces that are views return to the pool
     `outs`."""
 
-    def __init__(self, form: Form, outs: BufferPool) -> None:
+    def __init__(self, form: DumpForm, outs: BufferPool) -> None:
         super().__init__()
         self.form, self.outs, self._room = form, outs, FIRST_OUT_BYTES
         self._kernel = kernels.native if _fit_for_kernel(form) else kernels.absent
@@ -238,11 +238,11 @@ def write_piece(chunk: Text, write: Callable[[bytes | memoryview], None]) -> Non
             write(part)
 
 
-def _fit_for_kernel(form: Form) -> bool:
+def _fit_for_kernel(form: DumpForm) -> bool:
     return form.options.decoder is None and (form.json_file is None or (form.topic is None and form.values is None))
 
 
-def _flags(form: Form) -> int:
+def _flags(form: DumpForm) -> int:
     native, options = kernels.native, form.options
     is_json, is_csv = form.json_file is not None, form.csv is not None
     is_deep = options.deep or not form.is_text or (form.selection is not None and form.selection.needs_records)
@@ -256,7 +256,7 @@ def _flags(form: Form) -> int:
     )
 
 
-def _names(form: Form) -> tuple[bytes | None, bytes | None]:
+def _names(form: DumpForm) -> tuple[bytes | None, bytes | None]:
     """Return what the kernel takes as `file` and `segment`."""
     if form.csv is not None:
         return form.csv.before_offset, form.csv.before_position
@@ -278,14 +278,14 @@ def _parse(window: Window, frame: Frame) -> RecordBatch | Message:
     return parse_entry(window.data, frame, base=window.base)
 
 
-def _walk_of(form: Form) -> Callable[[Lines, Window, Frame, Form], Iterator[Text]]:
+def _walk_of(form: DumpForm) -> Callable[[Lines, Window, Frame, DumpForm], Iterator[Text]]:
     """Return the reference of this form."""
     if form.csv is not None:
         return _csv_of_entry
     return _text_of_entry if form.json_file is None else _json_of_entry
 
 
-def _text_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
+def _text_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) -> Iterator[bytes]:
     batch = _parse(window, frame)
     if isinstance(batch, Message) and batch.magic < 0:
         yield f"offset: {batch.offset}".encode()  # Kafka prints it before it reads the header, which throws
@@ -301,7 +301,7 @@ def _text_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> I
             yield chunk.encode()
 
 
-def _selected_text(result: Lines, batch: RecordBatch | Message, form: Form) -> Iterator[bytes]:
+def _selected_text(result: Lines, batch: RecordBatch | Message, form: DumpForm) -> Iterator[bytes]:
     """Yield the batch's line and those of its wanted records; nothing if none is wanted."""
     selection = form.selection
     assert selection is not None
@@ -316,7 +316,7 @@ def _selected_text(result: Lines, batch: RecordBatch | Message, form: Form) -> I
     yield head.encode()
 
 
-def _json_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes | LongLine]:
+def _json_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) -> Iterator[bytes | LongLine]:
     assert form.json_file is not None
     try:
         batch = _parse(window, frame)
@@ -340,7 +340,7 @@ def _json_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> I
         raise
 
 
-def _csv_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes | LongRow]:
+def _csv_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) -> Iterator[bytes | LongRow]:
     assert form.csv is not None
     batch = _parse(window, frame)
     if isinstance(batch, Message):
@@ -354,7 +354,7 @@ def _csv_of_entry(result: Lines, window: Window, frame: Frame, form: Form) -> It
             yield csv_row(form.csv, batch, record)
 
 
-def _wanted(form: Form, record: Record) -> bool:
+def _wanted(form: DumpForm, record: Record) -> bool:
     selected = form.selection
     return selected is None or selected.wants(record.offset, record.timestamp, record.key, record.value)
 
@@ -395,7 +395,7 @@ class LogDump(Struct):
 
 def dump_log_lines(
     file: LogFile,
-    form: Form,
+    form: DumpForm,
     write: Callable[[bytes | memoryview], None],
     dump: LogDump,
     *,
@@ -421,7 +421,7 @@ def dump_log_lines(
 def _dump_from(
     start: int,
     file: LogFile,
-    form: Form,
+    form: DumpForm,
     write: Callable[[bytes | memoryview], None],
     dump: LogDump,
     end: int,
@@ -442,7 +442,9 @@ def _dump_from(
     return result.tail
 
 
-def _mended(file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int) -> LogFile:
+def _mended(
+    file: LogFile, form: DumpForm, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int
+) -> LogFile:
     """Return the log with corrected lengths and magics, for entries where nothing else is wrong. Each correction is
     noted first."""
     results: list[SetRight] = []
@@ -460,7 +462,7 @@ def _mended(file: LogFile, form: Form, write: Callable[[bytes | memoryview], Non
 
 def _skip(
     file: LogFile,
-    form: Form,
+    form: DumpForm,
     write: Callable[[bytes | memoryview], None],
     dump: LogDump,
     end: int,

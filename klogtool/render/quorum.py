@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from klogtool.escape import joined
 from klogtool.quorum.cures import cures_of
-from klogtool.quorum.election import Cause, Election, Outcome, Seat
+from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat
 from klogtool.render.counts import count_text, offsets_text
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def quorum_text(election: Election) -> str:
 
 def _why(election: Election) -> Iterator[str]:
     """Yield the verdict: whether these controllers elect a leader, and what that costs."""
-    if election.outcome is Outcome.ELECTED:
+    if election.outcome is ElectionOutcome.ELECTED:
         yield f"A leader is elected: {_nodes(election.may_lead)}."
-    elif election.outcome is Outcome.NEVER:
+    elif election.outcome is ElectionOutcome.NEVER:
         yield "No leader is ever elected if these controllers start, and no others."
     else:
         yield "Whether a leader is elected is unknown."
@@ -193,40 +193,40 @@ def _damage_text(log: MetadataLog) -> str:
 
 
 _WHY_NOT = {
-    Cause.NO_IDENTITY: "it has no meta.properties",
-    Cause.STATE_CORRUPT: "its start ends at quorum-state",
-    Cause.OTHER_NODE: "the settings have another node.id",
-    Cause.SETTINGS_REFUSED: "its start ends at its settings",
-    Cause.NO_CONTROLLER: "process.roles has no controller",
-    Cause.OTHER_DIRECTORY: "the voter with this node.id has another directory.id",
-    Cause.UNKNOWN_NODE: "no voter has this node.id",
-    Cause.NO_VOTERS: "no voters are known",
-    Cause.SETTINGS_UNKNOWN: "the voters are in its settings, which are not known",
-    Cause.OTHER_CLUSTER: "it has another cluster.id",
+    ElectionCause.NO_IDENTITY: "it has no meta.properties",
+    ElectionCause.STATE_CORRUPT: "its start ends at quorum-state",
+    ElectionCause.OTHER_NODE: "the settings have another node.id",
+    ElectionCause.SETTINGS_REFUSED: "its start ends at its settings",
+    ElectionCause.NO_CONTROLLER: "process.roles has no controller",
+    ElectionCause.OTHER_DIRECTORY: "the voter with this node.id has another directory.id",
+    ElectionCause.UNKNOWN_NODE: "no voter has this node.id",
+    ElectionCause.NO_VOTERS: "no voters are known",
+    ElectionCause.SETTINGS_UNKNOWN: "the voters are in its settings, which are not known",
+    ElectionCause.OTHER_CLUSTER: "it has another cluster.id",
 }
 
 
 _CAUSES = {
-    Cause.NO_IDENTITY: "A log dir without meta.properties does not start.",
-    Cause.STATE_CORRUPT: "A controller does not start, because it cannot read quorum-state.",
-    Cause.OTHER_NODE: "A controller does not start, because meta.properties has another node.id.",
-    Cause.SETTINGS_REFUSED: "A controller does not start with its settings.",
-    Cause.LOG_DAMAGED: "A metadata log is damaged. What only that copy had is not counted.",
-    Cause.NO_CONTROLLER: "A disk is that of a broker, which does not vote.",
-    Cause.OTHER_DIRECTORY: "A controller does not have the directory.id with which it votes.",
-    Cause.UNKNOWN_NODE: "A controller has a node.id that no voter has.",
-    Cause.NO_VOTERS: "Neither the metadata log nor controller.quorum.voters names voters.",
-    Cause.SETTINGS_UNKNOWN: "The voters are in the settings, which are not known.",
-    Cause.VERSION_WITHOUT_VOTERS: "kraft.version is 1, but no record names voters: the node that becomes leader ends.",
-    Cause.ENDPOINTS_STALE: "The voters are here, but they do not listen where the voters' record says.",
-    Cause.STALE_CANDIDATE: "A controller voted for itself in an epoch of its log: it ends if another one is up first.",
-    Cause.FORGOT_EPOCH: "A controller lost the epoch that it led: it may end when another one tells it.",
-    Cause.OTHER_CLUSTER: "A controller has another cluster.id than the others.",
+    ElectionCause.NO_IDENTITY: "A log dir without meta.properties does not start.",
+    ElectionCause.STATE_CORRUPT: "A controller does not start, because it cannot read quorum-state.",
+    ElectionCause.OTHER_NODE: "A controller does not start, because meta.properties has another node.id.",
+    ElectionCause.SETTINGS_REFUSED: "A controller does not start with its settings.",
+    ElectionCause.LOG_DAMAGED: "A metadata log is damaged. What only that copy had is not counted.",
+    ElectionCause.NO_CONTROLLER: "A disk is that of a broker, which does not vote.",
+    ElectionCause.OTHER_DIRECTORY: "A controller does not have the directory.id with which it votes.",
+    ElectionCause.UNKNOWN_NODE: "A controller has a node.id that no voter has.",
+    ElectionCause.NO_VOTERS: "Neither the metadata log nor controller.quorum.voters names voters.",
+    ElectionCause.SETTINGS_UNKNOWN: "The voters are in the settings, which are not known.",
+    ElectionCause.VERSION_WITHOUT_VOTERS: "kraft.version is 1, but no record names voters: the node that becomes leader ends.",
+    ElectionCause.ENDPOINTS_STALE: "The voters are here, but they do not listen where the voters' record says.",
+    ElectionCause.STALE_CANDIDATE: "A controller voted for itself in an epoch of its log: it ends if another one is up first.",
+    ElectionCause.FORGOT_EPOCH: "A controller lost the epoch that it led: it may end when another one tells it.",
+    ElectionCause.OTHER_CLUSTER: "A controller has another cluster.id than the others.",
 }
 
 
-def _cause_text(cause: Cause, election: Election) -> str:
-    if cause is not Cause.NO_MAJORITY:
+def _cause_text(cause: ElectionCause, election: Election) -> str:
+    if cause is not ElectionCause.NO_MAJORITY:
         return _CAUSES[cause]
     here = len(election.voters) - len(election.missing)
     missing = f"; {' and '.join(map(str, election.missing))} {'is' if len(election.missing) == 1 else 'are'} not"

@@ -29,7 +29,7 @@ class RecordOptions(Struct):
     as_scala: bool = False
 
 
-class Form(Struct):
+class DumpForm(Struct):
     """How the entries of one log file are shown: as kafka-dump-log's text, if neither json_file nor csv is given.
 
     json_file: the file's name in JSON lines. topic: the internal topic whose records are decoded in JSON. csv: the

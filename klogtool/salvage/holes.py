@@ -42,7 +42,7 @@ class Hole(Struct, frozen=True):
         return self.before is not None and self.behind is not None and self.before.segment == self.behind.segment
 
 
-class Evidence(Struct, frozen=True):
+class SideFileEvidence(Struct, frozen=True):
     """Evidence of batches that no `.log` has. bases: ascending offsets of side files without a `.log`. reaches: the log
     once reached up to here (exclusive), by its checkpoints and snapshots. swapped: offset ranges of cleaned segments,
     which may have replaced some already. is_compacted: gaps between segments prove nothing. log_start_offset: offsets
@@ -55,12 +55,12 @@ class Evidence(Struct, frozen=True):
     log_start_offset: int = 0
 
 
-def find_holes(stretches: Sequence[Stretch], evidence: Evidence) -> list[Hole]:
+def find_holes(stretches: Sequence[Stretch], evidence: SideFileEvidence) -> list[Hole]:
     """Return all holes, in order. stretches: of the whole partition."""
     return [gap for gap in walk_gaps(stretches, evidence) if _is_hole(gap, evidence)]
 
 
-def walk_gaps(stretches: Sequence[Stretch], evidence: Evidence) -> Iterator[Hole]:
+def walk_gaps(stretches: Sequence[Stretch], evidence: SideFileEvidence) -> Iterator[Hole]:
     """Yield the gaps before, between and after kept runs, even empty ones: then `last` is below `first`."""
     before: Run | None = None
     rejected: list[Rejected] = []
@@ -74,25 +74,25 @@ def walk_gaps(stretches: Sequence[Stretch], evidence: Evidence) -> Iterator[Hole
     yield Hole(len(stretches), _first_behind(before, stretches, evidence), None, before, None, tuple(rejected))
 
 
-def _first_behind(before: Run | None, stretches: Sequence[Stretch], evidence: Evidence) -> int:
+def _first_behind(before: Run | None, stretches: Sequence[Stretch], evidence: SideFileEvidence) -> int:
     if before is not None:
         return before.last_offset + 1
     return min([stretch.segment for stretch in stretches] + list(evidence.bases), default=0)
 
 
-def is_evident(gap: Hole, evidence: Evidence) -> bool:
+def is_evident(gap: Hole, evidence: SideFileEvidence) -> bool:
     """Return whether other files show that a gap had batches."""
     last = MAX_LONG if gap.last is None else gap.last
     reaches_in = gap.last is None and evidence.reaches > gap.first
     return reaches_in or bisect_left(evidence.bases, gap.first) < bisect_right(evidence.bases, last)
 
 
-def is_between_segments(gap: Hole, evidence: Evidence) -> bool:
+def is_between_segments(gap: Hole, evidence: SideFileEvidence) -> bool:
     """Return whether a gap is between two segments of a log that is not compacted: then a segment is gone."""
     return gap.before is not None and gap.behind is not None and not gap.is_within_segment and not evidence.is_compacted
 
 
-def _is_hole(gap: Hole, evidence: Evidence) -> bool:
+def _is_hole(gap: Hole, evidence: SideFileEvidence) -> bool:
     if gap.last is not None and gap.last < gap.first:
         return False
     end = MAX_LONG if gap.last is None else gap.last
@@ -117,7 +117,7 @@ def shows_cleaning(stretches: Sequence[Stretch]) -> bool:
     return False
 
 
-class Copy(Struct, frozen=True):
+class OtherCopy(Struct, frozen=True):
     """Another copy of the partition. name: as given by the user. runs: its sound runs, ascending. empty: offset ranges
     between and after them without a batch and without damage. diverging: where its batches differ from this
     partition's. epochs: of its leader-epoch-checkpoint."""
@@ -131,7 +131,7 @@ class Copy(Struct, frozen=True):
 
 def copy_of(
     name: str, stretches: Sequence[Stretch], diverging: Sequence[Diverging], epochs: LeaderEpochFileCache
-) -> Copy:
+) -> OtherCopy:
     """Return a copy, from the stretches of its files in order."""
     empty: list[tuple[int, int | None]] = []
     for before, stretch in pairwise(stretches):
@@ -141,20 +141,20 @@ def copy_of(
         empty.insert(0, (stretches[0].segment, stretches[0].first_offset - 1))
     if stretches and isinstance(stretches[-1], Run):
         empty.append((stretches[-1].last_offset + 1, None))
-    return Copy(name, [run for run in stretches if isinstance(run, Run)], empty, diverging, epochs)
+    return OtherCopy(name, [run for run in stretches if isinstance(run, Run)], empty, diverging, epochs)
 
 
 class Filling(Struct, frozen=True):
     """Batches of a copy that go into a hole."""
 
-    copy: Copy
+    copy: OtherCopy
     run: Run
 
 
-class Refusal(Struct, frozen=True):
+class RefusedBatches(Struct, frozen=True):
     """Why available batches of a copy are not used."""
 
-    copy: Copy
+    copy: OtherCopy
     first_offset: int
     last_offset: int
     reason: str
@@ -164,11 +164,11 @@ class Filled(Struct):
     """What copies contribute to holes. empty: offset ranges for which a sound copy has no batches."""
 
     fillings: list[tuple[Filling, Hole]] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[RefusedBatches] = field(default_factory=list)
     empty: list[tuple[int, int | None]] = field(default_factory=list)
 
 
-def fill_hole(hole: Hole, copies: Sequence[Copy], known: LeaderEpochFileCache, filled: Filled) -> None:
+def fill_hole(hole: Hole, copies: Sequence[OtherCopy], known: LeaderEpochFileCache, filled: Filled) -> None:
     """Add to `filled` what the copies have for a hole, one copy after the other.
 
     known: this partition's leader epochs, as far as its checkpoint says. The copies' runs must be cut at the hole's
@@ -183,14 +183,14 @@ def fill_hole(hole: Hole, copies: Sequence[Copy], known: LeaderEpochFileCache, f
                 if reason is None:
                     results.append(Filling(copy, run))
                 else:
-                    filled.refusals.append(Refusal(copy, run.first_offset, run.last_offset, reason))
+                    filled.refusals.append(RefusedBatches(copy, run.first_offset, run.last_offset, reason))
         results.sort(key=lambda filling: filling.run.first_offset)
         if not is_other and copy.runs and copy.runs[0].segment <= hole.first <= copy.runs[-1].last_offset + 1:
             filled.empty += copy.empty
     filled.fillings += [(filling, hole) for filling in results]
 
 
-def left_alone(gaps: Sequence[Hole], holes: Sequence[Hole], copies: Sequence[Copy]) -> Iterator[Refusal]:
+def left_alone(gaps: Sequence[Hole], holes: Sequence[Hole], copies: Sequence[OtherCopy]) -> Iterator[RefusedBatches]:
     """Yield batches that copies have between kept batches although nothing is damaged there. gaps: all gaps; the copies
     are cut there."""
     filled = {hole.at for hole in holes}
@@ -199,7 +199,7 @@ def left_alone(gaps: Sequence[Hole], holes: Sequence[Hole], copies: Sequence[Cop
             continue
         for copy in copies:
             for run in _runs_within(copy, gap):
-                yield Refusal(copy, run.first_offset, run.last_offset, _UNDAMAGED)
+                yield RefusedBatches(copy, run.first_offset, run.last_offset, _UNDAMAGED)
 
 
 _UNDAMAGED = "nothing is damaged there, and a cleaner may have removed them here"
@@ -230,7 +230,7 @@ def _parts_left(hole: Hole, results: Sequence[Filling]) -> list[Hole]:
     return parts
 
 
-def _runs_within(copy: Copy, hole: Hole) -> Iterator[Run]:
+def _runs_within(copy: OtherCopy, hole: Hole) -> Iterator[Run]:
     last = MAX_LONG if hole.last is None else hole.last
     for run in copy.runs[bisect_left(copy.runs, hole.first, key=lambda run: run.last_offset) :]:
         if run.first_offset > last:
@@ -240,7 +240,7 @@ def _runs_within(copy: Copy, hole: Hole) -> Iterator[Run]:
 
 
 def _refusal(
-    copy: Copy, hole: Hole, part: Hole, run: Run, results: Sequence[Filling], known: LeaderEpochFileCache
+    copy: OtherCopy, hole: Hole, part: Hole, run: Run, results: Sequence[Filling], known: LeaderEpochFileCache
 ) -> str | None:
     """Return why a run of the copy does not fit there, or None."""
     if run.epoch != NO_EPOCH:
@@ -263,7 +263,7 @@ def _epochs_before(part: Hole, run: Run, results: Sequence[Filling]) -> Iterator
     yield from (filling.run for filling in results if filling.run.last_offset < run.first_offset)
 
 
-def _diverges_at(copy: Copy, hole: Hole) -> bool:
+def _diverges_at(copy: OtherCopy, hole: Hole) -> bool:
     """Return whether another leader wrote the batches that the copy has in place of the hole's neighbours."""
     edges = [run.last_offset for run in (hole.before,) if run is not None]
     edges += [run.first_offset for run in (hole.behind,) if run is not None]
@@ -274,7 +274,7 @@ def _diverges_at(copy: Copy, hole: Hole) -> bool:
     )
 
 
-def _other_history(copy: Copy, hole: Hole, known: LeaderEpochFileCache) -> str | None:
+def _other_history(copy: OtherCopy, hole: Hole, known: LeaderEpochFileCache) -> str | None:
     """Return why the copy does not continue this log, or None: they have not had the same leaders up to the hole."""
     ours = {entry.epoch: entry.start_offset for entry in known.entries[1:]}
     for entry in copy.epochs.entries[1:]:

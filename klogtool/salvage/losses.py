@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from klogtool.salvage.holes import Evidence, Hole, is_between_segments, is_evident, parts_left
+from klogtool.salvage.holes import Hole, SideFileEvidence, is_between_segments, is_evident, parts_left
 from klogtool.salvage.stretches import Rejected, Run
 from klogtool.verify.findings import Kind
 
@@ -35,7 +35,7 @@ class Loss(Struct, frozen=True):
     cause: str
 
 
-def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: Evidence) -> list[Loss]:
+def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: SideFileEvidence) -> list[Loss]:
     """Return what is lost between kept batches. filled: runs that fill it, ascending. empty: offset ranges for which
     undamaged copies have no batches, ascending."""
     hole = _with_end(gap, evidence.reaches, is_filled=bool(filled))

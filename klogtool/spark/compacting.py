@@ -48,7 +48,7 @@ SHARE_BYTES = 256 << 20
 Planned = tuple[Plan, CheckpointLines | None]
 
 
-class Folder(Struct, frozen=True):
+class CompactedFolder(Struct, frozen=True):
     """A folder of a log dir. why_not: why it is only copied, None if it is cleaned. is_partition: it has the name of
     one."""
 
@@ -71,7 +71,7 @@ class Compacted(Struct, frozen=True):
     lines: CheckpointLines | None
 
 
-def find_folders(log_dir: str, question: CompactQuestion) -> list[Folder]:
+def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolder]:
     """Return all folders of a log dir. Raises KlogError if it is not one, and if a broker refuses it."""
     if not isinstance(open_path(log_dir), LogDir):
         raise KlogError("not a log dir", path=log_dir)
@@ -80,16 +80,19 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[Folder]:
     for name, parsed, skipped in walk_partition_dirs(log_dir):
         path = os.path.join(log_dir, name)
         why_not = why_left_alone(path, parsed.state, skipped, question, checkpoints)
-        found[name] = Folder(log_dir, name, why_not)
+        found[name] = CompactedFolder(log_dir, name, why_not)
     try:
         with os.scandir(log_dir) as entries:
             others = [entry.name for entry in entries if entry.is_dir() and entry.name not in found]
     except OSError as error:
         raise unreadable(log_dir, error) from error
-    return [*found.values(), *(Folder(log_dir, name, "not a partition dir", is_partition=False) for name in others)]
+    return [
+        *found.values(),
+        *(CompactedFolder(log_dir, name, "not a partition dir", is_partition=False) for name in others),
+    ]
 
 
-def of_topics(folders: Sequence[Folder], topics: Sequence[str]) -> list[Folder]:
+def of_topics(folders: Sequence[CompactedFolder], topics: Sequence[str]) -> list[CompactedFolder]:
     """Limit the cleaning to these topics. Raises Refused for a topic that does not exist."""
     names = [find_partition_dir_name(folder.name) for folder in folders]
     there = {name.topic for name in names if name is not None}
@@ -107,11 +110,11 @@ def compact_with_spark(
     session: Session,
     assembly: Assembly,
     question: CompactQuestion,
-    folders: Sequence[Folder],
+    folders: Sequence[CompactedFolder],
     *,
     share_bytes: int = SHARE_BYTES,
     on_progress: Callable[[int], None] = lambda _: None,
-) -> list[tuple[Folder, Plan]]:
+) -> list[tuple[CompactedFolder, Plan]]:
     """Clean, and let the result appear; return the plan of each partition dir, without its steps.
 
     share_bytes: several tasks clean a partition of at least this size. A partition at which a broker's cleaner fails is
@@ -121,7 +124,7 @@ def compact_with_spark(
     for folder in {folder.log_dir: folder for folder in folders if folder.why_not is None}.values():
         check_checkpoint(folder.path, question, _checkpoints_of(folder))
     sizes = {folder: size_of(folder.path) for folder in folders}
-    found: dict[Folder, Compacted] = {}
+    found: dict[CompactedFolder, Compacted] = {}
     for folder in folders:
         if folder.why_not is None and sizes[folder] >= share_bytes:
             shared = _compact_in_shares(session, assembly.stage, question, folder)
@@ -150,7 +153,7 @@ def _task_bytes(session: Session, total: int) -> int:
     return max(1, min(TASK_BYTES, total // (session.slots * TASKS_A_SLOT)))
 
 
-def _dirtiness(made: tuple[Folder, Compacted]) -> float:
+def _dirtiness(made: tuple[CompactedFolder, Compacted]) -> float:
     """Sort key: the dirtiest first, which is their order in the checkpoint."""
     plan = made[1].plan
     result = None if plan is None else plan.result
@@ -158,7 +161,9 @@ def _dirtiness(made: tuple[Folder, Compacted]) -> float:
     return 1.0 if ratio is None else -ratio
 
 
-def _compact_in_shares(session: Session, stage: str, question: CompactQuestion, folder: Folder) -> Compacted | None:
+def _compact_in_shares(
+    session: Session, stage: str, question: CompactQuestion, folder: CompactedFolder
+) -> Compacted | None:
     """Compact with several tasks. Return None if one task has to do it, for example if a broker's cleaner would
     refuse."""
     crew = TaskCrew(session, stage)
@@ -172,12 +177,12 @@ def _compact_in_shares(session: Session, stage: str, question: CompactQuestion, 
         return None
 
 
-def compact_folders(stage: str, question: CompactQuestion, folders: Sequence[Folder]) -> list[Compacted]:
+def compact_folders(stage: str, question: CompactQuestion, folders: Sequence[CompactedFolder]) -> list[Compacted]:
     """Compact folders, as one task."""
     return [compact_folder(stage, question, folder) for folder in folders]
 
 
-def compact_folder(stage: str, question: CompactQuestion, folder: Folder) -> Compacted:
+def compact_folder(stage: str, question: CompactQuestion, folder: CompactedFolder) -> Compacted:
     """Clean a folder, or copy it, into a place of the stage."""
     if folder.why_not is not None:
         told = Plan(COMMAND, folder.path, question, (), (), (), LeftAlone(folder.why_not), (folder.why_not,))
@@ -192,18 +197,18 @@ def compact_folder(stage: str, question: CompactQuestion, folder: Folder) -> Com
     return _written(stage, question, folder, found)
 
 
-def _planned(question: CompactQuestion, folder: Folder, cleaning: CleanLog) -> Planned:
+def _planned(question: CompactQuestion, folder: CompactedFolder, cleaning: CleanLog) -> Planned:
     return plan_one(folder.path, question, _checkpoints_of(folder), cleaning=cleaning)
 
 
-def _checkpoints_of(folder: Folder) -> Checkpoints:
+def _checkpoints_of(folder: CompactedFolder) -> Checkpoints:
     return Checkpoints.of(folder.log_dir)
 
 
 def _written(
     stage: str,
     question: CompactQuestion,
-    folder: Folder,
+    folder: CompactedFolder,
     found: Planned,
     ready: Callable[[NewFolder], Mapping[str, str]] = lambda _: {},
 ) -> Compacted:

@@ -27,7 +27,7 @@ _TYPES = {
 }
 
 
-class Columns:
+class DecodedColumns:
     """The columns of one export. Each task has its own, made of the schemas that the driver has read."""
 
     def __init__(self, formats: Formats, schemas: Schemas | None) -> None:

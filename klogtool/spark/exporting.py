@@ -21,7 +21,7 @@ from klogtool.disk.dataset import Attempt, Dataset
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import FileKind
 from klogtool.spark.converting import Form, converted, days_of, target_schema
-from klogtool.spark.decoding import Columns
+from klogtool.spark.decoding import DecodedColumns
 from klogtool.spark.filters import Bounds
 from klogtool.spark.options import MODES, parse_query
 from klogtool.spark.planning import SegmentRange, Split, plan_splits
@@ -157,7 +157,7 @@ def carry_out_export(
     left = [n for n in range(len(export.splits)) if n not in done]
     on_progress(sum(export.splits[n].bytes for n in done))
     schemas = None if export.how.schemas is None else read_schemas(export.how.schemas)
-    Columns(export.how.formats, schemas)  # raises what a task would raise
+    DecodedColumns(export.how.formats, schemas)  # raises what a task would raise
     work = partial(export_split, export.dataset.path, export.how, schemas=schemas)
     items, sizes = [(n, export.splits[n]) for n in left], [export.splits[n].bytes for n in left]
     done |= dict(zip(left, spread(session, work, items, sizes=sizes, on_progress=on_progress), strict=True))
@@ -179,7 +179,7 @@ def export_split(
     number, split = numbered
     for piece in split.pieces:
         _check_as_listed(piece)
-    files = _Files(Attempt(dataset, number), number, how, Columns(how.formats, schemas))
+    files = _Files(Attempt(dataset, number), number, how, DecodedColumns(how.formats, schemas))
     task = Task(tuple(dict.fromkeys(("topic", "partition", *how.columns))), Bounds(), how.mode)
     with files:
         for batch in read_split(split, task):
@@ -258,7 +258,7 @@ class _Files:
     """The files of a task, by folder. If too many are open, the least recently used one is closed. If the task does not
     finish, what it wrote is deleted."""
 
-    def __init__(self, attempt: Attempt, number: int, how: HowToExport, decoded: Columns) -> None:
+    def __init__(self, attempt: Attempt, number: int, how: HowToExport, decoded: DecodedColumns) -> None:
         self._attempt, self._number, self._how = attempt, number, how
         self._schema = target_schema(arrow_schema("records", how.columns), how.form)
         self._decoded, self._whole = decoded, decoded.added_to(self._schema)

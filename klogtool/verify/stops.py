@@ -22,7 +22,7 @@ COSTS_THE_LOG_DIR = (
 )
 
 
-class Outcome(Enum):
+class StopOutcome(Enum):
     """What a broker does: it ends; it continues without the log dir; it continues, and serves no partition of the log
     dir."""
 
@@ -38,28 +38,28 @@ class Stop(Struct, frozen=True):
     ends it.
     """
 
-    outcome: Outcome
+    outcome: StopOutcome
     kafka_class: str
     message: str
     is_exit: bool = False
 
     def ending_the_broker(self) -> Stop:
         """Return the same in the log dir that holds the cluster's metadata: without it a broker ends."""
-        return Stop(Outcome.REFUSES, self.kafka_class, self.message, is_exit=True)
+        return Stop(StopOutcome.REFUSES, self.kafka_class, self.message, is_exit=True)
 
 
 def refuses(kafka_class: str, message: str) -> Stop:
     """Return that the process ends."""
-    return Stop(Outcome.REFUSES, kafka_class, message)
+    return Stop(StopOutcome.REFUSES, kafka_class, message)
 
 
 def offline(kafka_class: str, message: str) -> Stop:
     """Return that the log dir goes offline."""
-    return Stop(Outcome.OFFLINE, kafka_class, message)
+    return Stop(StopOutcome.OFFLINE, kafka_class, message)
 
 
 def stop_of(error: KlogError) -> Stop:
     """Return what an error means in loading a partition, or a file of the log dir's root."""
     kafka_class = error.kafka_class or COSTS_THE_LOG_DIR[0]
-    outcome = Outcome.OFFLINE if kafka_class in COSTS_THE_LOG_DIR else Outcome.REFUSES
+    outcome = StopOutcome.OFFLINE if kafka_class in COSTS_THE_LOG_DIR else StopOutcome.REFUSES
     return Stop(outcome, kafka_class, error.kafka_message or error.reason)

@@ -29,7 +29,7 @@ from klogtool.verify.cures import (
     set_line,
 )
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.stops import Outcome, Stop, offline, stop_of
+from klogtool.verify.stops import Stop, StopOutcome, offline, stop_of
 
 CHECKPOINTS = (
     FileKind.RECOVERY_POINT_CHECKPOINT,
@@ -148,9 +148,9 @@ def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicP
         yield unreadable_file(path, error)
     except KlogError as error:
         stop: Stop | None = stop_of(error)
-        if stop is not None and stop.outcome is Outcome.REFUSES:  # a broker catches it in this place
+        if stop is not None and stop.outcome is StopOutcome.REFUSES:  # a broker catches it in this place
             is_unserved = kind is FileKind.REPLICATION_CHECKPOINT
-            stop = Stop(Outcome.UNSERVED, stop.kafka_class, stop.message) if is_unserved else None
+            stop = Stop(StopOutcome.UNSERVED, stop.kafka_class, stop.message) if is_unserved else None
             outcome = _WITHOUT_NUMBERS[kind]
         else:
             outcome = "a broker takes the log dir offline"

@@ -17,7 +17,7 @@ import pytest
 from mortal_image import DyingDisk, StoppedHere
 from running import FIXTURES, Done, run_apart, run_here, tree_of, without_power_over_files
 
-from klogtool.disk.image import Places, write_image
+from klogtool.disk.image import ImagePlaces, write_image
 from klogtool.format.batch import CODEC_NAMES, Record, build_batch
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.entries import walk_entries
@@ -221,7 +221,7 @@ def test_random_bytes_in_every_file(tmp_path: Path) -> None:
 def test_a_run_that_dies_leaves_nothing(tmp_path: Path, calls: int) -> None:
     source = FIXTURES / "leader-epochs/logdir"
     names = TopicNames(b"secret")
-    places = Places(*(str(tmp_path / name) for name in ("image", "names.json", "image.tar.gz")))
+    places = ImagePlaces(*(str(tmp_path / name) for name in ("image", "names.json", "image.tar.gz")))
     with pytest.raises(StoppedHere):
         write_image(plan_image(str(source), names), names, places, disk=DyingDisk(calls))
     assert os.listdir(tmp_path) == []

@@ -7,17 +7,17 @@ from itertools import groupby
 
 from looped import for_each
 
-from klogtool.copies.leadership import History, Succession, better_leader, truncation_by
+from klogtool.copies.leadership import CopyEpochs, LeaderChange, better_leader, truncation_by
 from klogtool.format.checkpoints import EpochEntry
 
 
-def history_of_log(log: list[int]) -> History:
+def history_of_log(log: list[int]) -> CopyEpochs:
     """The leader epochs of a log, given the epoch of each record."""
     starts, at = [], 0
     for epoch, records in groupby(log):
         starts.append(EpochEntry(epoch, at))
         at += len(list(records))
-    return History(tuple(starts), len(log))
+    return CopyEpochs(tuple(starts), len(log))
 
 
 def common_prefix(one: list[int], other: list[int]) -> int:
@@ -49,21 +49,21 @@ def test_a_follower_keeps_what_both_have_in_common(seed: int) -> None:
         assert found is None
         return
     kept = common_prefix(leader, follower)
-    assert found == Succession(kept, len(follower) - kept)
+    assert found == LeaderChange(kept, len(follower) - kept)
 
 
 def test_it_takes_several_rounds() -> None:
     """KIP-279: the leader does not know the follower's epochs, nor the follower the leader's."""
-    leader = History((EpochEntry(1, 0), EpochEntry(3, 10), EpochEntry(5, 20)), 30)
-    follower = History((EpochEntry(1, 0), EpochEntry(2, 8), EpochEntry(4, 15)), 40)
-    assert truncation_by(leader, follower) == Succession(8, 32)
+    leader = CopyEpochs((EpochEntry(1, 0), EpochEntry(3, 10), EpochEntry(5, 20)), 30)
+    follower = CopyEpochs((EpochEntry(1, 0), EpochEntry(2, 8), EpochEntry(4, 15)), 40)
+    assert truncation_by(leader, follower) == LeaderChange(8, 32)
 
 
 def test_without_leader_epochs_nobody_knows() -> None:
-    assert truncation_by(History((EpochEntry(0, 0),), 10), History((), 10)) is None
+    assert truncation_by(CopyEpochs((EpochEntry(0, 0),), 10), CopyEpochs((), 10)) is None
 
 
 def test_the_later_epoch_counts_before_the_higher_end() -> None:
-    long, late = History((EpochEntry(3, 0),), 100), History((EpochEntry(3, 0), EpochEntry(4, 10)), 11)
+    long, late = CopyEpochs((EpochEntry(3, 0),), 100), CopyEpochs((EpochEntry(3, 0), EpochEntry(4, 10)), 11)
     assert (better_leader(long, late), better_leader(late, long), better_leader(late, late)) == ("b", "a", None)
-    assert better_leader(long, History((EpochEntry(3, 0),), 99)) == "a"
+    assert better_leader(long, CopyEpochs((EpochEntry(3, 0),), 99)) == "a"

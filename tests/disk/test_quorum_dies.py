@@ -22,7 +22,7 @@ from klogtool.plans.decisions import decide
 from klogtool.plans.quorum_voters import COMMAND, VotersQuestion
 from klogtool.plans.saved_plan import SavedPlan
 from klogtool.quorum.controllers import read_controller
-from klogtool.quorum.election import Outcome, judge_election
+from klogtool.quorum.election import ElectionOutcome, judge_election
 
 
 def survivor(folder: pathlib.Path) -> pathlib.Path:
@@ -62,7 +62,7 @@ def test_it_has_the_old_voters_or_the_new_ones(box: pathlib.Path, loses: str) ->
         assert contents(log_dir) == before, n
         if not died:
             break
-    assert outcomes == {(3, Outcome.NEVER), (1, Outcome.ELECTED)}
+    assert outcomes == {(3, ElectionOutcome.NEVER), (1, ElectionOutcome.ELECTED)}
     assert n > 30
 
 

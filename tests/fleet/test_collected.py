@@ -13,7 +13,7 @@ import pytest
 from running import FIXTURES, run_here
 
 from klogtool.errors import Refused
-from klogtool.fleet.collected import Collected, CopyFacts, Epoch, Hole
+from klogtool.fleet.collected import Collected, CopyFacts, Epoch, LostOffsets
 from klogtool.fleet.reading import parse_collected, read_collected
 
 DISKS = FIXTURES / "two-disks" / "logdir"
@@ -51,7 +51,7 @@ def test_leader_epochs_come_from_batches_and_from_the_checkpoint(tmp_path: pathl
 
 def test_damage_is_a_hole_between_sound_batches(tmp_path: pathlib.Path) -> None:
     copy = copy_of(collected(tmp_path, FIXTURES / "killed-mid-append" / "logdir"), "flip-bit-0")
-    assert copy.holes == (Hole(47, 47),)
+    assert copy.holes == (LostOffsets(47, 47),)
     assert (copy.sound_end_offset, copy.log_end_offset) == (47, 71)
     assert copy.wounds_count == len(copy.wounds) == 1
 

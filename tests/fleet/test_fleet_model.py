@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from klogtool.fleet.choosing import Choice, Placed, choose
-from klogtool.fleet.collected import CopyFacts, Epoch, Hole, PartitionFacts
+from klogtool.fleet.choosing import Choice, PlacedCopy, choose
+from klogtool.fleet.collected import CopyFacts, Epoch, LostOffsets, PartitionFacts
 
 NODES = (1, 2, 3)
 TOPIC_ID = "A" * 22
@@ -176,10 +176,10 @@ def facts_of(one: Replica) -> CopyFacts:
     holes, at = [], 0
     for offset, _ in [*sound, (end, 0)]:
         if at < offset:
-            holes.append(Hole(at, offset - 1))
+            holes.append(LostOffsets(at, offset - 1))
         at = offset + 1
     if end < len(one.log):
-        holes.append(Hole(end))
+        holes.append(LostOffsets(end))
     return CopyFacts(
         "t",
         0,
@@ -203,7 +203,7 @@ def run(seed: int, *, unclean: bool) -> tuple[Cluster, Choice]:
         cluster.step()
     cluster.disaster()
     known = PartitionFacts("t", TOPIC_ID, 0, NODES, tuple(sorted(cluster.isr)), (), cluster.leader or -1, cluster.epoch)
-    placed = [Placed(node, facts_of(one), is_clean=False) for node, one in cluster.replicas.items()]
+    placed = [PlacedCopy(node, facts_of(one), is_clean=False) for node, one in cluster.replicas.items()]
     return cluster, choose(placed, known, tuple(cluster.replicas), ("t", 0))
 
 

@@ -31,7 +31,7 @@ from vectors import (
 
 from klogtool import kernels
 from klogtool.format.batch import Record, build_batch, inflate, parse_batch
-from klogtool.render.records import Form
+from klogtool.render.records import DumpForm
 
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 
@@ -122,7 +122,7 @@ def test_lz4_and_snappy_are_inflated_on_the_way(native: Any, vector: Any) -> Non
 @pytest.mark.parametrize("vector", [*MESSAGES, *BATCHES], ids=str)
 def test_shallow_no_body_is_needed(native: Any, vector: Any) -> None:
     asked = Asked(vector.data, flags="")
-    assert (asked.text, asked.why) == (lines_of(vector.data, Form()), native.DONE)
+    assert (asked.text, asked.why) == (lines_of(vector.data, DumpForm()), native.DONE)
 
 
 @pytest.mark.parametrize("flags", ["DEEP", "DEEP PRINT_DATA", "DEEP JSON"])
@@ -258,4 +258,4 @@ def test_flags_and_reasons_are_numbers_of_their_own(native: Any) -> None:
 
 def test_deep_is_asked_for_by_one_flag(native: Any) -> None:
     assert Asked(BATCH.data, flags="DEEP").text == lines_of(BATCH.data, DEEP)
-    assert Asked(BATCH.data, flags="PRINT_DATA").text == lines_of(BATCH.data, Form())
+    assert Asked(BATCH.data, flags="PRINT_DATA").text == lines_of(BATCH.data, DumpForm())

@@ -15,7 +15,7 @@ from vectors import BATCH
 from worst_cases import batch, record, sized, worst_cases
 
 from klogtool.format.batch import Header, Record
-from klogtool.render.records import Form
+from klogtool.render.records import DumpForm
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 SILLY = (LONG_MIN, -(2**31), -1, 1, len(BATCH.data) + 1, 2**31, LONG_MAX)
@@ -31,9 +31,9 @@ def test_outputs_of_exactly_the_size_that_was_asked_for(native: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "form", [Form(DEEP), Form(PRINT), Form(DEEP, json_file="a.log")], ids=["deep", "print", "json"]
+    "form", [DumpForm(DEEP), DumpForm(PRINT), DumpForm(DEEP, json_file="a.log")], ids=["deep", "print", "json"]
 )
-def test_both_readers_say_the_same(native: Any, form: Form) -> None:
+def test_both_readers_say_the_same(native: Any, form: DumpForm) -> None:
     for name, data in CASES.items():
         if len(data) < 4000 and not name.endswith("twice"):
             shown = [Reader(reader).show(data, form) for reader in READERS]
@@ -80,10 +80,10 @@ def test_spans_that_end_early_lose_nothing(
     native: Any, reader: str, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = b"".join(CASES[f"field {name}"] for name in ("odd", "control", "quotes", "null")) * 10
-    whole = Reader(reader).show(data, Form(PRINT), jobs=jobs, span_bytes=3000)
+    whole = Reader(reader).show(data, DumpForm(PRINT), jobs=jobs, span_bytes=3000)
     for most in (1, 5000):
         monkeypatch.setattr("klogtool.render.log_lines.MOST_SPAN_TEXT_BYTES", most)
-        assert Reader(reader).show(data, Form(PRINT), jobs=jobs, span_bytes=3000) == whole
+        assert Reader(reader).show(data, DumpForm(PRINT), jobs=jobs, span_bytes=3000) == whole
 
 
 # ---------------------------------------------------------------- arguments that no caller of ours hands in

@@ -24,7 +24,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.render import log_lines
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import Form, RecordOptions
+from klogtool.render.records import DumpForm, RecordOptions
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
@@ -173,7 +173,7 @@ def shown(file: LogFile, log: bytes, jobs: int) -> Shown:
     pieces: list[bytes] = []
     dump, error = LogDump(), None
     try:
-        dump_log_lines(file, Form(PRINT), lambda piece: pieces.append(bytes(piece)), dump, end=len(log), jobs=jobs)
+        dump_log_lines(file, DumpForm(PRINT), lambda piece: pieces.append(bytes(piece)), dump, end=len(log), jobs=jobs)
     except KlogError as ended_it:
         error = told(ended_it)
     return Shown(

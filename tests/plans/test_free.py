@@ -19,7 +19,7 @@ from running import Done, run_here
 from klogtool.broker.cluster_config import AS_GIVEN, BY_CLUSTER, BY_FILE
 from klogtool.broker.file_facts import Fact
 from klogtool.plans.fields import WrongField, read_as
-from klogtool.plans.free_choice import Candidate, Choice, Name, Tally, choose
+from klogtool.plans.free_choice import Candidate, FreeChoice, FreedBytes, Name, choose
 from klogtool.plans.free_kinds import CLEANED, DELETED, KINDS, NAMES, STRAY
 from klogtool.plans.guessed_settings import KnownSettings
 from klogtool.plans.plan import Discard
@@ -358,14 +358,14 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
 
 @given(candidates(), st.integers(1, 4000))
 def test_the_choice_keeps_its_laws(found: list[Candidate], asked: int) -> None:
-    def chosen(asked_bytes: int | None) -> Choice:
+    def chosen(asked_bytes: int | None) -> FreeChoice:
         by_kind = [(kind, [one for one in found if one.kind is kind]) for kind in KINDS]
         return choose(by_kind, asked_bytes)
 
     choice, most = chosen(asked), chosen(None).on_disk
     taken = [item.candidate for item in choice.taken]
-    assert choice.on_disk == Tally(taken).on_disk == sum(item.on_disk for item in choice.taken)
-    assert most == Tally(found).on_disk
+    assert choice.on_disk == FreedBytes(taken).on_disk == sum(item.on_disk for item in choice.taken)
+    assert most == FreedBytes(found).on_disk
     assert (choice.on_disk >= asked) == (most >= asked)
     ranks = [KINDS.index(one.kind) for one in taken]
     assert ranks == sorted(ranks)
@@ -373,7 +373,7 @@ def test_the_choice_keeps_its_laws(found: list[Candidate], asked: int) -> None:
         links = [one for one in found if one.chain == chain]
         assert [one for one in taken if one.chain == chain] == links[: sum(one.chain == chain for one in taken)]
     for spared in taken:
-        rest = Tally(one for one in taken if one is not spared).on_disk
+        rest = FreedBytes(one for one in taken if one is not spared).on_disk
         is_needed_by_chain = (
             spared.chain is not None and spared is not [o for o in taken if o.chain == spared.chain][-1]
         )

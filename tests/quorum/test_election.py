@@ -13,7 +13,7 @@ from running import run_here
 from klogtool.format.java_text import parse_properties
 from klogtool.quorum.controllers import Position, read_controller
 from klogtool.quorum.cures import cures_of
-from klogtool.quorum.election import Cause, Election, Outcome, judge_election
+from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
 from klogtool.render.quorum import quorum_text
 
 Path = pathlib.Path
@@ -27,7 +27,7 @@ def judged(*disks: Disk, settings: dict[int, dict[str, str]] | None = None) -> E
         own = (settings or {}).get(disk.node_id)
         found.append(read_controller(str(disk.path), own))
     election = judge_election(found)
-    assert election.outcome is Outcome.ELECTED or cures_of(election), "a trouble without anything to do"
+    assert election.outcome is ElectionOutcome.ELECTED or cures_of(election), "a trouble without anything to do"
     assert quorum_text(election)
     return election
 
@@ -44,7 +44,7 @@ def test_a_lone_voter_leads_with_its_own_directory_id_only(tmp_path: Path) -> No
     assert leads(judged(Disk(tmp_path / "a", 1).voters(voter(1)))) == ("elected", (1,))
     for name, directory in (("lost", None), ("new", directory_id(7))):
         election = judged(Disk(tmp_path / name, 1, directory=directory).voters(voter(1)))
-        assert (election.outcome, election.causes) == (Outcome.NEVER, (Cause.OTHER_DIRECTORY,))
+        assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.OTHER_DIRECTORY,))
         assert f"directory.id={directory_id(1)}" in cures_of(election)[0]
 
 
@@ -52,7 +52,7 @@ def test_two_of_three_lead_and_one_does_not(tmp_path: Path) -> None:
     one, two, _ = three(tmp_path)
     assert leads(judged(one, two)) == ("elected", (1, 2))
     alone = judged(one)
-    assert (alone.outcome, alone.causes, alone.missing) == (Outcome.NEVER, (Cause.NO_MAJORITY,), (2, 3))
+    assert (alone.outcome, alone.causes, alone.missing) == (ElectionOutcome.NEVER, (ElectionCause.NO_MAJORITY,), (2, 3))
     *disks, last = cures_of(alone)
     assert [directory_id(n) in line for n, line in zip((2, 3), disks, strict=True)] == [True, True]
     assert f"klogtool quorum {one.path} --standalone --destroyed 2 --destroyed 3" in last
@@ -64,7 +64,7 @@ def test_empty_disks_with_the_old_directory_ids_vote_and_others_do_not(tmp_path:
     new = [Disk(tmp_path / "new", n, directory=directory_id(n + 5)) for n in (2, 3)]
     assert leads(judged(whole, *kept)) == ("elected", (1,))
     assert judged(whole, *kept).lost is None
-    assert judged(whole, *new).outcome is Outcome.NEVER
+    assert judged(whole, *new).outcome is ElectionOutcome.NEVER
 
 
 def test_empty_disks_with_their_first_snapshot_may_elect_an_empty_leader(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_the_last_record_of_voters_counts_wherever_it_is(tmp_path: Path) -> None
     in_snapshot = Disk(tmp_path / "b", 1).voters(*THREE).records(3).snapshot(5, 2, voter(1))
     assert leads(judged(in_snapshot)) == ("elected", (1,))
     before_snapshot = Disk(tmp_path / "c", 1).voters(voter(1)).records(3).snapshot(3, 1, *THREE)
-    assert judged(before_snapshot).outcome is Outcome.NEVER
+    assert judged(before_snapshot).outcome is ElectionOutcome.NEVER
 
 
 def test_a_log_behind_its_snapshot_is_thrown_away(tmp_path: Path) -> None:
@@ -122,20 +122,22 @@ def test_endpoints_decide_where_the_configuration_is_known(tmp_path: Path) -> No
     moved = {n: properties(n, port=9500 + n) for n in (1, 2, 3)}
     assert judged(*disks, settings=as_before).is_sound
     election = judged(*disks, settings=moved)
-    assert (election.outcome, election.causes) == (Outcome.NEVER, (Cause.ENDPOINTS_STALE,))
-    assert judged(*disks, settings=as_before | {3: moved[3]}).outcome is Outcome.ELECTED
+    assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.ENDPOINTS_STALE,))
+    assert judged(*disks, settings=as_before | {3: moved[3]}).outcome is ElectionOutcome.ELECTED
     other_host = {n: {**properties(n), "listeners": f"CONTROLLER://c{n}:{9000 + n}"} for n in (1, 2, 3)}
-    assert judged(*disks, settings=other_host).outcome is Outcome.UNKNOWN  # it may be another name of the same host
+    assert (
+        judged(*disks, settings=other_host).outcome is ElectionOutcome.UNKNOWN
+    )  # it may be another name of the same host
 
 
 def test_a_static_quorum_is_that_of_the_configuration(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1, directory=None).records(5)
-    assert (judged(disk).outcome, judged(disk).causes) == (Outcome.UNKNOWN, (Cause.SETTINGS_UNKNOWN,))
-    wanted: dict[str, tuple[Outcome, tuple[Cause, ...]]] = {
-        static(1): (Outcome.ELECTED, ()),
-        static(1, 2, 3): (Outcome.NEVER, (Cause.NO_MAJORITY,)),
-        static(2): (Outcome.NEVER, (Cause.SETTINGS_REFUSED,)),
-        "controller.quorum.bootstrap.servers=localhost:9001": (Outcome.NEVER, (Cause.NO_VOTERS,)),
+    assert (judged(disk).outcome, judged(disk).causes) == (ElectionOutcome.UNKNOWN, (ElectionCause.SETTINGS_UNKNOWN,))
+    wanted: dict[str, tuple[ElectionOutcome, tuple[ElectionCause, ...]]] = {
+        static(1): (ElectionOutcome.ELECTED, ()),
+        static(1, 2, 3): (ElectionOutcome.NEVER, (ElectionCause.NO_MAJORITY,)),
+        static(2): (ElectionOutcome.NEVER, (ElectionCause.SETTINGS_REFUSED,)),
+        "controller.quorum.bootstrap.servers=localhost:9001": (ElectionOutcome.NEVER, (ElectionCause.NO_VOTERS,)),
     }
     for line, outcome in wanted.items():
         election = judged(disk, settings={1: properties(1, line)})
@@ -154,16 +156,19 @@ def test_who_voted_for_itself_in_the_epoch_of_its_log_ends(tmp_path: Path) -> No
     settings = {n: properties(n, static(1, 2, 3)) for n in (1, 2)}
     stale, empty = Disk(tmp_path, 1).records(5, epoch=2).state(0, 2, 2, voted=1), Disk(tmp_path, 2)
     election = judged(stale, empty, settings=settings)
-    assert (election.outcome, election.causes) == (Outcome.UNKNOWN, (Cause.STALE_CANDIDATE,))  # who is up first decides
+    assert (election.outcome, election.causes) == (
+        ElectionOutcome.UNKNOWN,
+        (ElectionCause.STALE_CANDIDATE,),
+    )  # who is up first decides
     assert "rm " in cures_of(election)[0]
     stale.state(0, 2, 3, voted=1)
-    assert judged(stale, empty, settings=settings).outcome is Outcome.ELECTED
+    assert judged(stale, empty, settings=settings).outcome is ElectionOutcome.ELECTED
 
 
 def test_a_version_without_voters_ends_who_is_elected(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1).log(control_batch(0, 1, None), data_batch(1, 1))
     election = judged(disk, settings={1: properties(1, static(1))})
-    assert (election.outcome, election.causes) == (Outcome.NEVER, (Cause.VERSION_WITHOUT_VOTERS,))
+    assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.VERSION_WITHOUT_VOTERS,))
 
 
 def test_what_does_not_start_does_not_vote(tmp_path: Path) -> None:
@@ -173,15 +178,15 @@ def test_what_does_not_start_does_not_vote(tmp_path: Path) -> None:
     def no_identity(disk: Disk) -> None:
         (disk.path / "meta.properties").unlink()
 
-    ways: list[tuple[Callable[[Disk], None], Cause]] = [
-        (unreadable_state, Cause.STATE_CORRUPT),
-        (no_identity, Cause.NO_IDENTITY),
+    ways: list[tuple[Callable[[Disk], None], ElectionCause]] = [
+        (unreadable_state, ElectionCause.STATE_CORRUPT),
+        (no_identity, ElectionCause.NO_IDENTITY),
     ]
     for change, cause in ways:
         one, two, _ = three(tmp_path / cause.value)
         change(two)
         election = judged(one, two)
-        assert (election.outcome, cause in election.causes) == (Outcome.NEVER, True)
+        assert (election.outcome, cause in election.causes) == (ElectionOutcome.NEVER, True)
 
 
 def test_another_cluster_does_not_vote_and_a_broker_neither(tmp_path: Path) -> None:
@@ -189,7 +194,12 @@ def test_another_cluster_does_not_vote_and_a_broker_neither(tmp_path: Path) -> N
     stranger = Disk(tmp_path / "x", 2, cluster="AmugKK5HRqOZ6ob2pMJQaw").voters(*THREE).records(5)
     broker = Disk(tmp_path / "y", 4).voters(*THREE).records(9)
     election = judged(one, one_like(tmp_path, 3), stranger, broker, settings={4: properties(4, roles="broker")})
-    assert [seat.why_not for seat in election.seats] == [None, None, Cause.OTHER_CLUSTER, Cause.NO_CONTROLLER]
+    assert [seat.why_not for seat in election.seats] == [
+        None,
+        None,
+        ElectionCause.OTHER_CLUSTER,
+        ElectionCause.NO_CONTROLLER,
+    ]
     assert (election.best, election.lost) == (str(broker.path), (7, 10))
     further = Disk(tmp_path / "z", 2, cluster="AmugKK5HRqOZ6ob2pMJQaw").voters(*THREE).records(20)
     assert judged(one, one_like(tmp_path / "z", 3), further).best == str(one.path)
@@ -204,10 +214,10 @@ def test_a_damaged_log_makes_the_outcome_unknown_only_where_it_matters(tmp_path:
     log = third.metadata / f"{0:020}.log"
     log.write_bytes(log.read_bytes()[:-1] + b"x")
     with_others = judged(one, two, third)
-    assert (with_others.outcome, with_others.causes) == (Outcome.ELECTED, (Cause.LOG_DAMAGED,))
+    assert (with_others.outcome, with_others.causes) == (ElectionOutcome.ELECTED, (ElectionCause.LOG_DAMAGED,))
     assert (with_others.is_sound, with_others.lost_records) == (False, None)
     election = judged(one, third)
-    assert (election.outcome, Cause.LOG_DAMAGED in election.causes) == (Outcome.UNKNOWN, True)
+    assert (election.outcome, ElectionCause.LOG_DAMAGED in election.causes) == (ElectionOutcome.UNKNOWN, True)
 
 
 def test_quorum_state_is_read_whatever_it_says(tmp_path: Path) -> None:
@@ -239,7 +249,11 @@ def test_real_quorums_did_what_their_disks_said() -> None:
         pairs = zip(disks, settings, strict=True)
         election = judge_election([read_controller(str(disk), own) for disk, own in pairs])
         leader = None if not step["leader"] else step["leader"][0][0]
-        never = {Outcome.NEVER, Outcome.UNKNOWN} if Cause.STALE_CANDIDATE in election.causes else {Outcome.NEVER}
+        never = (
+            {ElectionOutcome.NEVER, ElectionOutcome.UNKNOWN}
+            if ElectionCause.STALE_CANDIDATE in election.causes
+            else {ElectionOutcome.NEVER}
+        )
         fits = election.outcome in never if leader is None else leader in election.may_lead
         compared += 1
         if not fits and expected.parent.name != "k3-voters-differ":  # it had a leader after all (`then`)
@@ -318,5 +332,5 @@ def test_a_number_that_kafka_refuses_ends_the_start(tmp_path: Path, line: str, w
     name, _, value = line.partition("=")
     disk = Disk(tmp_path, 1).voters(voter(1))
     election = judged(disk, settings={1: {**properties(1), name: value}})
-    assert (election.outcome, election.causes) == (Outcome.NEVER, (Cause.SETTINGS_REFUSED,))
+    assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.SETTINGS_REFUSED,))
     assert str(election.seats[0].controller.refusal) == why

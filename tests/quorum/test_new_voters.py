@@ -16,7 +16,7 @@ from klogtool.format.java_text import parse_properties
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.quorum_voters import VotersQuestion, VotersResult, decide
 from klogtool.quorum.controllers import read_controller, walk_metadata_values
-from klogtool.quorum.election import Outcome, judge_election
+from klogtool.quorum.election import ElectionOutcome, judge_election
 from klogtool.render.quorum_voters import voters_text
 
 Path = pathlib.Path
@@ -67,7 +67,7 @@ def test_the_survivor_becomes_the_only_voter_far_above_all_epochs(tmp_path: Path
     assert b'"leaderId":-1,"leaderEpoch":1007,"votedId":-1' in files["quorum-state"]
     write(one, files)
     election = judge_election([read_controller(str(one.path))])
-    assert (election.outcome, election.may_lead, election.majority) == (Outcome.ELECTED, (1,), 1)
+    assert (election.outcome, election.may_lead, election.majority) == (ElectionOutcome.ELECTED, (1,), 1)
 
 
 def test_a_log_that_a_start_throws_away_begins_anew_at_the_snapshot(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_static_quorum_becomes_dynamic(tmp_path: Path) -> None:
     write(disk, files)
     found = read_controller(str(disk.path), properties(1))
     assert (found.log.quorum.kraft_version, found.is_dynamic) == (1, True)
-    assert judge_election([found]).outcome is Outcome.ELECTED
+    assert judge_election([found]).outcome is ElectionOutcome.ELECTED
     alone = [properties(1, static(1))]
     assert "kafka-features upgrade" in refused(disk_of(tmp_path / "alone"), settings=alone)
 
@@ -231,7 +231,7 @@ def test_a_dynamic_quorum_becomes_static_by_a_snapshot_of_all_metadata(tmp_path:
     assert len(list(walk_metadata_values(str(disk.metadata)))) == 3 + 1 + 1
     found = read_controller(str(disk.path), properties(1, static(1)))
     assert (found.log.quorum.kraft_version, found.is_dynamic) == (0, False)
-    assert judge_election([found]).outcome is Outcome.ELECTED
+    assert judge_election([found]).outcome is ElectionOutcome.ELECTED
     assert "one voter" in refused(*whole_three(tmp_path / "three"), voters=MOVED, static=True)
 
 
@@ -275,7 +275,7 @@ def test_real_disks_are_refused_where_they_elect_a_leader_without_it() -> None:
         wish = {"standalone": True, "destroyed": (1, 2, 3), "accept_loss": True}
         question = VotersQuestion(circumstances=Circumstances(1000), copies=paths, settings=settings, **wish)
         pairs = zip(paths, settings, strict=True)
-        elects = judge_election([read_controller(*pair) for pair in pairs]).outcome is Outcome.ELECTED
+        elects = judge_election([read_controller(*pair) for pair in pairs]).outcome is ElectionOutcome.ELECTED
         plan, cure = plan_or_cure(question)
         assert voters_text(plan) if plan else cure, expected.parent.name
         assert plan is None or not elects, expected.parent.name

@@ -21,7 +21,7 @@ from klogtool.errors import Refused
 from klogtool.plans.plan import Write
 from klogtool.plans.quorum_voters import VotersQuestion, VotersResult, decide
 from klogtool.quorum.controllers import read_controller
-from klogtool.quorum.election import Outcome, judge_election
+from klogtool.quorum.election import ElectionOutcome, judge_election
 
 BROKER = 9
 
@@ -129,7 +129,7 @@ def test_what_a_majority_had_and_a_copy_has_stays(tmp_path: pathlib.Path) -> Non
             if isinstance(step, Write):
                 (pathlib.Path(plan.path) / step.path).write_bytes(read_content(step.content))
         after = read_controller(str(pathlib.Path(plan.path).parent))
-        assert judge_election([after]).outcome is Outcome.ELECTED, seed
+        assert judge_election([after]).outcome is ElectionOutcome.ELECTED, seed
         assert after.log.position.epoch > history.epoch, seed
     assert made > 40
     assert dropped, "no history in which only a lost disk had a committed record"

@@ -20,10 +20,10 @@ from klogtool import kernels
 from klogtool.format.batch import Header, Record, build_batch, parse_batch
 from klogtool.render import csv_lines, json_lines, log_lines
 from klogtool.render.csv_lines import CSV_COLUMNS, HEADING, CsvPlace, LongRow, csv_row, csv_value, walk_row
-from klogtool.render.records import Form
+from klogtool.render.records import DumpForm
 
 PLACE = CsvPlace.of("t,1", 7, NAME)
-FORM = Form(csv=PLACE)
+FORM = DumpForm(csv=PLACE)
 SOME_BYTES = st.none() | st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode())
 HERE = [name for name in READERS if name == "reference" or kernels.is_built()]
 ODD_VALUES = [
@@ -95,7 +95,7 @@ def test_old_messages(reader: Reader) -> None:
 
 
 def test_what_has_no_partition_dir_has_no_topic(reader: Reader) -> None:
-    form = Form(csv=CsvPlace.of(None, None, "a\udcff.log"))
+    form = DumpForm(csv=CsvPlace.of(None, None, "a\udcff.log"))
     row = reader.show(BATCH.data, form).out
     assert b",,,0," in row
     assert b',"\\x61ff2e6c6f67",' in row

@@ -13,7 +13,7 @@ from readers import PRINT, READERS, SHALLOW, Reader
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.framing import walk_frames
 from klogtool.log.windows import MAPPED_FROM_BYTES
-from klogtool.render.records import Form, RecordOptions
+from klogtool.render.records import DumpForm, RecordOptions
 
 LENGTH_AT, MAGIC_AT = 8, 16
 NAME = "00000000000000000000.log"
@@ -64,7 +64,7 @@ def test_text_shows_what_it_shows_of_the_sound_log(
     reader: Reader, wound: str, numbers: tuple[int, ...], options: RecordOptions, jobs: int
 ) -> None:
     sound = reader.show(LOG, options)
-    shown = reader.show(wounded(wound, *numbers), Form(options, go_on=True), jobs=jobs, span_bytes=SPAN_BYTES)
+    shown = reader.show(wounded(wound, *numbers), DumpForm(options, go_on=True), jobs=jobs, span_bytes=SPAN_BYTES)
     assert shown.lines == sound.lines
     assert shown.error is None
     assert {
@@ -75,9 +75,9 @@ def test_text_shows_what_it_shows_of_the_sound_log(
 @every_wound
 @everywhere
 def test_json_marks_what_was_set_right(reader: Reader, wound: str, numbers: tuple[int, ...]) -> None:
-    sound = rows(reader.show(LOG, Form(json_file=NAME)).text)
+    sound = rows(reader.show(LOG, DumpForm(json_file=NAME)).text)
     data = wounded(wound, *numbers)
-    found = rows(reader.show(data, Form(json_file=NAME, go_on=True)).text)
+    found = rows(reader.show(data, DumpForm(json_file=NAME, go_on=True)).text)
     mended = {row["position"]: row["mended"] for row in found if "mended" in row}
     at, _ = WOUNDS[wound]
     field, size = ("length", 4) if at == LENGTH_AT else ("magic", 1)
@@ -96,15 +96,17 @@ def test_json_marks_what_was_set_right(reader: Reader, wound: str, numbers: tupl
 def test_what_proves_nothing_is_passed_over(reader: Reader) -> None:
     data = bytearray(wounded("beyond the file", 3))
     data[POSITIONS[4] - 1] ^= 1  # under the checksum
-    shown = reader.show(bytes(data), Form(PRINT, go_on=True))
+    shown = reader.show(bytes(data), DumpForm(PRINT, go_on=True))
     sound = reader.show(LOG, PRINT)
     lost = reader.show(LOG[POSITIONS[3] : POSITIONS[4]], PRINT)
     assert len(shown.lines) == len(sound.lines) - len(lost.lines)
     assert any("are not a batch: skipped" in str(reason) for _, _, reason, _ in shown.passed_over)
 
 
-@pytest.mark.parametrize("form", [Form(PRINT, go_on=True), Form(json_file=NAME, go_on=True)], ids=["text", "json"])
-def test_records_that_cannot_be_read_are_told_and_passed_over(reader: Reader, form: Form) -> None:
+@pytest.mark.parametrize(
+    "form", [DumpForm(PRINT, go_on=True), DumpForm(json_file=NAME, go_on=True)], ids=["text", "json"]
+)
+def test_records_that_cannot_be_read_are_told_and_passed_over(reader: Reader, form: DumpForm) -> None:
     """The checksum holds for another length, and still the records are none."""
     odd = raw_batch(b"\x7e" + bytes(7))
     data = odd[:LENGTH_AT] + b"\x7f\xff\xff\xff" + odd[LENGTH_AT + 4 :] + LOG
@@ -115,8 +117,10 @@ def test_records_that_cannot_be_read_are_told_and_passed_over(reader: Reader, fo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [Form(SHALLOW, go_on=True), Form(json_file=NAME, go_on=True)], ids=["text", "json"])
-def test_a_batch_so_large_that_files_are_mapped_for_it(form: Form) -> None:
+@pytest.mark.parametrize(
+    "form", [DumpForm(SHALLOW, go_on=True), DumpForm(json_file=NAME, go_on=True)], ids=["text", "json"]
+)
+def test_a_batch_so_large_that_files_are_mapped_for_it(form: DumpForm) -> None:
     large = build_batch([Record(0, 1, None, bytes(MAPPED_FROM_BYTES))])
     data = large[:LENGTH_AT] + b"\x7f\xff\xff\xff" + large[LENGTH_AT + 4 :] + LOG
     shown = Reader("kernel").show(data, form)

@@ -29,14 +29,14 @@ from klogtool.render.json_lines import (
     record_line,
     record_row,
 )
-from klogtool.render.records import Form
+from klogtool.render.records import DumpForm
 
-FORM = Form(json_file="t-0/0.log")
+FORM = DumpForm(json_file="t-0/0.log")
 SOME_BYTES = st.none() | st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode())
 HERE = [name for name in READERS if name == "reference" or kernels.is_built()]
 
 
-def rows(reader: Reader, data: bytes, form: Form = FORM) -> list[dict[str, Any]]:
+def rows(reader: Reader, data: bytes, form: DumpForm = FORM) -> list[dict[str, Any]]:
     """Line by line; each one object, no blank that need not be."""
     lines = reader.show(data, form).out.splitlines(keepends=True)
     found = [json.loads(line) for line in lines]
@@ -200,7 +200,7 @@ def test_a_missing_timestamp_is_null(reader: Reader, timestamp: int, shown: int 
 
 def test_a_file_is_named_as_it_was_given(reader: Reader) -> None:
     for name in ('t-0/"quoted"\\.log', "ü\n.log", "x" * 5000):
-        assert {row["file"] for row in rows(reader, COMMIT.data, Form(json_file=name))} == {name}
+        assert {row["file"] for row in rows(reader, COMMIT.data, DumpForm(json_file=name))} == {name}
 
 
 @given(st.none() | st.binary(max_size=50), st.none() | st.binary(max_size=50), st.binary(max_size=10))
@@ -258,7 +258,7 @@ def test_internal_topics_are_decoded_by_name(reader: Reader) -> None:
     key = bytes.fromhex("0001 0001 67 0001 74 00000003")
     value = bytes.fromhex("0003 0000000000000000 00000000 0000 0000000000000000")
     data = build_batch([Record(0, 0, key, value), Record(1, 0, b"\0", None)])
-    _, record, odd = rows(reader, data, Form(json_file="f", topic="__consumer_offsets"))
+    _, record, odd = rows(reader, data, DumpForm(json_file="f", topic="__consumer_offsets"))
     assert record["decoded"]["key"]["data"] == {"group": "g", "topic": "t", "partition": 3}
     assert record["decoded"]["value"]["data"]["offset"] == 0
     assert odd["decoded"] == {"error": "Could not read version from key's buffer."}

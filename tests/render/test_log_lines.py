@@ -33,16 +33,16 @@ from klogtool.format.message import build_message, build_message_set
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import Form
+from klogtool.render.records import DumpForm
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 GOLDEN = pathlib.Path(__file__).parent / "data"
 FORMS = {
-    "shallow": Form(SHALLOW),
-    "deep": Form(DEEP),
-    "print": Form(PRINT),
-    "bare": Form(PRINT_WITHOUT_METADATA),
-    "json": Form(json_file="t-0/0.log"),
+    "shallow": DumpForm(SHALLOW),
+    "deep": DumpForm(DEEP),
+    "print": DumpForm(PRINT),
+    "bare": DumpForm(PRINT_WITHOUT_METADATA),
+    "json": DumpForm(json_file="t-0/0.log"),
 }
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -171,7 +171,7 @@ def test_what_is_no_utf8_is_printed_as_java_does(reader: Reader, data: bytes, te
 @given(st.binary(max_size=60))
 def test_any_bytes_are_printed_alike(data: bytes) -> None:
     record = Record(0, 0, data, data, (Header(data, data),))
-    for form in (Form(PRINT), Form(json_file="0.log")):
+    for form in (DumpForm(PRINT), DumpForm(json_file="0.log")):
         assert len({Reader(name).show(build_batch([record]), form).out for name in HERE}) == 1
 
 
@@ -523,7 +523,7 @@ def test_behind_a_damaged_entry_nothing_is_printed(reader: Reader) -> None:
 
 def test_with_go_on_everything_is(reader: Reader) -> None:
     data = raw(BROKEN, records_count=1) + BATCH.data + bytes(40) + BATCH_WITH_HEADERS.data + b"tail"
-    shown = reader.show(data, Form(DEEP, go_on=True))
+    shown = reader.show(data, DumpForm(DEEP, go_on=True))
     assert shown.error is None
     assert batches_shown(shown) == [0, 68, 189]
     assert offsets_shown(shown) == [0, 1, 20, 21]
@@ -549,7 +549,7 @@ def test_a_file_that_was_cut_while_it_is_read_ends_where_it_ends(reader: Reader)
         with log_file(BATCH.data * 2) as path, LogFile(path) as file, reader.reading():
             os.truncate(path, size)
             pieces, dump = [], LogDump()
-            dump_log_lines(file, Form(DEEP), lambda piece: pieces.append(bytes(piece)), dump, end=162)  # noqa: B023
+            dump_log_lines(file, DumpForm(DEEP), lambda piece: pieces.append(bytes(piece)), dump, end=162)  # noqa: B023
             assert b"".join(pieces).count(b"baseOffset") == size // 81, size
             assert dump.valid_bytes == size // 81 * 81
 
@@ -608,7 +608,7 @@ SELECTIONS = {
 def test_selected_records_are_those_that_a_filter_keeps(reader: Reader, name: str, form: str) -> None:
     """Over the vectors, whose records are known; batches without a selected record are not shown."""
     selection = SELECTIONS[name]
-    shown = reader.show(EVERY_KIND, Form(FORMS[form].options, selection, FORMS[form].json_file))
+    shown = reader.show(EVERY_KIND, DumpForm(FORMS[form].options, selection, FORMS[form].json_file))
     assert shown.error is None
     entries, position, expected = [*MESSAGES, *BATCHES], 0, []
     for entry in entries:
@@ -646,7 +646,7 @@ def wanted(selection: Selection, record: Record) -> bool:
 
 def test_shallow_a_selection_goes_by_the_header(reader: Reader) -> None:
     def shown(selection: Selection) -> list[int]:
-        return batches_shown(reader.show(EVERY_KIND, Form(SHALLOW, selection)))
+        return batches_shown(reader.show(EVERY_KIND, DumpForm(SHALLOW, selection)))
 
     entries = [*MESSAGES, *BATCHES]
     positions = {str(e): sum(len(other.data) for other in entries[:n]) for n, e in enumerate(entries)}

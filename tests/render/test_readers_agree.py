@@ -25,24 +25,24 @@ from vectors import BATCH_GZIP
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
 from klogtool.render.csv_lines import CsvPlace
-from klogtool.render.records import Form, RecordOptions
+from klogtool.render.records import DumpForm, RecordOptions
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 FORMS = (
-    Form(SHALLOW),
-    Form(DEEP),
-    Form(PRINT),
-    Form(PRINT_WITHOUT_METADATA),
-    Form(PRINT_AS_SCALA),
-    Form(PRINT_AS_SCALA_WITHOUT_METADATA),
-    Form(json_file="t-0/0.log"),
-    Form(csv=CsvPlace.of("t", 0, "0.log")),
+    DumpForm(SHALLOW),
+    DumpForm(DEEP),
+    DumpForm(PRINT),
+    DumpForm(PRINT_WITHOUT_METADATA),
+    DumpForm(PRINT_AS_SCALA),
+    DumpForm(PRINT_AS_SCALA_WITHOUT_METADATA),
+    DumpForm(json_file="t-0/0.log"),
+    DumpForm(csv=CsvPlace.of("t", 0, "0.log")),
 )
 
 
-def assert_alike(data: bytes, form: Form, story: str = "", **how: int) -> None:
+def assert_alike(data: bytes, form: DumpForm, story: str = "", **how: int) -> None:
     """The kernels in such windows, on so many threads, and the reference in one piece say the same."""
     reference = Reader("reference").show(data, form)
     assert Reader("kernel").show(data, form, **how) == reference, f"{story}, {form}, {how}"
@@ -75,12 +75,12 @@ def any_selection(rng: random.Random) -> Selection | None:
     )
 
 
-def any_form(rng: random.Random) -> Form:
+def any_form(rng: random.Random) -> DumpForm:
     deep, print_data, skip_metadata = (rng.random() < 0.5 for _ in range(3))
     options = RecordOptions(deep or print_data, print_data, skip_metadata)  # as the command line has it
     json_file = rng.choice((None, None, "ü/0.log"))
     csv = CsvPlace.of("ü", 1, "0.log") if json_file is None and rng.random() < 0.2 else None
-    return Form(options, any_selection(rng), json_file, go_on=rng.random() < 0.3, csv=csv)
+    return DumpForm(options, any_selection(rng), json_file, go_on=rng.random() < 0.3, csv=csv)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -18,7 +18,7 @@ from running import ROOT, Done, run_here
 from klogtool.cli import spark_export
 from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import read_schemas
-from klogtool.spark.decoding import Columns
+from klogtool.spark.decoding import DecodedColumns
 from klogtool.spark.starting import Session
 
 EXAMPLE = ROOT / "docs/examples/values"
@@ -87,7 +87,7 @@ def test_without_a_format_nothing_is_added(tmp_path: pathlib.Path) -> None:
     ],
 )
 def test_every_type(form: str, data: bytes, kind: Any, value: str) -> None:
-    columns = Columns(Formats(value=form), None)
+    columns = DecodedColumns(Formats(value=form), None)
     raw = pa.RecordBatch.from_pydict({"value": pa.array([data, None, b"\0" * 3], pa.binary())})
     schema = columns.added_to(raw.schema)
     found = columns.of(raw, raw, "t", schema)
@@ -105,7 +105,7 @@ def test_the_schemas_travel_with_the_tasks(tmp_path: pathlib.Path, monkeypatch: 
     shutil.copytree(SCHEMAS, folder)
     sent = pickle.dumps((Formats(value="avro"), read_schemas(str(folder))))
     shutil.rmtree(folder)
-    columns = Columns(*pickle.loads(sent))
+    columns = DecodedColumns(*pickle.loads(sent))
     raw = pa.RecordBatch.from_pydict({"value": pa.array([b"\0\0\0\0\x12"], pa.binary())})
     found = columns.of(raw, raw, "orders", columns.added_to(raw.schema))
     assert found.column("value_error")[0].as_py() == f"no schema 18 in {folder}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from klogtool.broker.coordinator.decided_ends import CLOCKS_APART_MS, DecidedEnds, End
+from klogtool.broker.coordinator.decided_ends import CLOCKS_APART_MS, DecidedEnd, DecidedEnds
 from klogtool.broker.unified_log.log_transactions import Status
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _lost_ends(partition: PartitionParts, ends: DecidedEnds) -> Iterator[AuditFi
                 yield _finding(Anomaly.LOST_END, detail, part)
 
 
-def _is_lost(end: End, part: TransactionPart, markers: Sequence[int]) -> bool:
+def _is_lost(end: DecidedEnd, part: TransactionPart, markers: Sequence[int]) -> bool:
     """Return whether a decision was about this data, was completed, and none of the markers can be its own."""
     if end.prepared is None or end.completed is None or part.partition not in end.prepared.partitions:
         return False

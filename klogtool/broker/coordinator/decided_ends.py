@@ -33,7 +33,7 @@ _FATES = {
 _PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
-class End(Struct, frozen=True):
+class DecidedEnd(Struct, frozen=True):
     """A decision. prepared: its first record, None if that is not known any more; then `partitions` is not, either.
     completed: its last record, None if the markers may still be written."""
 
@@ -78,7 +78,7 @@ class DecidedEnds:
         number = metadata.coordinator if metadata is not None else ends[0].record.coordinator if ends else 0
         return self._coordinators.partitions[number].whole_from_ms
 
-    def fitting(self, producer_id: int, partition: TopicPartition | None, time_ms: int) -> list[End]:
+    def fitting(self, producer_id: int, partition: TopicPartition | None, time_ms: int) -> list[DecidedEnd]:
         """Return the decisions of which a marker on this partition with this time may be."""
         ends = self.of_producer.get(producer_id, [])
         first = bisect_left(ends, time_ms, key=lambda end: end.until_ms)
@@ -86,16 +86,16 @@ class DecidedEnds:
         return [end for end in in_time if end.concerns(partition)]
 
     @cached_property
-    def of_producer(self) -> dict[int, list[End]]:
+    def of_producer(self) -> dict[int, list[DecidedEnd]]:
         """The decisions by producer id, in their order."""
-        by_producer: dict[int, list[End]] = {}
+        by_producer: dict[int, list[DecidedEnd]] = {}
         for partition in self._coordinators.partitions.values():
             for end in _paired(partition.ends):
                 by_producer.setdefault(end.record.producer_id, []).append(end)
         return by_producer
 
 
-def _paired(records: Iterable[TransactionMetadata]) -> Iterator[End]:
+def _paired(records: Iterable[TransactionMetadata]) -> Iterator[DecidedEnd]:
     """Put the first and the last record of each decision together."""
     pending: dict[str, TransactionMetadata] = {}
     for record in records:
@@ -103,5 +103,5 @@ def _paired(records: Iterable[TransactionMetadata]) -> Iterator[End]:
             pending[record.transactional_id] = record
             continue
         prepared = pending.pop(record.transactional_id, None)
-        yield End(_FATES[record.state], prepared, record)
-    yield from (End(_FATES[record.state], record, None) for record in pending.values())
+        yield DecidedEnd(_FATES[record.state], prepared, record)
+    yield from (DecidedEnd(_FATES[record.state], record, None) for record in pending.values())
