@@ -27,13 +27,17 @@ _MOST_SETTINGS = 4
 _MOST_UNTOUCHED = 50
 # What free leaves alone, in this order, and what a person can do about it.
 _UNTOUCHED = {
-    UntouchedReason.FOREIGN: "no files of Kafka, and no broker reads them: look what they are, move or delete them by hand",
+    UntouchedReason.FOREIGN: (
+        "no files of Kafka, and no broker reads them: look what they are, move or delete them by hand"
+    ),
     UntouchedReason.LINKED: "the same file has another name elsewhere: it frees its space when that one goes, too",
     UntouchedReason.UNREADABLE: "these folders cannot be listed: look into them by hand",
     UntouchedReason.RUN: "a run of klogtool that was cut short needs them: klogtool undo --list says how to finish it",
     UntouchedReason.INTERRUPTED: "of an interrupted cleaning: the next start decides by them, or klogtool recover",
     UntouchedReason.NOT_ASKED: "free could give them up, but --only or --except leave them out",
-    UntouchedReason.IN_USE: "a broker goes on with these segments: a shorter retention.ms or retention.bytes gives up the oldest",
+    UntouchedReason.IN_USE: (
+        "a broker goes on with these segments: a shorter retention.ms or retention.bytes gives up the oldest"
+    ),
 }
 _HEADS = ("kind", "found", "bytes", "taken", "loses")
 

@@ -15,7 +15,9 @@ _MOST = 3
 _EFFECTS = {
     FalseIndexEffect.DELETED_TOO_EARLY: "Retention goes by {which}, and deletes the segment too early.",
     FalseIndexEffect.KEPT_TOO_LONG: "A broker goes by {which}, and leaves the segment alone for too long.",
-    FalseIndexEffect.CLEANED_TOO_EARLY: "The cleaner goes by {which}, and cleans the segment within min.compaction.lag.ms.",
+    FalseIndexEffect.CLEANED_TOO_EARLY: (
+        "The cleaner goes by {which}, and cleans the segment within min.compaction.lag.ms."
+    ),
     FalseIndexEffect.PASSED_OVER: "The lookup goes by {which}, so this answer is not the first such record.",
     FalseIndexEffect.NONE: "Retention and lookups by time go by {which}.",
 }

@@ -217,9 +217,13 @@ _CAUSES = {
     ElectionCause.UNKNOWN_NODE: "A controller has a node.id that no voter has.",
     ElectionCause.NO_VOTERS: "Neither the metadata log nor controller.quorum.voters names voters.",
     ElectionCause.SETTINGS_UNKNOWN: "The voters are in the settings, which are not known.",
-    ElectionCause.VERSION_WITHOUT_VOTERS: "kraft.version is 1, but no record names voters: the node that becomes leader ends.",
+    ElectionCause.VERSION_WITHOUT_VOTERS: (
+        "kraft.version is 1, but no record names voters: the node that becomes leader ends."
+    ),
     ElectionCause.ENDPOINTS_STALE: "The voters are here, but they do not listen where the voters' record says.",
-    ElectionCause.STALE_CANDIDATE: "A controller voted for itself in an epoch of its log: it ends if another one is up first.",
+    ElectionCause.STALE_CANDIDATE: (
+        "A controller voted for itself in an epoch of its log: it ends if another one is up first."
+    ),
     ElectionCause.FORGOT_EPOCH: "A controller lost the epoch that it led: it may end when another one tells it.",
     ElectionCause.OTHER_CLUSTER: "A controller has another cluster.id than the others.",
 }
