@@ -99,7 +99,7 @@ class ExportedPartition(Struct, kw_only=True):
                 self.epochs.append(one)
 
 
-class Manifest(Struct, kw_only=True):
+class ExportManifest(Struct, kw_only=True):
     """What is exported so far."""
 
     schema: int = SCHEMA
@@ -117,14 +117,14 @@ class GrowingExport:
         self.manifest = self._begun()
         self._known = {one.key: one for one in self.manifest.partitions}
 
-    def _begun(self) -> Manifest:
+    def _begun(self) -> ExportManifest:
         names = self._target.names()
         if MANIFEST not in names:
             if names:
                 raise Refused("the folder is not empty, and not an export", path=self._target.where)
             self._parts = self._target.parts()
-            self._save(Manifest())
-            return Manifest()
+            self._save(ExportManifest())
+            return ExportManifest()
         manifest = _parsed(self._target.read(MANIFEST), f"{self._target.where}/{MANIFEST}")
         named = {file.name for one in manifest.partitions for file in one.files}
         if gone := sorted(named.difference(names)):
@@ -135,7 +135,7 @@ class GrowingExport:
                 self._target.delete(name)
         return manifest
 
-    def _save(self, manifest: Manifest) -> None:
+    def _save(self, manifest: ExportManifest) -> None:
         part = f"{self._parts}/{MANIFEST}"
         drop_part(part)
         write_part(part, msgspec.json.encode(manifest))
@@ -207,9 +207,9 @@ class GrowingExport:
         self._target.end()
 
 
-def _parsed(data: bytes, path: str) -> Manifest:
+def _parsed(data: bytes, path: str) -> ExportManifest:
     try:
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = msgspec.json.decode(data, type=ExportManifest)
     except (msgspec.DecodeError, RecursionError) as error:
         raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
     if manifest.schema != SCHEMA:
