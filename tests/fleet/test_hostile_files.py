@@ -139,8 +139,10 @@ def test_the_time_grows_with_the_number_of_copies(made: tuple[Rows, Rows], tmp_p
     """Twice as many copies take not much more than twice as long."""
     taken = []
     for copies in (2000, 8000):
-        lines = many(made[0], copies).splitlines()
-        before = process_time()
-        make_fleet_plan([parse_collected(lines, "x")])
-        taken.append(process_time() - before)
+        lines, tries = many(made[0], copies).splitlines(), []
+        for _ in range(3):  # the least of them: other work of the machine only adds
+            before = process_time()
+            make_fleet_plan([parse_collected(lines, "x")])
+            tries.append(process_time() - before)
+        taken.append(min(tries))
     assert taken[1] < 12 * taken[0], taken
