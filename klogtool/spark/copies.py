@@ -25,6 +25,7 @@ from klogtool.spark.storage import Place, Storage, Stored, open_place
 from klogtool.values import PartlyCompared
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
+READ_ALL_CURE = "To read every copy that was found, set the option copies to all."
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -72,6 +73,11 @@ class Copy(PartlyCompared, frozen=True, eq=False):
     def storage(self) -> Storage:
         """The storage from which its files are read."""
         return open_place(self.place)[0]
+
+    @property
+    def identity(self) -> Stored | None:
+        """The meta.properties of its log dir; None if there is none."""
+        return self.side.get(f"../{FileKind.META_PROPERTIES.value}")
 
     @property
     def log_start_offset(self) -> int:
@@ -137,11 +143,11 @@ def find_copies(places: Iterable[Place], *, may_be_gone: bool = False) -> list[C
     Dirs with a suffix (deleted, stray, future) are left out, unless the place itself is one. Raises Unreadable if a
     place cannot be listed, Refused if none of them has a log, unless they may be gone.
     """
-    found: dict[str, Copy] = {}
+    found: dict[object, Copy] = {}
     places = list(places)
     for place in places:
         for copy in _copies_in(place):
-            found.setdefault(copy.folder, copy)
+            found.setdefault((place.home, copy.folder), copy)
     if not found and not may_be_gone:
         raise Refused("no partition dir with a .log file was found", path=places[0].uri)
     return sorted(found.values(), key=lambda copy: (copy.topic or "", _number(copy), copy.folder))
@@ -243,5 +249,6 @@ def _check_topic_ids(same: list[Copy]) -> None:
         one, other, *_ = ids.values()
         raise Refused(
             f"topic {one.topic} was found more than once, with different topic ids ({one.folder}, {other.folder}): "
-            "load them one at a time"
+            "load them one at a time",
+            cure=READ_ALL_CURE,
         )

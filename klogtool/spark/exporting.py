@@ -12,24 +12,22 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.disk.dataset import Attempt, Dataset
 from klogtool.errors import KlogError, Refused, StalePlan
-from klogtool.format.names import FileKind
 from klogtool.spark.converting import Form, converted, days_of, target_schema
 from klogtool.spark.decoding import DecodedColumns
 from klogtool.spark.filters import Bounds
 from klogtool.spark.options import MODES, parse_query
 from klogtool.spark.planning import SegmentRange, Split, plan_splits
-from klogtool.spark.read_committed import AbortedRange
 from klogtool.spark.reading import Task, columns_of, read_split
 from klogtool.spark.spreading import spread
 from klogtool.spark.starting import Session
-from klogtool.spark.storage import LOCAL_SCHEMES, Place, Stored, open_place
+from klogtool.spark.storage import LOCAL_SCHEMES, open_place
 from klogtool.spark.tables import arrow_schema
 
 if TYPE_CHECKING:
@@ -116,7 +114,7 @@ def begin_export(path: str, how: HowToExport, notes: list[str]) -> Export:
     """List the logs, and fix what will be read. Raises KlogError if something does not exist, or Refused."""
     query = parse_query(how.options, notes)
     splits = plan_splits(query, Bounds(), notes)
-    plan = {"how": how.as_json(), "splits": [[_piece_as_json(piece) for piece in split.pieces] for split in splits]}
+    plan = {"how": how.as_json(), "splits": to_builtins([split.pieces for split in splits])}
     sources = [open_place(place)[1] for place in query.places if not place.scheme]
     return Export(Dataset.begin(path, sources, plan), how, tuple(splits))
 
@@ -126,7 +124,7 @@ def resume_export(path: str) -> Export:
     dataset = Dataset.resume(path)
     try:
         how = HowToExport.of_json(dataset.plan["how"])
-        splits = tuple(Split(tuple(map(_piece_of_json, pieces))) for pieces in dataset.plan["splits"])
+        splits = tuple(map(Split, convert(dataset.plan["splits"], list[tuple[SegmentRange, ...]])))
     except (KeyError, TypeError, ValueError) as error:
         raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
     return Export(dataset, how, splits)
@@ -311,31 +309,6 @@ class _Files:
             with suppress(OSError):  # the first error is the one to report
                 file.give_up()
         self._attempt.give_up()
-
-
-# Splits as JSON types.
-
-
-def _piece_as_json(piece: SegmentRange) -> dict[str, Any]:
-    told: dict[str, Any] = {name: getattr(piece, name) for name in piece.__struct_fields__}
-    return told | {
-        "place": [piece.place.uri, piece.place.options],
-        "log": [piece.log.path, piece.log.size, piece.log.mtime_ms],
-        "beside": [[kind.value, size] for kind, size in piece.beside],
-        "aborted": [[txn.producer_id, txn.first_offset, txn.last_offset] for txn in piece.aborted],
-    }
-
-
-def _piece_of_json(told: Mapping[str, Any]) -> SegmentRange:
-    return SegmentRange(
-        **{
-            **told,
-            "place": Place(*told["place"]),
-            "log": Stored(*told["log"]),
-            "beside": tuple((FileKind(kind), size) for kind, size in told["beside"]),
-            "aborted": tuple(AbortedRange(*txn) for txn in told["aborted"]),
-        }
-    )
 
 
 def totals_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

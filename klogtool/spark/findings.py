@@ -15,14 +15,17 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
+from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.render.arrow_reference import column_text
 from klogtool.spark.copies import find_copies
 from klogtool.spark.fetching import Mirror, as_given, mirrored, verify_anywhere
 from klogtool.spark.options import Query
+from klogtool.spark.owners import OWNER, Owner, owner_of
 from klogtool.spark.reading import spare_collections
-from klogtool.spark.storage import Place
+from klogtool.spark.storage import Place, open_place
 from klogtool.spark.tables import FINDINGS, arrow_schema
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, Target, VerifiedPartition, VerifyOptions, verify
@@ -40,13 +43,14 @@ class Part(Struct, frozen=True):
     """What one task verifies: partition dirs of one log dir.
 
     mirror: their mirror, if they are elsewhere; stated: what the log dir says of them; known: findings that exist
-    already.
+    already. owner: of the log dir.
     """
 
     targets: tuple[Target, ...]
     mirror: Mirror | None = None
     stated: Stated | None = None
     known: tuple[Finding, ...] = ()
+    owner: Owner = Owner()
 
 
 def plan_parts(query: Query) -> list[Part]:
@@ -83,9 +87,25 @@ def _parts_of(path: str, mirror: Mirror | None, query: Query) -> list[Part]:
     count = max(1, min(len(groups), wanted))
     stated = read_stated(targets[0].log_dir)[0] if targets and targets[0].log_dir is not None else None
     shares = [[target for group in groups[n::count] for target in group] for n in range(count)]
+    owner = _owner_of(targets, mirror)
     return [
-        Part(tuple(share), mirror, _stated_of(stated, share), known if n == 0 else ()) for n, share in enumerate(shares)
+        Part(tuple(share), mirror, _stated_of(stated, share), known if n == 0 else (), owner)
+        for n, share in enumerate(shares)
     ]
+
+
+def _owner_of(targets: Sequence[Target], mirror: Mirror | None) -> Owner:
+    """Return whose a log dir is; if meta.properties cannot be read, verify reports it."""
+    if not targets:
+        return Owner()
+    folder = targets[0].partition.path
+    place = Place(os.path.join(os.path.dirname(folder), FileKind.META_PROPERTIES.value))
+    storage, path = open_place(place)
+    named = folder if mirror is None else folder.replace(mirror.path, mirror.uri)
+    try:
+        return owner_of(place, storage.list(path)[0], named)
+    except Unreadable:
+        return owner_of(place, None, named)
 
 
 def _options(*, deep: bool) -> VerifyOptions:
@@ -130,7 +150,13 @@ def _stated_of(stated: Stated | None, share: Iterable[Target]) -> Stated | None:
 def read_findings(part: Part, columns: Sequence[str], *, deep: bool) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part, in record batches."""
     spare_collections()
-    return finding_batches(find_in(part, deep=deep), arrow_schema("findings", columns))
+    import pyarrow as pa
+
+    wanted = arrow_schema("findings", columns)
+    of_findings = [name for name in columns if name not in OWNER] or ["id"]
+    for batch in finding_batches(find_in(part, deep=deep), arrow_schema("findings", of_findings)):
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True)) | part.owner.arrays(batch.num_rows)
+        yield pa.RecordBatch.from_arrays([arrays[name] for name in columns], schema=wanted)
 
 
 def find_in(part: Part, *, deep: bool) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ OWN = (
     *("path", "paths", "table", "columns", "includeheaders", "includemetadata", "mode", "failondataloss"),
     *("minpartitions", "maxrecordsperpartition", "splitbytes", "storageoptions", "kafka.isolation.level"),
     *("startingoffsets", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
-    *("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "deep", "failonleftout"),
+    *("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "deep", "failonleftout", "copies"),
 )
 
 
@@ -116,6 +116,7 @@ class Query(Struct, frozen=True):
     most_records: int = 0
     split_bytes: int = DEFAULT_SPLIT_BYTES
     deep: bool = False
+    all_copies: bool = False
     most_offsets: int = 0
     least_offsets: int = 0
     most_seconds: int = DEFAULT_TRIGGER_DELAY_SECONDS
@@ -197,6 +198,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         most_records=_positive(options, "maxrecordsperpartition"),
         split_bytes=_bytes(options, "splitbytes") or DEFAULT_SPLIT_BYTES,
         deep=_flag(options, "deep"),
+        all_copies=_all_copies(options, stream=stream),
         **(rates if stream else {}),
     )
 
@@ -229,6 +231,13 @@ def _mode(options: Mapping[str, str]) -> str:
     if table == "left_out" and mode == "FAILFAST":
         raise Refused("mode FAILFAST leaves nothing out: the table left_out is of PERMISSIVE or DROPMALFORMED")
     return mode
+
+
+def _all_copies(options: Mapping[str, str], *, stream: bool) -> bool:
+    is_all = _one_of(options, "copies", ("one", "all")) == "all"
+    if is_all and stream:
+        raise Refused("a stream reads one copy of each partition: option copies must be one")
+    return is_all
 
 
 def _most_left_out(options: Mapping[str, str]) -> int | None:

@@ -6,6 +6,7 @@ is sound, else by the headers before it; small ones are joined.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -23,6 +24,7 @@ from klogtool.spark.filters import Bounds
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, is_batch_of, walk_heads, walk_index
 from klogtool.spark.offsets import Wanted, largest_timestamp, resolve
 from klogtool.spark.options import Query
+from klogtool.spark.owners import Owner, owner_of
 from klogtool.spark.read_committed import AbortedRange
 from klogtool.spark.storage import Place, Stored
 
@@ -36,7 +38,7 @@ class SegmentRange(Struct, frozen=True):
     """A range of a log file. start, end: bytes; first_offset, last_offset: of the wanted records, inclusive.
 
     next_base_offset: of the next segment, None for the last one, which may still grow. beside: the sizes of its
-    indexes.
+    indexes. identity: meta.properties of its log dir.
     """
 
     place: Place
@@ -51,6 +53,11 @@ class SegmentRange(Struct, frozen=True):
     base_offset: int = 0
     beside: tuple[tuple[FileKind, int], ...] = ()
     aborted: tuple[AbortedRange, ...] = ()
+    identity: Stored | None = None
+
+    def owner(self, path: str) -> Owner:
+        """Return whose its file is, by the path that users see. Raises Unreadable."""
+        return owner_of(self.place, self.identity, os.path.dirname(path))
 
     @property
     def is_active(self) -> bool:
@@ -80,12 +87,12 @@ class Split(Struct, frozen=True):
 
 
 def wanted_copies(query: Query, notes: list[str], *, may_be_gone: bool = False) -> list[Copy]:
-    """Return one copy of each partition that a query wants.
+    """Return the copies of the partitions that a query wants: one of each, or all.
 
     Raises KlogError if there is none, or topics are missing, unless they may be gone.
     """
-    copies = choose(find_copies(query.places, may_be_gone=may_be_gone), notes)
-    return query.select(copies, notes, may_be_gone=may_be_gone)
+    copies = query.select(find_copies(query.places, may_be_gone=may_be_gone), notes, may_be_gone=may_be_gone)
+    return copies if query.all_copies else choose(copies, notes)
 
 
 def plan_splits(query: Query, bounds: Bounds, notes: list[str]) -> list[Split]:
@@ -168,6 +175,7 @@ def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], of
         segment.base_offset,
         tuple((kind, stored.size) for kind, stored in segment.indexes.items()),
         tuple(a for a in wanted.aborted if a.first_offset <= offsets[1] and a.last_offset >= offsets[0]),
+        wanted.copy.identity,
     )
 
 

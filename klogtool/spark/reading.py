@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.filters import Bounds
 from klogtool.spark.heads import Head, walk_heads
 from klogtool.spark.notes import log_warning
+from klogtool.spark.owners import OWNER
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.read_committed import AbortedRange
 from klogtool.spark.storage import open_place
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 PATH_COLUMN = "_path"
+OWNER_COLUMNS = tuple(f"_{name}" for name in OWNER)
 METADATA_COLUMNS = (
     "_segment",
     "_position",
@@ -44,10 +47,12 @@ METADATA_COLUMNS = (
     "_crc_ok",
     "_partition_leader_epoch",
     PATH_COLUMN,
+    *OWNER_COLUMNS,
 )
+PLACE_COLUMNS = frozenset({PATH_COLUMN, *OWNER_COLUMNS})
 SMALL_BYTES = 4 << 20
 MOST_FREE_BYTES = 256 << 20
-OF_A_FILE = frozenset({"_segment", PATH_COLUMN})
+OF_A_FILE = PLACE_COLUMNS | {"_segment"}
 PRODUCER_COLUMNS = ("offset", "_producer_id", "_is_transactional")
 
 
@@ -122,7 +127,7 @@ def _runs(pieces: Sequence[SegmentRange], task: Task) -> Iterator[list[SegmentRa
 
 
 def _share(one: SegmentRange, other: SegmentRange) -> bool:
-    same = (one.topic, one.partition, one.place) == (other.topic, other.partition, other.place)
+    same = (one.place, os.path.dirname(one.log.path)) == (other.place, os.path.dirname(other.log.path))
     return same and max(one.end - one.start, other.end - other.start) <= SMALL_BYTES
 
 
@@ -154,8 +159,8 @@ class _Reader:
         self._run, self._task, self._blocks, self._left_out = run, task, blocks, left_out
         self._aborted = tuple(dict.fromkeys(txn for piece in run for txn in piece.aborted))
         extra = PRODUCER_COLUMNS if self._aborted else ()
-        columns = tuple(name for name in task.columns if name != PATH_COLUMN)
-        self._columns = tuple(dict.fromkeys((*columns, *extra, "_crc_ok")))
+        self._wanted = [name for name in task.columns if name not in PLACE_COLUMNS]
+        self._columns = tuple(dict.fromkeys((*self._wanted, *extra, "_crc_ok")))
         self._maker: BatchMaker | None = None
         self._tally, self._invalid = Tally(), 0
 
@@ -166,7 +171,7 @@ class _Reader:
             with open_place(piece.place)[0].open(replace(piece.log, size=upto)) as file:
                 for batch in self._walk(file, piece):
                     self._judge(file, piece)
-                    yield self._with_path(self._left(batch), file.path)
+                    yield self._with_place(self._left(batch), piece, file.path)
                 self._judge(file, piece)
         if self._maker is not None:
             for batch in self._maker.rest().pieces:
@@ -221,18 +226,19 @@ class _Reader:
             batch = batch.filter(pc.invert(_is_aborted(batch, self._aborted)))
         if self._invalid and self._task.mode == "DROPMALFORMED":
             batch = batch.filter(batch.column("_crc_ok"))
-        wanted = [name for name in self._task.columns if name != PATH_COLUMN]
-        return batch if not wanted or batch.schema.names == wanted else batch.select(wanted)
+        return batch if not self._wanted or batch.schema.names == self._wanted else batch.select(self._wanted)
 
-    def _with_path(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        """Add the path of the file, if it is wanted: then no record batch has rows of several files."""
+    def _with_place(self, batch: pa.RecordBatch, piece: SegmentRange, path: str) -> pa.RecordBatch:
+        """Add where the file is, if it is wanted: then no record batch has rows of several files."""
         import pyarrow as pa
 
         columns = self._task.columns
-        if PATH_COLUMN not in columns:
+        if PLACE_COLUMNS.isdisjoint(columns):
             return batch
-        paths = pa.repeat(pa.scalar(column_text(path), pa.string()), batch.num_rows)
-        arrays = dict(zip(batch.schema.names, batch.columns, strict=True)) | {PATH_COLUMN: paths}
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        arrays[PATH_COLUMN] = pa.repeat(pa.scalar(column_text(path), pa.string()), batch.num_rows)
+        if not set(OWNER_COLUMNS).isdisjoint(columns):
+            arrays |= zip(OWNER_COLUMNS, piece.owner(path).arrays(batch.num_rows).values(), strict=True)
         return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
 
 

@@ -49,6 +49,14 @@ class Place(Struct, frozen=True):
         found = self.uri.partition("://")[0] if "://" in self.uri else ""
         return "s3" if found in HADOOP_S3 else found
 
+    @property
+    def home(self) -> tuple[str, str, str]:
+        """What the same path has to share to be the same file: scheme, host (or bucket) and query of the URI."""
+        if self.scheme in LOCAL_SCHEMES:
+            return "", "", ""
+        path, _, query = self.uri.partition("://")[2].partition("?")
+        return self.scheme, path.partition("/")[0], query
+
 
 class Stored(Struct, frozen=True):
     """A file as listed. size: bytes; mtime_ms: -1 if unknown."""

@@ -36,6 +36,7 @@ from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
 from klogtool.spark.left_out import walk_left_out
 from klogtool.spark.notes import log_warning
+from klogtool.spark.owners import OWNER, Owner
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
 from klogtool.spark.storage import open_place
@@ -55,6 +56,7 @@ RECORDS = {
             (
                 *("string", "bigint", "bigint", "bigint", "smallint", "int"),
                 *("boolean", "boolean", "string", "boolean", "int", "string"),
+                *OWNER.values(),
             ),
             strict=True,
         )
@@ -138,10 +140,10 @@ LEFT_OUT = {
 }
 TABLES = {
     "records": RECORDS,
-    "batches": BATCHES,
-    "segments": LISTED | WALKED,
-    "findings": FINDINGS,
-    "left_out": LEFT_OUT,
+    "batches": BATCHES | OWNER,
+    "segments": LISTED | WALKED | OWNER,
+    "findings": FINDINGS | OWNER,
+    "left_out": LEFT_OUT | OWNER,
 }
 ROWS_AT_ONCE = 1 << 14
 OFFSET_BYTES = 8
@@ -226,12 +228,17 @@ def read_table(split: Split, table: str, columns: Sequence[str], *, mode: str) -
 
 def _rows_of(table: str, piece: SegmentRange, columns: Sequence[str], mode: str) -> Iterator[Row | pa.RecordBatch]:
     if table == "left_out":
-        return _left_out_rows(piece, mode)
+        return _left_out_rows(piece, columns, mode)
     walk = _batch_rows if table == "batches" else _segment_rows
     return walk(piece, columns, is_strict=mode == "FAILFAST")
 
 
-def _left_out_rows(piece: SegmentRange, mode: str) -> Iterator[Row]:
+def _owner_of(piece: SegmentRange, columns: Sequence[str], path: str) -> Owner:
+    """Return whose a file is, if a column of it is wanted."""
+    return Owner() if OWNER.keys().isdisjoint(columns) else piece.owner(path)
+
+
+def _left_out_rows(piece: SegmentRange, columns: Sequence[str], mode: str) -> Iterator[Row]:
     for unread in walk_left_out(piece, drops_malformed=mode == "DROPMALFORMED"):
         yield (
             piece.topic,
@@ -239,6 +246,7 @@ def _left_out_rows(piece: SegmentRange, mode: str) -> Iterator[Row]:
             column_text(unread.path),
             *astuple(unread)[1:-1],
             column_text(unread.reason),
+            *astuple(_owner_of(piece, columns, unread.path)),
         )
 
 
@@ -267,14 +275,14 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def _batch_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row | pa.RecordBatch]:
     kind = arrow_schema("batches", columns)
     with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
-        common = (piece.topic, piece.partition, file.path)
+        common, owner = (piece.topic, piece.partition, file.path), _owner_of(piece, columns, file.path)
         for found in _heads(file, piece, is_strict=is_strict):
             if isinstance(found, HeadRows):
-                batch = _asked_for(batch_columns(found, common, kind), found, piece)
+                batch = _asked_for(batch_columns(found, common, owner, kind), found, piece)
                 if batch.num_rows:
                     yield batch
             elif found.entry.last_offset >= piece.first_offset and (found.entry.base_offset or 0) <= piece.last_offset:
-                yield common + _fields_of(found)
+                yield common + _fields_of(found) + astuple(owner)
 
 
 def _asked_for(batch: pa.RecordBatch, rows: HeadRows, piece: SegmentRange) -> pa.RecordBatch:
@@ -381,11 +389,11 @@ def _tell(error: KlogError) -> None:
     log_warning(f"damaged, but read: {error}")
 
 
-def batch_columns(rows: HeadRows, common: Row, kind: pa.Schema) -> pa.RecordBatch:
+def batch_columns(rows: HeadRows, common: Row, owner: Owner, kind: pa.Schema) -> pa.RecordBatch:
     """Return headers as rows of the table `batches`. common: topic, partition and file."""
     import pyarrow as pa
 
-    constant = dict(zip(("topic", "partition", "file"), common, strict=True))
+    constant = dict(zip(("topic", "partition", "file", *OWNER), (*common, *astuple(owner)), strict=True))
     arrays = []
     for column in kind:
         if column.name in constant:
@@ -467,7 +475,8 @@ def _segment_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: boo
             piece.is_active,
             *(sizes.get(kind) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)),
         )
-    yield listed + walked
+        owner = _owner_of(piece, columns, file.path)
+    yield listed + walked + astuple(owner)
 
 
 class HeaderTotals(Struct):

@@ -42,6 +42,7 @@ FROM_THE_READER = frozenset(
     (
         *("_segment", "_position", "_batch_base_offset", "_producer_id", "_producer_epoch", "_sequence", "_is_control"),
         *("_is_transactional", "_compression", "_crc_ok", "_partition_leader_epoch", "_path"),
+        *("_cluster_id", "_node_id", "_log_dir"),
     )
 )
 """Columns of `includeMetadata`: they say where a record was, and are not written."""

@@ -21,6 +21,7 @@ from test_spark_tables import lines
 
 from klogtool.errors import Corrupt
 from klogtool.spark.exporting import begin_export
+from klogtool.spark.reading import PLACE_COLUMNS
 
 CORPORA = ROOT.parent / "shared" / "corpus"
 LOG_DIRS = sorted({path.parent for path in CORPORA.glob("*/**/meta.properties")})
@@ -51,7 +52,7 @@ def test_records(log_dir: pathlib.Path) -> None:
     table, same = read(log_dir, **ALL, mode=mode, splitBytes=5000), by_klogtool(*folders, **going_on)
     starts = checkpointed_starts(log_dir)
     same = same.filter(pa.array([starts.get(tp, 0) <= offset for tp, offset in rows_of(same)], pa.bool_()))
-    names = [name for name in table.column_names if name != "_path"]  # where a source read it
+    names = [name for name in table.column_names if name not in PLACE_COLUMNS]  # where a source read it
     assert table.select(names).equals(same.select(names))
 
 

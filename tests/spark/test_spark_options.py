@@ -83,6 +83,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"zzz": "4"}, "option zzz is unknown"),
     ({"splitBytes": "128 parsecs"}, "option splitbytes is not a size such as 134217728 or 128m"),
     ({"splitBytes": "0"}, "must be positive"),
+    ({"copies": "some"}, "option copies must be one of one, all, got some"),
     ({"splitBytes": "-1"}, "is not a size"),
 ]
 
@@ -128,7 +129,7 @@ def test_a_size_may_have_a_unit() -> None:
 def test_every_option_has_a_name_as_people_write_it() -> None:
     known = [name for name in (*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED) if not name.startswith("kafka.")]
     assert {name for name in known if name not in SPELLED} <= {
-        *("path", "paths", "table", "columns", "mode", "deep", "subscribe", "assign"),
+        *("path", "paths", "table", "columns", "mode", "deep", "copies", "subscribe", "assign"),
     }
 
 

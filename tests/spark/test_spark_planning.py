@@ -24,7 +24,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.spark import planning
 from klogtool.spark.filters import Bounds
 from klogtool.spark.inventory import walk_pieces
-from klogtool.spark.reading import Task, read_split
+from klogtool.spark.reading import PLACE_COLUMNS, Task, read_split
 
 ALL = {"includeHeaders": True, "includeMetadata": True}
 LOG_DIRS = [p for p in sorted(FIXTURES.glob("*/logdir")) if p.parent.name != "killed-mid-append"]
@@ -43,7 +43,8 @@ def test_every_fixture_reads_as_klogtool_reads_it(log_dir: pathlib.Path) -> None
         if starts:
             kept = pa.array([starts.get(tp, 0) <= o for tp, o in rows_of(same)])
             same = same.filter(kept)
-        assert table.drop_columns(["_path"]).equals(same.select(table.column_names[:-1])), options
+        names = [name for name in table.column_names if name not in PLACE_COLUMNS]
+        assert table.select(names).equals(same.select(names)), options
 
 
 def checkpointed_starts(log_dir: pathlib.Path) -> dict[Any, int]:
@@ -329,8 +330,12 @@ def test_copies_of_different_topics_are_refused(tmp_path: pathlib.Path) -> None:
         (tmp_path / name).mkdir()
         folder = make(tmp_path / name / "t-0", {0: data(0)})
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
-    with pytest.raises(Refused, match="different topic ids"):
+    with pytest.raises(Refused, match="different topic ids") as refused:
         read(tmp_path)
+    assert "set the option copies to all" in refused.value.cure
+    make(tmp_path / "b1" / "other-0", {0: data(0)})
+    assert read(tmp_path, subscribe="other").num_rows == 1
+    assert read(tmp_path, subscribe="t", copies="all").num_rows == 2
 
 
 def test_doomed_stray_and_future_dirs_are_left_out(tmp_path: pathlib.Path) -> None:

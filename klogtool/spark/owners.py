@@ -1,0 +1,60 @@
+"""Whose a partition dir is: the columns `cluster_id`, `node_id` and `log_dir`.
+
+They tell the copies in a fleet apart.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from klogtool.errors import KlogError
+from klogtool.format.identity import parse_meta_properties
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import find_partition_dir_name
+from klogtool.render.arrow_reference import column_text
+from klogtool.spark.storage import Place, Stored, open_place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OWNER = {"cluster_id": "string", "node_id": "int", "log_dir": "string"}
+
+
+class Owner(Struct, frozen=True):
+    """The values of the columns, in their order. None: meta.properties does not say it, or there is no log dir."""
+
+    cluster_id: str | None = None
+    node_id: int | None = None
+    log_dir: str | None = None
+
+    def arrays(self, rows: int) -> dict[str, pa.Array]:
+        """Return the columns for a number of rows."""
+        import pyarrow as pa
+
+        kinds = {"string": pa.string(), "int": pa.int32()}
+        return {name: pa.repeat(pa.scalar(getattr(self, name), kinds[kind]), rows) for name, kind in OWNER.items()}
+
+
+def owner_of(place: Place, identity: Stored | None, folder: str) -> Owner:
+    """Return the owner of a partition dir. identity: meta.properties of its log dir; folder: the path that users see.
+
+    Raises Unreadable.
+    """
+    named = find_partition_dir_name(os.path.basename(folder)) is not None
+    log_dir = column_text(os.path.dirname(folder)) if named else None
+    return Owner(*((None, None) if identity is None else _read(place, identity)), log_dir)
+
+
+@lru_cache(maxsize=256)  # thousands of partitions have the same one
+def _read(place: Place, identity: Stored) -> tuple[str | None, int | None]:
+    try:
+        found = parse_meta_properties(open_place(place)[0].read(identity))
+    except Unreadable:  # a file that may not be read is not absent
+        raise
+    except KlogError:
+        return None, None
+    return None if found.cluster_id is None else column_text(found.cluster_id), found.node_id
