@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from klogtool.disk.export_folder import drop_part, new_part, write_part
 from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
-from klogtool.format.identity import parse_meta_properties
-from klogtool.format.names import FileKind
 from klogtool.format.uuids import build_uuid
 from klogtool.log.file import Unreadable
 from klogtool.render.export import PartitionExport, UnreadRange
@@ -29,6 +27,7 @@ from klogtool.spark.filters import Bounds
 from klogtool.spark.left_out import walk_left_out
 from klogtool.spark.offsets import Wanted, resolve
 from klogtool.spark.options import Query, parse_query
+from klogtool.spark.owners import owner_of
 from klogtool.spark.planning import SegmentRange, Split, split, wanted_copies
 from klogtool.spark.reading import Task, read_split
 from klogtool.spark.tables import arrow_schema
@@ -194,7 +193,7 @@ class GrowingExport:
     def _state_of(self, copy: Copy) -> ExportedPartition:
         topic_id = copy.topic_id
         state = ExportedPartition(
-            cluster_id=_cluster_id(copy),
+            cluster_id=owner_of(copy.place, copy.identity, copy.folder).cluster_id,
             topic_id=None if topic_id is None else build_uuid(topic_id),
             topic=copy.topic or "",
             partition=-1 if copy.partition is None else copy.partition,
@@ -215,16 +214,6 @@ def _parsed(data: bytes, path: str) -> ExportManifest:
     if manifest.schema != SCHEMA:
         raise Unsupported(f"a manifest of schema {manifest.schema}", path=path)
     return manifest
-
-
-def _cluster_id(copy: Copy) -> str | None:
-    stored = copy.side.get(f"../{FileKind.META_PROPERTIES.value}")
-    try:
-        return None if stored is None else parse_meta_properties(copy.storage.read(stored)).cluster_id
-    except Unreadable:
-        raise
-    except KlogError:
-        return None
 
 
 def _why_not_after(query: Query, wanted: Wanted, state: ExportedPartition) -> str | None:
