@@ -82,7 +82,8 @@ def command(paths: tuple[str, ...], arguments: KafkaArguments, question: DumpQue
             "Separate files with commas: --files F,F",
         )
     values.refuse_columns(form)
-    begin_reading([path for path in paths if path != STDIN], quiet=reading.quiet)
+    # Who follows reads what was just written, which is in the page cache.
+    begin_reading([] if question.follow else [path for path in paths if path != STDIN], quiet=reading.quiet)
     if form == "spec" and not question.follow:
         from klogtool.cli.dump_spec import dump_spec
 

@@ -63,14 +63,15 @@ def begin_reading(paths: Sequence[str], *, quiet: bool) -> None:
 
 
 def _begin_gently(*, is_in_use: bool) -> bool:
-    meta = click.get_current_context().meta
-    if GENTLY not in meta:
+    ctx = click.get_current_context(silent=True)
+    if ctx is None or GENTLY not in ctx.meta:
         return False
+    meta = ctx.meta
     rate = meta[RATE]
     if rate is not None and meta[GENTLY] is False:
         raise click.UsageError("--rate does not go with --no-gentle.")
     is_gentle = bool(meta[GENTLY] or rate is not None or (meta[GENTLY] is None and is_in_use))
     if is_gentle:
         begin_gently(rate)
-        click.get_current_context().call_on_close(end_gently)
+        ctx.call_on_close(end_gently)
     return is_gentle
