@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ ON_LOG_DIR = (
     "compact --why",
     "free",
     "fleet collect",
+    *(["export --output EXPORTED"] if find_spec("pyarrow") else []),
 )
 ON_PARTITION = (
     "salvage",
@@ -82,10 +84,11 @@ def going(victim: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def words_of(command: str, path: pathlib.Path, tmp_path: pathlib.Path) -> list[str]:
     name, *options = command.split()
     places = {"OTHER": tmp_path / "other", "IMAGE": tmp_path / "image", "SALVAGED": tmp_path / "salvaged"}
+    places["EXPORTED"] = tmp_path / "exported"
     words = [str(places.get(word, word)) for word in options]
     if name == "fleet":
         return [name, words[0], str(path), *words[1:]]
-    clock = [] if name in ("hash", "diff", "dump-log", "image", "offsets") else NOW
+    clock = [] if name in ("hash", "diff", "dump-log", "image", "offsets", "export") else NOW
     return [name, str(path), *words, *clock]
 
 

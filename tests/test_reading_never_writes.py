@@ -14,6 +14,7 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from importlib.util import find_spec
 
 import pytest
 from damage import append_bytes
@@ -130,15 +131,20 @@ ASKED_OF_LOG_DIRS = {
     "txns": ["txns", "--audit"],
     "free": ["free", "--bytes", "1"],
     "collect": ["fleet", "collect"],
+    **({"export": ["export", "--output", "OUT"]} if find_spec("pyarrow") else {}),
 }
 
 
 @pytest.mark.parametrize("way", ASKED_OF_LOG_DIRS)
 def test_questions_about_a_log_dir(
-    unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], log_dir: pathlib.Path, way: str
+    unchanged: Callable[[pathlib.Path], AbstractContextManager[None]],
+    log_dir: pathlib.Path,
+    way: str,
+    tmp_path: pathlib.Path,
 ) -> None:
+    words = [str(tmp_path / "out") if word == "OUT" else word for word in ASKED_OF_LOG_DIRS[way]]
     with unchanged(log_dir):
-        done = run_here([*ASKED_OF_LOG_DIRS[way], str(log_dir)], ROOT)
+        done = run_here([*words, str(log_dir)], ROOT)
     assert done.out
     assert done.status in (0, 1)
     assert "Traceback" not in done.err

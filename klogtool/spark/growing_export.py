@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -162,14 +163,14 @@ class GrowingExport:
                 return _done(state, reason=reason)
             if wanted.start > state.next_offset:
                 reason = f"offsets {state.next_offset:,} to {wanted.start - 1:,} were deleted before they were exported"
-        work = _PartitionWriter(self._parts, state, self._most_bytes)
         totals, left_out = [0, 0, 0], list[UnreadRange]()
-        for ranges in split(query, [replace(wanted, start=max(wanted.start, state.next_offset))], Bounds()):
-            for piece in ranges.pieces:
-                left_out += work.take(piece)
-                if work.written >= COMMIT_BYTES:
-                    self._commit(state, work, totals, left_out)
-        self._commit(state, work, totals, left_out)
+        with closing(_PartitionWriter(self._parts, state, self._most_bytes)) as work:
+            for ranges in split(query, [replace(wanted, start=max(wanted.start, state.next_offset))], Bounds()):
+                for piece in ranges.pieces:
+                    left_out += work.take(piece)
+                    if work.written >= COMMIT_BYTES:
+                        self._commit(state, work, totals, left_out)
+            self._commit(state, work, totals, left_out)
         return _done(state, totals, left_out, reason)
 
     def _commit(
@@ -302,6 +303,12 @@ class _OpenFile:
         self._context.__exit__(None, None, None)
         return size
 
+    def give_up(self) -> None:
+        """Close the file unfinished, while it still can be: pyarrow would try it later, and say that it failed."""
+        with suppress(OSError, KlogError):
+            self._writer.close()
+            self._context.__exit__(None, None, None)
+
 
 class _PartitionWriter:
     """The files of a partition, by day. next_offset: after the last record that was taken."""
@@ -365,7 +372,7 @@ class _PartitionWriter:
         return result
 
     def _close(self, day: str) -> None:
-        file, state = self._open.pop(day), self._state
+        file, state = self._open[day], self._state
         ids = "-".join(_safe(one) for one in (state.cluster_id, state.topic_id))
         name = f"topic={state.topic}/day={day}/{ids}.{state.partition}.{file.first_offset:020d}.parquet"
         exported = ExportedFile(
@@ -375,6 +382,7 @@ class _PartitionWriter:
             first_offset=file.first_offset,
             last_offset=file.last_offset,
         )
+        del self._open[day]
         self._closed.append((exported, file.part))
 
     def finish(self) -> list[tuple[ExportedFile, str]]:
@@ -383,6 +391,12 @@ class _PartitionWriter:
             self._close(day)
         closed, self._closed = self._closed, []
         return closed
+
+    def close(self) -> None:
+        """Give up the files that are not finished."""
+        for file in self._open.values():
+            file.give_up()
+        self._open.clear()
 
     def take_epochs(self) -> list[EpochRange]:
         """Return the leader epochs of what was written since the last call."""
