@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Changed
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile
 from klogtool.values import PartlyCompared
@@ -93,7 +93,7 @@ def _read_range(file_range: FileRange) -> bytes:
         data = file.read(file_range.start, file_range.size)
     if len(data) < file_range.size:
         end = file_range.start + len(data)
-        raise Corrupt("the file became shorter while it was read", path=file_range.path, position=end)
+        raise Changed("the file became shorter while it was read", path=file_range.path, position=end)
     return data
 
 

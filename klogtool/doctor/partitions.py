@@ -74,7 +74,7 @@ def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, thr
     for _ in range(TRIES - 1):
         try:
             return _rehearse(path, question, checkpoints, threads)
-        except FileGone:
+        except (FileGone, Changed):
             continue
     try:
         return _rehearse(path, question, checkpoints, threads)
