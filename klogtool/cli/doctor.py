@@ -141,12 +141,14 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
 
 
 def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
-    if question.page and (paths or options.first_used("quick", "matrix", "host", "fix", "html")):
+    if question.page and (paths or options.first_used("quick", "matrix", "host", "fix", "html", "metrics")):
         raise click.UsageError("--from goes with --format only.")
     if not paths and not question.page:
         raise click.UsageError("Missing argument 'LOGDIR...'.")
     if question.html and (other := options.first_used("fix", "matrix")):
         raise click.UsageError(f"--html does not go with {other}.")
+    if question.metrics and question.matrix:
+        raise click.UsageError("--metrics does not go with --matrix.")
     if not question.fix and (question.numbers or question.plan_out):
         raise click.UsageError(f"{'--option' if question.numbers else '--plan-out'} goes with --fix.")
     if question.fix and (other := options.first_used("quick", "matrix")):

@@ -83,7 +83,8 @@ def command(paths: tuple[str, ...], arguments: KafkaArguments, question: DumpQue
         )
     values.refuse_columns(form)
     # Who follows reads what was just written, which is in the page cache.
-    begin_reading([] if question.follow else [path for path in paths if path != STDIN], quiet=reading.quiet)
+    read = [file for named in arguments.files for file in named.split(",")] or [path for path in paths if path != STDIN]
+    begin_reading([] if question.follow else read, quiet=reading.quiet)
     if form == "spec" and not question.follow:
         from klogtool.cli.dump_spec import dump_spec
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content, FileRange, Spooled, part_size
 from klogtool.disk.attributes import FileAttributes, attributes_of, set_attributes
 from klogtool.disk.space import BLOCK_BYTES
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Changed, KlogError
 from klogtool.log.file import unreadable
 from klogtool.log.gentle import DirectReads, pace
 from klogtool.plans.image_log import Piece
@@ -265,5 +265,5 @@ def _copy_by_hand(source: int, direct: DirectReads | None, start: int, sink: int
     return len(data)
 
 
-def _shorter(piece: FileRange, position: int) -> Corrupt:
-    return Corrupt("the file became shorter while it was read", path=piece.path, position=position)
+def _shorter(piece: FileRange, position: int) -> Changed:
+    return Changed("the file became shorter while it was read", path=piece.path, position=position)

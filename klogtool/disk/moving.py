@@ -12,7 +12,7 @@ import select
 from collections.abc import Callable
 
 from klogtool.broker.content import Content, FileRange, Spooled
-from klogtool.errors import Corrupt
+from klogtool.errors import Changed
 from klogtool.log.file import unreadable
 
 CHUNK_BYTES = 8 << 20  # the kernel moves this much per call
@@ -65,7 +65,7 @@ def _move(move: Move, sink: int, source: int, start: int, piece: FileRange) -> i
                 raise
             return start
         if done == 0:
-            raise Corrupt("the file became shorter while it was read", path=piece.path, position=start)
+            raise Changed("the file became shorter while it was read", path=piece.path, position=start)
         start += done
     return start
 

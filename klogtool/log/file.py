@@ -12,7 +12,7 @@ import stat
 from types import TracebackType
 
 from klogtool.errors import AboveLimit, KlogError
-from klogtool.log.gentle import DirectReads, pace
+from klogtool.log.gentle import DirectReads, Pace, pace
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -48,15 +48,21 @@ class LogFile:
         except OSError as error:
             raise unreadable(self.path, error) from error
         self._look(or_folder=or_folder)
+        if (gentle := pace()) is not None and self.size:
+            self._read_gently(gentle)
 
     @classmethod
     def over(cls, fd: int, path: str) -> LogFile:
-        """Return the file behind a descriptor, which it closes at its end. path: what it is called. Raises Unreadable
-        if that is not a regular file."""
+        """Return the file behind a descriptor, which it closes at its end. path: what it is called. It is never read
+        gently: others may read from what is open there, and could not past the cache. Raises Unreadable if it is not a
+        regular file."""
         file = cls.__new__(cls)
         file.path, file._fd = path, fd
         file._look()
         return file
+
+    def _read_gently(self, gentle: Pace) -> None:
+        self._direct, self.is_mappable = DirectReads(self._fd, gentle), False
 
     def _look(self, *, or_folder: bool = False) -> None:
         """Take the size of what was opened. Raises Unreadable, and closes it, if that is not a regular file."""
@@ -66,8 +72,6 @@ class LogFile:
             self.close()
             raise Unreadable(f"{kind}, not a file", path=self.path, kafka_class="IOException")
         self.size = state.st_size if kind is None else 0
-        if kind is None and (gentle := pace()) is not None:
-            self._direct, self.is_mappable = DirectReads(self._fd, gentle), False
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from byte `position`, fewer if the file ends earlier. Raises KlogError on an I/O
@@ -109,7 +113,10 @@ class LogFile:
 
     def again(self) -> LogFile:
         """Return this file with a descriptor of its own, for another reader, who closes it."""
-        return LogFile.over(os.dup(self._fd), self.path)
+        file = LogFile.over(os.dup(self._fd), self.path)
+        if self._direct is not None:
+            file._read_gently(self._direct.pace)
+        return file
 
     def about(self) -> os.stat_result:
         """Return what the system knows of it now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Changed, Corrupt
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.framing import (
     HEADER_SIZE_UP_TO_MAGIC,
@@ -66,8 +66,12 @@ class FrameReader:
         return parse_batch(chunk, frame.position - self._base, base=self._base)
 
     def _chunk_at(self, position: int, size: int) -> bytes:
-        """Return a piece with `size` bytes from `position` on, as far as the file has them."""
+        """Return a piece with `size` bytes from `position` on, as far as the file has them. Raises Changed if it became
+        shorter since it was opened."""
         if not self._base <= position <= self._base + len(self._chunk) - size:
             self._base, self._chunk = position, self.file.read(position, self._next_bytes)
             self._next_bytes = min(2 * self._next_bytes, CHUNK_BYTES)
+            if len(self._chunk) < min(size, self.file.size - position):
+                at = position + len(self._chunk)
+                raise Changed("the file became shorter while it was read", path=self.file.path, position=at)
         return self._chunk

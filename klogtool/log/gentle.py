@@ -1,4 +1,4 @@
-"""Reading that a running broker does not feel: past the page cache, in turn with nothing else, not faster than wanted.
+"""Reading that a running broker does not feel: past the page cache, while nobody else wants the disk, at a pace.
 
 A broker serves its consumers' tail from the page cache. Who reads a whole log through the cache evicts that tail. With
 O_DIRECT (open(2)) the cache stays as it is: pages that were not in it do not come into it, and those in it stay.
@@ -117,7 +117,7 @@ class DirectReads:
     def __init__(self, fd: int, pace: Pace) -> None:
         with suppress(OSError):  # some file systems read only through the cache: then that is so
             fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | getattr(os, "O_DIRECT", 0))
-        self._fd, self._pace, self._lock = fd, pace, threading.Lock()
+        self._fd, self.pace, self._lock = fd, pace, threading.Lock()
         self._chunk: _Chunk | None = None
         self._next: _Chunk | None = None  # what is read ahead, by:
         self._reader: threading.Thread | None = None
@@ -153,10 +153,10 @@ class DirectReads:
         if self._take_next(at):
             follows = True
         elif follows:
-            self._chunk.fill(self._fd, start, CHUNK_BYTES, self._pace)
+            self._chunk.fill(self._fd, start, CHUNK_BYTES, self.pace)
         else:
             blocks = -(-(at + size - start) // BLOCK_BYTES)
-            self._chunk.fill(self._fd, start, min(CHUNK_BYTES, blocks * BLOCK_BYTES), self._pace)
+            self._chunk.fill(self._fd, start, min(CHUNK_BYTES, blocks * BLOCK_BYTES), self.pace)
         if not self._chunk.holds(at):
             return None
         if follows and self._chunk.stop - self._chunk.start == CHUNK_BYTES:
@@ -176,5 +176,5 @@ class DirectReads:
 
     def _read_ahead(self, start: int) -> None:
         self._next = self._next or _Chunk()
-        self._reader = threading.Thread(target=self._next.fill, args=(self._fd, start, CHUNK_BYTES, self._pace))
+        self._reader = threading.Thread(target=self._next.fill, args=(self._fd, start, CHUNK_BYTES, self.pace))
         self._reader.start()

@@ -42,10 +42,11 @@ class SegmentReport(Struct):
 
     next_offset: after the last sound batch; the base offset if there is none. bytes: of sound batches. sound: byte
     ranges of consecutive sound batches. is_damaged: some bytes are not a sound batch. has_damaged_tail: such bytes
-    follow the last sound batch. is_complete: False if the log could not be read to its end. has_gaps: offsets are
-    missing between its batches, or in one. largest_timestamp: -1 if there is none. epochs: leader epochs in the order
-    of the log, -1 for a batch or message without one. false_epochs: position, first and last offset of each batch whose
-    epoch was reported as false or out of order.
+    follow the last sound batch. is_complete: False if the log could not be read to its end. has_changed: because
+    another process changed it meanwhile. has_gaps: offsets are missing between its batches, or in one.
+    largest_timestamp: -1 if there is none. epochs: leader epochs in the order of the log, -1 for a batch or message
+    without one. false_epochs: position, first and last offset of each batch whose epoch was reported as false or out
+    of order.
     """
 
     path: str
@@ -60,6 +61,7 @@ class SegmentReport(Struct):
     is_damaged: bool = False
     has_damaged_tail: bool = False
     is_complete: bool = True
+    has_changed: bool = False
     has_gaps: bool = False
     has_producers: bool = False
     has_old_messages: bool = False

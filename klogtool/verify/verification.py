@@ -482,7 +482,9 @@ def _id_by_metadata(topic: str, partitions: Iterable[Partition]) -> str | None:
 
 
 def _has_changed(begun: _Begun) -> bool:
-    """Return whether a file went away since the folder was listed, or the folder itself."""
+    """Return whether a file went away since the folder was listed, or the folder itself, or became shorter."""
+    if any(report.has_changed for report in begun.reports):
+        return True
     try:
         now = names_in(begun.target.partition.path)
     except KlogError:

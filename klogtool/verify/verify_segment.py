@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from msgspec.structs import replace
 
 from klogtool.broker.timestamps import LARGEST_MS, unit_of
-from klogtool.errors import KlogError
+from klogtool.errors import Changed, KlogError
 from klogtool.format.indexes import NO_TIMESTAMP, is_entry_due
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
@@ -61,6 +61,7 @@ def verify_segment(
             yield from verification.findings(deep=deep, jobs=jobs, on_progress=on_progress)
     except KlogError as error:
         report.is_complete, report.is_damaged = False, True
+        report.has_changed = isinstance(error, Changed)
         yield Finding(Kind.UNREADABLE, segment.path, error.reason, start=error.position)
     return report
 

@@ -81,3 +81,10 @@ def test_no_other_file_is_replaced(klogtool: KlogTool, tmp_path: pathlib.Path) -
     for _ in range(2):
         klogtool("verify", log_dir, *NOW, "--metrics", tmp_path / "m.prom")
     assert [name for name in os.listdir(tmp_path) if "m.prom" in name] == ["m.prom"]
+
+
+def test_of_several_releases_there_are_none(klogtool: KlogTool, tmp_path: pathlib.Path) -> None:
+    """A file says what one release would do."""
+    done = klogtool("doctor", KILLED, "--matrix", "--metrics", tmp_path / "m.prom")
+    assert done.status == 2
+    assert "--metrics does not go with --matrix." in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pathlib
 import random
@@ -90,6 +91,16 @@ def test_an_error_of_the_disk_is_told_when_its_bytes_are_wanted(
         after = good + gentle.BLOCK_BYTES
         assert file.read(after, len(data)) == data[after:]
         assert file.read(0, 10) == data[:10]
+
+
+def test_a_file_that_others_have_open_is_read_as_ever(tmp_path: pathlib.Path, gently: None) -> None:
+    """Standard input: what klogtool sets there would be set for the shell's other commands, too."""
+    path, data = random_file(tmp_path, 100_000)
+    with path.open("rb") as shells, LogFile.over(os.dup(shells.fileno()), "-") as file:
+        assert file.read(1, 1000) == data[1:1001]
+        assert not fcntl.fcntl(shells.fileno(), fcntl.F_GETFL) & os.O_DIRECT
+    with LogFile(path) as file, file.again() as other:
+        assert other.read(5, 10_000) == data[5:10_005]
 
 
 COMMANDS = {
