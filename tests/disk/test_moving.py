@@ -11,7 +11,7 @@ import pytest
 
 from klogtool.broker.content import Content, FileRange
 from klogtool.disk import moving
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Changed, KlogError
 
 SIZE = 3 * moving.BUFFER_BYTES + 17
 WAYS: dict[str, tuple[str, ...]] = {
@@ -80,7 +80,7 @@ def test_to_a_pipe(way: str, source: pathlib.Path, blocking: bool) -> None:
 
 def test_a_file_that_has_become_shorter(way: str, source: pathlib.Path) -> None:
     piece = FileRange(str(source), 0, SIZE + 1)
-    with source.with_name("sink").open("wb") as sink, pytest.raises(Corrupt) as told:
+    with source.with_name("sink").open("wb") as sink, pytest.raises(Changed) as told:
         moving.send(sink.fileno(), (piece,))
     assert (told.value.path, told.value.position) == (str(source), SIZE)
 

@@ -15,7 +15,7 @@ from klogtool.disk import disk as disk_module
 from klogtool.disk import putting, readback
 from klogtool.disk.attributes import FileAttributes
 from klogtool.disk.disk import Disk
-from klogtool.errors import Corrupt
+from klogtool.errors import Changed
 
 STRETCH = 8 << 10
 PIECE = 4 << 10
@@ -133,6 +133,6 @@ def test_a_source_that_becomes_shorter_is_told(content: Content, tmp_path: pathl
     def cut(_: str) -> None:
         os.truncate(tmp_path / "source", SIZE)
 
-    with pytest.raises(Corrupt, match="became shorter"):
+    with pytest.raises(Changed, match="became shorter"):
         putting.put(MeddlingDisk(STRETCH, cut), str(tmp_path / "target"), content, None)
     assert not threads()
