@@ -44,7 +44,7 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("block", list(blocks()))
 def test_an_example_prints_what_the_page_shows(block: list[tuple[str, str]], tmp_path: pathlib.Path) -> None:
-    """What a page writes into /tmp goes into a folder of the test: in /tmp a file of that name may be another user's."""
+    """What a page writes to /tmp goes into a folder of the test: in /tmp that name may be another user's."""
     for command, output in block:
         printed = in_shell(command.replace("/tmp/", f"{tmp_path}/"), ROOT)[0].replace(f"{tmp_path}/", "/tmp/")
         assert re.fullmatch(pattern_of(output), printed), f"klogtool printed:\n{printed}"
