@@ -16,6 +16,7 @@ log_dirs          which folders are log dirs, which of them a path lies in, and 
 holder            who holds the lock of a log dir
 
 file              a file, opened only to be read
+storage           where log dirs are: on this machine, or in storage that pyarrow.fs or fsspec opens
 gentle            the same past the page cache, at a pace: reading that a running broker does not feel
 changes           waits until something changes in a folder
 followed          a partition that is being written to: what is new in it

@@ -33,7 +33,6 @@ The sink, `rows.write.format("klog")`:
 
 Files and headers:
 
-    storage            files of this machine and elsewhere
     fetching           log dirs that lie elsewhere, for code that reads folders of this machine
     heads              headers of batches, with few bytes read
     head_columns       headers of batches as columns, by the kernel

@@ -20,8 +20,8 @@ from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, TopicPartition, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.storage import Place, Storage, Stored, open_place
 from klogtool.spark.heads import log_end_offset
-from klogtool.spark.storage import Place, Storage, Stored, open_place
 from klogtool.values import PartlyCompared
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"

@@ -10,7 +10,7 @@ from klogtool.disk.dataset import not_written
 from klogtool.disk.export_folder import ExportFolder, drop_part
 from klogtool.disk.scratch import Scratch
 from klogtool.log.file import unreadable
-from klogtool.spark.storage import LOCAL_SCHEMES, Place, file_system
+from klogtool.log.storage import LOCAL_SCHEMES, Place, file_system
 
 AT_ONCE_BYTES = 8 << 20
 

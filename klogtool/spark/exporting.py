@@ -19,6 +19,7 @@ from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.disk.dataset import Attempt, Dataset
 from klogtool.errors import KlogError, Refused, StalePlan
+from klogtool.log.storage import LOCAL_SCHEMES, open_place
 from klogtool.spark.converting import Form, converted, days_of, target_schema
 from klogtool.spark.decoding import DecodedColumns
 from klogtool.spark.filters import Bounds
@@ -27,7 +28,6 @@ from klogtool.spark.planning import SegmentRange, Split, plan_splits
 from klogtool.spark.reading import Task, columns_of, read_split
 from klogtool.spark.spreading import spread
 from klogtool.spark.starting import Session
-from klogtool.spark.storage import LOCAL_SCHEMES, open_place
 from klogtool.spark.tables import arrow_schema
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.logdir import KINDS_IN_LOG_DIR
 from klogtool.log.partition import Partition
-from klogtool.spark.storage import AHEAD_BYTES, LOCAL_SCHEMES, Place, Storage, Stored, open_place
+from klogtool.log.storage import AHEAD_BYTES, LOCAL_SCHEMES, Place, Storage, Stored, open_place
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Target, VerifiedPartition, VerifyOptions, verify_target
 

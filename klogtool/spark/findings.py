@@ -19,13 +19,13 @@ from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.storage import Place, open_place
 from klogtool.render.arrow_reference import column_text
 from klogtool.spark.copies import find_copies
 from klogtool.spark.fetching import Mirror, as_given, mirrored, verify_anywhere
 from klogtool.spark.options import Query
 from klogtool.spark.owners import OWNER, Owner, owner_of
 from klogtool.spark.reading import spare_collections
-from klogtool.spark.storage import Place, open_place
 from klogtool.spark.tables import FINDINGS, arrow_schema
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, Target, VerifiedPartition, VerifyOptions, verify

@@ -27,8 +27,8 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.probing import ends_in_zeros
+from klogtool.log.storage import Storage, Stored
 from klogtool.log.windows import Window
-from klogtool.spark.storage import Storage, Stored
 
 HEAD_BYTES = 128
 FAR_BYTES = 32 << 10  # if batches are larger on average, the reader jumps from header to header

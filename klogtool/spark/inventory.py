@@ -19,15 +19,16 @@ from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.names import FileKind
 from klogtool.format.uuids import build_uuid
+from klogtool.log.storage import LOCAL_SCHEMES, open_place
 from klogtool.plans.reclaimable_bytes import Headroom, find_headroom
 from klogtool.render.arrow_reference import column_text
 from klogtool.spark.copies import Copy, find_copies
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES
+from klogtool.spark.options import places_of
 from klogtool.spark.planning import OPEN_COST_BYTES, SegmentRange
 from klogtool.spark.spreading import packed, spread
 from klogtool.spark.starting import Session
-from klogtool.spark.storage import LOCAL_SCHEMES, open_place, places_of
 from klogtool.spark.tables import codec_of
 
 if TYPE_CHECKING:

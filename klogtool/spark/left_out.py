@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
+from klogtool.log.storage import open_place
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import walk_record_batches
 from klogtool.render.export import UnreadRange
 from klogtool.render.selection import LARGEST
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.planning import SegmentRange
-from klogtool.spark.storage import open_place
 
 if TYPE_CHECKING:
     import pyarrow as pa

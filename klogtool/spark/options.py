@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from klogtool.errors import Refused
+from klogtool.errors import KlogError, Refused
 from klogtool.format.text import did_you_mean
-from klogtool.spark.storage import AS_VIEW, Place, check_place, places_of
+from klogtool.log.storage import Place, check_place, expand
 
 if TYPE_CHECKING:
     from klogtool.spark.copies import Copy
 
+AS_VIEW = "In SQL, read a log dir through a temporary view: CREATE TEMPORARY VIEW name USING klog OPTIONS (path '...')"
 LATEST, EARLIEST = -1, -2
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 TABLES = ("records", "batches", "findings", "left_out", "segments")
@@ -436,3 +437,17 @@ def _one_of(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> s
     if found not in values:
         raise Refused(f"option {name} must be one of {', '.join(values)}, got {found}")
     return found
+
+
+def places_of(paths: list[str], options: str) -> Iterator[Place]:
+    """Yield the places that a query names. Raises Refused for none, Unreadable if one does not exist."""
+    if not paths:
+        raise Refused(
+            "no path was given: use load(PATH) with a log dir, a partition dir, a .log file or a folder of log dirs",
+            cure=AS_VIEW,
+        )
+    for path in paths:
+        try:
+            yield from expand(Place(path, options))
+        except ValueError as error:
+            raise KlogError("this text cannot be a path", path=ascii(path)) from error

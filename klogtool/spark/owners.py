@@ -15,8 +15,8 @@ from klogtool.errors import KlogError
 from klogtool.format.identity import parse_meta_properties
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.storage import Place, Stored, open_place
 from klogtool.render.arrow_reference import column_text
-from klogtool.spark.storage import Place, Stored, open_place
 
 if TYPE_CHECKING:
     import pyarrow as pa

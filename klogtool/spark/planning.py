@@ -18,6 +18,7 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
+from klogtool.log.storage import Place, Stored
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.spark.copies import Copy, SegmentFiles, choose, find_copies
 from klogtool.spark.filters import Bounds
@@ -26,7 +27,6 @@ from klogtool.spark.offsets import Wanted, largest_timestamp, resolve
 from klogtool.spark.options import Query
 from klogtool.spark.owners import Owner, owner_of
 from klogtool.spark.read_committed import AbortedRange
-from klogtool.spark.storage import Place, Stored
 
 OPEN_COST_BYTES = 1 << 18  # added for each file, beside its bytes
 LEAST_SPLIT_BYTES = 8 << 20  # for less, one more task costs more than it saves

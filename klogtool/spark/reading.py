@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
+from klogtool.log.storage import open_place
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import Skipped, Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
@@ -26,7 +27,6 @@ from klogtool.spark.notes import log_warning
 from klogtool.spark.owners import OWNER
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.read_committed import AbortedRange
-from klogtool.spark.storage import open_place
 
 if TYPE_CHECKING:
     import pyarrow as pa

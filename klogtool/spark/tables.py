@@ -28,6 +28,7 @@ from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.probing import Probe
 from klogtool.log.resync import find_next_batch
+from klogtool.log.storage import open_place
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.json_lines import json_timestamp
 from klogtool.render.selection import LARGEST, SMALLEST
@@ -39,7 +40,6 @@ from klogtool.spark.notes import log_warning
 from klogtool.spark.owners import OWNER, Owner
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
-from klogtool.spark.storage import open_place
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.disk.dataset import Attempt, Dataset
+from klogtool.log.storage import Place
 from klogtool.spark.fetching import Mirror, as_given, mirror_of, mirrored, verify_anywhere
 from klogtool.spark.findings import finding_batches, size_of
 from klogtool.spark.spreading import packed, spread
 from klogtool.spark.starting import Session
-from klogtool.spark.storage import Place
 from klogtool.spark.tables import FINDINGS, arrow_schema
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, Target, VerifiedPartition, VerifyOptions, verify

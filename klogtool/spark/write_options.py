@@ -21,8 +21,8 @@ from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.names import METADATA_TOPIC
 from klogtool.format.text import did_you_mean
 from klogtool.format.uuids import ZERO_UUID, parse_uuid
+from klogtool.log.storage import LOCAL_SCHEMES, Place
 from klogtool.plans.creation import TOPIC_NAME
-from klogtool.spark.storage import LOCAL_SCHEMES, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,10 +21,10 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.file import unreadable
+from klogtool.log.storage import StoredFile
 from klogtool.spark import fetching
 from klogtool.spark.findings import Part, finding_fields, plan_parts, read_findings
 from klogtool.spark.options import parse_query
-from klogtool.spark.storage import StoredFile
 from klogtool.spark.tables import FINDINGS
 from klogtool.spark.verifying import HowToVerify, verify_with_spark
 from klogtool.verify.findings import Finding

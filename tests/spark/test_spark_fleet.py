@@ -12,10 +12,10 @@ from loading import data, make, name_of
 from planned import given, read
 
 from klogtool.errors import Refused
+from klogtool.log.storage import Place
 from klogtool.spark.findings import plan_parts, read_findings
 from klogtool.spark.options import parse_query
 from klogtool.spark.owners import OWNER
-from klogtool.spark.storage import Place
 from klogtool.spark.tables import TABLES
 
 SIZE = len(data(0))

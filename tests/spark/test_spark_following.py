@@ -23,12 +23,12 @@ from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.names import TopicPartition
 from klogtool.format.uuids import build_uuid
 from klogtool.log.file import Unreadable, unreadable
+from klogtool.log.storage import LocalStorage, Stored
 from klogtool.spark.filters import Bounds
 from klogtool.spark.following import Follower, shared
 from klogtool.spark.options import parse_query
 from klogtool.spark.reached import Reached, as_json, of_json
 from klogtool.spark.reading import Task, read_split
-from klogtool.spark.storage import LocalStorage, Stored
 
 OLD, NEW = bytes(range(16)), bytes(range(1, 17))
 START = {"startingOffsets": "earliest"}

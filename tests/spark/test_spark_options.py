@@ -15,6 +15,7 @@ from running import FIXTURES
 
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import Unreadable
+from klogtool.log.storage import Place, RemoteStorage, open_place
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.spark.filters import Bounds, bounds_of
 from klogtool.spark.options import (
@@ -29,7 +30,6 @@ from klogtool.spark.options import (
     check_options,
     parse_query,
 )
-from klogtool.spark.storage import Place, RemoteStorage, open_place
 
 
 def query(*, stream: bool = False, **options: str) -> Any:

@@ -14,10 +14,11 @@ from running import FIXTURES
 
 from klogtool.errors import Refused, Unsupported
 from klogtool.format.batch import Record, build_batch
+from klogtool.log import storage
 from klogtool.log.file import Unreadable
 from klogtool.log.probing import NEAR_BYTES
-from klogtool.spark import storage
-from klogtool.spark.storage import Place, RemoteStorage, Stored, StoredFile, Traffic, expand, open_place, places_of
+from klogtool.log.storage import Place, RemoteStorage, Stored, StoredFile, Traffic, expand, open_place
+from klogtool.spark.options import places_of
 
 LARGE = 500_000
 

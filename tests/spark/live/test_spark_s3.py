@@ -16,7 +16,7 @@ from running import FIXTURES, run_here
 
 from klogtool.format.batch import Record, build_batch
 from klogtool.log.probing import NEAR_BYTES
-from klogtool.spark.storage import open_place
+from klogtool.log.storage import open_place
 
 BUCKET = "logs"
 LARGE = 500_000
@@ -139,7 +139,7 @@ def test_what_only_fsspec_opens() -> None:
 
 
 def test_an_export_to_a_prefix_adds_what_is_new(s3: S3, tmp_path: pathlib.Path) -> None:
-    from klogtool.spark.storage import Place, file_system
+    from klogtool.log.storage import Place, file_system
 
     logs = FIXTURES / "transactions" / "logdir"
     uri = s3.put(tmp_path, "exports/broker-1")

@@ -14,8 +14,8 @@ from live.test_spark_s3 import S3, s3
 from running import FIXTURES
 from test_spark_findings import verified
 
+from klogtool.log.storage import open_place
 from klogtool.spark.source import KlogDataSource
-from klogtool.spark.storage import open_place
 from klogtool.spark.tables import FINDINGS, arrow_schema
 
 __all__ = ["s3"]

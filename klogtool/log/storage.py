@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from klogtool.errors import AboveLimit, KlogError, Refused, Unsupported
+from klogtool.errors import AboveLimit, Refused, Unsupported
 from klogtool.log.file import LogFile, Unreadable, read_whole, unreadable
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ AHEAD_BYTES = 8 << 20  # read ahead in a remote file that is read from one end t
 MOST_SIDE_BYTES = 1 << 30
 MS = 1000
 LOG_SUFFIX = ".log"
-AS_VIEW = "In SQL, read a log dir through a temporary view: CREATE TEMPORARY VIEW name USING klog OPTIONS (path '...')"
 NS_A_MS = 1_000_000
 LOCAL_SCHEMES = ("", "file")
 HADOOP_S3 = ("s3a", "s3n")
@@ -336,17 +335,3 @@ def _imported(module: str, package: str, place: Place) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         raise Unsupported(f"{place.scheme}:// needs {package}: pip install {package}", path=place.uri) from error
-
-
-def places_of(paths: list[str], options: str) -> Iterator[Place]:
-    """Yield the places that a query names. Raises Refused for none, Unreadable if one does not exist."""
-    if not paths:
-        raise Refused(
-            "no path was given: use load(PATH) with a log dir, a partition dir, a .log file or a folder of log dirs",
-            cure=AS_VIEW,
-        )
-    for path in paths:
-        try:
-            yield from expand(Place(path, options))
-        except ValueError as error:
-            raise KlogError("this text cannot be a path", path=ascii(path)) from error
