@@ -17,6 +17,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.doctor.readable import Offsets, Readable, walk_each
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import Record
+from klogtool.format.batch_proof import recounted
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
@@ -36,9 +37,15 @@ def key_of(file: LogFile, part: Readable) -> BatchKey:
 
 def records_of(file: LogFile, part: Readable) -> list[Record]:
     """Return the records of a batch; none if they contradict its header."""
-    frame = Probe(file, end=part.stop, lowest=0).frame(part.start)
+    probe = Probe(file, end=part.stop, lowest=0)
+    frame = probe.frame(part.start)
+    if not isinstance(frame, Frame):
+        return []
+    if part.is_miscounted and (judged := probe.judge(part.start)) is not None:
+        whole = recounted(probe.batch(judged.facts))
+        return [] if whole is None else list(whole.records())
     try:
-        return list(FrameReader(file).read(frame).records()) if isinstance(frame, Frame) else []
+        return list(FrameReader(file).read(frame).records())
     except (Corrupt, Unsupported):  # consumers stop there, which verify tells
         return []
 

@@ -56,7 +56,8 @@ class HiddenBy(Enum):
     ORDER = "order"
     """Offsets go back or jump ahead, and consumers pass over them."""
     DAMAGE = "damage"
-    """They lie behind damage that the start does not cut off, and consumers do not come to them."""
+    """They lie behind damage that the start does not cut off, and consumers do not come to them; or their batch says a
+    wrong number of records."""
     FOLDER = "folder"
     """The broker sets the folder aside, or loads it under a name that nobody asks for."""
     LOG_DIR = "log-dir"

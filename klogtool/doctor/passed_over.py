@@ -127,7 +127,7 @@ def _is_plain(segment: LogSegment, next_base: int) -> bool:
     with segment.open_log() as file:
         parts = list(walk_readable(file, 0, file.size))
     is_inside = not parts or (parts[0].first_offset >= segment.base_offset and parts[-1].last_offset < next_base)
-    is_sound = sum(part.stop - part.start for part in parts) == segment.size
+    is_sound = sum(part.stop - part.start for part in parts if not part.is_miscounted) == segment.size
     return is_inside and is_sound and all(one.last_offset < other.first_offset for one, other in pairwise(parts))
 
 
@@ -213,7 +213,7 @@ class _Consumer:
         last, position, taken = None, asked, list[tuple[BatchKey, int, int]]()
         while (frame := _next_frame(probe, at)) is not None:
             batch = self._at.get((n, at))
-            if isinstance(frame, Frame) and batch is not None:
+            if isinstance(frame, Frame) and batch is not None and not batch.part.is_miscounted:
                 if batch.last_record >= position:
                     taken.append((batch.key, max(batch.part.first_offset, position), batch.last_record))
                     position = batch.last_record + 1
@@ -223,6 +223,8 @@ class _Consumer:
                 outcome, position = _take_damaged(probe, frame, at, before)
                 if position > before:
                     self._got_of_damaged.add(before, position - 1)
+                    if batch is not None:
+                        taken.append((batch.key, max(batch.part.first_offset, before), position - 1))
                 if outcome is not _Outcome.GOES_ON or not isinstance(frame, Frame):
                     self._note_damage(n, at)
                     if outcome is _Outcome.ALL_FAILS:
@@ -300,7 +302,7 @@ class _Consumer:
         if part.first_offset >= log.log_end_offset:
             return HiddenBy.BEYOND_END
         is_behind = self._damage.get(n, part.start) < part.start or part.first_offset in self.fails_at
-        return HiddenBy.DAMAGE if is_behind else HiddenBy.ORDER
+        return HiddenBy.DAMAGE if is_behind or part.is_miscounted else HiddenBy.ORDER
 
 
 def _walk_batches(n: int, segment: LogSegment) -> Iterator[_Batch]:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.doctor.claims import OffsetRange
 from klogtool.format.batch import CONTROL_BIT
-from klogtool.format.batch_proof import FACTS, EntryFacts
+from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, recounted
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
@@ -40,7 +41,8 @@ _FIRST, _LAST, _POSITION, _SIZE, _MAGIC, _ATTRIBUTES, _RECORDS, _NEWEST = (
 
 class Readable(Struct, frozen=True):
     """Sound batches in a row: bytes [start, stop) of a file, whose offsets follow one another. last_offset: of the last
-    record, if its header says less. records: without control records. newest_timestamp: -1 if there is none."""
+    record, if its header says less. records: without control records. newest_timestamp: -1 if there is none.
+    is_miscounted: a batch whose header says another number of records than it has: a consumer may fail at it."""
 
     start: int
     stop: int
@@ -48,6 +50,7 @@ class Readable(Struct, frozen=True):
     last_offset: int
     records: int
     newest_timestamp: int
+    is_miscounted: bool = False
 
 
 class Offsets:
@@ -127,6 +130,8 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
             # A consumer stops at most headers that contradict their records.
             if judged.is_served or (judged.is_readable and judged.contradiction is None):
                 yield _of_entry(file, judged.facts)
+            elif (whole := _recounted(probe, judged.facts)) is not None:
+                yield whole
             start = judged.facts.end
         else:
             found = probe.next_proved(start + 1)
@@ -150,8 +155,17 @@ def walk_each(file: LogFile, part: Readable) -> Iterator[Readable]:
     """Yield the batches of a row one by one."""
     probe, at = Probe(file, end=part.stop, lowest=0), part.start
     while at < part.stop and (judged := probe.judge(at)) is not None:
-        yield _of_entry(file, judged.facts)
+        yield _recounted(probe, judged.facts) or _of_entry(file, judged.facts)
         at = judged.facts.end
+
+
+def _recounted(probe: Probe, facts: EntryFacts) -> Readable | None:
+    """Return a batch of which only the count of its records is wrong: salvage keeps all of them, whatever a consumer
+    gets."""
+    if facts.magic < _BATCHES_SINCE or facts.records_count == facts.last_offset - facts.first_offset + 1:
+        return None
+    whole = recounted(probe.batch(facts))
+    return None if whole is None else replace(_of_entry(probe.file, batch_facts(whole)), is_miscounted=True)
 
 
 def _of_rows(file: LogFile, rows: array[int], count: int) -> Iterator[Readable]:

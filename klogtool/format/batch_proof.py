@@ -18,6 +18,7 @@ from klogtool.format.batch import (
     CODEC_NAMES,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
+    INT_MAX,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -28,6 +29,7 @@ from klogtool.format.batch import (
     Record,
     RecordBatch,
     parse_batch,
+    stream_records,
 )
 from klogtool.format.control import parse_control_type_id, parse_end_transaction_marker
 from klogtool.format.framing import LOG_OVERHEAD, Frame
@@ -182,6 +184,26 @@ def judge_batch(batch: RecordBatch, *, deep: bool = False) -> Judged:
         return Judged(facts, None, marker_wrong, is_readable=marker_wrong is None)
     judged = _judge_records(facts, _contradictions(batch))
     return replace(judged, is_readable=False) if batch.is_control and judged.records_contradiction else judged
+
+
+def recounted(batch: RecordBatch) -> RecordBatch | None:
+    """Return the batch with another count of records, if its bytes are exactly that many, at ascending offsets.
+
+    A faulty producer or proxy can have sent it. What a reader gets depends on the count in the header.
+    """
+    count, last = 0, batch.base_offset - 1
+    try:
+        for record in stream_records(replace(batch, records_count=INT_MAX)):
+            if not last < record.offset <= batch.last_offset:
+                return None
+            count, last = count + 1, record.offset
+    except KlogError:  # the bytes end, after a record or inside one
+        pass
+    if count in (0, batch.records_count):
+        return None
+    whole = replace(batch, records_count=count)
+    judged = judge_batch(whole, deep=True)
+    return whole if judged.contradiction is None and judged.is_readable and judged.unchecked is None else None
 
 
 def batch_of(head: Buffer, data: Buffer, size: int, position: int) -> RecordBatch:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klogtool import kernels
-from klogtool.errors import Changed
-from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
-from klogtool.format.batch_proof import Judged, batch_of, judge_batch, judge_message, message_of
+from klogtool.errors import Changed, KlogError
+from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
+from klogtool.format.batch_proof import EntryFacts, Judged, batch_of, judge_batch, judge_message, message_of, recounted
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, FrameStop, find_frame
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
 from klogtool.log.file import LogFile
@@ -122,6 +122,23 @@ class Probe:
             if so_far == crc:
                 return stop
         return None
+
+    def last_record(self, facts: EntryFacts) -> int | None:
+        """Offset of the last record of a batch, whatever its header says; None if it has none, or none can be read.
+
+        After a cleaning the header may rightly say more: the batch keeps its last offset.
+        """
+        if facts.magic < 2:
+            return None
+        batch = self.batch(facts)
+        try:
+            return max((record.offset for record in (recounted(batch) or batch).records()), default=None)
+        except KlogError:  # what is wrong with its records is reported elsewhere
+            return None
+
+    def batch(self, facts: EntryFacts) -> RecordBatch:
+        """The batch of magic 2 that has these facts, read whole."""
+        return batch_of(self.head(facts.position), self.read(facts.position, facts.size), facts.size, facts.position)
 
     # What comes next.
 

@@ -16,6 +16,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
+from klogtool.salvage.corrections import mend_last_offsets
 from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, cut_run, split_last, with_first_offset
 from klogtool.verify.findings import Kind
 from klogtool.verify.heaviest_row import Frontier
@@ -28,7 +29,7 @@ def ascending(stretches: Sequence[Stretch]) -> list[Stretch]:
 
     stretches: of all segments, by base offset. Kept runs ascend over the whole partition.
     """
-    items = _put_in_order(_cut_where_they_meet(_cut_at_segments(stretches)))
+    items = _put_in_order(_cut_where_they_meet(_cut_at_segments(mend_last_offsets(stretches))))
     row = _Row(items)
     if len(row.possible) == sum(isinstance(item, Run) for item in items) and row.ascends():
         return items

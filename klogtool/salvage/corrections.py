@@ -1,5 +1,6 @@
-"""Corrects headers of batches that salvage keeps: leader epochs (see epoch_order), and the base offset of a last batch
-that is beyond the log's end at a clean stop, by verify's rule.
+"""Corrects headers of batches that salvage keeps: leader epochs (see epoch_order), last offsets that reach beyond the
+records into the next batch, and the base offset of a last batch that is beyond the log's end at a clean stop, by
+verify's rules.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.names import FileKind
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.partition import Partition
-from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, set_field, split_last, with_first_offset
+from klogtool.salvage.stretches import (
+    MAGIC,
+    NO_EPOCH,
+    Rejected,
+    Run,
+    Stretch,
+    last_record,
+    set_field,
+    split_last,
+    with_first_offset,
+    with_last_offset,
+)
 from klogtool.verify.closed_end import find_right_offset
 from klogtool.verify.epoch_order import wrong_epochs
 from klogtool.verify.findings import Kind
@@ -50,6 +62,30 @@ def with_epoch(run: Run, epoch: int) -> Run:
     if run.epoch == epoch:
         return run
     return replace(set_field(run, "partition_leader_epoch", run.epoch, epoch), epoch=epoch)
+
+
+def mend_last_offsets(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Return the same stretches; a batch whose header, but none of its records, reaches up to the next batch ends with
+    its last record. Only one that reaches too far is surely wrong (see verify's OrderJudge)."""
+    results: list[Stretch] = []
+    following: Run | None = None
+    for item in reversed(stretches):
+        if isinstance(item, Run):
+            results += reversed(_ending_before(item, following))
+            following = item
+        else:
+            results.append(item)
+    return results[::-1]
+
+
+def _ending_before(run: Run, following: Run | None) -> list[Run]:
+    if following is None or run.magic != MAGIC or not run.first_offset < following.first_offset <= run.last_offset:
+        return [run]
+    *body, last = split_last(run)
+    if last.first_offset >= following.first_offset:
+        return [run]
+    end = last_record(last)
+    return [run] if end is None or end >= following.first_offset else [*body, with_last_offset(last, end)]
 
 
 def right_entries(entries: Sequence[EpochEntry], runs: Sequence[Run]) -> list[EpochEntry]:

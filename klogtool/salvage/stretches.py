@@ -20,8 +20,18 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange
 from klogtool.errors import KlogError
-from klogtool.format.batch import NO_TIMESTAMP, parse_batch
-from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts, Judged, batch_facts, judge_message, message_of
+from klogtool.format.batch import CRC_COVERS_FROM, NO_TIMESTAMP, parse_batch
+from klogtool.format.batch_proof import (
+    FACTS,
+    NOT_TOLD,
+    EntryFacts,
+    Judged,
+    batch_facts,
+    judge_message,
+    message_of,
+    recounted,
+)
+from klogtool.format.checksums import crc32c
 from klogtool.format.fields import field_positions
 from klogtool.format.framing import LOG_OVERHEAD, Frame, walk_frames
 from klogtool.format.layouts import BATCH_HEADER
@@ -38,7 +48,7 @@ WIDTH = len(FACTS)
 
 
 class Mend(Struct, frozen=True):
-    """A corrected field outside the CRC. position: of the batch in its file; at: of the field; data: the field's
+    """A corrected field. position: of the batch in its file; at: of the field; data: the field's
     bytes."""
 
     position: int
@@ -176,6 +186,41 @@ def with_first_offset(run: Run, first_offset: int) -> Run:
     return set_field(moved, "base_offset", was, was + shift)
 
 
+def last_record(run: Run) -> int | None:
+    """Return the offset of the last record of a single batch; None if none can be read."""
+    with LogFile(run.path) as file:
+        probe = Probe(file, end=run.stop, lowest=0)
+        judged = probe.judge(run.start)
+        return None if judged is None else probe.last_record(judged.facts)
+
+
+def with_last_offset(run: Run, last_offset: int) -> Run:
+    """Return a single batch of magic 2 that ends with this offset."""
+    with LogFile(run.path) as file:
+        probe = Probe(file, end=run.stop, lowest=0)
+        was = parse_batch(probe.head(run.start)).last_offset_delta
+        ended = _with_checked(run, probe, "last_offset_delta", was, last_offset - run.first_offset)
+    return replace(ended, last_offset=last_offset)
+
+
+def _with_count(run: Run, probe: Probe, count: int) -> Run:
+    counted = _with_checked(run, probe, "records_count", run.records, count)
+    return replace(counted, records=count)
+
+
+def _with_checked(run: Run, probe: Probe, name: str, was: int, value: int) -> Run:
+    """Return a single batch with another value in a field under its CRC, and with the CRC that fits."""
+    result = set_field(run, name, was, value)
+    crc, at = 0, run.start + CRC_COVERS_FROM
+    for mend in sorted(result.mends, key=lambda mend: mend.at):
+        if mend.at >= at:
+            crc = crc32c(mend.data, probe.crc32c(at, mend.at, crc))
+            at = mend.at + len(mend.data)
+    crc_was = next((mend.was for mend in run.mends if mend.field == "crc"), parse_batch(probe.head(run.start)).crc)
+    others = tuple(mend for mend in result.mends if mend.field != "crc")
+    return set_field(replace(result, mends=others), "crc", crc_was, probe.crc32c(at, run.stop, crc))
+
+
 class _Walk:
     def __init__(self, file: LogFile, segment: int, cuts: Sequence[int], end: int, jobs: int, *, deep: bool) -> None:
         self._deep = deep
@@ -231,6 +276,9 @@ class _Walk:
         if self._deep and (judged.is_served or self._is_wrapper_elsewhere(judged)):
             shallow = self._probe.judge(facts.position) or judged  # of a wrapper the offsets are looked into
             return self._runs.run_of(shallow.facts)
+        whole = recounted(self._probe.batch(facts)) if self._deep and facts.magic == MAGIC else None
+        if whole is not None:
+            return _with_count(self._runs.run_of(facts), self._probe, whole.records_count)
         cause = Kind.BATCH_ATTRIBUTES if judged.contradiction is not None else Kind.RECORDS_INVALID
         detail = f"the checksum matches, but {judged.wrong}"
         return self._rejected(facts.position, facts.end, cause, detail, facts.first_offset, facts.last_offset)

@@ -124,7 +124,8 @@ class Kind(StrEnum):
         by_field={
             "attributes": "Consumers read on.",
             "codec": "Consumers stop at the first fetch that has this batch, also before it.",
-            "last_offset_delta": "Consumers read on.",
+            "last_offset_delta": "Consumers read on; after a fetch that ends with this batch they continue behind its "
+            "last offset, and miss what is below it. A broker that recovers this segment may empty it.",
             "records_count": "Consumers read the records that are in it, and miss later records at the same offsets. "
             "If there are fewer records than that, they stop.",
             "size": "Consumers stop here, or pass over its records.",

@@ -12,7 +12,7 @@ from array import array
 from msgspec import Struct
 
 from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
-from klogtool.format.batch_proof import FACTS, EntryFacts
+from klogtool.format.batch_proof import DELTA, FACTS, EntryFacts
 from klogtool.format.java_numbers import MAX_LONG, to_signed
 from klogtool.format.succession import EpochStart, Succession, Why, facts_at
 from klogtool.log.hidden_records import hidden_part
@@ -56,6 +56,11 @@ class OrderJudge:
 
     def finish(self) -> list[Damage]:
         """Return what can only be judged at the end of the log: how far it goes."""
+        previous = self._previous()
+        end = None if previous is None or self._next_base is None else self._end_by_records(previous, self._next_base)
+        if previous is not None and end is not None:
+            self._succession.last_offset = end
+            return [_wrong_end(previous, end, f"the next segment starts at {self._next_base}")]
         entry, succession = self._overflowing, self._succession
         if entry is None:
             return []
@@ -89,6 +94,9 @@ class OrderJudge:
         """
         succession, previous = self._succession, self._previous()
         lowest, before = entry.lowest_offset, succession.last_offset
+        end = None if previous is None else self._end_by_records(previous, lowest)
+        if previous is not None and end is not None and end + 1 == lowest:
+            return self._correct_end(previous, end, lowest)
         mine = self._better_offset(entry)
         if previous is not None and not entry.is_copy_of(previous) and entry.last_offset >= lowest:
             theirs = _guess(previous, succession.before_offset + 1, lowest - _span(previous))
@@ -96,6 +104,8 @@ class OrderJudge:
                 return self._correct_previous(previous, theirs.offset)
             if mine.likelihood:
                 return self._correct(entry, mine.offset, rows, start)
+            if end is not None:
+                return self._correct_end(previous, end, lowest)
         elif previous is None and mine.likelihood:
             return self._correct(entry, mine.offset, rows, start)
         lowest = max(lowest, -MAX_LONG)  # so that a Java long can be below it
@@ -140,6 +150,21 @@ class OrderJudge:
         if succession.batches == 1:
             succession.first_offset = first
         return _wrong_offset(previous, first)
+
+    def _end_by_records(self, previous: EntryFacts, following: int) -> int | None:
+        """Return the last offset of the entry before by its records, if only its header reaches up to the next offset.
+
+        Such a header comes from a faulty producer or proxy, and a follower does not check it. Only one that reaches
+        too far is surely wrong: a cleaner keeps the last offset of a batch whose last records it drops.
+        """
+        if not previous.first_offset < following <= previous.last_offset == self._succession.last_offset:
+            return None
+        last = self._probe.last_record(previous)
+        return last if last is not None and last < following else None
+
+    def _correct_end(self, previous: EntryFacts, end: int, following: int) -> Damage:
+        self._succession.last_offset = end
+        return _wrong_end(previous, end, f"the next batch starts at {following}")
 
     def _correct(self, entry: EntryFacts, first: int, rows: array[int], start: int) -> Damage:
         if entry.tells_first_offset:
@@ -236,6 +261,11 @@ def _wrong_offset(entry: EntryFacts, first: int) -> Damage:
     detail = f"the base offset is {entry.lowest_offset}, but the batches around it say {first}"
     last = first + _span(entry) - 1
     return Damage(Kind.BATCH_HEADER, entry.position, entry.end, detail, first, last, "base_offset")
+
+
+def _wrong_end(entry: EntryFacts, end: int, follows: str) -> Damage:
+    detail = f"the last offset is {entry.last_offset}, but the last record has offset {end}, and {follows}"
+    return Damage(Kind.BATCH_ATTRIBUTES, entry.position, entry.end, detail, entry.first_offset, end, DELTA)
 
 
 def _wrong_epoch(entry: EntryFacts, why: str) -> Damage:

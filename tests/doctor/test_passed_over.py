@@ -33,6 +33,14 @@ def crowded(first: int, count: int) -> bytes:
     return bytes(made)
 
 
+def counted(made: bytes, count: int) -> bytes:
+    """A batch whose header says another number of records than it has."""
+    changed = bytearray(made)
+    changed[57:61] = count.to_bytes(4, "big", signed=True)
+    changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return bytes(changed)
+
+
 SOUND = [batch(first) for first in range(0, 30, 3)]
 Log = Mapping[int, list[bytes]]
 # The log, the records that are hidden, the ranges of their offsets.
@@ -100,6 +108,26 @@ DAMAGED: Mapping[str, tuple[Log, int, list[list[int]], list[str]]] = {
         ["damage"],
     ),
     "a last offset that is too low": ({0: [*SOUND[:2], batch(6, 3, last=5), *SOUND[3:5]], 15: SOUND[5:]}, 0, [], []),
+    "a count that is too low": (
+        {0: [*SOUND[:2], counted(SOUND[2], 2), *SOUND[3:5]], 15: SOUND[5:]},
+        2,
+        [[7, 8]],
+        ["damage"],
+    ),
+    "a count of 0": (
+        {0: [*SOUND[:2], counted(SOUND[2], 0), *SOUND[3:5]], 15: SOUND[5:]},
+        3,
+        [[6, 8]],
+        ["damage"],
+    ),
+    "a count below 0": ({0: [counted(SOUND[0], -1), *SOUND[1:5]], 15: SOUND[5:]}, 3, [[0, 2]], ["damage"]),
+    # The consumer has all of them, fails behind the last one, and keeps that fetch.
+    "a count that is too high": (
+        {0: [*SOUND[:2], counted(SOUND[2], 9), *SOUND[3:5]], 15: SOUND[5:]},
+        1,
+        [[9, 9]],
+        ["damage"],
+    ),
     "the first segment renamed": ({1: SOUND[:5], 15: SOUND[5:]}, 1, [[0, 0]], ["below-log-start"]),
     "the first segment renamed to a later batch": ({7: SOUND[:5], 15: SOUND[5:]}, 7, [[0, 6]], ["below-log-start"]),
     "an older copy beside newer segments": ({0: SOUND[:2], 15: SOUND[5:]}, 0, [], []),

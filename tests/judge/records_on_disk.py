@@ -1,7 +1,7 @@
 """The sound records in the files of a partition, read apart from klogtool: what is held against its claims.
 
-Sound is a batch of magic 2 whose CRC and count agree with its records, whose deltas ascend. Damage is stepped over byte
-by byte, so batches behind it are found, too. A record is an offset and a CRC of its contents; Probe.java makes the same
+Sound is a batch of magic 2 whose CRC agrees with its records, whose deltas ascend; a count that does not agree hides
+records from consumers, but they are there. Damage is stepped over byte by byte, so batches behind it are found, too. A record is an offset and a CRC of its contents; Probe.java makes the same
 CRC of what a consumer was served.
 """
 
@@ -94,7 +94,8 @@ def _sound(entry: Entry, file: str, segment_base: int) -> Batch | None:
     # Old producers have sent batches whose last offset is too low: consumers read all that is there.
     is_low = deltas == list(range(len(deltas)))
     is_plausible = deltas == sorted(set(deltas)) and (not deltas or last >= base + deltas[-1] or is_low)
-    if base < 0 or last < base or len(bodies) != entry.value("records_count") or not is_plausible:
+    is_counted = len(bodies) == entry.value("records_count") or last >= base + max(deltas, default=-1)
+    if base < 0 or last < base or not is_counted or not is_plausible:
         return None
     records = () if is_control else tuple(Found(base + body.offset_delta, _digest(entry, body)) for body in bodies)
     last = max([last, *(base + delta for delta in deltas)])

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import FIXTURES
 from salvaging import Batch, batches, check_laws, logs, plan_salvage, write_result
+from verifying import found
 
 from klogtool import kernels
 from klogtool.broker.content import read_content
@@ -186,6 +187,48 @@ def test_an_impossible_header_under_a_good_checksum_is_not_kept(copy_of: CopyOf,
     append_bytes(path, rebuilt(batch, base_offset=78, attributes=6))
     plan, _ = salvage(partition)
     assert (loss(plan)["cause"], loss(plan)["first_offset"]) == ("batch-attributes", 78)
+
+
+@pytest.mark.parametrize("beyond", [1, 40, 2**31 - 200])
+@pytest.mark.parametrize("name", ["every-codec/logdir/create-0", EPOCHS, TRANSACTIONS])
+def test_a_last_offset_beyond_the_records_costs_nothing(
+    copy_of: CopyOf, salvage: Salvage, name: str, beyond: int
+) -> None:
+    """Of each batch before another, also across segments: verify names that one batch, salvage gives back its bytes."""
+    partition = copy_of(name)
+    before = list(batches(partition))
+    for n in range(0, len(before) - 1, 3):
+        path, batch = nth(partition, n)
+        delta = batch.last_offset - batch.first_offset + beyond
+        overwrite(path, batch.position, rebuilt(batch, last_offset_delta=delta))
+        about = [each for each in found(partition) if each.id == "batch-attributes"]
+        assert [(each.path, each.start, each.end, each.field) for each in about] == [
+            (str(path), batch.position, batch.end, "last_offset_delta")
+        ]
+        assert not {each.id for each in found(partition)} & {"offset-order", "segment-overlap", "offset-overflow"}
+        plan, kept = salvage(partition)
+        assert same(kept, before)
+        assert plan.answer["lost"] == plan.answer["rejected"] == []
+        assert [mended["field"] for mended in plan.answer["mended"]] == ["last_offset_delta", "crc"]
+        overwrite(path, batch.position, batch.data)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 1000])
+@pytest.mark.parametrize("name", ["every-codec/logdir/create-0", "compacted/result-2/gone-0", EPOCHS, TRANSACTIONS])
+def test_a_wrong_count_of_records_costs_nothing(copy_of: CopyOf, salvage: Salvage, name: str, count: int) -> None:
+    """The bytes of a batch say how many records they are, also after a cleaning."""
+    partition = copy_of(name)
+    before = list(batches(partition))
+    for n in range(1, len(before), 3):
+        path, batch = nth(partition, n)
+        if int.from_bytes(batch.data[57:61], "big") in (0, count):
+            continue
+        overwrite(path, batch.position, rebuilt(batch, records_count=count))
+        plan, kept = salvage(partition)
+        assert same(kept, before)
+        assert plan.answer["lost"] == plan.answer["rejected"] == []
+        assert [mended["field"] for mended in plan.answer["mended"]] == ["records_count", "crc"]
+        overwrite(path, batch.position, batch.data)
 
 
 # ---------------------------------------------------------------- fields outside of the checksum
