@@ -1,8 +1,8 @@
 """The sound records in the files of a partition, read apart from klogtool: what is held against its claims.
 
 Sound is a batch of magic 2 whose CRC agrees with its records, whose deltas ascend; a count that does not agree hides
-records from consumers, but they are there. Damage is stepped over byte by byte, so batches behind it are found, too. A record is an offset and a CRC of its contents; Probe.java makes the same
-CRC of what a consumer was served.
+records from consumers, but they are there. Damage is stepped over byte by byte, so batches behind it are found, too. A
+record is an offset and a CRC of its contents; Probe.java makes the same CRC of what a consumer was served.
 """
 
 from __future__ import annotations
