@@ -16,6 +16,7 @@
     verify/     every damage found, as findings
     copies/     copies of a partition compared
     salvage/    every sound batch of a damaged partition kept
+    remote/     remote storage of tiered topics: its segments, and which of them serves which offset
     quorum/     the controllers of a cluster by their disks: who votes, whether anybody can lead
     doctor/     what a broker says and does when it starts, and what to do first
     plans/      decisions: what a command would write, as values

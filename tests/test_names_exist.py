@@ -42,7 +42,9 @@ PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w")
 INSIDE = re.compile(rf"(?<![\w./-])(?:{'|'.join(FLOORS)})/[a-z_]+(?:\.py|\.pxi|\.h)?(?![\w./-])")
 # `klogtool.log.spans`, `format.batch.parse_batch`.
 # What Kafka and Spark call so: settings, which have no underscores and more words than our names, or else are here.
-SETTING = re.compile(r"(?:log|spark)(?:\.[a-z]+){3,}|log\.(?:cleaner|retention)\.[a-z]+|spark(?:\.[a-zA-Z]+){2,}")
+SETTING = re.compile(
+    r"(?:log|spark)(?:\.[a-z]+){3,}|remote(?:\.[a-z]+)+|log\.(?:cleaner|retention)\.[a-z]+|spark(?:\.[a-zA-Z]+){2,}"
+)
 OF_OTHERS = {
     "broker.id",
     "log.dir",

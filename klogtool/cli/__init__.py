@@ -44,6 +44,9 @@ read                  klogtool read
 offsets               klogtool offsets
 diff                  klogtool diff
 hash                  klogtool hash
+remote                klogtool remote: the group
+remote_ls             klogtool remote ls
+remote_options        options that its commands share
 quorum                klogtool quorum
 txns                  klogtool txns
 txns_audit            klogtool txns --audit

@@ -18,6 +18,7 @@ producer_snapshot  producer snapshots
 checkpoints        checkpoint files
 identity           meta.properties, partition.metadata, .kafka_cleanshutdown, quorum-state
 names              names of files and folders
+tiered/            objects of remote storage: names, manifests, chunks
 uuids              ids of topics and log dirs
     serdes             what Kafka's own serializers write: numbers, UUIDs
 metadata_versions  names of the levels of metadata.version

@@ -63,6 +63,7 @@ Other answers:
     doctor_drawing     segments along offset and time, as SVG
     kept_answer        the answer inside the page, written and read back
     lookup             lookup
+    remote             `remote ls`
     quorum             quorum
     quorum_voters      quorum --voters, --standalone
     read               read

@@ -48,6 +48,7 @@ def test_every_command_that_takes_a_log_dir_is_tried() -> None:
         "spark",
         "export",
         "fleet",
+        "remote",
         "explain",
         "help",
         "build",

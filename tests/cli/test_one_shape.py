@@ -28,6 +28,8 @@ SAME_KIND = {"E": "N", "M": "N", "OFFSET": "N", "NAME": "TOPIC"}  # numbers, and
 TWO_KINDS = {
     "--format": "text and json everywhere; also reports of CI systems, tables, and what another tool of Kafka's reads",
     "--from": "the first offset of hash; the page that doctor prints again",
+    "--key": "a key that records of dump-log have; a private key of remote storage",
+    "--metadata": "a flag of spark export; log dirs with the metadata of remote storage",
     "--only": "kinds of files; rebuild-index takes several in one word",
     "--option": "one of the doctor's, by its number; one of Spark's source",
     "--output": "a folder; of dump-log, which writes one table, a file",

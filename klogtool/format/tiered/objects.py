@@ -1,0 +1,73 @@
+"""Names of objects in remote storage, parsed: which layout, which segment, which part of it. Never raises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+
+from msgspec import Struct
+
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.tiered import aiven, local_storage
+from klogtool.format.tiered.segments import SegmentKey
+
+
+class TierLayout(Enum):
+    """How objects are called, and what is in them. The last ones are recognised by their names, and not read."""
+
+    LOCAL = "LocalTieredStorage"
+    AIVEN = "Aiven"
+    ICEBERG = "Aiven, Iceberg"
+    PINTEREST = "Pinterest"
+    AUTOMQ = "AutoMQ"
+    UNKNOWN = "unknown"
+
+
+READ = (TierLayout.LOCAL, TierLayout.AIVEN)
+_OTHERS = {
+    TierLayout.ICEBERG: re.compile(r"(.*/)?metadata/[A-Za-z0-9_-]{22}\.puffin"),
+    TierLayout.PINTEREST: re.compile(r"(.*/)?[^/]+-\d{1,10}/\d{20}\.(log|index|timeindex)"),
+    TierLayout.AUTOMQ: re.compile(r"(.*/)?[0-9a-f]{8}/([^/]+/)?\d{1,19}"),
+}
+
+
+class ObjectName(Struct, frozen=True):
+    """The name of an object. folder: what stands before the last `/`. topic: with Aiven, a key.prefix that does not end
+    in `/` is in front of it."""
+
+    layout: TierLayout
+    key: SegmentKey
+    topic: str
+    start_offset: int
+    folder: str
+    suffix: str
+
+
+def parse_object_name(path: str) -> ObjectName | None:
+    """Parse the path of an object, however much stands before it. None: it is of no layout that klogtool reads."""
+    *above, name = path.split("/")
+    found = local_storage.OBJECT.fullmatch(name)
+    if found is None or not above:
+        return None
+    suffix, start = found["suffix"], int(found["start_offset"])
+    folder = "/".join(above)
+    place = local_storage.FOLDER.fullmatch(above[-1])
+    if place is not None and suffix in local_storage.SUFFIXES and int(place["partition"]) <= MAX_INT:
+        key = SegmentKey(place["topic_id"], int(place["partition"]), found["segment_id"])
+        return ObjectName(TierLayout.LOCAL, key, place["topic"], start, folder, suffix)
+    place = aiven.FOLDER.fullmatch(above[-2]) if len(above) > 1 else None
+    if place is None or suffix not in aiven.SUFFIXES or not aiven.PARTITION.fullmatch(above[-1]):
+        return None
+    key = SegmentKey(place["topic_id"], int(above[-1]), found["segment_id"])
+    return ObjectName(TierLayout.AIVEN, key, place["topic"], start, folder, suffix)
+
+
+def recognise(paths: Iterable[str]) -> TierLayout:
+    """Return whose objects these are, that `parse_object_name` does not know: the layout of the first one that is
+    recognised."""
+    for path in paths:
+        for layout, pattern in _OTHERS.items():
+            if pattern.fullmatch(path):
+                return layout
+    return TierLayout.UNKNOWN

@@ -1,0 +1,10 @@
+"""Remote storage of tiered topics (KIP-405), judged without a broker. Nothing here writes.
+
+store         what lies in a store: its objects by segment
+segment_file  the log and the indexes of a segment, as the broker had them
+described     what the objects of a segment say of it, where no metadata does
+metadata      what `__remote_log_metadata` says: the newest state of each segment
+local         what the log dirs of brokers have of tiered partitions
+lineage       which segment serves which offset (RemoteLogMetadataCache)
+inventory     partitions, from objects and from metadata: what `klogtool remote ls` lists
+"""

@@ -1,0 +1,75 @@
+"""What the objects of a segment say of it, where no metadata does: its end, its epochs, its times.
+
+Aiven's manifests have what the broker said. Of LocalTieredStorage, names and the files of Kafka itself are enough.
+"""
+
+from __future__ import annotations
+
+from klogtool.errors import Corrupt
+from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
+from klogtool.format.framing import Frame
+from klogtool.format.indexes import NO_TIMESTAMP, parse_offset_index, parse_time_index
+from klogtool.format.names import FileKind
+from klogtool.format.tiered.objects import TierLayout
+from klogtool.format.tiered.segments import RemoteSegment, SegmentState
+from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
+from klogtool.remote.segment_file import find_side_file, open_log
+from klogtool.remote.store import RemoteStore, StoredSegment
+
+NEAR_BYTES = 64 << 10  # of a log that is read at its end only
+
+
+def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
+    """Return the metadata that a broker had for these objects. Raises KlogError if they do not say enough."""
+    if stored.layout is TierLayout.AIVEN:
+        manifest = store.manifest(stored)
+        if manifest is not None and manifest.segment is not None:
+            return manifest.segment
+    with open_log(store, stored, ahead_bytes=NEAR_BYTES) as file:
+        last_offset, timestamp = _end_of(file, _indexed_position(store, stored))
+        size = file.size
+    times = parse_time_index(find_side_file(store, stored, FileKind.TIME_INDEX) or b"", stored.start_offset)
+    epochs = parse_leader_epoch_checkpoint(find_side_file(store, stored, FileKind.LEADER_EPOCH_CHECKPOINT) or b"")
+    return RemoteSegment(
+        stored.key,
+        stored.topic,
+        stored.start_offset,
+        last_offset,
+        max([timestamp, *(entry.timestamp for entry in times[-1:])]),
+        epochs_within(epochs, stored.start_offset, last_offset),
+        size,
+        stored.newest_ms,
+        SegmentState.UNKNOWN,
+        not find_side_file(store, stored, FileKind.TXN_INDEX),
+    )
+
+
+def epochs_within(entries: list[EpochEntry], start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """Return the epochs that a segment has records of; the first one is moved up to its start."""
+    found = []
+    for n, entry in enumerate(entries):
+        behind = entries[n + 1].start_offset if n + 1 < len(entries) else end + 1
+        if entry.start_offset <= end and behind > start:
+            found.append((entry.epoch, max(start, entry.start_offset)))
+    return tuple(found)
+
+
+def _indexed_position(store: RemoteStore, stored: StoredSegment) -> int:
+    index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
+    entries = parse_offset_index(index or b"", stored.start_offset)
+    return entries[-1].position if entries else 0
+
+
+def _end_of(file: LogFile, start: int) -> tuple[int, int]:
+    """Return the last offset and the largest timestamp of the batches from a position on. Raises Corrupt if there is
+    none."""
+    frames = FrameReader(file)
+    for at in (start, 0) if start else (0,):
+        last_offset, timestamp = None, NO_TIMESTAMP
+        while isinstance(frame := frames.find(at, file.size), Frame):
+            last_offset, at = frames.last_offset(frame), at + frame.size
+            timestamp = max(timestamp, frames.max_timestamp(frame))
+        if last_offset is not None:
+            return last_offset, timestamp
+    raise Corrupt("the log has no whole batch", path=file.path)

@@ -1,0 +1,117 @@
+"""A store of remote segments: its objects, listed once, by segment. The bytes are read elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from klogtool.errors import KlogError, Unsupported
+from klogtool.format.tiered import aiven, local_storage
+from klogtool.format.tiered.manifest import MOST_MANIFEST_BYTES, SegmentManifest, parse_manifest
+from klogtool.format.tiered.objects import ObjectName, TierLayout, parse_object_name, recognise
+from klogtool.format.tiered.sealing import RsaKey, unwrap
+from klogtool.format.tiered.segments import SegmentKey
+from klogtool.log.storage import LOCAL_SCHEMES, Place, Storage, Stored, open_place
+
+MOST_SIDE_BYTES = 256 << 20  # of an index that is read whole
+
+
+class StoredSegment(Struct, frozen=True):
+    """The objects of one segment. objects: by suffix. topic: by the name of the folder."""
+
+    key: SegmentKey
+    layout: TierLayout
+    topic: str
+    start_offset: int
+    folder: str
+    objects: Mapping[str, Stored]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its objects."""
+        return sum(stored.size for stored in self.objects.values())
+
+    @property
+    def newest_ms(self) -> int:
+        """When the newest of its objects was written; -1 if the store does not say so."""
+        return max(stored.mtime_ms for stored in self.objects.values())
+
+    @property
+    def log(self) -> Stored | None:
+        """Its log object."""
+        return self.objects.get(local_storage.LOG)
+
+    @property
+    def path(self) -> str:
+        """The path of its log object, existing or not, without the suffix."""
+        one = next(iter(self.objects.values())).path
+        return one.rpartition(".")[0]
+
+
+class RemoteStore(Struct, frozen=True):
+    """A store. segments: by id; copies: further objects of the same ids, in other folders. foreign: objects of no
+    known layout. others: whose those are, as far as their names say so. keys: private keys, by id."""
+
+    uri: str
+    storage: Storage
+    segments: Mapping[SegmentKey, StoredSegment]
+    copies: tuple[StoredSegment, ...]
+    foreign: tuple[Stored, ...]
+    others: TierLayout
+    keys: Mapping[str, RsaKey]
+
+    def read(self, stored: Stored, limit: int) -> bytes:
+        """Return the bytes of a small object. Raises KlogError, also if it has more than `limit` bytes."""
+        if stored.size > limit:
+            raise Unsupported(f"{stored.size} bytes are more than such an object can have", path=stored.path)
+        data = self.storage.read(stored)
+        if len(data) != stored.size:
+            raise KlogError(f"{len(data)} of {stored.size} bytes were read", path=stored.path)
+        return data
+
+    def manifest(self, segment: StoredSegment) -> SegmentManifest | None:
+        """Return the manifest of a segment; None if its layout has none, or it is missing. Raises KlogError for one
+        that cannot be read."""
+        stored = segment.objects.get(aiven.MANIFEST)
+        if stored is None:
+            return None
+        try:
+            return parse_manifest(self.read(stored, MOST_MANIFEST_BYTES))
+        except KlogError as error:
+            raise error.at_path(stored.path) from None
+
+    def data_key(self, manifest: SegmentManifest) -> bytes:
+        """Return the key with which a segment is encrypted. Raises Unsupported if no private key was given for it."""
+        encryption = manifest.encryption
+        if encryption is None:
+            return b""
+        if encryption.key_id not in self.keys:
+            raise Unsupported(f"encrypted with the key {encryption.key_id}: give it (--key {encryption.key_id}=FILE)")
+        return unwrap(encryption.wrapped_key, self.keys[encryption.key_id])
+
+
+def open_store(uri: str, keys: Mapping[str, RsaKey] | None = None) -> RemoteStore:
+    """List a store: a folder, or a URI such as s3://bucket/prefix. keys: private keys, by their id.
+
+    Raises KlogError if it cannot be listed, or has nothing.
+    """
+    storage, root = open_place(place := Place(uri))
+    if place.scheme in LOCAL_SCHEMES:
+        root = uri.removeprefix("file://")  # objects are named as they are typed
+    named: dict[tuple[str, SegmentKey], tuple[ObjectName, dict[str, Stored]]] = {}
+    foreign = []
+    for stored in storage.list(root):
+        name = parse_object_name(stored.path)
+        if name is None:
+            foreign.append(stored)
+        else:
+            named.setdefault((name.folder, name.key), (name, {}))[1][name.suffix] = stored
+    segments: dict[SegmentKey, StoredSegment] = {}
+    copies = []
+    for name, objects in named.values():
+        segment = StoredSegment(name.key, name.layout, name.topic, name.start_offset, name.folder, objects)
+        if segments.setdefault(name.key, segment) is not segment:
+            copies.append(segment)
+    others = recognise(stored.path for stored in foreign)
+    return RemoteStore(uri, storage, segments, tuple(copies), tuple(foreign), others, keys or {})

@@ -1,0 +1,165 @@
+"""Answers of `klogtool remote`: rows of JSON (docs/contract.md), and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from klogtool.format.tiered.objects import TierLayout
+from klogtool.format.tiered.segments import SegmentState
+from klogtool.remote.inventory import ListedPartition, ListedSegment
+from klogtool.remote.store import RemoteStore
+from klogtool.render.counts import count_text
+
+_OTHERS = {
+    TierLayout.ICEBERG: "of Aiven's plugin in Iceberg mode: the records are in Parquet files of a table",
+    TierLayout.PINTEREST: "named as Pinterest's uploader names them: local segments, without ids",
+    TierLayout.AUTOMQ: "named as AutoMQ names them: not segments of Kafka",
+    TierLayout.UNKNOWN: "of no layout that klogtool knows",
+}
+
+
+class RemotePartitionRow(Struct, frozen=True, tag_field="type", tag="partition"):
+    """A partition. end_offset: exclusive. states: null without metadata. The last three: null without a log dir."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    layout: str | None
+    segments: int
+    bytes: int
+    start_offset: int | None
+    end_offset: int | None
+    epochs: tuple[tuple[int, int], ...]
+    states: dict[str, int] | None
+    log_start_offset: int | None
+    local_start_offset: int | None
+    log_end_offset: int | None
+
+
+class RemoteSegmentRow(Struct, frozen=True, tag_field="type", tag="segment"):
+    """A segment. end_offset: inclusive. size: of its log, as a broker had it. state: null without metadata. objects:
+    bytes by suffix. error: why its objects do not say what it is."""
+
+    topic: str
+    partition: int
+    segment_id: str
+    start_offset: int
+    end_offset: int | None
+    epochs: tuple[tuple[int, int], ...]
+    size: int | None
+    state: str | None
+    event_ms: int | None
+    objects: dict[str, int]
+    error: str | None
+
+
+class StoreSummaryRow(Struct, frozen=True, tag_field="type", tag="summary"):
+    """The whole store. foreign: objects that are of no segment; foreign_layout: whose they are."""
+
+    partitions: int
+    segments: int
+    bytes: int
+    foreign: int
+    foreign_layout: str | None
+
+
+def listed_rows(partition: ListedPartition) -> Iterator[Struct]:
+    """Yield the row of a partition, then those of its segments."""
+    local = partition.local
+    states = {state.value: count for state, count in sorted(partition.states.items(), key=lambda one: one[0].value)}
+    yield RemotePartitionRow(
+        partition.topic,
+        partition.topic_id,
+        partition.partition,
+        None if partition.layout is None else partition.layout.value,
+        len(partition.stored),
+        partition.size,
+        partition.start_offset,
+        partition.end_offset,
+        partition.epochs,
+        states if partition.has_metadata else None,
+        None if local is None else local.start,
+        None if local is None else local.local_start,
+        None if local is None else local.end,
+    )
+    for segment in partition.segments:
+        yield _segment_row(partition, segment)
+
+
+def _segment_row(partition: ListedPartition, segment: ListedSegment) -> RemoteSegmentRow:
+    known = segment.metadata
+    return RemoteSegmentRow(
+        partition.topic,
+        partition.partition,
+        segment.key.segment_id,
+        segment.start_offset,
+        None if known is None else known.end_offset,
+        () if known is None else known.epochs,
+        None if known is None else known.size,
+        None if segment.state is SegmentState.UNKNOWN else segment.state.value,
+        None if known is None else known.event_ms,
+        {} if segment.stored is None else {name: one.size for name, one in sorted(segment.stored.objects.items())},
+        None if segment.problem is None else segment.problem.reason,
+    )
+
+
+def store_summary(store: RemoteStore, partitions: list[ListedPartition]) -> StoreSummaryRow:
+    """Return the row of the whole store."""
+    return StoreSummaryRow(
+        len(partitions),
+        sum(len(partition.stored) for partition in partitions),
+        sum(partition.size for partition in partitions),
+        len(store.foreign),
+        store.others.value if store.foreign else None,
+    )
+
+
+def listed_text(partition: ListedPartition, *, verbose: bool) -> Iterator[str]:
+    """Yield the lines of a partition; verbose: with one for each segment."""
+    layout = "no objects" if partition.layout is None else partition.layout.value
+    end = "an unknown end" if partition.end_offset is None else f"{partition.end_offset - 1:,}"
+    stored = f"{count_text(len(partition.stored), 'segment')}, {count_text(partition.size, 'byte')}"
+    yield f"{partition.topic}-{partition.partition}  {partition.topic_id}  {layout}"
+    yield f"  offsets {partition.start_offset:,} to {end}, {_epochs_text(partition.epochs)}; {stored}"
+    if partition.has_metadata:
+        yield f"  metadata: {_states_text(partition)}"
+    elif partition.stored:
+        yield "  metadata: none"
+    if (local := partition.local) is not None:
+        yield f"  broker: log starts at {local.start:,}, local from {local.local_start:,}, ends at {local.end:,}"
+    for segment in partition.segments if verbose else ():
+        yield f"    {_segment_text(segment)}"
+
+
+def _states_text(partition: ListedPartition) -> str:
+    named = {SegmentState.UNKNOWN: "without metadata"}
+    states = sorted(partition.states.items(), key=lambda one: one[0].value)
+    return ", ".join(f"{count:,} {named.get(state, state.value)}" for state, count in states)
+
+
+def _epochs_text(epochs: tuple[tuple[int, int], ...]) -> str:
+    if not epochs:
+        return "leader epochs unknown"
+    names = ", ".join(f"{epoch} from {start:,}" for epoch, start in epochs)
+    return f"leader {'epoch' if len(epochs) == 1 else 'epochs'} {names}"
+
+
+def _segment_text(segment: ListedSegment) -> str:
+    state = "no metadata" if segment.state is SegmentState.UNKNOWN else segment.state.value
+    if segment.problem is not None:
+        state = f"{state}; {segment.problem.reason}"
+    end = "?" if segment.metadata is None else f"{segment.metadata.end_offset:,}"
+    objects = "no objects" if segment.stored is None else f"{count_text(segment.size, 'byte')}"
+    return f"{segment.key.segment_id}  {segment.start_offset:,} to {end}  {objects}  {state}"
+
+
+def store_text(store: RemoteStore, partitions: list[ListedPartition]) -> Iterator[str]:
+    """Yield the closing lines."""
+    whole = store_summary(store, partitions)
+    counts = f"{count_text(whole.partitions, 'partition')}, {count_text(whole.segments, 'segment')}"
+    yield f"{counts}, {count_text(whole.bytes, 'byte')}"
+    if store.foreign:
+        first = store.foreign[0].path
+        yield f"{count_text(whole.foreign, 'other object')}, {_OTHERS[store.others]}; the first: {first}"

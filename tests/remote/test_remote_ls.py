@@ -1,0 +1,87 @@
+"""`klogtool remote ls`: partitions and segments of a store, by objects and by metadata."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from remote_stores import LOGS, SEALED, SHARED, STORE, ZSTD, pem
+from running import ROOT, Done, run_here, tree_of
+
+Path = pathlib.Path
+
+
+def ls(*words: str) -> tuple[Done, list[dict[str, Any]]]:
+    done = run_here(["remote", "ls", *words, "--json"], ROOT)
+    return done, [json.loads(line) for line in done.out.splitlines()]
+
+
+def test_states_are_those_of_the_metadata_topic() -> None:
+    before = tree_of(STORE), tree_of(LOGS)
+    done, rows = ls(str(STORE), "--metadata", str(LOGS), "--local", str(LOGS))
+    assert done.status == 0
+    partitions = {f"{row['topic']}-{row['partition']}": row for row in rows if row["type"] == "partition"}
+    assert {name: row["states"] for name, row in partitions.items()} == {
+        "old-0": None,
+        "orders-0": {"COPY_SEGMENT_FINISHED": 4, "UNKNOWN": 1},
+        "orders-1": {"COPY_SEGMENT_FINISHED": 2},
+        "pay-0": {"COPY_SEGMENT_FINISHED": 2, "COPY_SEGMENT_STARTED": 1, "DELETE_SEGMENT_STARTED": 1},
+    }
+    assert partitions["orders-0"]["epochs"] == [[0, 0], [2, 60], [4, 100]]
+    assert partitions["orders-0"]["log_end_offset"] == 130
+    assert rows[-1]["bytes"] == sum(file.stat().st_size for file in STORE.rglob("*") if file.is_file())
+    assert sum(row["bytes"] for row in partitions.values()) == rows[-1]["bytes"]
+    assert (tree_of(STORE), tree_of(LOGS)) == before
+
+
+def test_without_metadata_the_objects_say_what_they_are() -> None:
+    done, rows = ls(str(STORE))
+    (missing,) = (row for row in rows if row["type"] == "segment" and row["error"])
+    assert (done.status, missing["error"], missing["topic"]) == (1, "the object does not exist", "orders")
+    _, rows = ls(str(ZSTD))
+    assert [(row["start_offset"], row["end_offset"]) for row in rows if row["type"] == "segment"] == [
+        (0, 5),
+        (6, 40),
+        (41, 46),
+    ]
+
+
+def test_a_key_is_read_and_never_shown(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    (tmp_path / "key.pem").write_bytes(pem())
+    done, rows = ls(str(SEALED), "--key", f"key1={tmp_path}/key.pem")
+    assert (done.status, rows[-1]["segments"]) == (0, 10)
+    assert not any(line in done.out + done.told.encode() for line in pem().splitlines()[1:-1])
+    (tmp_path / "key.pem").write_bytes(b"secret")
+    done, _ = ls(str(SEALED), "--key", f"key1={tmp_path}/key.pem")
+    assert (done.status, "secret" in done.told, "not a private RSA key" in done.told) == (2, False, True)
+    assert ls(str(SEALED), "--key", "key1")[0].status == 2
+
+
+def test_foreign_objects_are_one_line(tmp_path: Path) -> None:
+    shutil.copytree(ZSTD, tmp_path / "store")
+    for number in range(3):
+        (tmp_path / f"store/7c5e000{number}/ns").mkdir(parents=True)
+        (tmp_path / f"store/7c5e000{number}/ns/{number}").write_bytes(b"x")
+    done = run_here(["remote", "ls", "store"], tmp_path)
+    assert done.out.decode().splitlines()[-1].startswith("3 other objects, named as AutoMQ names them")
+    assert run_here(["remote", "ls", "nowhere"], tmp_path).status == 2
+    assert run_here(["remote", "ls", "store", "--metadata", "store"], tmp_path).status != 0
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["lts-healthy", "lts-retention", "lts-damaged", "aiven-zstd", "aiven-zstd-damaged"])
+def test_real_stores_are_listed_as_their_metadata_says(name: str) -> None:
+    sample = SHARED / name
+    if not sample.exists():
+        pytest.skip("no samples")
+    told = json.loads((sample / "expected.json").read_text())["segments_by_metadata"]
+    _, rows = ls(str(sample / "remote"), "--metadata", str(sample / "logdir"))
+    found = {row["segment_id"]: row for row in rows if row["type"] == "segment" and row["state"] is not None}
+    live = {one: said for one, said in told.items() if said["state"] != "DELETE_SEGMENT_FINISHED"}
+    assert {one: (row["start_offset"], row["end_offset"], row["state"]) for one, row in found.items()} == {
+        one: (said["start"], said["end"], said["state"]) for one, said in live.items()
+    }
