@@ -7,6 +7,7 @@ task fetches the partition dir that it works on, and deletes it when it is done.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -14,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.disk.scratch import Scratch
+from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
@@ -161,8 +163,16 @@ def as_given(found: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
 
 def named_as(found: Finding, path: str, uri: str) -> Finding:
     """Translate a finding about files under a path to a URI."""
-    told = {name: text.replace(path, uri) for name in ("path", "detail", "cure") if (text := getattr(found, name))}
-    return replace(found, **told)
+    named = {name: text.replace(path, uri) for name in ("path", "detail") if (text := getattr(found, name))}
+    return replace(found, **named, cure=found.cure and _in_command(found.cure, path, uri))
+
+
+def _in_command(command: str, path: str, uri: str) -> str:
+    """Translate the paths in a shell command. A word without quotes gets them where the URI needs them."""
+    parts = re.split(rf"(?<!\S)({re.escape(path)}[^\s;|&']*)", command)
+    return "".join(
+        quoted(uri + part.removeprefix(path)) if n % 2 else part.replace(path, uri) for n, part in enumerate(parts)
+    )
 
 
 def verified_as(found: VerifiedPartition, target: Target, path: str) -> VerifiedPartition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import pickle
+import shlex
 import shutil
 import tempfile
 from typing import Any
@@ -81,6 +82,19 @@ def test_rows_are_those_of_verify(
     told = [finding_fields(found) for found in by_command]
     assert rows(uri, deep=deep) == sorted(str({name: row.get(name) for name in FINDINGS}) for row in told)
     assert os.listdir(temporary) == []
+
+
+@pytest.mark.parametrize("name", ["plain", "two words", "it's", "a$b"])
+def test_the_cure_of_a_finding_in_a_store_can_be_pasted(
+    elsewhere: list[Any], tmp_path: pathlib.Path, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    log = make(tmp_path / name / "t-0", {0: [data(0)]})
+    flip_bit(log / name_of(0, "log"), 8 * 70)
+    parts = parts_of(f"far://{tmp_path / name}")
+    findings = [row for part in parts for batch in read_findings(part, tuple(FINDINGS)) for row in batch.to_pylist()]
+    cures = [row["cure"] for row in findings if row["id"] == "batch-crc"]
+    assert [shlex.split(cure)[2] for cure in cures] == [f"far://{log}"]
 
 
 @pytest.mark.parametrize("below", ["t-0", f"t-0/{name_of(0, 'log')}"])
