@@ -169,6 +169,8 @@ def named_as(found: Finding, path: str, uri: str) -> Finding:
 
 def _in_command(command: str, path: str, uri: str) -> str:
     """Translate the paths in a shell command. A word without quotes gets them where the URI needs them."""
+    if (word := quoted(path)) != path:
+        return command.replace(word[:-1], quoted(uri)[:-1])  # more of the path may follow before the closing quote
     parts = re.split(rf"(?<!\S)({re.escape(path)}[^\s;|&']*)", command)
     return "".join(
         quoted(uri + part.removeprefix(path)) if n % 2 else part.replace(path, uri) for n, part in enumerate(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pathlib
 import pickle
@@ -90,10 +91,9 @@ def test_the_cure_of_a_finding_in_a_store_can_be_pasted(
 ) -> None:
     (tmp_path / name).mkdir()
     log = make(tmp_path / name / "t-0", {0: [data(0)]})
-    flip_bit(log / name_of(0, "log"), 8 * 70)
-    parts = parts_of(f"far://{tmp_path / name}")
-    findings = [row for part in parts for batch in read_findings(part, tuple(FINDINGS)) for row in batch.to_pylist()]
-    cures = [row["cure"] for row in findings if row["id"] == "batch-crc"]
+    flip_bit(log / name_of(0, "log"), 66)
+    findings = map(ast.literal_eval, rows(f"far://{tmp_path / name}"))
+    cures = [finding["cure"] for finding in findings if finding["id"] == "batch-crc"]
     assert [shlex.split(cure)[2] for cure in cures] == [f"far://{log}"]
 
 
