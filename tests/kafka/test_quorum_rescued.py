@@ -234,10 +234,10 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @contextmanager
-def one_with_a_topic(folder: Path) -> Iterator[tuple[Rescue, Callable[[], None]]]:
+def one_with_a_topic(folder: Path, version: str = "4.3.1") -> Iterator[tuple[Rescue, Callable[[], None]]]:
     """A stopped cluster of one node, and what starts it and checks that the topic is there and works."""
-    with a_cluster("4.3.1", folder, 1, EAGER, is_dynamic=True) as cluster:
-        record = sys.modules[type(cluster.one).__module__].Record
+    with a_cluster(version, folder, 1, EAGER, is_dynamic=True) as cluster:
+        rescue, record = Rescue(cluster, folder), sys.modules[type(cluster.one).__module__].Record
         cluster.one.config["metadata.log.max.snapshot.interval.ms"] = 2000
         cluster.start()
         cluster.one.create_topic("orders", 1, retention_ms=-1)
@@ -253,7 +253,7 @@ def one_with_a_topic(folder: Path) -> Iterator[tuple[Rescue, Callable[[], None]]
             assert [one.value for one in cluster.one.consume("orders", 0)] == [b"old", b"new"]
             cluster.one.create_topic("fresh", 1)
 
-        yield Rescue(cluster, folder), check
+        yield rescue, check
 
 
 def wait_for_a_snapshot(metadata: Path) -> None:
@@ -278,8 +278,8 @@ def test_the_disk_of_the_only_controller_is_replaced(folder: Path, kept: str) ->
         check()
 
 
-def test_a_dynamic_quorum_becomes_static(folder: Path) -> None:
-    with one_with_a_topic(folder) as (rescue, check):
+def test_a_dynamic_quorum_becomes_static(version: str, folder: Path) -> None:
+    with one_with_a_topic(folder, version) as (rescue, check):
         node = rescue.node(1)
         rescue.klogtool(node.metadata_dir, "--standalone", "--static", "--apply")
         del node.config["controller.quorum.bootstrap.servers"]
