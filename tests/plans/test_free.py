@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -322,7 +323,7 @@ def test_compaction_is_told_as_compact_plans_it(tmp_path: pathlib.Path) -> None:
     assert len(wanted) > 1
     assert (answer["items"], answer["freed_bytes"]) == ([], 0)
     text = run("free", log_dir, *asked, "--bytes", "1MiB").out.decode()
-    commands = [line.split() for line in text.splitlines() if line.startswith("    klogtool compact")]
+    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("    klogtool compact")]
     assert {words[2] for words in commands} == wanted.keys()
     for words in commands:
         assert run(*words[1:], "--now", "2027-01-01").status == 0
