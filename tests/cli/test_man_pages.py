@@ -13,11 +13,13 @@ from running import ROOT, run_here, tool
 
 from klogtool.cli.fleet import FLEET_COMMANDS
 from klogtool.cli.main import COMMANDS
+from klogtool.cli.remote import REMOTE_COMMANDS
 from klogtool.cli.spark import SPARK_COMMANDS
 
 MADE: dict[str, str] = tool("make_man_pages").files()
 PAGES = {path.removeprefix("man/man1/"): text for path, text in MADE.items() if path.startswith("man/man1/")}
-SUBCOMMANDS = [("fleet", name) for name in FLEET_COMMANDS] + [("spark", name) for name in SPARK_COMMANDS]
+GROUPS = {"fleet": FLEET_COMMANDS, "remote": REMOTE_COMMANDS, "spark": SPARK_COMMANDS}
+SUBCOMMANDS = [(group, name) for group, commands in GROUPS.items() for name in commands]
 WORDS = [(), *((name,) for name in COMMANDS), *SUBCOMMANDS]
 SCRIPTS = {
     "bash": "bash-completion/completions/klogtool",
