@@ -64,6 +64,16 @@ def path_of_shells() -> str:
     return os.pathsep.join([loaded.folder_for_shells(), os.path.dirname(sys.executable), os.environ["PATH"]])
 
 
+def fixture_files() -> list[pathlib.Path]:
+    """All files of the log dirs and partition dirs in fixtures/: no golden file, no object of a remote store."""
+    stores = [FIXTURES / "remote" / name for name in ("sealed", "store", "zstd")]
+    return [
+        path
+        for path in sorted(FIXTURES.glob("*/*/**/*"))
+        if path.is_file() and "golden" not in path.parts and not any(map(path.is_relative_to, stores))
+    ]
+
+
 def in_shell(command: str, folder: pathlib.Path) -> tuple[str, int]:
     """stdout and stderr, and the exit status, of a shell command with this interpreter's klogtool, in 80 columns."""
     done = subprocess.run(

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from running import FIXTURES
+from running import fixture_files
 
 from klogtool.format.checkpoints import (
     build_leader_epoch_checkpoint,
@@ -77,16 +77,8 @@ REBUILT: dict[FileKind, Callable[[bytes, str], bytes]] = {
 }
 
 
-STORES = [FIXTURES / "remote" / name for name in ("sealed", "store", "zstd")]  # objects, not files of a log dir
-
-
 def files_of(kind: FileKind) -> list[pathlib.Path]:
-    return [
-        path
-        for path in sorted(FIXTURES.rglob("*"))
-        if path.is_file() and parse_file_name(path.name).kind is kind and "golden" not in path.parts
-        if not any(map(path.is_relative_to, STORES))
-    ]
+    return [path for path in fixture_files() if parse_file_name(path.name).kind is kind]
 
 
 @pytest.mark.parametrize("kind", REBUILT, ids=lambda kind: kind.name)
