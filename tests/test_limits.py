@@ -93,7 +93,7 @@ COMMANDS = {
     "salvage --deep": "salvage {log} --deep --output {out}",
     "txns": "txns {log}",
     "hash": "hash {log}",
-    "diff": f"diff --deep {{log}} {ROOT}/fixtures/every-codec/logdir/append-4",
+    "diff": "diff --deep {log} {other}",
     "lookup --timestamp": "lookup {log} --timestamp 1",
     "read --records": "read {log} --offset 0 --max-bytes 1000000000 --records",
 }
@@ -167,13 +167,25 @@ def with_a_long_value(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
     return folder
 
 
+def words_of(command: str, log: pathlib.Path, place: pathlib.Path) -> list[str]:
+    """The words of a command, each with its paths, which may have blanks."""
+    named = {
+        "log": log,
+        "file": log / build_file_name(FileKind.LOG, 0),
+        "lines": log.parent / "lines",
+        "other": ROOT / "fixtures/every-codec/logdir/append-4",
+        "out": place / "out",
+        "new": place / "new-0",
+    }
+    return [word.format(**named) for word in command.split()]
+
+
 @pytest.mark.parametrize("command", PEAKS)
 def test_memory_is_a_few_times_the_largest_value(
     with_a_long_value: pathlib.Path, command: str, tmp_path: pathlib.Path
 ) -> None:
     log = with_a_long_value
-    named = {"log": log, "file": log / build_file_name(FileKind.LOG, 0), "out": tmp_path / "out"}
-    words = command.format(**named, new=tmp_path / "new-0", lines=log.parent / "lines").split()
+    words = words_of(command, log, tmp_path)
     assert peak_bytes(words) <= PEAKS[command] * VALUE_BYTES + START_BYTES
 
 
@@ -185,7 +197,7 @@ def test_memory_of_a_batch_that_is_not_inflated_is_the_limit(codec: str, command
     folder.mkdir()
     data = bomb(codec)
     (folder / build_file_name(FileKind.LOG, 0)).write_bytes(data)
-    words = [*command.format(out=tmp_path / "out").split(), str(folder)]
+    words = [*words_of(command, folder, tmp_path), str(folder)]
     assert peak_bytes(words) <= codecs.MAX_INFLATED_BYTES + 2 * len(data) + START_BYTES
 
 
@@ -223,9 +235,7 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_too_large_ends_in_an_honest_line(log: pathlib.Path, command: str, tmp_path: pathlib.Path) -> None:
-    file = log / build_file_name(FileKind.LOG, 0)
-    named = {"log": log, "file": file, "out": tmp_path / "out", "new": tmp_path / "new-0"}
-    words = COMMANDS[command].format(**named).split()
+    words = words_of(COMMANDS[command], log, tmp_path)
     done = run_apart(*words, before=with_memory(MEMORY_BYTES), stdout=os.open(os.devnull, os.O_WRONLY))
     assert "Traceback" not in done.err
     assert "MemoryError" not in done.err
