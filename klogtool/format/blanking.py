@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import CODEC_MASK, CODEC_NAMES, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.batch_proof import batch_of, recounted
 from klogtool.format.blanked_numbers import (
     FAR_OFFSET,
     LARGEST_OFFSET,
@@ -108,19 +109,31 @@ def blank_batch(
     """
     _blank_offset(entry, most_offset)
     batch = parse_batch(entry)
-    body, count = entry[RECORD_BATCH_OVERHEAD:], batch.records_count
+    body = entry[RECORD_BATCH_OVERHEAD:]
     with_end, is_compressed = _end_of_data(body), bool(batch.attributes & CODEC_MASK)
-    has_gaps = count != batch.last_offset_delta + 1  # only its records say which offsets it has
+    has_gaps = batch.records_count != batch.last_offset_delta + 1  # only its records say which offsets it has
     records = _Records(blank_value or _blank_whole, is_control=batch.is_control)
     if not is_compressed:
-        records.blank(body, count)
+        records.blank(body, _count_of_records(entry))
         _keep_end(body, with_end)
     elif batch.max_timestamp >= open_from_ms or has_gaps or blank_value is not None or batch.is_control:
+        count = _count_of_records(entry)
         _blank_inside(body, batch.attributes, 2, lambda inside: records.blank(inside, count))
     else:
         _fill(body, (0, len(body)))
         _keep_end(body, with_end)
     _set_batch_crc(entry, crc32c(entry[CRC_COVERS_FROM:]))
+
+
+def _count_of_records(entry: memoryview) -> int:
+    """Return how many records a batch has, by its bytes if the count in its header is wrong: doctor and salvage count
+    these."""
+    batch = batch_of(entry, entry, len(entry), 0)
+    if not batch.attributes & CODEC_MASK:
+        ends = [record.end for record in walk_record_spans(entry[RECORD_BATCH_OVERHEAD:], batch.records_count)]
+        if ends and ends[-1] == len(entry) - RECORD_BATCH_OVERHEAD:
+            return batch.records_count
+    return (recounted(batch) or batch).records_count
 
 
 def blank_message(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:

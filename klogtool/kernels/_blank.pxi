@@ -29,7 +29,7 @@ cdef inline void blank_record(Record* r) noexcept nogil:
         blank_field(&c)
 
 cdef inline bint blank_plain_records(uint8_t* body, int64_t size, int32_t count) noexcept nogil:
-    """False if one of them is not as Kafka writes it: none was changed then."""
+    """False if one of them is not as Kafka writes it, or if they do not fill it: none was changed then."""
     cdef Cursor c
     cdef Record r
     cdef int32_t i
@@ -41,7 +41,8 @@ cdef inline bint blank_plain_records(uint8_t* body, int64_t size, int32_t count)
                 return False
             if again:
                 blank_record(&r)
-    memset(<uint8_t*> c.at, 0, c.end - c.at)
+        if c.at != c.end:
+            return False
     return True
 
 cdef inline bint is_offset_of_log(int64_t offset, int64_t most) noexcept nogil:
