@@ -2,7 +2,7 @@
 
 Every false sentence is printed with the seed and the faults that led to it; the exit status is 1 if more than --at-most
 of a hundred are false. A seed means the same faults only over the same base states, which are in the cache of the tests
-(KLOGTOOL_TEST_CACHE).
+(KLOGTOOL_TEST_CACHE). A kind of case that was asked for and judged nothing ends it with 1 as well.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ class Tally:
         key = outcome.version, outcome.case
         self.judged[key] += outcome.judged
         self.false[key] += len(outcome.differences)
+
+    def without_judgement(self) -> list[str]:
+        """The kinds of case that ran and judged nothing: what they are to prove, nobody knows."""
+        return [f"{version} {case}" for (version, case), judged in sorted(self.judged.items()) if not judged]
 
     def lines(self) -> Iterator[str]:
         for version, case in sorted(self.judged):
@@ -122,6 +126,9 @@ def main() -> int:
                 flush=True,
             )
     print(*tally.lines(), sep="\n")
+    if empty := tally.without_judgement():
+        print(f"judge: FAILED: nothing was judged of {', '.join(empty)}: take another --seed, or more of them")
+        return 1
     return int(100 * tally.false.total() > given.at_most * tally.judged.total())
 
 

@@ -14,6 +14,7 @@ from .comparison import Before, Difference, before_start, differences
 from .truth import Asked, Truth, is_plain, started
 
 LASTING = {"high-watermark", "recovery-point", "log-start", "producer-snapshot", "leader-epoch", "index"}
+DRAWS = 20  # of log dirs with a few faults, most have an option
 
 
 def judge_crowd_of_options(version: str, seed: str) -> Outcome:
@@ -26,11 +27,15 @@ def judge_crowd_of_options(version: str, seed: str) -> Outcome:
 
 
 def judge_options_of_log_dirs(version: str, seed: str) -> Outcome:
-    """An option of each trouble of whole log dirs."""
-    with a_place() as place:
-        outcome = damaged_log_dirs(version, seed, place / "damaged")
-        outcome.case = "dir options"
-        return judged_options(outcome, place, random.Random(seed), [*FED, *INTERNAL])
+    """An option of each trouble of whole log dirs. Faults that the doctor has no option for are drawn anew."""
+    for draw in range(DRAWS):
+        with a_place() as place:
+            outcome = damaged_log_dirs(version, f"{seed}.{draw}" if draw else seed, place / "damaged")
+            outcome.case = "dir options"
+            outcome = judged_options(outcome, place, random.Random(seed), [*FED, *INTERNAL])
+            if outcome.judged:
+                break
+    return outcome
 
 
 def leave_what_nothing_mends(version: str, crowd: Crowd) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from .__main__ import Tally
+from .cases import Outcome
 from .claims import BrokerClaim, Claims, Gone, Hidden, LogDirClaim, Lost, PartitionClaim
 from .comparison import Before, _last_epoch_start, before_start, differences
 from .records_on_disk import Found
@@ -200,3 +202,11 @@ def test_a_file_of_epochs_that_no_broker_wrote_is_no_witness(tmp_path: pathlib.P
     for text, start in (("0\n1\n0 7\n", 7), ("0\n1\x020 0\n0 7\n", 0), ("0\n2\n0 7\n", 0), ("0\n\n0 7\n", 0), ("", 0)):
         file.write_text(text)
         assert _last_epoch_start(file) == start
+
+
+def test_a_kind_that_judged_nothing_is_told() -> None:
+    """One false claim in a thousand may be chance; nothing judged is no proof at all."""
+    tally = Tally()
+    for case, judged in (("crowd", 104), ("dir options", 0), ("dirs", 1)):
+        tally.add(Outcome(case, "4.3.1", "12.0", "S3", {}, judged))
+    assert tally.without_judgement() == ["4.3.1 dir options"]
