@@ -150,7 +150,7 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from future_options(point, patient)
         case What.MISSING:
             yield from gap_options(point, patient)
-        case What.EXPIRES_EARLY:
+        case What.EXPIRES_EARLY | What.EXPIRES_LATE | What.WRITES_FAIL:
             yield from rebuilding_options(point.path, "timeindex", patient)
         case What.ROLLS_EARLY:
             yield from rebuilding_options(point.path, "index,timeindex", patient)

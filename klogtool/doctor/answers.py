@@ -68,6 +68,10 @@ class What(Enum):
     """The broker cannot read a checkpoint's numbers, and treats it as empty."""
     EXPIRES_EARLY = "expires-early"
     """By a false time index, the first check of retention deletes records that are not due."""
+    EXPIRES_LATE = "expires-late"
+    """By a false time index, retention leaves records that are due, or that become due."""
+    WRITES_FAIL = "writes-fail"
+    """The time index of the active segment ends beyond the log: writes fail, and their bytes stay in the log."""
     ROLLS_EARLY = "rolls-early"
     """An index of the active segment is full of zeros: the first append rolls the segment."""
     MISSING = "missing"
@@ -228,8 +232,10 @@ ORDER = (
     What.HIDDEN,
     What.IGNORED,
     What.EXPIRES_EARLY,
+    What.WRITES_FAIL,
     What.DAMAGED,
     What.STRAY,
+    What.EXPIRES_LATE,
     What.ROLLS_EARLY,
     What.CLEANER_STOPS,
     What.RESET,

@@ -118,7 +118,8 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
     ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
     depends = log.report.has_odd_txn_version or judged.is_odd  # how a batch is found differs
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
-    ahead = (*ahead, *walk_retention(path, log, checkpoints))
+    ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
+    ahead = (*ahead, *walk_retention(path, log, checkpoints, ends_early=ends_early))
     return Rehearsed(prospect, ahead, log.looked_up_unstable, depends)
 
 

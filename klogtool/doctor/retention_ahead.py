@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
-from klogtool.broker.unified_log.kept_segments import ages_of
+from klogtool.broker.unified_log.index_files import TimeIndex
+from klogtool.broker.unified_log.kept_segments import ages_of, explain_kept
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import TIME, Deletion, delete_old_segments
 from klogtool.doctor.answers import Ahead, What
-from klogtool.errors import Corrupt, Refused
-from klogtool.format.names import PartitionDirState
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.log.file import LogFile
 from klogtool.log.partition import Partition
 from klogtool.plans.guessed_settings import Beside, check_retention
 from klogtool.plans.index_doubts import (
+    FalseIndexEffect,
     IndexDoubt,
     Timekeeper,
+    dates_text,
     first_too_early,
     retention_doubts,
     true_ages,
@@ -31,8 +35,11 @@ from klogtool.salvage.stretches import Run, walk_stretches
 from klogtool.verify.findings import Severity
 
 
-def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints) -> Iterator[Ahead]:
+def walk_retention(
+    path: str, log: LoadedLog, checkpoints: Checkpoints, *, ends_early: bool = False
+) -> Iterator[Ahead]:
     """Yield what is ahead of a loaded log because of false indexes. It changes the log: nobody may use it afterwards.
+    ends_early: the broker has a false end of the log; the cure of that mends indexes, too.
 
     A folder that ends in -delete, -stray or -future has nothing ahead: nobody appends to it, and LogManager.cleanupLogs
     passes it over. Raises KlogError if a log cannot be read.
@@ -41,6 +48,8 @@ def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints) -> Itera
         return
     if zeros := zeros_that_fill(log):
         yield _rolls(path, log, zeros)
+    elif not ends_early and (writes_fail := _find_refused_writes(path, log)) is not None:
+        yield writes_fail
     segments = {segment.base_offset: segment for segment in log.segments.all}
     logs = {segment.base_offset: segment.path for segment in log.segments.all}
     try:
@@ -49,9 +58,15 @@ def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints) -> Itera
     except (Corrupt, Refused):  # a broker's check fails there, and deletes nothing
         return
     by_time = [deletion for deletion in deleted if deletion.by == TIME]
+    # Of what stays, the first segment holds the others: a log has no holes. Each is looked at whose date is to come.
+    kept = [first for first in [next(explain_kept(log, ages), None)] if first is not None and first.held_by is not None]
+    goes_by_time = log.terms.config.delete and log.terms.config.retention_ms >= 0
+    to_come = {base for base, age in ages.items() if goes_by_time and age.timestamp > log.terms.now_ms}
+    only = {deletion.segment for deletion in by_time} | {first.segment for first in kept} | to_come
+    doubts = retention_doubts(log, keeper, ages, deleted, kept, only)
+    yield from _walk_kept(path, log, doubts)
     if not by_time:
         return
-    doubts = retention_doubts(log, keeper, {d.segment: ages[d.segment] for d in by_time}, deleted, ())
     try:
         check_retention(log, deleted, segments, true_ages(ages, doubts), Beside.of(path, checkpoints))
     except Refused:  # the disk contradicts Kafka's default: nobody knows what this broker's retention is
@@ -70,15 +85,48 @@ def _rolls(path: str, log: LoadedLog, zeros: int) -> Ahead:
     return Ahead(path, What.ROLLS_EARLY, detail, Severity.WARNING)
 
 
+def _find_refused_writes(path: str, log: LoadedLog) -> Ahead | None:
+    """Return the point about a time index whose last entry has an offset beyond the log. A start after a clean stop
+    does not look at it; each append that adds an entry, or rolls, compares it (TimeIndex.maybeAppend)."""
+    draft, active = Draft(log.draft.path, dict(log.draft.files)), log.segments.last
+    name = active.name_of(FileKind.TIME_INDEX)
+    try:
+        index = TimeIndex(draft, name, active.base_offset, log.terms.config.segment_index_bytes)
+    except KlogError:  # told as what the broker cannot open
+        return None
+    if not index.entries or index.last_entry.offset < log.log_end_offset:
+        return None
+    detail = (
+        f"the time index of the active segment ends with offset {index.last_entry.offset:,}, but the log ends at "
+        f"{log.log_end_offset:,}: writes with a later timestamp than {time_text(index.last_entry.timestamp)} fail "
+        "(UnknownServerException) where they add an entry or need a new segment, after their bytes are in the log"
+    )
+    return Ahead(path, What.WRITES_FAIL, detail, Severity.ERROR)
+
+
+def _walk_kept(path: str, log: LoadedLog, doubts: Sequence[IndexDoubt]) -> Iterator[Ahead]:
+    """Yield the segments that a false date keeps: one that is to come, or, if nobody guesses retention.ms, any."""
+    is_known = "retention.ms" in log.terms.sources
+    for doubt in doubts:
+        is_to_come = doubt.log_timestamp < doubt.believed_timestamp > log.terms.now_ms
+        if is_to_come or (is_known and doubt.effect is FalseIndexEffect.KEPT_TOO_LONG):
+            detail = (
+                f"retention does not delete segment {doubt.segment}, nor what follows it, in time: {dates_text(doubt)} "
+                f"({_retention_text(log)})"
+            )
+            yield Ahead(path, What.EXPIRES_LATE, detail, Severity.WARNING)
+
+
+def _retention_text(log: LoadedLog) -> str:
+    source = "as set" if "retention.ms" in log.terms.sources else "Kafka's default"
+    return f"retention.ms: {duration_text(log.terms.config.retention_ms)}, {source}"
+
+
 def _deletes(path: str, log: LoadedLog, early: Sequence[Deletion], doubt: IndexDoubt, logs: Sequence[str]) -> Ahead:
     runs = [run for deletion, file in zip(early, logs, strict=True) for run in _runs(file, deletion.segment)]
-    source = "as set" if "retention.ms" in log.terms.sources else "Kafka's default"
     what = f"segment {doubt.segment}" if len(early) == 1 else f"{len(early)} segments from {doubt.segment} on"
-    which = "the time of its file" if doubt.is_file_time else "its time index"
     detail = (
-        f"the first check of retention deletes {what} too early: by {which}, the newest record is of "
-        f"{time_text(doubt.believed_timestamp)}, by its batches it is of {time_text(doubt.log_timestamp)} "
-        f"(retention.ms: {duration_text(log.terms.config.retention_ms)}, {source})"
+        f"the first check of retention deletes {what} too early: {dates_text(doubt)} ({_retention_text(log)})"
     )
     return Ahead(
         path,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
@@ -21,6 +22,7 @@ from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.free_candidates import LeftOut, PartitionDir
 from klogtool.plans.free_choice import Candidate, Name, find_name
 from klogtool.plans.free_kinds import RETENTION
+from klogtool.plans.index_doubts import FalseIndexEffect, cure_of, dates_text
 from klogtool.plans.plan import Delete, Plan
 from klogtool.plans.retain import RetainQuestion, RetainResult, plan_one
 
@@ -59,7 +61,18 @@ def find_past_retention(
             left_out.append(LeftOut(folder.path, error.reason, error.cure))
             continue
         found += _candidates(plan, folder)
+        left_out += _held(plan, folder)
     return found, left_out
+
+
+def _held(plan: Plan, folder: PartitionDir) -> Iterator[LeftOut]:
+    """Yield a partition whose segments retention keeps only because their time index is false."""
+    doubts = plan.result.index_doubts if isinstance(plan.result, RetainResult) else UNSET
+    for doubt in doubts or ():
+        if doubt.effect is FalseIndexEffect.KEPT_TOO_LONG:
+            why = f"retention keeps segment {doubt.segment} by a wrong date: {dates_text(doubt)}"
+            yield LeftOut(folder.path, why, cure_of(folder.path))
+            return
 
 
 def why_unclear(folder: PartitionDir) -> str | None:

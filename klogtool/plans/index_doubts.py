@@ -9,7 +9,7 @@ Only the end of a segment is read as long as it confirms the index: the batch of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import time_text
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex
-from klogtool.broker.unified_log.kept_segments import FUTURE, YOUNG, Kept, ages_of
+from klogtool.broker.unified_log.kept_segments import BEHIND, Kept, ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_from
 from klogtool.broker.unified_log.lookup import MAX_TIMESTAMP, SegmentStep, TimestampFound, search_without_index
@@ -113,18 +113,26 @@ def _batch_of_last_entry(segment: LogSegment, file: ContentFile, age: Age) -> in
 
 
 def retention_doubts(
-    log: LoadedLog, keeper: Timekeeper, ages: Mapping[int, Age], deleted: Sequence[Deletion], kept: Sequence[Kept]
+    log: LoadedLog,
+    keeper: Timekeeper,
+    ages: Mapping[int, Age],
+    deleted: Sequence[Deletion],
+    kept: Sequence[Kept],
+    only: Collection[int] | None = None,
 ) -> list[IndexDoubt]:
-    """Return the segments of which retention has a wrong date. keeper, ages: from before retention.
+    """Return the segments of which retention has a wrong date. keeper, ages: from before retention. only: look at no
+    other segments.
 
     An active segment whose index is merely behind its batches counts only if its fate depends on that.
     """
     by_time = {deletion.segment for deletion in deleted if deletion.by == TIME}
-    holders = {segment.segment for segment in kept if segment.reason in (YOUNG, FUTURE)}
+    holders = {segment.segment for segment in kept if segment.held_by is not None and segment.reason != BEHIND}
     active = max(ages)
     found = []
     for base, age in ages.items():
         if not age.size or (age.is_file_time and base not in by_time | holders):
+            continue
+        if only is not None and base not in only:
             continue
         said = keeper.contradiction(age)
         if said is None:
@@ -154,16 +162,22 @@ def first_too_early(doubts: Sequence[IndexDoubt]) -> IndexDoubt | None:
     return next((doubt for doubt in doubts if doubt.effect is FalseIndexEffect.DELETED_TOO_EARLY), None)
 
 
+def dates_text(doubt: IndexDoubt, of: str = "the newest record") -> str:
+    """Return both dates of a segment, in words."""
+    which = "the time of its file" if doubt.is_file_time else "its time index"
+    believed, newest = time_text(doubt.believed_timestamp), time_text(doubt.log_timestamp)
+    return f"by {which}, {of} is of {believed}, by its batches it is of {newest}"
+
+
+def cure_of(path: str) -> str:
+    """Return what to do before anything else about a partition whose time index is false."""
+    return f"Rebuild the time index first: {rebuild_index(path, 'timeindex')}"
+
+
 def refusal_of(path: str, doubt: IndexDoubt) -> Refused:
     """Return the refusal to delete for good by a false time index."""
-    told = "the time of the file" if doubt.is_file_time else "its time index"
-    believed, newest = time_text(doubt.believed_timestamp), time_text(doubt.log_timestamp)
-    return Refused(
-        f"records that are not due would be deleted for good: by {told}, the newest record of segment {doubt.segment} "
-        f"is of {believed}, by its batches it is of {newest}",
-        path=path,
-        cure=f"Rebuild the time index first: {rebuild_index(path, 'timeindex')}",
-    )
+    dates = dates_text(doubt, f"the newest record of segment {doubt.segment}")
+    return Refused(f"records that are not due would be deleted for good: {dates}", path=path, cure=cure_of(path))
 
 
 # Rolling.

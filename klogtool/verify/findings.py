@@ -346,7 +346,7 @@ class Kind(StrEnum):
     TIMEINDEX_MAX = KindRow(
         "timeindex-max",
         Severity.WARNING,
-        "Retention and lookups by time treat this segment as older than it is.",
+        "Retention and lookups by time use a wrong date for this segment.",
         cure=Cure.TIME_INDEX,
     )
     SNAPSHOT_CORRUPT = KindRow(

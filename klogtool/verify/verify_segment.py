@@ -165,8 +165,11 @@ class _Verification:
         last, largest = index.last_as_read(), self._report.largest_timestamp
         known = NO_TIMESTAMP if last is None else last[0]
         if known < largest:
-            what = "has no entry" if last is None else f"ends with timestamp {known}"
-            detail = f"it {what}, but the log has {largest}: retention and lookups by time use the index"
+            detail = (
+                f"it has no entry, so retention and lookups by time use the time of the file; the log has {largest}"
+                if last is None
+                else f"it ends with timestamp {known}, but the log has {largest}: retention and lookups by time use the index"
+            )
             yield Finding(Kind.TIMEINDEX_MAX, index.path, detail)
 
     def _is_missed(self, kind: IndexKind, walk: LogWalk) -> bool:

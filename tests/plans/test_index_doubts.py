@@ -72,7 +72,15 @@ def _gone(file: pathlib.Path, _: int, chance: random.Random) -> None:
     os.utime(log, ns=(at, at))
 
 
-WOUNDS: tuple[Wound, ...] = (_padded, _zeroed, _full_size, _cut, _flipped, _random, _gone)
+def _to_come(file: pathlib.Path, size: int, chance: random.Random) -> None:
+    """The last entry has a date that is to come, in milliseconds or in a larger unit."""
+    data = bytearray(file.read_bytes())
+    ahead = chance.choice((3, 50, 4000, 10**7, 10**11)) * DAY_MS
+    data[size - TIME_INDEX_ENTRY_SIZE : size - 4] = (WRITTEN_MS + ahead).to_bytes(8, "big")
+    file.write_bytes(data)
+
+
+WOUNDS: tuple[Wound, ...] = (_padded, _zeroed, _full_size, _cut, _flipped, _random, _to_come, _gone)
 
 
 @pytest.fixture(scope="module")
@@ -127,12 +135,17 @@ def test_who_decides_by_a_false_time_index_says_so(sound: pathlib.Path, tmp_path
     freed = answer(log_dir, "free", ".", "--no-undo", *told)
     going = {int(pathlib.Path(item["path"]).stem) for item in freed["items"] if item["kind"] == "retention"}
     assert not going & set(early)
-    if early:
+    late = [row for row in doubts.values() if row["effect"] == "kept-too-long"]
+    if early or late:
         assert "rebuild-index" in freed["left_out"][0]["cure"]
+    if early:
         assert run_here(["retain", "t-0", *told, "--purge", "--no-undo", "--apply"], log_dir).status == 3
 
-    points = [row for row in asked(log_dir, "doctor", ".", *told) if row.get("what") == "expires-early"]
+    rows = asked(log_dir, "doctor", ".", *told)
+    points = [row for row in rows if row.get("what") == "expires-early"]
     assert bool(points) == bool(early)
+    to_come = [row for row in doubts.values() if row["believed_timestamp"] > max(now_ms, row["log_timestamp"])]
+    assert len([row for row in rows if row.get("what") == "expires-late"]) == len({*map(str, (*late, *to_come))})
     if early:
         assert points[0]["first_offset"] == early[0]
         assert points[0]["lost_records"] > 0
@@ -189,6 +202,20 @@ def test_nothing_is_appended_to_a_folder_that_serves_nobody(
     (log_dir / "t-0").rename(log_dir / f"t-0.{'0' * 32}-{state}")
     rows = asked(log_dir, "doctor", ".", *settings(WRITTEN_MS + 30 * DAY_MS, 7))
     assert {row["what"] for row in rows if row["type"] == "ahead"} & {"rolls-early", "expires-early"} == set()
+
+
+@pytest.mark.parametrize("stop", ["clean", "unclean"])
+def test_an_entry_beyond_the_log_makes_writes_fail(sound: pathlib.Path, tmp_path: pathlib.Path, stop: str) -> None:
+    """A start after an unclean stop builds the index of the active segment anew."""
+    log_dir = pathlib.Path(shutil.copytree(sound, tmp_path / "d"))
+    for base in bases(sound):  # only the last one is appended to
+        file = log_dir / timeindex(base)
+        file.write_bytes(file.read_bytes()[:-4] + (90_000).to_bytes(4, "big"))
+    told = (".", "--last-stop", stop, *settings(WRITTEN_MS + DAY_MS, 7))
+    ahead = [row for row in asked(log_dir, "doctor", *told) if row["type"] == "ahead"]
+    assert [row["what"] for row in ahead] == (["writes-fail"] if stop == "clean" else [])
+    assert run_here(["rebuild-index", "t-0", "--only", "timeindex", "--apply"], log_dir).status == 0
+    assert [row for row in asked(log_dir, "doctor", *told) if row["type"] == "ahead"] == []
 
 
 def test_both_dates_are_shown_and_the_cure(sound: pathlib.Path, tmp_path: pathlib.Path) -> None:
