@@ -35,9 +35,7 @@ from klogtool.salvage.stretches import Run, walk_stretches
 from klogtool.verify.findings import Severity
 
 
-def walk_retention(
-    path: str, log: LoadedLog, checkpoints: Checkpoints, *, ends_early: bool = False
-) -> Iterator[Ahead]:
+def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints, *, ends_early: bool = False) -> Iterator[Ahead]:
     """Yield what is ahead of a loaded log because of false indexes. It changes the log: nobody may use it afterwards.
     ends_early: the broker has a false end of the log; the cure of that mends indexes, too.
 
@@ -125,9 +123,7 @@ def _retention_text(log: LoadedLog) -> str:
 def _deletes(path: str, log: LoadedLog, early: Sequence[Deletion], doubt: IndexDoubt, logs: Sequence[str]) -> Ahead:
     runs = [run for deletion, file in zip(early, logs, strict=True) for run in _runs(file, deletion.segment)]
     what = f"segment {doubt.segment}" if len(early) == 1 else f"{len(early)} segments from {doubt.segment} on"
-    detail = (
-        f"the first check of retention deletes {what} too early: {dates_text(doubt)} ({_retention_text(log)})"
-    )
+    detail = f"the first check of retention deletes {what} too early: {dates_text(doubt)} ({_retention_text(log)})"
     return Ahead(
         path,
         What.EXPIRES_EARLY,

@@ -168,7 +168,7 @@ class _Verification:
             detail = (
                 f"it has no entry, so retention and lookups by time use the time of the file; the log has {largest}"
                 if last is None
-                else f"it ends with timestamp {known}, but the log has {largest}: retention and lookups by time use the index"
+                else f"it ends with timestamp {known}, but the log has {largest}: retention and lookups by time use it"
             )
             yield Finding(Kind.TIMEINDEX_MAX, index.path, detail)
 
