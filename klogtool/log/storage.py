@@ -10,8 +10,9 @@ import glob
 import json
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import lru_cache
 from importlib import import_module
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 AHEAD_BYTES = 8 << 20  # read ahead in a remote file that is read from one end to the other
 MOST_SIDE_BYTES = 1 << 30
+WAITS_S = (0.1, 0.5, 2.0)  # before a range is requested again
 MS = 1000
 LOG_SUFFIX = ".log"
 NS_A_MS = 1_000_000
@@ -174,7 +176,11 @@ def _stored(path: str, found: os.stat_result) -> Stored:
 
 
 class StoredFile(LogFile):
-    """A remote file. fetch(position, size): its bytes; size: as listed; later bytes are not seen."""
+    """A remote file. fetch(position, size): its bytes; size: as listed; later bytes are not seen.
+
+    A range that fails, or has another size than was requested, is requested again, and is an error in the end: what
+    was listed is there, so fewer bytes are never the end of the file.
+    """
 
     is_mappable = False
 
@@ -196,11 +202,38 @@ class StoredFile(LogFile):
         end = self._base + len(self._piece)
         kept = self._piece[position - self._base :] if self._base <= position < end else b""
         wanted = min(max(size, self._ahead_bytes), self.size - position) - len(kept)
+        if wanted <= 0:
+            return kept
+        found = self._range(position + len(kept), wanted)
+        return kept + found if kept else found
+
+    def _range(self, position: int, size: int) -> bytes:
+        """Return exactly so many bytes. Raises Unreadable if no request gives them."""
+        for wait_s in WAITS_S:
+            with suppress(OSError):
+                if len(found := self._requested(position, size)) == size:
+                    return found
+            time.sleep(wait_s)
         try:
-            found = self._fetch(position + len(kept), wanted) if wanted else b""
+            found = self._requested(position, size)
         except OSError as error:
             raise unreadable(self.path, error, position) from error
-        return kept + found if kept else found
+        if len(found) != size:
+            raise Unreadable(
+                f"{len(found)} bytes came where {size} were requested ({1 + len(WAITS_S)} times); "
+                f"{self.size} bytes were listed",
+                path=self.path,
+                position=position,
+            )
+        return found
+
+    def _requested(self, position: int, size: int) -> bytes:
+        """Return what one request gives. Raises Unreadable for a file that is not there or may not be read: requesting
+        it again would not help."""
+        try:
+            return self._fetch(position, size)
+        except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
+            raise unreadable(self.path, error, position) from error
 
     def read_into(self, buffer: Any, position: int, size: int) -> memoryview:
         """The same into a buffer; see `LogFile`."""
@@ -287,7 +320,11 @@ def _by_arrow(place: Place) -> tuple[Storage, str]:
         return system.open_input_file(path)
 
     def fetch(path: str, position: int, size: int) -> bytes:
-        found: bytes = opened(path).read_at(size, position)
+        try:
+            found: bytes = opened(path).read_at(size, position)
+        except OSError:
+            opened.cache_clear()  # its connection may be what failed
+            raise
         return found
 
     prefix = f"{place.scheme}://" if place.scheme not in ("hdfs", "viewfs") else ""
@@ -308,15 +345,28 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
     system, path = _fsspec_system(place)
 
     def walk(path: str) -> list[Stored]:
-        return [
-            Stored(name, int(info["size"]), _mtime_ms(info)) for name, info in system.find(path, detail=True).items()
-        ]
+        with _errors_of_fsspec():
+            found = system.find(path, detail=True)
+        return [Stored(name, int(info["size"]), _mtime_ms(info)) for name, info in found.items()]
 
     def fetch(path: str, position: int, size: int) -> bytes:
-        found: bytes = system.cat_file(path, start=position, end=position + size)
+        with _errors_of_fsspec():
+            found: bytes = system.cat_file(path, start=position, end=position + size)
         return found
 
     return RemoteStorage(f"{place.scheme}://", walk, fetch), path.rstrip("/")
+
+
+@contextmanager
+def _errors_of_fsspec() -> Iterator[None]:
+    """Turn errors into OSError: each file system has kinds of its own for a request that fails (aiohttp's, botocore's,
+    http.client's)."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 def _mtime_ms(info: dict[str, Any]) -> int:

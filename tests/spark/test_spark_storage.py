@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from loading import data, make
 from planned import read, splits_of
 from running import FIXTURES
 
-from klogtool.errors import Refused, Unsupported
+from klogtool.errors import KlogError, Refused, Unsupported
 from klogtool.format.batch import Record, build_batch
 from klogtool.log import storage
 from klogtool.log.file import Unreadable
@@ -114,6 +115,105 @@ def test_a_file_is_not_asked_twice_for_the_same_bytes() -> None:
     assert file.read(95, 10) == bytes(range(95, 100))
     assert bytes(file.read_into(bytearray(50), 40, 50)) == bytes(range(40, 90))
     assert file.read(100, 5) == b""
+
+
+Fault = Callable[[bytes], bytes]
+
+
+def _raises(error: Exception) -> Fault:
+    def fault(_: bytes) -> bytes:
+        raise error
+
+    return fault
+
+
+FAULTS: dict[str, Fault] = {
+    "timeout": _raises(TimeoutError("Read timed out")),
+    "503": _raises(OSError("AWS Error SLOW_DOWN during GetObject operation: HTTP status 503")),
+    "foreign error": _raises(RuntimeError("IncompleteRead(17 bytes read, 83 more expected)")),  # not an OSError
+    "truncated": lambda data: data[: len(data) // 2],
+    "all but one": lambda data: data[:-1],
+    "empty": lambda _: b"",
+    "longer": lambda data: data + b"\0",
+    "whole file": lambda data: data * 2,  # a server that does not know ranges
+}
+
+
+class Unreliable:
+    """A file system of fsspec that fails as `fault_of` says for each request; None: it does what it should."""
+
+    def __init__(self, fault_of: Callable[[], str | None]) -> None:
+        self.fault_of = fault_of
+        self.requests = 0
+
+    def find(self, path: str, detail: bool) -> dict[str, dict[str, Any]]:
+        paths = [path] if os.path.isfile(path) else [str(p) for p in pathlib.Path(path).rglob("*") if p.is_file()]
+        return {name: {"size": os.path.getsize(name)} for name in paths}
+
+    def cat_file(self, path: str, start: int, end: int) -> bytes:
+        self.requests += 1
+        with open(path, "rb") as file:
+            file.seek(start)
+            data = file.read(end - start)
+        fault = self.fault_of()
+        return data if fault is None else FAULTS[fault](data)
+
+
+@pytest.fixture
+def unreliable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unreliable]:
+    """`far:///path` is a path of this machine, read through this file system."""
+    system = Unreliable(lambda: None)
+    monkeypatch.setattr(storage, "_fsspec_system", lambda place: (system, place.uri.removeprefix("far://")))
+    monkeypatch.setattr(storage, "WAITS_S", (0.0,) * len(storage.WAITS_S))
+    open_place.cache_clear()
+    yield system
+    open_place.cache_clear()
+
+
+@pytest.mark.parametrize("table", ["records", "batches", "segments", "left_out"])
+@pytest.mark.parametrize("name", ["every-codec", "transactions", "retention"])
+def test_requests_that_fail_now_and_then_change_no_row(unreliable: Unreliable, name: str, table: str) -> None:
+    log_dir, rng, row = FIXTURES / name / "logdir", random.Random(f"{name} {table}"), 0
+
+    def fault_of() -> str | None:
+        nonlocal row  # never more faults in a row than klogtool retries
+        row = row + 1 if row < len(storage.WAITS_S) and rng.random() < 0.5 else 0
+        return rng.choice(list(FAULTS)) if row else None
+
+    options = {"table": table, "splitBytes": 500, "mode": rng.choice(["PERMISSIVE", "DROPMALFORMED"])}
+    expected, sound = read(f"far://{log_dir}", **options), unreliable.requests
+    unreliable.fault_of = fault_of
+    assert read(f"far://{log_dir}", **options).equals(expected)
+    assert unreliable.requests > sound
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE", "DROPMALFORMED"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_range_that_never_comes_is_an_error_never_fewer_rows(
+    unreliable: Unreliable, tmp_path: pathlib.Path, fault: str, mode: str
+) -> None:
+    make(tmp_path / "t-0", {0: [data(n) for n in range(9)], 9: [data(n) for n in range(9, 18)]})
+    whole = read(f"far://{tmp_path}", mode=mode)
+    assert whole.num_rows == 18
+    sound, unreliable.requests = unreliable.requests, 0
+    for good in range(sound):  # the first requests are answered, all later ones fail
+        left = iter([None] * good)
+        unreliable.fault_of = lambda left=left: next(left, fault)  # type: ignore[misc]
+        with pytest.raises(KlogError, match="far://"):
+            read(f"far://{tmp_path}", mode=mode)
+
+
+def test_what_is_not_there_is_not_requested_again(unreliable: Unreliable, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    system, path = open_place(Place(f"far://{tmp_path}/file"))
+    [stored] = system.list(path)
+    (tmp_path / "file").unlink()
+    with system.open(stored) as file, pytest.raises(Unreadable, match="no such file"):
+        file.read(0, 3)
+    assert unreliable.requests == 1
+    (tmp_path / "file").write_bytes(b"a")  # replaced by a shorter one
+    with system.open(stored) as file, pytest.raises(Unreadable, match="1 bytes came where 3 were requested"):
+        file.read(0, 3)
 
 
 def test_places(tmp_path: pathlib.Path) -> None:
