@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from importlib import import_module
@@ -345,28 +345,28 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
     system, path = _fsspec_system(place)
 
     def walk(path: str) -> list[Stored]:
-        with _errors_of_fsspec():
+        with _ErrorsOfFsspec():
             found = system.find(path, detail=True)
         return [Stored(name, int(info["size"]), _mtime_ms(info)) for name, info in found.items()]
 
     def fetch(path: str, position: int, size: int) -> bytes:
-        with _errors_of_fsspec():
+        with _ErrorsOfFsspec():
             found: bytes = system.cat_file(path, start=position, end=position + size)
         return found
 
     return RemoteStorage(f"{place.scheme}://", walk, fetch), path.rstrip("/")
 
 
-@contextmanager
-def _errors_of_fsspec() -> Iterator[None]:
-    """Turn errors into OSError: each file system has kinds of its own for a request that fails (aiohttp's, botocore's,
+class _ErrorsOfFsspec:
+    """Turns errors into OSError: each file system has kinds of its own for a request that fails (aiohttp's, botocore's,
     http.client's)."""
-    try:
-        yield
-    except OSError:
-        raise
-    except Exception as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 def _mtime_ms(info: dict[str, Any]) -> int:
