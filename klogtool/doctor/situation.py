@@ -19,6 +19,7 @@ sources.
     records.json       records that cannot be read: consumers, followers, cleaners
     tiered.json        the remote tier and its metadata
     appending.json     what a broker refuses to append
+    fetching.json      fetches that consumers, followers and share groups do not get an answer to
     replicating.json   followers that truncate, elections, fencing
 """
 
@@ -36,7 +37,7 @@ from klogtool.verify.findings import Kind
 
 THEMES = (
     *("identity", "folders", "checkpoints", "side_files", "segments", "metadata", "controlling", "quorum"),
-    *("disk", "starting", "cleaning", "retention", "records", "tiered", "appending", "replicating"),
+    *("disk", "starting", "cleaning", "retention", "records", "tiered", "appending", "fetching", "replicating"),
 )
 
 

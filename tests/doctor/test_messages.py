@@ -94,6 +94,13 @@ def test_causes_are_several_and_each_has_its_sign(situation: Situation) -> None:
         "Record size 1684827238 exceeds the largest allowable message size (1048588).",
         "Received exception when fetching the next record from t-0. If needed, please seek past the record to continue",
         "Shutting down because we were unable to register with the controller quorum.",
+        "Unexpected error code 87 while fetching at offset 39 from topic-partition t-0",
+        "Truncation detected for partition t-0 at offset FetchPosition{offset=45}, but no reset policy is set",
+        "Fetch position FetchPosition{offset=0} is out of range for partition t-0, resetting offset",
+        "Error for partition t-0 at offset 39",
+        "Error processing fetch with max size 1048576 from consumer on partition t-0: PartitionData(fetchOffset=39)",
+        "Topic ID in the fetch session did not match the topic ID in the log.",
+        "Offset mismatch for the future replica t-0: fetched offset = 39, log end offset = 45.",
     ],
 )
 def test_a_line_with_several_causes_picks_none(text: str, klogtool: KlogTool) -> None:
