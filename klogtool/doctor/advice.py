@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from klogtool.doctor.answers import Ahead, Effect, Option, Strategy, Trouble, What
+from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import (
     OPTIONS_BY_FINDING,
     absent_options,
@@ -109,7 +110,9 @@ def _is_worse_than_a_start(option: Option, trouble: Trouble) -> bool:
 def _look_first(point: Ahead) -> tuple[str, ...]:
     situation = None if point.stop is None else situation_of(point.stop)
     told = () if situation is None else (situation.look_first,)
-    return (*_LOOK_AT_FINDING.get(point.finding, ()), *told, *_LOOK_AT.get(point.what, ()))
+    # Damage has nothing to do with names of files, and dump-log stops there.
+    look = (_REPLICA,) if point.hidden_by is HiddenBy.DAMAGE else _LOOK_AT.get(point.what, ())
+    return (*_LOOK_AT_FINDING.get(point.finding, ()), *told, *look)
 
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:

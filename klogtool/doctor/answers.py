@@ -6,7 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from klogtool.doctor.claims import Lost, OffsetRange, PartitionClaim
+from klogtool.doctor.claims import HiddenBy, Lost, OffsetRange, PartitionClaim
 from klogtool.doctor.host import HostPoint
 from klogtool.plans.question import Question
 from klogtool.verify.findings import Kind, Severity
@@ -109,8 +109,9 @@ class Ahead(Struct, frozen=True):
     first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
     record. stop: what stops the broker. finding: its kind for verify, if it is one; field: of that finding; cure:
-    verify's line for it; cure_looks: that only reads. is_hidden: data stay on the disk, but nobody is served from them.
-    is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it runs.
+    verify's line for it; cure_looks: that only reads. hidden_by: why records are hidden, if that matters. is_hidden:
+    data stay on the disk, but nobody is served from them. is_uncounted: lost_records is not all. may_end: the broker
+    may end by it: that is decided while it runs.
     """
 
     path: str
@@ -128,6 +129,7 @@ class Ahead(Struct, frozen=True):
     field: str | None = None
     cure: str | None = None
     cure_looks: bool = False
+    hidden_by: HiddenBy | None = None
     is_hidden: bool = False
     is_uncounted: bool = False
     may_end: bool = False

@@ -285,7 +285,8 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
     if passed_over:
         yield _unread(state, passed_over, "batches are out of order: a consumer passes over")
     if behind_damage:
-        yield _unread(state, behind_damage, "a consumer does not get what lies in or behind damage:")
+        told = "a consumer does not get what lies in or behind damage:"
+        yield replace(_unread(state, behind_damage, told), hidden_by=HiddenBy.DAMAGE)
     if behind is not None and behind.served:
         yield _served_damage(state, behind)
     elif hidden or (behind is not None and behind.clean_marker_false and behind.damage):

@@ -32,7 +32,6 @@ proving           entries whose checksums hold, span by span
 resync            the next batch that proves itself, behind damage
 late_zstd         libzstd for the kernels, looked for at the first batch that needs it
 
-hidden_records    records that consumers pass over, because offsets go back
 producer_state    what a broker remembers of producers (ProducerStateManager)
 producer_replay   producers and transactions of a segment, from a walk over batch headers
 leader_epochs     leader epochs and where they begin (LeaderEpochFileCache)

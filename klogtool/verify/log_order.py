@@ -15,7 +15,6 @@ from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENC
 from klogtool.format.batch_proof import DELTA, FACTS, EntryFacts
 from klogtool.format.java_numbers import MAX_LONG, to_signed
 from klogtool.format.succession import EpochStart, Succession, Why, facts_at
-from klogtool.log.hidden_records import hidden_part
 from klogtool.log.probing import Probe
 from klogtool.verify.findings import Kind
 from klogtool.verify.log_damage import Damage
@@ -281,16 +280,16 @@ def _offset_order(entry: EntryFacts, before: int, base_offset: int, *, is_copy: 
     if entry.last_offset < lowest:
         detail = f"offsets continue from {lowest} beyond the largest possible offset, {MAX_LONG}"
         return Damage(Kind.OFFSET_ORDER, entry.position, entry.end, detail, lowest, MAX_LONG)
-    hidden = hidden_part(entry, before)
     detail = f"offset {lowest} follows offset {before}"
     if is_copy:
         return _damage(Kind.OFFSET_ORDER, entry, f"{detail}: it is the same batch again")
-    if hidden is None:
+    if lowest > before or not entry.records_count:
         return _damage(Kind.OFFSET_ORDER, entry, detail)
-    span = f"{hidden.first_offset} to {hidden.last_offset}"
-    return _damage(
-        Kind.OFFSET_ORDER, entry, f"{detail}: {hidden.records} records, offsets {span}, are behind later ones"
-    )
+    # A consumer goes on behind the largest offset that it has seen (CompletedFetch.nextFetchOffset).
+    last = min(max(lowest, entry.last_offset), before)
+    count = min(entry.records_count, last - lowest + 1)
+    told = f"{count} records, offsets {lowest} to {last}, are behind later ones"
+    return _damage(Kind.OFFSET_ORDER, entry, f"{detail}: {told}")
 
 
 def _damage(kind: Kind, entry: EntryFacts, detail: str, field: str | None = None) -> Damage:
