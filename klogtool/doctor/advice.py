@@ -30,6 +30,7 @@ from klogtool.doctor.log_options import (
     loading_options,
     priced,
     rebuilding_options,
+    set_aside_options,
 )
 from klogtool.doctor.messages import situation_of
 from klogtool.doctor.option_prices import price_of
@@ -151,6 +152,8 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from identity_options(point, patient)
         case What.FUTURE_EMPTIED:
             yield from future_options(point, patient)
+        case What.IGNORED:
+            yield from set_aside_options(point, patient)
         case What.MISSING:
             yield from gap_options(point, patient)
         case What.EXPIRES_EARLY | What.EXPIRES_LATE | What.WRITES_FAIL:

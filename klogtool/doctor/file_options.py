@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.doctor.absent_partitions import Expected, has_all_of, walk_expected
 from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What
+from klogtool.doctor.claims import Lost
 from klogtool.doctor.kraft_options import replay_options
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.quorum_options import quorum_options
@@ -71,6 +72,11 @@ def mending(
     return Option(title, path, command, strategy, price=price, remedies=(remedy,))
 
 
+def _losing_nothing(option: Option) -> Option:
+    """Return an option whose edits leave all records where they are, and that no log is loaded by otherwise."""
+    return replace(option, strategy=Strategy.NOTHING_LOST, lost=Lost(), lost_records=0, lost_ms=0)
+
+
 def _inside(path: str, patient: Patient) -> str:
     return os.path.relpath(path, patient.log_dir_of(path))
 
@@ -103,9 +109,11 @@ def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:
     twins = [p.path for p in patient.partitions() if (p.topic_partition, p.state) == key and p.path != own.path]
     for twin in twins[:1]:
         worse, better = worse_and_better(twin, own.path)
-        title = f"move the copy away that ends earlier; {quoted(better)} stays"
+        is_kept = has_all_of(Partition(better), Partition(worse))
+        title = f"move the copy away that {'has nothing else' if is_kept else 'ends earlier'}; {quoted(better)} stays"
         is_last = patient.log_dir_of(worse) != patient.log_dir_of(better)
         option = move_away(title, worse, patient, strategy=Strategy.MAY_DIVERGE)
+        option = _losing_nothing(option) if is_kept else option
         yield _with_edits(option, tuple(_dropped_lines(Partition(worse), patient)) if is_last else ())
 
 
@@ -249,7 +257,8 @@ def _meta_properties(point: Ahead, patient: Patient) -> Iterator[Option]:
     if lines is not None:
         text = "".join(f"{line}\n" for line in lines)
         edits = (WriteFile(_inside(point.path, patient), text),)
-        yield mending("write meta.properties again", point.path, write_lines(point.path, lines), edits, patient)
+        option = mending("write meta.properties again", point.path, write_lines(point.path, lines), edits, patient)
+        yield _losing_nothing(option)
 
 
 def _conflict(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -260,7 +269,8 @@ def _conflict(point: Ahead, patient: Patient) -> Iterator[Option]:
 def _without_directory_id(point: Ahead, patient: Patient) -> Iterator[Option]:
     command = drop_directory_id(point.path, "a broker creates a new id")
     edits = (WriteFile(_inside(point.path, patient), _other_lines(point.path)),)
-    yield mending("delete its directory.id: the broker makes a new one", point.path, command, edits, patient)
+    title = "delete its directory.id: the broker makes a new one"
+    yield _losing_nothing(mending(title, point.path, command, edits, patient))
 
 
 def _other_lines(path: str) -> str:
@@ -290,8 +300,18 @@ def _voter(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _checkpoint(point: Ahead, patient: Patient) -> Iterator[Option]:
-    price = _PRICES.get(os.path.basename(point.path), "")
-    yield deletion(point.path, patient, price or "costs nothing once all replicas are in sync")
+    name = os.path.basename(point.path)
+    option = deletion(point.path, patient, _PRICES.get(name) or "costs nothing once all replicas are in sync")
+    # After an unclean stop a recovery without recovery points reads all, and cuts at damage that it would not have met.
+    is_measured = name != FileKind.RECOVERY_POINT_CHECKPOINT.value or _is_clean(patient.log_dir_of(point.path))
+    yield _losing_nothing(option) if is_measured else option
+
+
+def _is_clean(log_dir: str) -> bool:
+    try:
+        return LogDir(log_dir).clean_shutdown is not None
+    except KlogError:
+        return False
 
 
 def deletion(path: str, patient: Patient, price: str) -> Option:

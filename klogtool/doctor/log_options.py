@@ -24,7 +24,7 @@ from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, find_renamed_log, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
@@ -34,7 +34,7 @@ from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
-from klogtool.verify.cures import rebuild_index, recover, salvage
+from klogtool.verify.cures import rebuild_index, recover, salvage, unpacking
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 _LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
@@ -106,6 +106,33 @@ def _leftovers_back(point: Ahead, patient: Patient) -> Iterator[Option]:
             moves[name] = plain
     if moves:
         yield from _renaming(point.path, f"make segments of {' and '.join(moves)}", draft, moves, patient)
+
+
+def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to give segments their names back that somebody renamed, like `.log.bak`."""
+    draft = _draft_of(point.path)
+    if draft is not None:
+        moves = {old: new for old, new in _walk_set_aside(draft) if unpacking(old) is None}
+        names = " and ".join([*moves][:3]) + (f" and {len(moves) - 3:,} more" if len(moves) > 3 else "")
+        yield from _renaming(point.path, f"give {names} the name of a segment again", draft, moves, patient)
+
+
+def _unpacking(point: Ahead) -> Iterator[Option]:
+    """Yield what to do about segments that are missing, and that somebody seems to have compressed."""
+    draft = _draft_of(point.path)
+    for old, new in () if draft is None else _walk_set_aside(draft):
+        unpack, base = unpacking(os.path.join(point.path, old)), parse_file_name(new).base_offset or 0
+        if unpack is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1):
+            command = f"{unpack}  # before the broker starts"
+            yield Option(f"unpack {old}", point.path, command, Strategy.NOTHING_LOST, is_undone=False)
+
+
+def _walk_set_aside(draft: Draft) -> Iterator[tuple[str, str]]:
+    """Yield the files that may be segments which are not there, and the names of these."""
+    for name in draft.before:
+        plain = find_renamed_log(name)
+        if plain is not None and plain not in draft.before:
+            yield name, plain
 
 
 def _renaming(path: str, title: str, draft: Draft, moves: Mapping[str, str], patient: Patient) -> Iterator[Option]:
@@ -184,7 +211,9 @@ def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def gap_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for records that are gone: another replica; or to give them up."""
+    """Yield the options for records that are gone: a file that somebody compressed; another replica; or to give them
+    up."""
+    yield from _unpacking(point)
     yield replica_option(point.path)
     yield from _giving_up(point.path, patient)
 

@@ -21,7 +21,7 @@ from klogtool.doctor.batch_contents import KnownBatches, in_rows, offsets_alone
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
-from klogtool.format.names import FileKind, FileName, parse_file_name
+from klogtool.format.names import FileKind, FileName, find_renamed_log, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 
@@ -121,18 +121,24 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
             if isinstance(part, FileRange) and part.start < part.stop:
                 kept.setdefault(part.path, Offsets()).add(part.start, part.stop - 1)
     for name, file in sorted(before.files.items()):
-        parsed = parse_file_name(name)
-        if parsed.kind is FileKind.LOG and parsed.base_offset is not None and file.size and _counts(parsed):
+        if file.size and (_counts(parse_file_name(name)) or is_set_aside(name, before)):
             paths = [part.path for part in file.content if isinstance(part, FileRange)]
             found = next((kept[path] for path in paths if path in kept), Offsets())
             if spans := [(first, last + 1) for first, last in found.holes(0, file.size - 1)]:
                 yield name, spans
 
 
+def is_set_aside(name: str, before: Before) -> bool:
+    """Return whether a file may be a segment that somebody gave another name, and that is not there. Of a compacted log
+    the segments that a cleaning replaced are not there, either."""
+    plain = find_renamed_log(name)
+    return plain is not None and plain not in before.files and not before.is_compacted
+
+
 def _counts(log: FileName) -> bool:
     """Return whether what a file has was to be kept. What a broker names `.deleted`, it deletes on purpose: retention,
     a truncation or the cleaner said so, and it is only the time that has not come."""
-    return log.suffix in ("", SWAP, CLEANED)
+    return log.kind is FileKind.LOG and log.base_offset is not None and log.suffix in ("", SWAP, CLEANED)
 
 
 def _from(file: LogFile, parts: Iterable[Readable], start: int) -> Iterator[Readable]:

@@ -24,7 +24,13 @@ from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
-from klogtool.format.names import OFFSET_DIGITS, FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import (
+    OFFSET_DIGITS,
+    FileKind,
+    PartitionDirState,
+    find_renamed_log,
+    parse_file_name,
+)
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
@@ -33,6 +39,7 @@ from klogtool.plans.recover import recover_partition
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import Recovery
+from klogtool.verify.cures import unpacking
 from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.stops import StopOutcome, stop_of
 from klogtool.verify.verify_names import verify_names
@@ -115,7 +122,8 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         judged.watermark,
         judged.behind_end,
     )
-    ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
+    ignored = [_counted(point, state) for point in walk_ignored(Partition(path))]
+    ahead = (*_walk_ahead(state), *unopened, *(ignored or _walk_set_aside(state)))
     depends = log.report.has_odd_txn_version or judged.is_odd  # how a batch is found differs
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
     ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
@@ -475,6 +483,19 @@ def _gone(state: _State, ranges: tuple[OffsetRange, ...]) -> Ahead:
     verb = "is" if len(ranges) == 1 and first == last else "are"
     detail = f"{offsets_text(ranges)} {verb} missing already: no file has a sound copy (shown by {shown})"
     return Ahead(state.path, What.MISSING, detail, Severity.WARNING, first, last)
+
+
+def _walk_set_aside(state: _State) -> Iterator[Ahead]:
+    """Yield a point for the segments that somebody gave names like `.log.bak`, if they have records."""
+    draft = state.log.draft
+    renamed = {name: find_renamed_log(name) for name in sorted(draft.before)}
+    names = [name for name, plain in renamed.items() if plain and plain not in draft.before and not unpacking(name)]
+    hidden = [part for why, part in state.measured.hidden if why is HiddenBy.NAME]
+    if names and hidden:
+        others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        told = f"{offsets_text(ranges_of(hidden))} are in {names[0]}{others} alone: a broker does not read that"
+        size = sum(part.stop - part.start for part in hidden)
+        yield _counted(Ahead(state.path, What.IGNORED, told, Severity.ERROR, lost_bytes=size), state)
 
 
 def _counted(point: Ahead, state: _State) -> Ahead:

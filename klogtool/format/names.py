@@ -132,6 +132,9 @@ class KraftSnapshotName(Struct, frozen=True):
 # Files.
 
 
+_RENAMED_LOG = re.compile(rf"(\d{{{OFFSET_DIGITS}}}{re.escape(FileKind.LOG.value)}).")
+
+
 @lru_cache(MOST_NAMES_KEPT)
 def parse_file_name(name: str) -> FileName:
     """Parse a name; FileKind.FOREIGN for one that is not Kafka's. Never raises."""
@@ -144,6 +147,13 @@ def parse_file_name(name: str) -> FileName:
         if snapshot is not None:
             return FileName(name, kind, snapshot.end_offset, snapshot.epoch, suffix)
     return FileName(name, kind, suffix=suffix if kind is not FileKind.FOREIGN else "")
+
+
+def find_renamed_log(name: str) -> str | None:
+    """The name of the `.log` that somebody gave another one, such as 00000000000000000042.log.bak; None if it is none.
+    What is in the file says whether it is that segment."""
+    found = _RENAMED_LOG.match(name)
+    return found[1] if found and parse_file_name(name).kind is FileKind.FOREIGN else None
 
 
 def parse_base_offset(name: str) -> int:

@@ -13,6 +13,7 @@ from klogtool.escape import quoted
 from klogtool.format.names import TopicPartition
 
 MOVED_OUT = ".moved-out"  # ends the name of the folder beside a log dir that takes what is moved out of it
+_UNPACK = {".gz": "gzip -d", ".zst": "zstd -d --rm", ".xz": "xz -d", ".bz2": "bzip2 -d", ".lz4": "lz4 -d --rm"}
 _IN_REGEX = frozenset(r".[]*^$\+?(){}|/")
 
 
@@ -67,6 +68,12 @@ def _beside(folder: str) -> str:
 def renaming(path: str, to: str) -> str:
     """Rename a file to its right name, which no other file has."""
     return f"mv -n {quoted(path)} {quoted(to)}"
+
+
+def unpacking(path: str) -> str | None:
+    """Unpack a file that somebody compressed, in its place; None if its name does not say so."""
+    unpack = _UNPACK.get(os.path.splitext(path)[1])
+    return None if unpack is None else f"{unpack} {quoted(path)}"
 
 
 def exchanging(path: str, other: str) -> str:

@@ -18,13 +18,14 @@ from klogtool.format.names import (
     FileName,
     TopicPartition,
     build_file_name,
+    find_renamed_log,
     parse_base_offset,
     parse_file_name,
 )
 from klogtool.log.file import LogFile
 from klogtool.log.folder import list_folder
 from klogtool.log.partition import Partition, has_partition_files
-from klogtool.verify.cures import move_out_of_partition, renaming
+from klogtool.verify.cures import move_out_of_partition, renaming, unpacking
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.log_end import find_span_lost_by_swap, find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
@@ -190,8 +191,13 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
     if file.kind in INDEX_KINDS:
         log = build_file_name(FileKind.LOG, file.base_offset)
         if log not in layout.present:
-            detail = f"there is no {log}: a broker deletes this file at startup"
-            return Finding(Kind.ORPHAN_FILE, path, detail, first_offset=file.base_offset)
+            detail, cure = f"there is no {log}: a broker deletes this file at startup", ""
+            renamed = next((name for name in sorted(layout.names) if find_renamed_log(name) == log), None)
+            if renamed is not None:
+                detail += f"; {renamed} may be that segment"
+                old = layout.path_of(renamed)
+                cure = unpacking(old) or renaming(old, layout.path_of(log))
+            return Finding(Kind.ORPHAN_FILE, path, detail, first_offset=file.base_offset, cure=cure or None)
         if file.name != canonical:
             return Finding(
                 Kind.FOREIGN_FILE,

@@ -1,0 +1,103 @@
+"""Segments that somebody renamed or compressed: their records are on the disk, and a broker does not serve them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shlex
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from running import run_here
+from startup import HERE
+
+Path = pathlib.Path
+LOGS = sorted(path.name for path in (HERE / "broker/d1/t-0").glob("*.log"))
+
+
+def doctor(disks: Path, *more: str) -> list[dict[str, Any]]:
+    done = run_here(["doctor", "d0", "d1", "--json", "--now", "1800000000000", *more], disks)
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def claim_of(rows: list[dict[str, Any]], partition: Path) -> dict[str, Any]:
+    claims = [row for row in rows if row["type"] == "claim" and row["about"] == "partition"]
+    return next(claim for claim in claims if claim["path"] == str(partition))
+
+
+def options_for(rows: list[dict[str, Any]], partition: Path) -> list[dict[str, Any]]:
+    return [row for row in rows if row["type"] == "option" and row["for"] == str(partition)]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+
+
+@pytest.mark.parametrize("suffix", [".bak", ".1", "_old", "~"])
+@pytest.mark.parametrize("name", LOGS)
+def test_a_renamed_segment_is_hidden_and_gets_its_name_back(disks: Path, name: str, suffix: str) -> None:
+    partition = disks / "d1/t-0"
+    whole = contents(partition)
+    served = claim_of(doctor(disks), partition)
+    (partition / name).rename(partition / f"{name}{suffix}")
+    rows = doctor(disks)
+    claim = claim_of(rows, partition)
+    bases = [*(int(log.split(".")[0]) for log in LOGS), served["log_end_offset"]]
+    first, after = bases[LOGS.index(name) : LOGS.index(name) + 2]
+    assert (claim["hidden"]["ranges"], claim["hidden"]["why"]) == ([[first, after - 1]], ["name"])
+    assert claim["gone_already"]["ranges"] == served["gone_already"]["ranges"]
+    option = options_for(rows, partition)[0]
+    assert (option["lost_records"], option["strategy"]) == (0, "nothing-lost")
+    doctor(disks, "--fix", "--option", str(option["number"]), "--plan-out", "plan.json")
+    assert run_here(["apply", "plan.json"], disks).status == 0
+    assert contents(partition) == whole
+    assert claim_of(doctor(disks), partition) == served
+
+
+def test_all_segments_renamed(disks: Path) -> None:
+    partition = disks / "d1/t-0"
+    end = claim_of(doctor(disks), partition)["log_end_offset"]
+    for name in LOGS:
+        (partition / name).rename(partition / f"{name}.bak")
+    rows = doctor(disks)
+    assert claim_of(rows, partition)["hidden"]["ranges"] == [[0, end - 1]]
+    assert run_here(["doctor", "d0", "d1", "--now", "1800000000000"], disks).status == 1
+    for line in options_for(rows, partition)[0]["command"].split("; "):
+        subprocess.run(shlex.split(line), check=True)
+    assert claim_of(doctor(disks), partition)["log_end_offset"] == end
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_copy_beside_its_segment_is_nothing(disks: Path, name: str) -> None:
+    partition = disks / "d1/t-0"
+    before = doctor(disks)
+    shutil.copy(partition / name, partition / f"{name}.bak")
+    (partition / "00000000000000000999.log.txt").write_text("notes\n" * 100)  # no batches
+    assert claim_of(doctor(disks), partition) == claim_of(before, partition)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_compressed_segment_is_unpacked_first(disks: Path, name: str) -> None:
+    partition = disks / "d1/t-0"
+    served = claim_of(doctor(disks), partition)
+    subprocess.run(["gzip", partition / name], check=True)
+    command = options_for(doctor(disks), partition)[0]["command"]
+    subprocess.run(shlex.split(command, comments=True), check=True)
+    assert claim_of(doctor(disks), partition) == served
+
+
+def test_verify_names_the_file_that_may_be_the_segment(disks: Path) -> None:
+    partition = disks / "d1/t-0"
+    (partition / LOGS[1]).rename(partition / f"{LOGS[1]}.bak")
+    done = run_here(["verify", str(partition), "--json"], disks)
+    orphans = [row for row in map(json.loads, done.out.splitlines()) if row.get("id") == "orphan-file"]
+    assert orphans and all(f"{LOGS[1]}.bak" in row["cure"] for row in orphans)
+    subprocess.run(shlex.split(orphans[0]["cure"]), check=True)
+    assert run_here(["verify", str(partition)], disks).status == 0
