@@ -98,6 +98,7 @@ def test_verify_names_the_file_that_may_be_the_segment(disks: Path) -> None:
     (partition / LOGS[1]).rename(partition / f"{LOGS[1]}.bak")
     done = run_here(["verify", str(partition), "--json"], disks)
     orphans = [row for row in map(json.loads, done.out.splitlines()) if row.get("id") == "orphan-file"]
-    assert orphans and all(f"{LOGS[1]}.bak" in row["cure"] for row in orphans)
+    assert orphans
+    assert all(f"{LOGS[1]}.bak" in row["cure"] for row in orphans)
     subprocess.run(shlex.split(orphans[0]["cure"]), check=True)
     assert run_here(["verify", str(partition)], disks).status == 0
