@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from klogtool.building.generated import value_sizes
-from klogtool.building.spec import Batch, File, Generated, PartitionSpec, Spec, StepSpec
+from klogtool.building.spec import File, PartitionSpec, Spec, StepSpec
 from klogtool.building.spec_data import content_bound
 from klogtool.errors import AboveLimit
 
@@ -33,22 +33,14 @@ def _files_size(files: Iterable[File]) -> int:
 
 def _step_size(step: StepSpec) -> int:
     if step.generate is not None:
-        return _generated_size(step.generate)
+        return step.generate.records * (value_sizes(step.generate)[1] + KEY_BYTES + RECORD_OVERHEAD_BYTES) + ENTRY_BYTES
     if step.batch is not None:
-        return _batch_size(step.batch)
+        data = [
+            piece
+            for record in step.batch.records
+            for piece in (record.key, record.value, *(part for header in record.headers for part in header))
+            if piece is not None
+        ]
+        body = 0 if step.batch.body is None else content_bound(step.batch.body)
+        return ENTRY_BYTES + body + RECORD_OVERHEAD_BYTES * len(step.batch.records) + sum(map(content_bound, data))
     return ENTRY_BYTES + (0 if step.raw is None else content_bound(step.raw))
-
-
-def _generated_size(generated: Generated) -> int:
-    return generated.records * (value_sizes(generated)[1] + KEY_BYTES + RECORD_OVERHEAD_BYTES) + ENTRY_BYTES
-
-
-def _batch_size(batch: Batch) -> int:
-    data = [
-        piece
-        for record in batch.records
-        for piece in (record.key, record.value, *(part for header in record.headers for part in header))
-        if piece is not None
-    ]
-    body = 0 if batch.body is None else content_bound(batch.body)
-    return ENTRY_BYTES + body + RECORD_OVERHEAD_BYTES * len(batch.records) + sum(map(content_bound, data))

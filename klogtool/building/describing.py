@@ -160,15 +160,11 @@ def _below(files: Files, folder: str) -> dict[str, bytes]:
 def _differences(derived: Files, wanted: Files) -> tuple[tuple[File, ...], tuple[str, ...]]:
     """Return files that have to be given as they are, and names of files that are not there."""
     listed = (
-        File(name=_describe_name(name), content=describe_content(data))
+        File(name=name if _is_utf8(name) else Coded(hex=os.fsencode(name).hex()), content=describe_content(data))
         for name, data in wanted.items()
         if derived.get(name) != data
     )
     return tuple(listed), tuple(sorted(derived.keys() - wanted.keys()))
-
-
-def _describe_name(name: str) -> str | Coded:
-    return name if _is_utf8(name) else Coded(hex=os.fsencode(name).hex())
 
 
 def _is_utf8(name: str) -> bool:

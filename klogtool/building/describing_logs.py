@@ -74,13 +74,9 @@ def _describe_entry(data: bytes, frame: Frame, course: Course, append: Append) -
         append(data[frame.position : frame.position + frame.size])
     except KlogError:
         return None
-    _go_on(course, trial)
-    return step
-
-
-def _go_on(course: Course, trial: Course) -> None:
     course.now_ms, course.leader_epoch, course.next_offset = trial.now_ms, trial.leader_epoch, trial.next_offset
     course.producers.update(trial.producers)
+    return step
 
 
 def _find_words(data: bytes, frame: Frame, course: Course) -> tuple[Course, StepSpec] | None:
@@ -91,19 +87,13 @@ def _find_words(data: bytes, frame: Frame, course: Course) -> tuple[Course, Step
         if not entry.crc_valid:
             return None
         for step in _walk_steps(entry, wanted, course):
-            trial = _trial(course, entry)
+            known = course.producers.get(entry.producer_id) if isinstance(entry, RecordBatch) else None
+            trial = replace(course, producers={} if known is None else {entry.producer_id: replace(known)})
             if _built(step, trial) == wanted:
                 return trial, step
     except KlogError:
         return None
     return None
-
-
-def _trial(course: Course, entry: RecordBatch | Message) -> Course:
-    """Return a copy with the producer that the entry is of."""
-    known = course.producers.get(entry.producer_id) if isinstance(entry, RecordBatch) else None
-    producers = {entry.producer_id: replace(known)} if isinstance(entry, RecordBatch) and known is not None else {}
-    return replace(course, producers=producers)
 
 
 def _built(step: StepSpec, course: Course) -> bytes | None:

@@ -155,7 +155,15 @@ def _records_of(records: tuple[RecordSpec, ...], first: int, course: Course) -> 
 
 def _build_messages(batch: Batch, records: list[format_batch.Record], magic: int) -> bytes:
     """Return messages, or a wrapper around them."""
-    _check_messages(batch, records, magic)
+    for name in _NOT_IN_MESSAGES:
+        if getattr(batch, name) is not None:
+            raise KlogError(f"magic {magic} has no {name}")
+    if batch.transactional or batch.control or any(record.headers for record in records):
+        raise KlogError(f"magic {magic} has no transactions, control records and headers")
+    if not records and batch.body is None:
+        raise KlogError(f"a batch of magic {magic} has at least one record")
+    if batch.codec == "zstd":
+        raise KlogError(f"zstd does not exist for magic {magic}")
     if batch.body is not None:
         return _build_wrapper(batch, magic)
     append_time = batch.log_append_time
@@ -185,18 +193,6 @@ def _build_wrapper(batch: Batch, magic: int) -> bytes:
 
 
 _NOT_IN_MESSAGES = ("producer", "epoch", "sequence", "base_timestamp", "delete_horizon", "records_count")
-
-
-def _check_messages(batch: Batch, records: list[format_batch.Record], magic: int) -> None:
-    for name in _NOT_IN_MESSAGES:
-        if getattr(batch, name) is not None:
-            raise KlogError(f"magic {magic} has no {name}")
-    if batch.transactional or batch.control or any(record.headers for record in records):
-        raise KlogError(f"magic {magic} has no transactions, control records and headers")
-    if not records and batch.body is None:
-        raise KlogError(f"a batch of magic {magic} has at least one record")
-    if batch.codec == "zstd":
-        raise KlogError(f"zstd does not exist for magic {magic}")
 
 
 def _build_batch(batch: Batch, records: list[format_batch.Record], last: int, course: Course) -> bytes:

@@ -55,7 +55,14 @@ def walk_batches(generated: Generated, course: Course, batch_bytes: int) -> Iter
     per_chunk = _chunk_records(generated, batch_bytes)
     for done in range(0, generated.records, per_chunk):
         count = min(per_chunk, generated.records - done)
-        columns = _columns(generated, count, random_numbers, course)
+        first, start_ms = course.next_offset, course.now_ms
+        course.now_ms, course.next_offset = min(start_ms + count * course.step_ms, MAX_LONG), first + count
+        columns = RecordColumns(
+            array("q", range(first, first + count)),
+            _times(start_ms, course.step_ms, count),
+            _keys(generated.keys, count, random_numbers),
+            _values(generated, count, random_numbers),
+        )
         yield _encoded(columns, generated, _form(generated, count, course, batch_bytes))
 
 
@@ -64,17 +71,6 @@ def _chunk_records(generated: Generated, batch_bytes: int) -> int:
     largest = value_sizes(generated)[1] + RECORD_BYTES
     wanted = min(MOST_CHUNK_RECORDS, max(1, max(CHUNK_BYTES, batch_bytes) // largest))
     return wanted - wanted % generated.batch_records or wanted
-
-
-def _columns(generated: Generated, count: int, numbers: random.Random, course: Course) -> RecordColumns:
-    first, start_ms = course.next_offset, course.now_ms
-    course.now_ms, course.next_offset = min(start_ms + count * course.step_ms, MAX_LONG), first + count
-    return RecordColumns(
-        array("q", range(first, first + count)),
-        _times(start_ms, course.step_ms, count),
-        _keys(generated.keys, count, numbers),
-        _values(generated, count, numbers),
-    )
 
 
 def _encoded(columns: RecordColumns, generated: Generated, form: BatchForm) -> bytes:

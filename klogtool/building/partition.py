@@ -116,7 +116,9 @@ class LogInMaking:
         self._partition, self._name = partition, name
         config = settings_of(partition, terms)
         start = partition.segments[0].base if partition.segments else partition.start
-        self.draft = Draft(_plain_name(name), {})
+        # The name of a partition dir without its state: a broker loads no log of a dir that it deletes.
+        parsed = find_partition_dir_name(name)
+        self.draft = Draft(name if parsed is None else f"{parsed.topic}-{parsed.partition}", {})
         self._add_metadata()
         self.draft.write(build_file_name(FileKind.LOG, start), b"")
         loaded = LoadTerms(config, terms.start_ms, terms.start_ms, is_clean=True, rules=rules_of(terms.kafka))
@@ -138,7 +140,11 @@ class LogInMaking:
 
     def take(self, step: StepSpec) -> None:
         """Do what a step says. Raises KlogError for what cannot be."""
-        kind = _kind_of(step)
+        fields = [name for name in step.__struct_fields__ if getattr(step, name) is not None]
+        if len(fields) != 1:
+            known = ", ".join(step.__struct_fields__)
+            raise KlogError(f"a step is one of {known}; here are {' and '.join(fields) or 'none'}")
+        kind = fields[0]
         match kind:
             case "batch":
                 assert step.batch is not None
@@ -149,7 +155,12 @@ class LogInMaking:
                 for batches in walk_batches(step.generate, self.course, step.generate.batch_bytes or max(1, most)):
                     self._append_many(batches)
             case "commit" | "abort":
-                self._end(step)
+                if self.course.magic < 2:
+                    raise KlogError(f"magic {self.course.magic} has no transactions")
+                if step.commit is not None:
+                    self.append(build_end(step.commit, ControlRecordType.COMMIT, self.course))
+                elif step.abort is not None:
+                    self.append(build_end(step.abort, ControlRecordType.ABORT, self.course))
             case "roll":
                 assert step.roll is not None
                 self.roll(step.roll.at)
@@ -220,14 +231,6 @@ class LogInMaking:
         identity = topic_id_of(topic) if topic_id is UNSET else parse_uuid(str(topic_id))
         self.draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, identity)))
 
-    def _end(self, step: StepSpec) -> None:
-        if self.course.magic < 2:
-            raise KlogError(f"magic {self.course.magic} has no transactions")
-        if step.commit is not None:
-            self.append(build_end(step.commit, ControlRecordType.COMMIT, self.course))
-        elif step.abort is not None:
-            self.append(build_end(step.abort, ControlRecordType.ABORT, self.course))
-
     def _append_many(self, data: bytes) -> None:
         """Append batches as if each were a write of its own. As long as none of them rolls, that is the same as one
         write."""
@@ -254,21 +257,6 @@ class LogInMaking:
         if self._partition.segments:
             return has_room
         return has_room and not should_roll(self.log, Incoming(len(batches), last.max_timestamp, last.last_offset)).due
-
-
-def _plain_name(name: str) -> str:
-    """Return the name of a partition dir without its state: a broker loads no log of a dir that it deletes."""
-    parsed = find_partition_dir_name(name)
-    return name if parsed is None else f"{parsed.topic}-{parsed.partition}"
-
-
-def _kind_of(step: StepSpec) -> str:
-    """Return the only field of a step that is given."""
-    fields = [name for name in step.__struct_fields__ if getattr(step, name) is not None]
-    if len(fields) != 1:
-        known = ", ".join(step.__struct_fields__)
-        raise KlogError(f"a step is one of {known}; here are {' and '.join(fields) or 'none'}")
-    return fields[0]
 
 
 def _setting_text(value: Setting) -> str:

@@ -68,22 +68,18 @@ def _value_of(events: Iterable[Any]) -> Any:
         elif isinstance(event, yaml.DocumentStartEvent) and levels[0].value:
             raise _wrong(event.start_mark, "a second document")
         elif isinstance(event, yaml.NodeEvent):
-            _check(event, len(levels))
+            depth = len(levels)
+            if isinstance(event, yaml.AliasEvent):
+                raise _wrong(event.start_mark, "aliases are not taken: write the value again")
+            if event.tag is not None:
+                raise _wrong(event.start_mark, f"tags are not taken: {event.tag}")
+            if depth > MOST_DEPTH:
+                raise _wrong(event.start_mark, f"more than {MOST_DEPTH} levels")
             if isinstance(event, yaml.ScalarEvent):
                 levels[-1].add_scalar(event)
             else:
                 levels.append(_Level({} if isinstance(event, yaml.MappingStartEvent) else [], event.start_mark))
     return levels[0].value[0] if levels[0].value else None
-
-
-def _check(event: Any, depth: int) -> None:
-    """Raises KlogError for aliases, tags and deep nesting."""
-    if isinstance(event, yaml.AliasEvent):
-        raise _wrong(event.start_mark, "aliases are not taken: write the value again")
-    if event.tag is not None:
-        raise _wrong(event.start_mark, f"tags are not taken: {event.tag}")
-    if depth > MOST_DEPTH:
-        raise _wrong(event.start_mark, f"more than {MOST_DEPTH} levels")
 
 
 class _Level:

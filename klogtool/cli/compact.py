@@ -46,7 +46,13 @@ def command(paths: tuple[str, ...], why: bool, question: CompactQuestion, writin
     written; 4 could not go on.
     """
     if why:
-        return _tell_why(paths, question, writing)
+        if writing.keeps_plans:
+            raise click.UsageError("--why makes no plan, so there is nothing to carry out or to save.")
+        show = Show(COMMAND, writing)
+        for standing in walk_standings([os.path.abspath(path) for path in paths], question):
+            show.row({"type": "answer", "command": COMMAND, **to_builtins(standing)})
+            show.text(standing_text(standing))
+        return DONE
     is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)
     face = PlanFace(
         text_of=compact_text if is_one else compact_brief,
@@ -59,14 +65,3 @@ def command(paths: tuple[str, ...], why: bool, question: CompactQuestion, writin
 def status_of_plan(plan: Plan) -> int:
     """Return FOUND if a broker's cleaner would fail."""
     return FOUND if isinstance(plan.result, CleanerFailure) else DONE
-
-
-def _tell_why(paths: tuple[str, ...], question: CompactQuestion, writing: Writing) -> int:
-    """Show an answer, or a paragraph, for each partition and log dir."""
-    if writing.keeps_plans:
-        raise click.UsageError("--why makes no plan, so there is nothing to carry out or to save.")
-    show = Show(COMMAND, writing)
-    for standing in walk_standings([os.path.abspath(path) for path in paths], question):
-        show.row({"type": "answer", "command": COMMAND, **to_builtins(standing)})
-        show.text(standing_text(standing))
-    return DONE

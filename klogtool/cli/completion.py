@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -92,21 +92,17 @@ def answer(group: click.Group, asked: str) -> bool:
     asking = SHELLS[shell](group, {}, NAME, VARIABLE)
     words, _ = asking.get_completion_args()
     try:
-        _teach(group, words)
+        # Let the parameters of the command in these words know what they name.
+        command: click.Command = group
+        for word in words:
+            if isinstance(command, click.Group):
+                command = command.get_command(click.Context(command), word) or command
+        for parameter in command.params:
+            parameter.type = _type_of(command, parameter, group) or parameter.type
         click.echo(asking.complete())
     except (click.ClickException, KlogError):  # a wrong word before the cursor: there is nothing to propose
         pass
     return True
-
-
-def _teach(group: click.Group, words: Sequence[str]) -> None:
-    """Let the parameters of the command in these words know what they name."""
-    command: click.Command = group
-    for word in words:
-        if isinstance(command, click.Group):
-            command = command.get_command(click.Context(command), word) or command
-    for parameter in command.params:
-        parameter.type = _type_of(command, parameter, group) or parameter.type
 
 
 def _type_of(found: click.Command, parameter: click.Parameter, group: click.Group) -> click.ParamType[Any] | None:

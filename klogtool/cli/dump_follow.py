@@ -6,7 +6,6 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -38,7 +37,12 @@ def follow(dumping: Dumping, values: Decoding | None = None) -> int:
     Returns an exit status only where damage ends it.
     """
     form = dumping.form
-    _check(dumping.paths, form)
+    if (other := options.first_used(*NOT_WITH)) is not None:
+        raise click.UsageError(f"--follow does not go with {other}.")
+    if form not in FORMATS:
+        raise click.UsageError(f"--follow has no end, and a file of {form} needs one: --format text, json or csv.")
+    if len(dumping.paths) != 1 or dumping.paths[0] == "-":
+        raise click.UsageError(ONE_PARTITION)
     output = Output()
 
     def tell(line: str) -> None:
@@ -63,15 +67,6 @@ def follow(dumping: Dumping, values: Decoding | None = None) -> int:
         return status_of(error)
     finally:
         partition.close()
-
-
-def _check(paths: Sequence[str], form: str) -> None:
-    if (other := options.first_used(*NOT_WITH)) is not None:
-        raise click.UsageError(f"--follow does not go with {other}.")
-    if form not in FORMATS:
-        raise click.UsageError(f"--follow has no end, and a file of {form} needs one: --format text, json or csv.")
-    if len(paths) != 1 or paths[0] == "-":
-        raise click.UsageError(ONE_PARTITION)
 
 
 def _place(path: str) -> tuple[str, str | None]:

@@ -95,7 +95,11 @@ def _own_way(
             tried.append(status_of(error))
 
         for file in [STDIN] if path == STDIN else walk(path, failed):
-            tried.append(_tried(one, file, failed))
+            try:
+                one(file)
+            except KlogError as error:
+                failed(error)
+            tried.append(DONE)
         if not tried and form != "csv":
             output.note(f"klogtool: {path}: no files in it")
         status = max([status, *tried])
@@ -108,14 +112,6 @@ def _walk_logs(path: str, failed: Callable[[KlogError], None], *, quiet: bool) -
         yield from logs_of(path, quiet=quiet)
     except KlogError as error:
         failed(error)
-
-
-def _tried(one: Callable[[str], None], path: str, failed: Callable[[KlogError], None]) -> int:
-    try:
-        one(path)
-    except KlogError as error:
-        failed(error)
-    return DONE
 
 
 def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:

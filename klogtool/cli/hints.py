@@ -16,7 +16,7 @@ from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
 
 if TYPE_CHECKING:
-    from klogtool.log.opened import NoLogDir
+    pass
 
 BY_KAFKA_CLASS = {
     "OffsetOutOfRangeException": "klogtool lookup PARTITION --timestamp earliest --timestamp latest tells from where "
@@ -41,7 +41,10 @@ def hint_of(error: KlogError, form: str | None, *, resyncs: bool) -> str | None:
     from klogtool.log.opened import NoLogDir  # loads much, and most runs have no error
 
     if isinstance(error, NoLogDir):
-        return _of_other_folder(error)
+        if error.below:
+            some = "" if error.is_all else " (there may be more)"
+            return f"Log dirs below it{some}: {' '.join(map(quoted, error.below))}"
+        return "Name a log dir (a folder with meta.properties), a partition dir such as orders-0, or a file of one."
     if error.cure is not None:
         return error.cure
     if isinstance(error, Changed):
@@ -50,30 +53,19 @@ def hint_of(error: KlogError, form: str | None, *, resyncs: bool) -> str | None:
     if number == errno.ENOENT and was_listed(error.path):
         return GONE
     if number == errno.ENOENT:
-        return _of_missing(error.path or "")
+        path = error.path or ""
+        if path == "-":
+            return "Only dump-log, append and explain read standard input. ./- is a file of this name."
+        if "," in path and all(map(os.path.exists, path.split(","))):
+            return "Separate files with blanks: FILE FILE. Only --files takes commas."
+        if os.sep not in path and "." not in path:
+            return "Name a file or folder. The files of a topic are in partition dirs such as /var/kafka-logs/orders-0."
+        return None
     if number is not None:
         return BY_ERRNO.get(number)
     if isinstance(error, Corrupt) and error.path is not None:
         return _of_damage(error, error.path, form, resyncs=resyncs)
     return BY_KAFKA_CLASS.get(error.kafka_class or "")
-
-
-def _of_other_folder(error: NoLogDir) -> str:
-    """Return the log dirs below it, quoted for a shell."""
-    if error.below:
-        some = "" if error.is_all else " (there may be more)"
-        return f"Log dirs below it{some}: {' '.join(map(quoted, error.below))}"
-    return "Name a log dir (a folder with meta.properties), a partition dir such as orders-0, or a file of one."
-
-
-def _of_missing(path: str) -> str | None:
-    if path == "-":
-        return "Only dump-log, append and explain read standard input. ./- is a file of this name."
-    if "," in path and all(map(os.path.exists, path.split(","))):
-        return "Separate files with blanks: FILE FILE. Only --files takes commas."
-    if os.sep not in path and "." not in path:
-        return "Name a file or folder. The files of a topic are in partition dirs such as /var/kafka-logs/orders-0."
-    return None
 
 
 def _of_damaged_log(path: str) -> str:

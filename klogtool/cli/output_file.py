@@ -31,7 +31,14 @@ def output_file(path: str, *, replaces: bool = False) -> Iterator[BinaryIO]:
         if replaces:
             os.replace(part, path)
         else:
-            _publish(part, path)
+            # Publish by a hard link if possible: unlike a rename, it does not replace a file that
+            # appeared meanwhile.
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                raise
+            except OSError:
+                os.rename(part, path)
     except FileExistsError:
         raise Refused("a file with that name exists already", path=path) from None
     except OSError as error:
@@ -47,16 +54,6 @@ def check_replaceable(path: str) -> None:
     check_saving_folder(path)
     if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
         raise Refused("it exists, and is not a plain file", path=path)
-
-
-def _publish(part: str, path: str) -> None:
-    """Publish by a hard link if possible: unlike a rename, it does not replace a file that appeared meanwhile."""
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        os.rename(part, path)
 
 
 @contextmanager

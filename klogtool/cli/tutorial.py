@@ -96,9 +96,14 @@ def _lead(out: Output, folder: str, *, asking: bool) -> int:
             if asking and not _is_agreed(out, step):
                 out.line(f"You left at step {number} of {len(STEPS)}.")
                 return DONE
-            status = _do(out, step, shown=not asking)
+            if not asking:
+                out.line(f"{PROMPT}{NAME} {step.command}")
+            out.flush()
+            status = run(shlex.split(step.command))
             if status in (INTERRUPTED, READER_GONE):
                 return status
+            interrupts.begin_work()  # the end of a run ignores signals
+            out.line(f"(exit status {status})")
             if status != step.status:
                 out.note(f"{NAME}: this command should end with exit status {step.status}. The tutorial stops here.")
                 return COULD_NOT
@@ -115,18 +120,6 @@ def _explain(out: Output, number: int, step: TutorialStep) -> None:
     for line in step.lines:
         out.line(line)
     out.line("")
-
-
-def _do(out: Output, step: TutorialStep, *, shown: bool) -> int:
-    """Run the command of a step as a user would run it. Returns its exit status."""
-    if shown:
-        out.line(f"{PROMPT}{NAME} {step.command}")
-    out.flush()
-    status = run(shlex.split(step.command))
-    if status not in (INTERRUPTED, READER_GONE):
-        interrupts.begin_work()  # the end of a run ignores signals
-        out.line(f"(exit status {status})")
-    return status
 
 
 # What the user types.
@@ -172,15 +165,10 @@ def hint(typed: str, command: str) -> str | None:
     wanted = [NAME, *shlex.split(command)]
     words = words if words[:1] == [NAME] else [NAME, *words]
     for word, meant in zip(words, wanted, strict=False):
-        if _plain(word) != meant:
+        if word.removeprefix("./").rstrip("/") != meant:
             return f"Not '{word[:MOST_SHOWN]}', but '{meant}'. The command is: {NAME} {command}"
     if len(words) < len(wanted):
         return f"'{wanted[len(words)]}' is missing. The command is: {NAME} {command}"
     if len(words) > len(wanted):
         return f"'{words[len(wanted)][:MOST_SHOWN]}' is too much. The command is: {NAME} {command}"
     return None
-
-
-def _plain(word: str) -> str:
-    """Return a path as the commands have it, also if it was completed by hand: ./logs/ is logs."""
-    return word.removeprefix("./").rstrip("/")

@@ -109,7 +109,12 @@ class _TxnsShow(Show):
             loaded = load_and_tell(path, self._question.circumstances, self._reading, checkpoints)
             state = loaded.transaction_state()
             if self.json:
-                self._rows(loaded, state, beside)
+                undecided: list[Transaction] = []
+                for txn in self._ended(loaded, undecided):
+                    self.row({**transaction_row(txn), **beside})
+                for one in self._judged(loaded, state, undecided):
+                    self.row({**open_row(one, partition_of(loaded)), **beside})
+                self.answer({**beside, **state_row(state)})
             else:
                 self._text(path, loaded, state)
 
@@ -118,14 +123,6 @@ class _TxnsShow(Show):
         if self._without:
             self.line(f"{count_text(self._without, 'partition')} without transactions (-v names them)")
         super().close()
-
-    def _rows(self, loaded: LoadedPartition, state: LogTransactions, beside: Row) -> None:
-        undecided: list[Transaction] = []
-        for txn in self._ended(loaded, undecided):
-            self.row({**transaction_row(txn), **beside})
-        for one in self._judged(loaded, state, undecided):
-            self.row({**open_row(one, partition_of(loaded)), **beside})
-        self.answer({**beside, **state_row(state)})
 
     def _text(self, path: str, loaded: LoadedPartition, state: LogTransactions) -> None:
         """Show the transactions; a partition that has none, one of many, is only counted."""

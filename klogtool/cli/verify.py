@@ -38,20 +38,15 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], question: VerifyQuest
     usage, no such path; 4 a PATH could not be read, or is not Kafka's, or the time (--max-duration) was up before
     damage was found.
     """
-    _check_options(ctx, question, reading.form)
-    settings = settings_of(question, quiet=reading.quiet)
-    paths = paths if paths or question.changed_files else settings.paths
-    if not paths and not question.changed_files:
-        raise click.UsageError("Missing argument 'PATH...'.", ctx)
-    return run_verify(paths, merged(question, settings), reading, settings.path)
-
-
-def _check_options(ctx: click.Context, question: VerifyQuestion, form: str) -> None:
-    """Raises UsageError for options that do not go together."""
-    if form not in WITH_STATISTICS and question.statistics:
-        raise click.UsageError(f"--format {form} does not go with --statistics.", ctx)
+    if reading.form not in WITH_STATISTICS and question.statistics:
+        raise click.UsageError(f"--format {reading.form} does not go with --statistics.", ctx)
     if question.write_baseline is not None and (question.is_partial or question.baseline is not None):
         other = "--baseline" if question.baseline is not None else "--subset and --max-duration"
         raise click.UsageError(f"--write-baseline does not go with {other}.", ctx)
     if question.isolated and question.settings is not None:
         raise click.UsageError("--isolated does not go with --settings.", ctx)
+    settings = settings_of(question, quiet=reading.quiet)
+    paths = paths if paths or question.changed_files else settings.paths
+    if not paths and not question.changed_files:
+        raise click.UsageError("Missing argument 'PATH...'.", ctx)
+    return run_verify(paths, merged(question, settings), reading, settings.path)

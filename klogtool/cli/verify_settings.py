@@ -152,20 +152,16 @@ def settings_of(question: VerifyQuestion, *, quiet: bool) -> VerifySettings:
     except OSError:  # the working directory is gone
         return VerifySettings()
     try:
-        return _found_settings(here, quiet=quiet)
+        found = find_settings_file(here)
+        if found is None:
+            return VerifySettings()
+        path = os.path.relpath(found, here)
+        if not quiet:
+            note(f"klogtool: settings of {path}")
+        return read_settings(path)
     except KlogError as error:
         error.cure = "--isolated looks for no settings file."
         raise
-
-
-def _found_settings(here: str, *, quiet: bool) -> VerifySettings:
-    found = find_settings_file(here)
-    if found is None:
-        return VerifySettings()
-    path = os.path.relpath(found, here)
-    if not quiet:
-        note(f"klogtool: settings of {path}")
-    return read_settings(path)
 
 
 def merged(question: VerifyQuestion, settings: VerifySettings) -> VerifyQuestion:

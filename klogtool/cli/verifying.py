@@ -39,7 +39,11 @@ def run_verify(
 ) -> int:
     """Verify the paths; returns the exit status. settings_path: the settings file, if there is one."""
     if question.write_baseline is not None:
-        _check_baseline_place(question.write_baseline)
+        check_replaceable(question.write_baseline)
+        if not os.path.isdir(os.path.dirname(question.write_baseline) or os.curdir):
+            raise KlogError("its folder does not exist", path=question.write_baseline)
+        if os.path.lexists(question.write_baseline) and not is_baseline_file(question.write_baseline):
+            raise Refused("it exists, and is not a file of --write-baseline", path=question.write_baseline)
         question = replace(question, baseline=None)
     check_metrics_place(question.metrics)
     baseline = None if question.baseline is None else Baseline.read(question.baseline)
@@ -54,7 +58,11 @@ def run_verify(
             return DONE
     begin_reading(below.paths, quiet=reading.quiet)
     if not reading.quiet:
-        _note_doubts(below, is_recursive=question.recursive)
+        if below.links:
+            note(f"klogtool: {count_text(below.links, 'link')} to folders not followed")
+        for path in [] if question.recursive else below.paths:
+            if doubt := _doubt(path):
+                note(f"klogtool: {path}: {doubt}")
     with _bar(below.paths, reading) as bar:
         run = _Run(below, weighing, bar, question, reading)
         return run.show(make_face(question, reading, paths, below.paths, settings_path, bar))
@@ -75,14 +83,6 @@ def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: b
         why = "no log dir and no partition dir below it" if is_recursive else "nothing to verify"
         raise KlogError(why + (excluded if below.excluded else ""), path=paths[0])
     return below
-
-
-def _note_doubts(found: FoundBelow, *, is_recursive: bool) -> None:
-    if found.links:
-        note(f"klogtool: {count_text(found.links, 'link')} to folders not followed")
-    for path in [] if is_recursive else found.paths:
-        if doubt := _doubt(path):
-            note(f"klogtool: {path}: {doubt}")
 
 
 def _bar(paths: Sequence[str], reading: ReadingOptions) -> Bar:
@@ -138,7 +138,13 @@ class _Run:
                 self._show_finding(item)
         total.seconds = self._seconds()
         if self._question.write_baseline is not None:
-            self._write_baseline(self._question.write_baseline)
+            try:
+                with output_file(self._question.write_baseline, replaces=True) as sink:
+                    for line in baseline_lines(self._identities):
+                        sink.write(line.encode())
+            except KlogError:
+                self._face.cut_short(NOT_WRITTEN)
+                raise
         summary = self._weighing.finish(total, self._found.paths)
         status = _status_of(summary, self._question.fail_on)
         self._face.summary(summary, self._weighing.not_counted, status)
@@ -162,16 +168,13 @@ class _Run:
     def _told_if_cut_short(self) -> Iterator[Finding | Summary]:
         """Yield all findings; if an interrupt or an error ends them, show what was found by then."""
         try:
-            yield from self._findings()
+            yield from (Finding(Kind.UNREADABLE, error.path or "", error.reason) for error in self._found.unreadable)
+            yield from self._first
+            for paths in self._others:
+                yield from verify(paths, self._options(has_begun=True))
         except (KlogError, OSError, KeyboardInterrupt):
             self._face.cut_short(CUT_SHORT)
             raise
-
-    def _findings(self) -> Iterator[Finding | Summary]:
-        yield from (Finding(Kind.UNREADABLE, error.path or "", error.reason) for error in self._found.unreadable)
-        yield from self._first
-        for paths in self._others:
-            yield from verify(paths, self._options(has_begun=True))
 
     def _options(self, *, has_begun: bool) -> VerifyOptions:
         return VerifyOptions(
@@ -193,24 +196,6 @@ class _Run:
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
-
-    def _write_baseline(self, path: str) -> None:
-        try:
-            with output_file(path, replaces=True) as sink:
-                for line in baseline_lines(self._identities):
-                    sink.write(line.encode())
-        except KlogError:
-            self._face.cut_short(NOT_WRITTEN)
-            raise
-
-
-def _check_baseline_place(path: str) -> None:
-    """Raises KlogError unless a baseline can be written there: a new file, or one that was a baseline before."""
-    check_replaceable(path)
-    if not os.path.isdir(os.path.dirname(path) or os.curdir):
-        raise KlogError("its folder does not exist", path=path)
-    if os.path.lexists(path) and not is_baseline_file(path):
-        raise Refused("it exists, and is not a file of --write-baseline", path=path)
 
 
 def _status_of(summary: Summary, fail_on: str) -> int:

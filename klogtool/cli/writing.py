@@ -193,14 +193,11 @@ class PlanShow(Show):
         elif self.face.brief_of is None:
             self.text(self._paragraph(plan))
         else:
-            self._add(plan, self.face.brief_of, is_loud=is_loud)
-
-    def _add(self, plan: Plan, brief_of: Callable[[Plan], str | None], *, is_loud: bool) -> None:
-        is_about_all = plan.result is None or isinstance(plan.result, MarkedClean)
-        rank = Rank.LOSES if is_loud else Rank.ABOUT_ALL if is_about_all else Rank.CHANGES
-        brief = None if is_loud or is_about_all else brief_of(plan)
-        self._digest.add(self._paragraph(plan), rank, brief)
-        self.face.totals.add(plan, is_loud=is_loud)
+            is_about_all = plan.result is None or isinstance(plan.result, MarkedClean)
+            rank = Rank.LOSES if is_loud else Rank.ABOUT_ALL if is_about_all else Rank.CHANGES
+            brief = None if is_loud or is_about_all else self.face.brief_of(plan)
+            self._digest.add(self._paragraph(plan), rank, brief)
+            self.face.totals.add(plan, is_loud=is_loud)
 
     def close(self) -> None:
         """Show what was held back."""

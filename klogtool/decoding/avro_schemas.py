@@ -61,7 +61,13 @@ def _parse(schemas: Schemas, file: str, named: dict[str, Any], above: tuple[str,
             parsed = tool.parse_schema(raw, named_schemas=trial, _write_hint=False)
             _check_shape(parsed, file)
         except tool.UnknownType as missing:
-            _parse(schemas, _file_of(schemas, file, missing.name), named, (*above, file))
+            if not isinstance(missing.name, str):
+                raise Corrupt(f"{file} is no schema of Avro: {json.dumps(missing.name)[:100]}") from None
+            file_named = schemas.find(missing.name)
+            if file_named is None:
+                name = missing.name[:100]
+                raise Corrupt(f"{file} refers to {name}, and {schemas.path} has no {name}.avsc") from None
+            _parse(schemas, file_named, named, (*above, file))
             continue
         except (tool.SchemaParseException, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Corrupt(f"{file} is no schema of Avro: {_line(error)}") from error
@@ -90,7 +96,13 @@ def _below(schema: dict[str, Any]) -> list[Any] | None:
     """Return the schemas inside one; None if something is missing, or of a wrong type."""
     kind = schema.get("type")
     if kind in ("record", "error"):
-        return _types_of_fields(schema.get("fields"))
+        fields = schema.get("fields")
+        if not isinstance(fields, list):
+            return None
+        is_sound = all(
+            isinstance(field, dict) and isinstance(field.get("name"), str) and "type" in field for field in fields
+        )
+        return [field["type"] for field in fields] if is_sound else None
     if kind == "enum":
         symbols = schema.get("symbols")
         return [] if isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols) else None
@@ -99,24 +111,6 @@ def _below(schema: dict[str, Any]) -> list[Any] | None:
         return [] if isinstance(size, int) and size >= 0 else None
     inner = {"array": "items", "map": "values"}.get(kind, "type") if isinstance(kind, str) else "type"
     return [schema[inner]] if inner in schema else None
-
-
-def _types_of_fields(fields: Any) -> list[Any] | None:
-    if not isinstance(fields, list):
-        return None
-    is_sound = all(
-        isinstance(field, dict) and isinstance(field.get("name"), str) and "type" in field for field in fields
-    )
-    return [field["type"] for field in fields] if is_sound else None
-
-
-def _file_of(schemas: Schemas, file: str, name: Any) -> str:
-    if not isinstance(name, str):
-        raise Corrupt(f"{file} is no schema of Avro: {json.dumps(name)[:100]}")
-    file_named = schemas.find(name)
-    if file_named is None:
-        raise Corrupt(f"{file} refers to {name[:100]}, and {schemas.path} has no {name[:100]}.avsc")
-    return file_named
 
 
 def _load(schemas: Schemas, file: str) -> Any:

@@ -38,9 +38,6 @@ class AvroDecoder:
     def __call__(self, data: bytes, topic: str | None) -> Reading:
         """Decode a value. Raises Corrupt."""
         file, payload = self._of_single_object(data) or find_schema(self._schemas, data, topic, is_key=self._is_key)
-        return Reading(read_avro(self._schema(file), payload), file)
-
-    def _schema(self, file: str) -> AvroSchema:
         if file not in self._parsed:
             try:
                 self._parsed[file] = parse_avro_schema(self._schemas, file)
@@ -49,7 +46,7 @@ class AvroDecoder:
         schema = self._parsed[file]
         if isinstance(schema, Corrupt):
             raise Corrupt(schema.reason)
-        return schema
+        return Reading(read_avro(schema, payload), file)
 
     def _of_single_object(self, data: bytes) -> tuple[str, bytes] | None:
         if data[: len(SINGLE_OBJECT)] != SINGLE_OBJECT or len(data) < SINGLE_OBJECT_SIZE:
@@ -218,20 +215,18 @@ def _form_of(name: str, schema: dict[str, object], value: Any) -> Any:
     if isinstance(value, int):
         return _time_of(name, value)
     if name == "decimal" and isinstance(value, bytes) and len(value) <= MOST_DECIMAL_BYTES:
-        return _decimal_text(int.from_bytes(value, "big", signed=True), schema.get("scale", 0))
+        unscaled = int.from_bytes(value, "big", signed=True)
+        scale = schema.get("scale", 0)
+        if not isinstance(scale, int) or not 0 <= scale <= 10 * MOST_DECIMAL_BYTES:
+            raise ValueError(scale)
+        digits = decimal.Decimal(unscaled).as_tuple()
+        return format(decimal.Decimal((digits.sign, digits.digits, -scale)), "f")
     if name == "uuid" and isinstance(value, bytes) and len(value) == 16:
         return str(uuid.UUID(bytes=value))
     if name == "duration" and isinstance(value, bytes) and len(value) == 12:
         parts = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4, 8))
         return dict(zip(("months", "days", "millis"), parts, strict=True))
     return value
-
-
-def _decimal_text(unscaled: int, scale: Any) -> str:
-    if not isinstance(scale, int) or not 0 <= scale <= 10 * MOST_DECIMAL_BYTES:
-        raise ValueError(scale)
-    digits = decimal.Decimal(unscaled).as_tuple()
-    return format(decimal.Decimal((digits.sign, digits.digits, -scale)), "f")
 
 
 def _time_of(name: str, value: int) -> Any:

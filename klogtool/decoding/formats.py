@@ -26,7 +26,16 @@ def find_decoder(name: str, schemas: Schemas | None, *, is_key: bool) -> Decode:
     if name in PARSERS:
         return serdes_decoder(name)
     if name in WITH_SCHEMAS:
-        return _with_schemas(name, schemas, is_key=is_key)
+        # The packages for these formats are imported only here.
+        if schemas is None:
+            raise KlogError(f"{name} needs --schemas DIR: a folder with the schemas")
+        if name == "avro":
+            from klogtool.decoding.avro_values import AvroDecoder
+
+            return AvroDecoder(schemas, is_key=is_key)
+        from klogtool.decoding.protobuf_values import ProtobufDecoder
+
+        return ProtobufDecoder(schemas, is_key=is_key)
     if name == "json":
         from klogtool.decoding.json_values import decode_json
 
@@ -44,16 +53,3 @@ def find_decoder(name: str, schemas: Schemas | None, *, is_key: bool) -> Decode:
 def known_formats() -> list[str]:
     """Return the names of all formats, those of entry points included."""
     return [*FORMATS, *(name for name in plugged_names() if name not in FORMATS)]
-
-
-def _with_schemas(name: str, schemas: Schemas | None, *, is_key: bool) -> Decode:
-    """The packages for these formats are imported only here."""
-    if schemas is None:
-        raise KlogError(f"{name} needs --schemas DIR: a folder with the schemas")
-    if name == "avro":
-        from klogtool.decoding.avro_values import AvroDecoder
-
-        return AvroDecoder(schemas, is_key=is_key)
-    from klogtool.decoding.protobuf_values import ProtobufDecoder
-
-    return ProtobufDecoder(schemas, is_key=is_key)

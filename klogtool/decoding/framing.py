@@ -31,19 +31,15 @@ class Framing(Struct, frozen=True):
 def find_framing(data: bytes) -> Framing | None:
     """Return the framing of a value by its first bytes; None if it begins otherwise."""
     if len(data) >= CONFLUENT_SIZE and data[0] == MAGIC:
-        return _confluent_or_apicurio(data)
+        # Confluent's ids begin at 1, so four zeros are the first half of an id of Apicurio.
+        short = int.from_bytes(data[1:CONFLUENT_SIZE], "big")
+        if short == 0 and len(data) >= APICURIO_SIZE:
+            return Framing("Apicurio", (str(int.from_bytes(data[1:APICURIO_SIZE], "big")),), data[APICURIO_SIZE:])
+        return Framing("Confluent", (str(short),), data[CONFLUENT_SIZE:])
     if len(data) >= GLUE_SIZE and data[0] == GLUE_VERSION and data[1] in (GLUE_PLAIN, GLUE_ZLIB):
         ids = (str(uuid.UUID(bytes=data[2:GLUE_SIZE])),)
         return Framing("AWS Glue", ids, data[GLUE_SIZE:], data[1] == GLUE_ZLIB)
     return None
-
-
-def _confluent_or_apicurio(data: bytes) -> Framing:
-    """Confluent's ids begin at 1, so four zeros are the first half of an id of Apicurio."""
-    short = int.from_bytes(data[1:CONFLUENT_SIZE], "big")
-    if short == 0 and len(data) >= APICURIO_SIZE:
-        return Framing("Apicurio", (str(int.from_bytes(data[1:APICURIO_SIZE], "big")),), data[APICURIO_SIZE:])
-    return Framing("Confluent", (str(short),), data[CONFLUENT_SIZE:])
 
 
 def find_schema(schemas: Schemas, data: bytes, topic: str | None, *, is_key: bool) -> tuple[str, bytes]:

@@ -68,7 +68,11 @@ class PipedDecoder:
     def _ask(self, question: bytes) -> bytes:
         """Send a question, and return the line that answers it."""
         if self._answers or self._ready(False, 0)[1]:
-            self._check_silent()
+            # Give up if there is an answer that belongs to no question: the next answers would belong to
+            # other values.
+            self._receive()
+            if self._answers:
+                raise self._failure("the decoder gave more than one line for a value")
         left, latest = memoryview(question), time.monotonic() + self._timeout_s
         while left or b"\n" not in self._answers:
             can_write, can_read = self._ready(bool(left), max(0.0, latest - time.monotonic()))
@@ -81,12 +85,6 @@ class PipedDecoder:
         line, _, rest = bytes(self._answers).partition(b"\n")
         self._answers = bytearray(rest)
         return line
-
-    def _check_silent(self) -> None:
-        """Give up if there is an answer that belongs to no question: the next answers would belong to other values."""
-        self._receive()
-        if self._answers:
-            raise self._failure("the decoder gave more than one line for a value")
 
     def _ready(self, wants_to_write: bool, timeout_s: float) -> tuple[bool, bool]:
         assert self._in is not None

@@ -48,9 +48,6 @@ class ProtobufDecoder:
         indexes: tuple[int, ...] = (0,)
         if framing is not None and framing.maker != "AWS Glue":
             indexes, payload = parse_indexes(payload)
-        return self._schema(file).read(indexes, payload, file)
-
-    def _schema(self, file: str) -> _Loaded:
         if file not in self._loaded:
             try:
                 self._loaded[file] = _Loaded(file, self._schemas.files[file])
@@ -59,7 +56,7 @@ class ProtobufDecoder:
         loaded = self._loaded[file]
         if isinstance(loaded, Corrupt):
             raise Corrupt(loaded.reason)
-        return loaded
+        return loaded.read(indexes, payload, file)
 
 
 def parse_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
@@ -118,7 +115,16 @@ class _Loaded:
 
     def read(self, indexes: tuple[int, ...], data: bytes, file: str) -> Reading:
         """Return the message in JSON, by Protobuf's own rules. Raises Corrupt."""
-        message = self._class(indexes, file)()
+        if indexes not in self._classes:
+            names, within = [self._last.package] if self._last.package else [], self._last.message_type
+            for index in indexes:
+                if not 0 <= index < len(within):
+                    raise Corrupt(f"{file} has no message {'.'.join(map(str, indexes))}")
+                names.append(within[index].name)
+                within = within[index].nested_type
+            descriptor = self._pool.FindMessageTypeByName(".".join(names))
+            self._classes[indexes] = self._factory.GetMessageClass(descriptor)
+        message = self._classes[indexes]()
         try:
             message.ParseFromString(data)
             size = message.ByteSize()
@@ -132,21 +138,6 @@ class _Loaded:
             f"{file}:{message.DESCRIPTOR.full_name}",
             size - message.ByteSize(),
         )
-
-    def _class(self, indexes: tuple[int, ...], file: str) -> Any:
-        if indexes not in self._classes:
-            descriptor = self._pool.FindMessageTypeByName(self._name(indexes, file))
-            self._classes[indexes] = self._factory.GetMessageClass(descriptor)
-        return self._classes[indexes]
-
-    def _name(self, indexes: tuple[int, ...], file: str) -> str:
-        names, within = [self._last.package] if self._last.package else [], self._last.message_type
-        for index in indexes:
-            if not 0 <= index < len(within):
-                raise Corrupt(f"{file} has no message {'.'.join(map(str, indexes))}")
-            names.append(within[index].name)
-            within = within[index].nested_type
-        return ".".join(names)
 
 
 def _take_fields(message: Any, depth: int, budget: Budget) -> None:

@@ -56,21 +56,23 @@ def set_attributes(file: int | str, wanted: FileAttributes) -> None:
     """Set mode, owner, attributes and time of an open file or a path. Raises OSError if that is not permitted."""
     found = os.stat(file)
     if (found.st_uid, found.st_gid) != (wanted.uid, wanted.gid):
-        _give(file, wanted)
+        try:
+            os.chown(file, wanted.uid, wanted.gid)
+        except OSError as error:
+            if wanted.owner_matters or error.errno not in (errno.EPERM, errno.EINVAL):
+                raise
     if stat.S_IMODE(found.st_mode) != wanted.mode or found.st_uid != wanted.uid:
         os.chmod(file, wanted.mode)
     for name, value in set(wanted.extended) - set(_attributes(file)):
-        _set_attribute(file, name, value)
+        # Set the attribute if the system permits it. A label that only root may set is no reason to fail the
+        # write.
+        try:
+            os.setxattr(file, name, value)
+        except OSError as error:
+            if error.errno not in _NONE_HERE:
+                raise
     if wanted.mtime_ns is not None:
         os.utime(file, ns=(found.st_atime_ns, wanted.mtime_ns))
-
-
-def _give(file: int | str, wanted: FileAttributes) -> None:
-    try:
-        os.chown(file, wanted.uid, wanted.gid)
-    except OSError as error:
-        if wanted.owner_matters or error.errno not in (errno.EPERM, errno.EINVAL):
-            raise
 
 
 def _attributes(path: int | str) -> tuple[tuple[str, bytes], ...]:
@@ -82,12 +84,3 @@ def _attributes(path: int | str) -> tuple[tuple[str, bytes], ...]:
         if error.errno in _NONE_HERE:
             return ()
         raise
-
-
-def _set_attribute(file: int | str, name: str, value: bytes) -> None:
-    """Set the attribute if the system permits it. A label that only root may set is no reason to fail the write."""
-    try:
-        os.setxattr(file, name, value)
-    except OSError as error:
-        if error.errno not in _NONE_HERE:
-            raise

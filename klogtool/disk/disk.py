@@ -166,17 +166,13 @@ def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = 
             _put_piece(sink, at, part, reached)
             at += part.size
         else:
-            _put_bytes(sink, at, part)
+            for start in range(0, len(part), BUFFER_BYTES):
+                chunk = part[start : start + BUFFER_BYTES]
+                if chunk != _ZEROS:
+                    _write_all(sink, chunk, at + start)
             at += len(part)
         reached(at)
     os.ftruncate(sink, at)  # extends the file over a hole at its end
-
-
-def _put_bytes(sink: int, at: int, data: bytes) -> None:
-    for start in range(0, len(data), BUFFER_BYTES):
-        chunk = data[start : start + BUFFER_BYTES]
-        if chunk != _ZEROS:
-            _write_all(sink, chunk, at + start)
 
 
 def _put_blocks(sink: int, at: int, data: memoryview) -> None:

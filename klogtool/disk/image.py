@@ -67,7 +67,12 @@ def check_places(places: ImagePlaces, source: str) -> None:
     if places.pack is not None:
         check_saving_place(places.pack)
     if places.names is not None:
-        _check_place_of_names(places.names)
+        # Refused for a place in a log dir. A map of names that is there already is read and replaced.
+        folder = os.path.dirname(os.path.realpath(places.names))
+        if not os.path.lexists(places.names):
+            check_saving_place(places.names)
+        elif is_log_dir(folder) or is_partition_dir(folder):
+            raise Refused("this file cannot be saved in a log dir", path=places.names)
 
 
 def find_names(path: str | None) -> TopicNames:
@@ -120,15 +125,6 @@ def write_image(
         named = (places.names, places.pack, places.output)
         _publish(disk, {os.path.realpath(place): part_of(os.path.realpath(place)) for place in named if place})
     return written
-
-
-def _check_place_of_names(path: str) -> None:
-    """Raises Refused for a place in a log dir. A map of names that is there already is read and replaced."""
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.lexists(path):
-        check_saving_place(path)
-    elif is_log_dir(folder) or is_partition_dir(folder):
-        raise Refused("this file cannot be saved in a log dir", path=path)
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -28,16 +28,12 @@ def put_in_place(draft: Draft) -> None:
     disk = Disk()
     with ExitStack() as held:
         try:
-            for folder in _log_dirs(draft.path):
+            own = os.path.realpath(draft.path)
+            for folder in sorted({*log_dirs_naming(draft.path), *([own] if has_lock(own) else [])}):
                 held.enter_context(locked(disk, folder))
             _settle(disk, draft)
         except OSError as error:
             raise unreadable(error.filename or draft.path, error) from error
-
-
-def _log_dirs(path: str) -> list[str]:
-    own = os.path.realpath(path)
-    return sorted({*log_dirs_naming(path), *([own] if has_lock(own) else [])})
 
 
 def _settle(disk: Disk, draft: Draft) -> None:

@@ -233,11 +233,7 @@ def find_journals(path: str) -> list[str]:
     beside = [path + SUFFIX, os.path.dirname(path) + SUFFIX]
     inside = sorted(name for name in os.listdir(path) if name.endswith(SUFFIX)) if os.path.isdir(path) else []
     maybe = dict.fromkeys([path, *beside, *(os.path.join(path, name) for name in inside)])
-    return [folder for folder in maybe if os.path.isdir(folder) and _has_entries(folder)]
-
-
-def _has_entries(folder: str) -> bool:
-    return any(True for _ in walk_entries(folder))
+    return [folder for folder in maybe if os.path.isdir(folder) and any(True for _ in walk_entries(folder))]
 
 
 def walk_entries(journal: str) -> Iterator[Entry]:

@@ -58,7 +58,9 @@ class NoUndo:
                     self._do(plan.decided())
             except (OSError, KlogError, KeyboardInterrupt):
                 if not self.begun:
-                    self._delete_made()
+                    for path in reversed(self._made):
+                        with suppress(OSError):
+                            self._disk.delete(path)
                 raise
 
     def _log_dirs(self) -> set[str]:
@@ -111,11 +113,6 @@ class NoUndo:
             self._made.append(path)
         else:
             self.begun = True
-
-    def _delete_made(self) -> None:
-        for path in reversed(self._made):
-            with suppress(OSError):
-                self._disk.delete(path)
 
     def __str__(self) -> str:
         far = f"{self.done:,} of {self.whole:,}"

@@ -26,7 +26,7 @@ from klogtool.disk.manifest import Original, RunRecord
 from klogtool.disk.putting import put
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import Laid, lay_made, spooled_bytes
-from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
+from klogtool.disk.states import StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
 from klogtool.plans.plan import (
     Discard,
@@ -201,7 +201,10 @@ def _stage_step(
     ready.facts.adding(os.path.join(folder, os.path.basename(staged)))
     if lay_made(ready.disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
         laid.append((staged, step.content))
-    return StagedWrite(step.path, staged, _state(staged))
+    found = find_state(staged)
+    if found is None:
+        raise FileNotFoundError(staged)
+    return StagedWrite(step.path, staged, replace(found, digest=digest_of(staged, found.size)))
 
 
 def _waiting(entry: Entry, k: int, n: int, path: str) -> str:
@@ -266,10 +269,3 @@ def _cuts(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
         if isinstance(step, Rename) and file is not None:
             meant[step.to] = file
     return smallest
-
-
-def _state(path: str) -> FileState:
-    found = find_state(path)
-    if found is None:
-        raise FileNotFoundError(path)
-    return replace(found, digest=digest_of(path, found.size))

@@ -31,17 +31,13 @@ def open_standard_input(stream: BinaryIO | None, *, most_bytes: int = MOST_BYTES
         if stat.S_ISREG(kind) and stream.tell() == 0:
             return LogFile.over(os.dup(stream.fileno()), NAME)
         with tempfile.TemporaryFile(prefix="klogtool-") as copy:
-            _copy(stream, copy, most_bytes)
+            size = 0
+            while piece := stream.read(PIECE_BYTES):
+                size += len(piece)
+                if size > most_bytes:
+                    raise AboveLimit(f"more than {most_bytes} bytes, which is more than a segment can have", path=NAME)
+                copy.write(piece)
+            copy.flush()
             return LogFile.over(os.dup(copy.fileno()), NAME)
     except OSError as error:
         raise unreadable(NAME, error) from error
-
-
-def _copy(stream: BinaryIO, copy: BinaryIO, most_bytes: int) -> None:
-    size = 0
-    while piece := stream.read(PIECE_BYTES):
-        size += len(piece)
-        if size > most_bytes:
-            raise AboveLimit(f"more than {most_bytes} bytes, which is more than a segment can have", path=NAME)
-        copy.write(piece)
-    copy.flush()

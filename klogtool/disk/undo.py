@@ -294,10 +294,6 @@ def _tidy(disk: Disk, entry: Entry, record: RunRecord) -> None:
             disk.delete(step.staged)
     for folder, before in record.folders.items():
         disk.sync_dir(folder)
-        if _names_in(folder) == set(before.names) - {FileKind.LOCK.value}:
+        if (set(os.listdir(folder)) - {FileKind.LOCK.value}) == set(before.names) - {FileKind.LOCK.value}:
             keep_time(disk, folder, before.mtime_ns)
             disk.sync_dir(folder)
-
-
-def _names_in(folder: str) -> set[str]:
-    return set(os.listdir(folder)) - {FileKind.LOCK.value}

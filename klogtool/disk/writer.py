@@ -321,16 +321,12 @@ def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None
 
 
 def _finish_record(disk: Disk, record: RunRecord, steps: StepsDone) -> RunRecord:
-    _do_steps(disk, record, _steps_done(record), steps)
-    return replace(record, after=_checked_after(record))
-
-
-def _steps_done(record: RunRecord) -> int:
     found = {name: find_state(os.path.join(record.path, name)) for name in record.before}
     done = find_steps_done(record.states_before, record.steps, found)
     if done is None:
         raise _cannot_finish(record.path)
-    return done
+    _do_steps(disk, record, done, steps)
+    return replace(record, after=_checked_after(record))
 
 
 def _cannot_finish(path: str) -> Refused:

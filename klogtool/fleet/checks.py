@@ -57,7 +57,12 @@ def _wrong(row: Any) -> Iterator[str]:
     elif isinstance(row, TopicFacts | PartitionFacts):
         yield from wrong_topic(row.topic, _TOPIC)
         if isinstance(row, PartitionFacts):
-            yield from _wrong_partition(row)
+            yield from wrong_number(row.partition)
+            named = (*row.replicas, *row.isr, *row.elr, *row.last_known_elr)
+            if min(named, default=0) < 0 or row.leader < -1:
+                yield "no broker has a negative id"
+            if len(set(row.replicas)) < len(row.replicas):
+                yield "a replica is in it twice"
     elif isinstance(row, CopyFacts):
         yield from wrong_copy(row)
 
@@ -75,15 +80,6 @@ def wrong_topic(topic: str, legal: re.Pattern[str] = _FOLDER_TOPIC) -> Iterator[
     """Yield what is wrong with the name of a topic."""
     if not legal.fullmatch(topic) or topic in (".", ".."):
         yield f"no topic has the name {escaped(topic)}"
-
-
-def _wrong_partition(known: PartitionFacts) -> Iterator[str]:
-    yield from wrong_number(known.partition)
-    named = (*known.replicas, *known.isr, *known.elr, *known.last_known_elr)
-    if min(named, default=0) < 0 or known.leader < -1:
-        yield "no broker has a negative id"
-    if len(set(known.replicas)) < len(known.replicas):
-        yield "a replica is in it twice"
 
 
 def wrong_number(partition: int) -> Iterator[str]:

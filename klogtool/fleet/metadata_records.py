@@ -51,7 +51,17 @@ def walk_records(rebuilt: Rebuilt) -> Iterator[MetadataRecord]:
             yield _feature(name, value)
     has_elr = rebuilt.features.get(ELR, 0) > 0
     if has_elr:
-        yield from _brokers(rebuilt, level)
+        # The brokers that have stopped cleanly. With eligible leader replicas, a controller takes a broker
+        # that it does not know, or of another epoch, for one that has lost records, and takes it out of every
+        # ISR and ELR (ClusterControlManager.registerBroker).
+        version = 1 + sum(level >= least for least in _BROKER_LEVELS)
+        for broker, epoch in sorted(rebuilt.brokers.items()):
+            if epoch is None:
+                continue
+            values = {"brokerId": broker, "brokerEpoch": epoch, "incarnationId": _ZERO_ID, "fenced": True}
+            if level >= _BROKER_LEVELS[1]:
+                values["logDirs"] = list(rebuilt.log_dirs.get(broker, ()))
+            yield MetadataRecord("RegisterBrokerRecord", version, values)
     for topic in rebuilt.topics:
         yield MetadataRecord("TopicRecord", 0, {"name": topic.name, "topicId": topic.topic_id})
         for partition in topic.partitions:
@@ -72,20 +82,6 @@ def _feature(name: str, level: int) -> MetadataRecord:
 def _config(kind: int, resource: str, name: str, value: str) -> MetadataRecord:
     values = {"resourceType": kind, "resourceName": resource, "name": name, "value": value}
     return MetadataRecord("ConfigRecord", 0, values)
-
-
-def _brokers(rebuilt: Rebuilt, level: int) -> Iterator[MetadataRecord]:
-    """Yield the brokers that have stopped cleanly. With eligible leader replicas, a controller takes a broker that it
-    does not know, or of another epoch, for one that has lost records, and takes it out of every ISR and ELR
-    (ClusterControlManager.registerBroker)."""
-    version = 1 + sum(level >= least for least in _BROKER_LEVELS)
-    for broker, epoch in sorted(rebuilt.brokers.items()):
-        if epoch is None:
-            continue
-        values = {"brokerId": broker, "brokerEpoch": epoch, "incarnationId": _ZERO_ID, "fenced": True}
-        if level >= _BROKER_LEVELS[1]:
-            values["logDirs"] = list(rebuilt.log_dirs.get(broker, ()))
-        yield MetadataRecord("RegisterBrokerRecord", version, values)
 
 
 def _partition(topic: Topic, partition: SnapshotPartition, level: int, *, has_elr: bool) -> MetadataRecord:

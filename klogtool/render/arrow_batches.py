@@ -23,7 +23,7 @@ from klogtool.render.arrow_reference import Constants, ReferenceRows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from klogtool.format.batch import Record, RecordBatch
+    from klogtool.format.batch import RecordBatch
     from klogtool.format.framing import Frame
     from klogtool.log.spans import Span
     from klogtool.log.windows import Window
@@ -214,7 +214,8 @@ class BatchMaker(SpanMaker[SpanBatches]):
             state.data_needed = state.headers_needed = state.header_bytes_needed = 0
 
     def _entry(self, window: Window, frame: Frame, done: int) -> None:
-        rows, created = self._reference_rows(), self.made
+        self._rows = self._rows or ReferenceRows(self.extract.schema, self._constants)
+        rows, created, selected = self._rows, self.made, self.extract.selection
         try:
             entry = parse_entry(window.data, frame, base=window.base)
             if isinstance(entry, Message):
@@ -223,17 +224,13 @@ class BatchMaker(SpanMaker[SpanBatches]):
             if not self._may_hold(entry):
                 return
             for record in islice(entry.records(), done, None):
-                if self._wants(record):
+                if selected is None or selected.wants(record.offset, record.timestamp, record.key, record.value):
                     rows.add(entry, record)
                 if rows.count >= BATCH_ROWS or rows.data_bytes >= DATA_BYTES:
                     self._emit()
         except KlogError as error:
             self._emit()
             created.pieces.append(error)
-
-    def _reference_rows(self) -> ReferenceRows:
-        self._rows = self._rows or ReferenceRows(self.extract.schema, self._constants)
-        return self._rows
 
     def _may_hold(self, entry: RecordBatch | Message) -> bool:
         selected = self.extract.selection
@@ -242,10 +239,6 @@ class BatchMaker(SpanMaker[SpanBatches]):
         if selected is None or entry.crc_valid:
             return selected is None or selected.may_hold(entry)
         return selected.producer_id in (None, entry.producer_id)  # the rest of a wrong header proves nothing
-
-    def _wants(self, record: Record) -> bool:
-        selected = self.extract.selection
-        return selected is None or selected.wants(record.offset, record.timestamp, record.key, record.value)
 
 
 def _kernel_selection(extract: Extract) -> kernels.native.Selection | None:
@@ -286,7 +279,16 @@ class KernelRows:
         if name == "headers":
             return self._header_lists()
         if name == "_compression":
-            return self._codecs(constants)
+            # The codec column. Most logs have one codec, so that case is fast.
+            import pyarrow
+
+            block = self._buffers["_compression"]
+            ids = bytes(block[: self._rows])
+            self._blocks.give_back(block)
+            if ids.count(ids[0]) == len(ids):
+                return constants.column("_compression", self._rows, CODEC_NAMES[ids[0]])
+            indices = pyarrow.Array.from_buffers(pyarrow.int8(), len(ids), [None, pyarrow.py_buffer(ids)])
+            return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(CODEC_NAMES)).dictionary_decode()
         if name in BITS:
             return self._array(name, [None, self._buffer(name, _bits(self._rows))])
         buffers = [self._present(name, self._rows), self._buffer(name, self._rows * NUMBERS[name])]
@@ -313,18 +315,6 @@ class KernelRows:
         buffers = [self._present("headers", self._rows), self._buffer("headers.offsets", 4 * self._rows + 4)]
         kind = self._schema.field("headers").type
         return pyarrow.Array.from_buffers(kind, self._rows, buffers, self._nulls["headers"], children=[inside])
-
-    def _codecs(self, constants: Constants) -> pa.Array:
-        """Return the codec column. Most logs have one codec, so that case is fast."""
-        import pyarrow
-
-        block = self._buffers["_compression"]
-        ids = bytes(block[: self._rows])
-        self._blocks.give_back(block)
-        if ids.count(ids[0]) == len(ids):
-            return constants.column("_compression", self._rows, CODEC_NAMES[ids[0]])
-        indices = pyarrow.Array.from_buffers(pyarrow.int8(), len(ids), [None, pyarrow.py_buffer(ids)])
-        return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(CODEC_NAMES)).dictionary_decode()
 
     def _present(self, name: str, rows: int) -> pa.Buffer | None:
         """Return Arrow's validity bitmap; None if no value is null."""

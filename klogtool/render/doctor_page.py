@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from klogtool.broker.timestamps import duration_text
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, SegmentDrawn, Starts, Trouble
+from klogtool.doctor.answers import Diagnosis, Option, Prospect, SegmentDrawn, Starts, Trouble
 from klogtool.render.counts import count_text
 from klogtool.render.doctor import MOST_TROUBLES, diagnosis_text, headline, price_text, verdict_facts, work_text
 from klogtool.render.doctor_drawing import PATTERNS, drawing, merged, torn
@@ -146,7 +146,11 @@ def _trouble(trouble: Trouble, name: str, prospect: Prospect | None, number: int
     yield f'<summary><h3 id="h{number}">{shown(name)}</h3><span class="muted">{what}</span></summary>'
     yield f'<p class="muted"><code>{shown(trouble.path)}</code></p>'
     for point in trouble.ahead:
-        yield from _point(point)
+        kind, word = _SEVERITIES[point.severity]
+        first = point.detail.splitlines()[0] if point.detail else ""
+        yield f'<p class="{kind}"><b>{word}</b> {shown(first)}</p>'
+        if point.stop is not None:
+            yield f"<pre>{shown(point.stop.kafka_class)}: {shown(point.stop.message)}</pre>"
     if prospect is not None and prospect.segments_drawn:
         segments = merged(prospect.segments_drawn, most)
         yield drawing(segments, prospect, trouble.ahead, number)
@@ -166,14 +170,6 @@ def _name(path: str, diagnosis: Diagnosis) -> str:
     """Return a path without its log dir; that of a log dir as it is."""
     found = next((folder for folder in diagnosis.log_dirs if path.startswith(f"{folder}/")), None)
     return path if found is None else path[len(found) + 1 :]
-
-
-def _point(point: Ahead) -> Iterator[str]:
-    kind, word = _SEVERITIES[point.severity]
-    first = point.detail.splitlines()[0] if point.detail else ""
-    yield f'<p class="{kind}"><b>{word}</b> {shown(first)}</p>'
-    if point.stop is not None:
-        yield f"<pre>{shown(point.stop.kafka_class)}: {shown(point.stop.message)}</pre>"
 
 
 def _option(option: Option) -> str:

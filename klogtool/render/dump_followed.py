@@ -27,7 +27,12 @@ class FollowingDump:
         Raises KlogError for damage that ends a dump.
         """
         if segment is not self._segment:
-            self._begin(segment)
+            kafka, path = self._kafka, segment.path
+            self._segment, self._last_offset = segment, -1
+            self._form = kafka.form(self._form_name, path)
+            if self._form_name == "text":
+                kafka.print(f"Dumping {path}")
+                kafka.print(f"Log starting offset: {segment.base_offset}")
         chunk = PIECE_BYTES
         while segment.at < log.size:
             at, stop = segment.at, min(segment.at + chunk, log.size)
@@ -35,14 +40,6 @@ class FollowingDump:
             if segment.at == at and stop == log.size:
                 return
             chunk = PIECE_BYTES if segment.at > at else 2 * chunk
-
-    def _begin(self, segment: FollowedSegment) -> None:
-        kafka, path = self._kafka, segment.path
-        self._segment, self._last_offset = segment, -1
-        self._form = kafka.form(self._form_name, path)
-        if self._form_name == "text":
-            kafka.print(f"Dumping {path}")
-            kafka.print(f"Log starting offset: {segment.base_offset}")
 
     def _print(self, log: LogFile, at: int, stop: int) -> int:
         """Return the byte behind the last whole batch."""

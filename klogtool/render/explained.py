@@ -44,7 +44,9 @@ def explain(finding_id: str, cure: str | None = None) -> Explanation:
     if kind is None:
         raise KlogError(f"no finding has the id '{finding_id}'{_nearest(finding_id)}", cure=cure)
     text = _sections().get(finding_id, kind.row.meaning)
-    paragraphs = map(_plain, text.strip().split("\n\n"))
+    paragraphs = (
+        " ".join(_LINK.sub(r"\1", markdown).replace("`", "").split()) for markdown in text.strip().split("\n\n")
+    )
     return Explanation(kind, kind.row.severity, kind.row.meaning, "\n\n".join(paragraphs))
 
 
@@ -58,11 +60,6 @@ def brief(kind: Kind) -> str:
 @cache
 def _sections() -> dict[str, str]:
     return dict(_SECTION.findall(read_whole(PAGE, limit=MOST_PAGE_BYTES).decode()))
-
-
-def _plain(markdown: str) -> str:
-    """Return a paragraph in one line, without Markdown's marks."""
-    return " ".join(_LINK.sub(r"\1", markdown).replace("`", "").split())
 
 
 def explanation_text(told: Explanation) -> str:

@@ -57,7 +57,10 @@ def walk_text_records(
     """Yield kafka-dump-log's lines for each batch and record in the same way. Raises Corrupt or Unsupported if they
     cannot be read."""
     if result.fetched.size:
-        yield from _walk(result, committed_only, DumpForm(_text_options(result.path, values)), _text_of, jobs)
+        decoder = None if values is None else decoder_of_values(values, topic_of(result.path))
+        yield from _walk(
+            result, committed_only, DumpForm(RecordOptions(deep=True, print_data=True, decoder=decoder)), _text_of, jobs
+        )
 
 
 def _walk(result: FetchedBytes, committed_only: bool, form: DumpForm, show: Show, jobs: int) -> Made:
@@ -110,11 +113,6 @@ def _by_kernel(
                     outs.give_back(chunk)
             at = lines.reached
     return at
-
-
-def _text_options(path: str, values: Decoding | None) -> RecordOptions:
-    decoder = None if values is None else decoder_of_values(values, topic_of(path))
-    return RecordOptions(deep=True, print_data=True, decoder=decoder)
 
 
 def _json_of(result: FetchedBytes, batch: Entry, form: DumpForm) -> Iterator[bytes]:

@@ -87,7 +87,15 @@ def dump_json(kafka: KafkaDump, path: str) -> None:
     name = parse_file_name(os.path.basename(path))
     try:
         if name.kind.holds_batches or kafka.is_stdin(path):
-            _log_as_json(kafka, path, name)
+            form = kafka.form("json", path)
+            with kafka.open(path) as log:
+                position, left = kafka.lines(log, form)
+            has_offset = name.kind is FileKind.BOOTSTRAP_SNAPSHOT or name.base_offset is not None
+            if not (has_offset or kafka.is_stdin(path)):
+                kafka.note_name(path)
+            if left:
+                kafka.note_tail(left, path, position)
+                kafka.write(json_line({"type": "trailing-bytes", "file": path, "position": position, "size": left}))
         else:
             for row in _side_rows(kafka, path, name):
                 kafka.write(json_line({"type": row.pop("type"), "file": path, **row}))
@@ -106,18 +114,6 @@ def dump_csv(kafka: KafkaDump, path: str) -> None:
         raise error.at_path(path) from None
     if left:
         kafka.note_tail(left, path, position)
-
-
-def _log_as_json(kafka: KafkaDump, path: str, name: FileName) -> None:
-    form = kafka.form("json", path)
-    with kafka.open(path) as log:
-        position, left = kafka.lines(log, form)
-    has_offset = name.kind is FileKind.BOOTSTRAP_SNAPSHOT or name.base_offset is not None
-    if not (has_offset or kafka.is_stdin(path)):
-        kafka.note_name(path)
-    if left:
-        kafka.note_tail(left, path, position)
-        kafka.write(json_line({"type": "trailing-bytes", "file": path, "position": position, "size": left}))
 
 
 def _side_rows(kafka: KafkaDump, path: str, name: FileName) -> Iterator[Row]:

@@ -35,7 +35,10 @@ class FindingText:
 
     def block(self, finding: Finding) -> str:
         """Show one finding, in several lines."""
-        lines = [f"{LABELS[finding.severity]:<9}{self._name(finding.path)}"]
+        name = finding.path
+        if len(self._roots) == 1 and finding.path.startswith(self._roots[0].rstrip("/") + "/"):
+            name = os.path.relpath(finding.path, self._roots[0])
+        lines = [f"{LABELS[finding.severity]:<9}{name}"]
         lines += self._filled("   ".join([finding.id, *where_texts(finding)]))
         lines += self._filled(explained_text(finding))
         if finding.cure is not None:
@@ -56,12 +59,6 @@ class FindingText:
                 lines.append(_INDENT + word)
                 gap = " "
         return lines
-
-    def _name(self, path: str) -> str:
-        name = path
-        if len(self._roots) == 1 and path.startswith(self._roots[0].rstrip("/") + "/"):
-            name = os.path.relpath(path, self._roots[0])
-        return name
 
 
 def explained_text(finding: Finding) -> str:

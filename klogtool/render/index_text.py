@@ -53,26 +53,22 @@ def dump_offset_index(
             return  # zeros that a broker preallocated
         offset = wrap_long(base_offset + relative_offset)
         try:
-            last_offset = _last_offset_at(frames, position, max_message_size)
+            check_slice(frames.file, position, max_message_size)
+            result = frames.find(position, position + max_message_size)
+            if result is FrameStop.LENGTH:
+                raise frames.corrupt_length(position)
+            if not isinstance(result, Frame):
+                raise Corrupt(
+                    f"no batch at byte {position} of the log, where the index points to",
+                    kafka_class="NoSuchElementException",
+                )
+            last_offset = frames.last_offset(result)
         except KlogError as error:
             raise _of_index(error) from None
         if last_offset != offset:
             reports.index_mismatches.setdefault(os.path.abspath(path), {})[offset] = last_offset
         if not verify_only:
             write(b"offset: %d position: %d\n" % (offset, position))
-
-
-def _last_offset_at(frames: FrameReader, position: int, size: int) -> int:
-    """Return the last offset of the entry at `position`, read within a slice of `size` bytes."""
-    check_slice(frames.file, position, size)
-    result = frames.find(position, position + size)
-    if result is FrameStop.LENGTH:
-        raise frames.corrupt_length(position)
-    if not isinstance(result, Frame):
-        raise Corrupt(
-            f"no batch at byte {position} of the log, where the index points to", kafka_class="NoSuchElementException"
-        )
-    return frames.last_offset(result)
 
 
 def _of_index(error: KlogError) -> KlogError:

@@ -107,10 +107,8 @@ def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 
 def names_of(rows: Sequence[Row]) -> str:
     """Return the names of the first few partitions, and how many more there are."""
-    names = list(dict.fromkeys(_name(row) for row in rows))
+    names = list(
+        dict.fromkeys(f"{row['topic']}-{row['partition']}" if row["topic"] else str(row["folder"]) for row in rows)
+    )
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _name(row: Row) -> str:
-    return f"{row['topic']}-{row['partition']}" if row["topic"] else str(row["folder"])

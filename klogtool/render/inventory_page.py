@@ -31,7 +31,13 @@ def _body(rows: Sequence[Row], paths: Sequence[str], now_ms: int) -> Iterator[st
     yield from (f"<li>{shown(line)}</li>" for line in remarks(rows))
     yield "</ul>"
     yield from _plots(rows)
-    yield from _table(rows)
+    yield open_table("Partitions", _COLUMNS, words=_WORDS)
+    for row in rows[:MOST_ROWS]:
+        name = f"{row['topic']}-{row['partition']}" if row["topic"] else row["folder"]
+        yield table_row(f'<span title="{shown(row["folder"])}">{shown(name)}</span>', _cells(row), words=_WORDS)
+    yield CLOSE_TABLE
+    if len(rows) > MOST_ROWS:
+        yield f"<p>{len(rows) - MOST_ROWS:,} more are in the JSON and Parquet output.</p>"
     yield "</main>"
 
 
@@ -70,16 +76,6 @@ def bars(title: str, values: Sequence[tuple[str, int]], to_text: Callable[[int],
             f'<text x="{LABEL + long + 6}" y="{y + 16}">{shown(to_text(n))}</text></g>'
         )
     return "".join([*lines, "</svg></figure>"])
-
-
-def _table(rows: Sequence[Row]) -> Iterator[str]:
-    yield open_table("Partitions", _COLUMNS, words=_WORDS)
-    for row in rows[:MOST_ROWS]:
-        name = f"{row['topic']}-{row['partition']}" if row["topic"] else row["folder"]
-        yield table_row(f'<span title="{shown(row["folder"])}">{shown(name)}</span>', _cells(row), words=_WORDS)
-    yield CLOSE_TABLE
-    if len(rows) > MOST_ROWS:
-        yield f"<p>{len(rows) - MOST_ROWS:,} more are in the JSON and Parquet output.</p>"
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -63,7 +63,15 @@ def walk_records_text(
         for message in walk_messages(batch):
             seen(message.offset)
             if wants is None or wants(message.offset, message.timestamp, message.key, message.value):
-                yield from _message_text(batch, message, options)
+                if not options.skip_metadata:
+                    yield (
+                        f"| offset: {message.offset} {batch.timestamp_type}: {message.timestamp}"
+                        f" keySize: {message.key_size} valueSize: {message.value_size}"
+                        f" isValid: {java_bool(message.crc_valid)} crc: {message.crc}{'}' if options.as_scala else ''}"
+                    )
+                if options.print_data:
+                    yield _message_contents(message, options)
+                yield "\n"
     else:
         for record in batch.records():
             seen(record.offset)
@@ -83,18 +91,6 @@ def _record_text(batch: RecordBatch, record: Record, options: RecordOptions) -> 
             yield control_text(record.key, record.value)
     if options.print_data and not batch.is_control:
         yield _contents(record, options)
-    yield "\n"
-
-
-def _message_text(outer: Message, message: Message, options: RecordOptions) -> Iterator[str]:
-    if not options.skip_metadata:
-        yield (
-            f"| offset: {message.offset} {outer.timestamp_type}: {message.timestamp}"
-            f" keySize: {message.key_size} valueSize: {message.value_size}"
-            f" isValid: {java_bool(message.crc_valid)} crc: {message.crc}{'}' if options.as_scala else ''}"
-        )
-    if options.print_data:
-        yield _message_contents(message, options)
     yield "\n"
 
 

@@ -96,7 +96,11 @@ def read_answer(data: bytes, path: str) -> KeptAnswer:
     """Return the answer in a page. Raises KlogError if it is no page of ours, or not whole; AboveLimit if it is too
     large."""
     try:
-        block = msgspec.json.decode(_find_block(data, path), type=_Block)
+        start = data.find(BEGIN.encode())
+        end = data.find(END.encode(), start)
+        if start < 0 or end < 0:
+            raise KlogError(_NOT_A_PAGE, path=path)
+        block = msgspec.json.decode(data[start + len(BEGIN) : end], type=_Block)
         body = block.answer if block.zstd is None else msgspec.json.decode(_inflated(block.zstd), type=_Body)
         if block.format != _FORMAT or body is None or body.status not in (0, 1):
             raise KlogError(_NOT_A_PAGE, path=path)
@@ -105,14 +109,6 @@ def read_answer(data: bytes, path: str) -> KeptAnswer:
         raise error.at_path(path) from None
     except (msgspec.DecodeError, ValueError, IndexError, RecursionError, Corrupt) as error:
         raise KlogError(f"the answer in this page is damaged: {_reason(error)}", path=path) from None
-
-
-def _find_block(data: bytes, path: str) -> bytes:
-    start = data.find(BEGIN.encode())
-    end = data.find(END.encode(), start)
-    if start < 0 or end < 0:
-        raise KlogError(_NOT_A_PAGE, path=path)
-    return data[start + len(BEGIN) : end]
 
 
 def _inflated(text: str) -> bytes:

@@ -160,7 +160,14 @@ class LineMaker(SpanMaker[Lines]):
             return True
         if self._has_long_lines(window, at):
             return False
-        self._make_room()
+        needed = self._state.needed
+        self._seal()
+        if needed > len(self._out):
+            self._room = max(needed, self._room)
+            self._out = self.outs.take(self._room)
+        lines = needed // LEAST_LINE_ROOM
+        if 2 * lines > len(self._gaps):
+            self._gaps = array("q", [0]) * (2 * lines)
         return True
 
     def take_frame(self, window: Window, frame: Frame) -> None:
@@ -206,17 +213,6 @@ class LineMaker(SpanMaker[Lines]):
         batch = _parse(window, frame)
         count = 1 if batch.magic < 2 and batch.codec == "none" else batch.records_count
         return count is not None and count * LONG_LINE_BYTES <= self._state.needed
-
-    def _make_room(self) -> None:
-        """Make room for an entry that does not fit after the text so far, and perhaps into no buffer so far."""
-        needed = self._state.needed
-        self._seal()
-        if needed > len(self._out):
-            self._room = max(needed, self._room)
-            self._out = self.outs.take(self._room)
-        lines = needed // LEAST_LINE_ROOM
-        if 2 * lines > len(self._gaps):
-            self._gaps = array("q", [0]) * (2 * lines)
 
     def _may_go_on(self, window: Window, frame: Frame) -> bool:
         """Whether the dump continues after this error. Text ends where Kafka's tool dies. JSON and CSV continue after a

@@ -32,7 +32,10 @@ class Reports:
         yield from _pairs("Found out of order timestamp in :", self.timestamps_out_of_order, OUT_OF_ORDER)
         yield from self._not_found()
         for path, gaps in sorted(self.gaps.items()):
-            pairs = self._told(gaps)
+            # The gaps of a file in their order. The tool in Scala told the last one first, and none
+            # before the first record.
+            pairs = sorted(gaps.items())
+            pairs = [pair for pair in reversed(pairs) if pair[0] != BEFORE_ALL] if self._as_scala else pairs
             if pairs:
                 yield f"Non-consecutive offsets in {path}"
             for before, after in pairs:
@@ -45,12 +48,6 @@ class Reports:
         for pairs in self.offsets_not_found.values():
             yield "The following indexed offsets are not found in the log."
             yield from (NOT_FOUND.format(*pair) for pair in pairs)
-
-    def _told(self, gaps: dict[int, int]) -> list[tuple[int, int]]:
-        """Return the gaps of a file in their order. The tool in Scala told the last one first, and none before the
-        first record."""
-        pairs = sorted(gaps.items())
-        return [pair for pair in reversed(pairs) if pair[0] != BEFORE_ALL] if self._as_scala else pairs
 
 
 BEFORE_ALL = -1  # the offset before the first record

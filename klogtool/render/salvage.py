@@ -9,7 +9,6 @@ from klogtool.escape import joined, quoted
 from klogtool.format.names import (
     MAX_DIR_NAME_LENGTH,
     FileKind,
-    PartitionDirName,
     PartitionDirState,
     build_file_name,
     build_partition_dir_name,
@@ -68,21 +67,18 @@ def place_lines(partition: str, output: str) -> Iterator[str]:
     partition, output = os.path.abspath(partition), os.path.abspath(output)
     name = find_partition_dir_name(os.path.basename(partition))
     if name is not None and name.state in (PartitionDirState.DELETE, PartitionDirState.STRAY):
-        yield from _bring_back(name, output, os.path.dirname(partition))
+        log_dir = os.path.dirname(partition)
+        is_cut = len(build_partition_dir_name(name)) >= MAX_DIR_NAME_LENGTH
+        topic = "TOPIC" if is_cut else quoted(name.topic)
+        words = f"--topic {topic} --partition {name.partition} --log-dir {quoted(log_dir)}"
+        yield f"A broker does not serve a folder that ends in {name.state.value}. To bring its records back, create the"
+        yield "topic again if it does not exist, stop the broker, and continue with:"
+        yield f"  klogtool transplant {quoted(output)} {words} --output DIR"
         return
     yield "To replace the damaged partition dir, while no broker runs here:"
     yield f"  {move_out(partition, os.path.dirname(partition))}"
     yield f"  mv -nT {quoted(output)} {quoted(partition)}"
     yield f"  klogtool verify {quoted(os.path.dirname(partition))}  # before the broker starts"
-
-
-def _bring_back(name: PartitionDirName, output: str, log_dir: str) -> Iterator[str]:
-    is_cut = len(build_partition_dir_name(name)) >= MAX_DIR_NAME_LENGTH
-    topic = "TOPIC" if is_cut else quoted(name.topic)
-    words = f"--topic {topic} --partition {name.partition} --log-dir {quoted(log_dir)}"
-    yield f"A broker does not serve a folder that ends in {name.state.value}. To bring its records back, create the"
-    yield "topic again if it does not exist, stop the broker, and continue with:"
-    yield f"  klogtool transplant {quoted(output)} {words} --output DIR"
 
 
 def _summary(result: SalvageResult, *, is_deep: bool) -> str:

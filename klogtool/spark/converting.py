@@ -32,18 +32,12 @@ def target_schema(schema: pa.Schema, form: Form) -> pa.Schema:
     """Return the columns of records with keys and values in the wanted form."""
     import pyarrow as pa
 
-    kinds = {"binary": pa.binary(), "string": pa.string(), "json": _json_type()}
+    kinds = {"binary": pa.binary(), "string": pa.string(), "json": pa.json_() if hasattr(pa, "json_") else pa.string()}
     fields = [
         pa.field(field.name, kinds[getattr(form, field.name)]) if field.name in ("key", "value") else field
         for field in schema
     ]
     return pa.schema(fields)
-
-
-def _json_type() -> Any:
-    import pyarrow as pa
-
-    return pa.json_() if hasattr(pa, "json_") else pa.string()
 
 
 def converted(batch: pa.RecordBatch, schema: pa.Schema, form: Form, *, is_strict: bool) -> tuple[pa.RecordBatch, int]:

@@ -357,19 +357,16 @@ class _PartitionWriter:
             )
         self.next_offset = max([self.next_offset, *(row["offset_max"] + 1 for row in found)])
         for day, part in days_of(rows.select(self._schema.names)):
-            self._file(day).add(part)
+            result = self._open.pop(day, None)
+            if result is None:
+                if len(self._open) >= MOST_FILES_OPEN:
+                    self._close(next(iter(self._open)))
+                self._count += 1
+                result = _OpenFile(f"{self._parts}/{self._state.partition}-{self._count}.part", self._schema)
+            self._open[day] = result
+            result.add(part)
             if self._open[day].bytes >= self._most_bytes:
                 self._close(day)
-
-    def _file(self, day: str) -> _OpenFile:
-        result = self._open.pop(day, None)
-        if result is None:
-            if len(self._open) >= MOST_FILES_OPEN:
-                self._close(next(iter(self._open)))
-            self._count += 1
-            result = _OpenFile(f"{self._parts}/{self._state.partition}-{self._count}.part", self._schema)
-        self._open[day] = result
-        return result
 
     def _close(self, day: str) -> None:
         file, state = self._open[day], self._state

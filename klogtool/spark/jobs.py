@@ -28,22 +28,18 @@ def make_session(master: str | None, settings: dict[str, str]) -> Any:
     spark = SparkSession.getActiveSession()
     if spark is None:
         os.environ.setdefault(PYTHON, sys.executable)
-        _set_java()
+        # Set JAVA_HOME to the Java of klogtool[java] for this process, if there is no other.
+        scratch = Scratch.make("java")
+        atexit.register(scratch.remove)
+        home = find_java_home(scratch)
+        if home is not None:
+            os.environ["JAVA_HOME"] = home
         builder = SparkSession.builder
         for name, value in {**FAST, "spark.pyspark.python": os.environ[PYTHON], **settings}.items():
             builder = builder.config(name, value)
         spark = (builder if master is None else builder.master(master)).getOrCreate()
     register_in(spark)
     return spark
-
-
-def _set_java() -> None:
-    """Set JAVA_HOME to the Java of klogtool[java] for this process, if there is no other."""
-    scratch = Scratch.make("java")
-    atexit.register(scratch.remove)
-    home = find_java_home(scratch)
-    if home is not None:
-        os.environ["JAVA_HOME"] = home
 
 
 def register_in(spark: Any) -> None:

@@ -156,7 +156,11 @@ def _segments(wanted: Wanted, bounds: Bounds, *, is_strict: bool) -> Iterator[Se
 def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) -> Iterator[SegmentRange]:
     if not segment.size:
         return
-    whole = _whole_range(wanted, segment)
+    # All that is wanted of a segment; to the end of the last one, because damage may hide where it ends.
+    after = segment.next_base_offset
+    end = min(LARGEST if after is None else after, LARGEST if wanted.end is None else wanted.end)
+    first, last = max(segment.base_offset, wanted.start), end - 1 if end < LARGEST else LARGEST
+    whole = _Part(*_byte_range(wanted.copy, segment, first, last), first, last)
     for part in _parts_of(query, wanted.copy, segment, whole) if query.most_records else [whole]:
         cuts = [part.start, *find_cuts(wanted.copy, segment, part.start, part.end, target), part.end]
         for positions in pairwise(cuts):
@@ -190,14 +194,6 @@ class _Part(Struct, frozen=True):
     def count_in(self, first: int, last: int) -> int:
         """Return how many offsets from first to last are wanted."""
         return max(0, min(last, self.last_offset) - max(first, self.first_offset) + 1)
-
-
-def _whole_range(wanted: Wanted, segment: SegmentFiles) -> _Part:
-    """Return all that is wanted of a segment; to the end of the last one, because damage may hide where it ends."""
-    after = segment.next_base_offset
-    end = min(LARGEST if after is None else after, LARGEST if wanted.end is None else wanted.end)
-    first, last = max(segment.base_offset, wanted.start), end - 1 if end < LARGEST else LARGEST
-    return _Part(*_byte_range(wanted.copy, segment, first, last), first, last)
 
 
 def _parts_of(query: Query, copy: Copy, segment: SegmentFiles, whole: _Part) -> Iterator[_Part]:

@@ -108,7 +108,15 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
     try:
         chosen = _master(master or DEFAULT_MASTER)
         is_local = chosen.startswith("local[")
-        _set_environment(pyspark, scratch, is_local=is_local)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        if is_local:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            if "SPARK_HOME" not in os.environ:
+                os.environ["SPARK_HOME"] = _spark_home(pyspark, scratch)
+        java_home = find_java_home(scratch)
+        if java_home is not None:
+            os.environ["JAVA_HOME"] = java_home
         with scratch.log(LOG) as log:
             session = _started({**_settings(scratch, chosen), **(settings or {})}, log, is_local=is_local)
             try:
@@ -141,18 +149,6 @@ def _master(given: str) -> str:
     if given == "local":
         given = "local[1]"
     return f"{given[:-1]},{ATTEMPTS}]" if re.fullmatch(r"local\[(\d+|\*)\]", given) else given
-
-
-def _set_environment(pyspark: ModuleType, scratch: Scratch, *, is_local: bool) -> None:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if is_local:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        if "SPARK_HOME" not in os.environ:
-            os.environ["SPARK_HOME"] = _spark_home(pyspark, scratch)
-    java_home = find_java_home(scratch)
-    if java_home is not None:
-        os.environ["JAVA_HOME"] = java_home
 
 
 def _spark_home(pyspark: ModuleType, scratch: Scratch) -> str:

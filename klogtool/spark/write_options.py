@@ -79,8 +79,11 @@ def parse_write_options(given: Mapping[str, str], notes: list[str]) -> tuple[str
     """
     options = _known({name.lower(): value for name, value in given.items()}, notes)
     codec = _one_of(options, "compression.type", CODEC_NAMES, "none")
+    topic = options.get("topic")
+    if topic is not None:
+        check_topic(topic)
     how = HowToWrite(
-        topic=_topic(options),
+        topic=topic,
         partitions=_number(options, "numPartitions", 0, 1, MAX_INT),
         start_offset=_number(options, "startOffset", 0, 0, MAX_LONG - 1),
         topic_ids=_topic_ids(options.get("topicid", "")),
@@ -121,13 +124,6 @@ def _path(options: Mapping[str, str]) -> str:
             path=place.uri,
         )
     return place.uri.removeprefix("file://")
-
-
-def _topic(options: Mapping[str, str]) -> str | None:
-    topic = options.get("topic")
-    if topic is not None:
-        check_topic(topic)
-    return topic
 
 
 def check_topic(topic: str) -> None:
@@ -231,13 +227,9 @@ def check_rows(schema: pa.Schema, how: HowToWrite) -> None:
     if "partition" in names and how.partitions:
         raise Refused("there is a column partition, so the option numPartitions has no use: drop one of them")
     for column in schema:
-        _check_type(column)
-
-
-def _check_type(column: pa.Field) -> None:
-    fits, wanted = _TYPES.get(column.name.lower(), (None, ""))
-    if fits is not None and not fits(column.type):
-        raise Refused(f"column {column.name} is of type {column.type}: klog writes {wanted}")
+        fits, wanted = _TYPES.get(column.name.lower(), (None, ""))
+        if fits is not None and not fits(column.type):
+            raise Refused(f"column {column.name} is of type {column.type}: klog writes {wanted}")
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -121,7 +121,9 @@ class _PartitionWriter:
     def add(self, rows: pa.Table) -> int:
         """Take rows. Return by how many bytes more are waiting."""
         before, more = self._bytes, int(rows.nbytes)
-        self._check_order(rows)
+        if "offset" in rows.schema.names:
+            offsets = checked_offsets(rows.column("offset").combine_chunks(), self._last, self._name)
+            self._last = offsets[-1]
         if before + more > LARGEST_PIECE_BYTES:
             self.flush(is_last=True)
         self._waiting.append(rows)
@@ -129,11 +131,6 @@ class _PartitionWriter:
         if self._bytes >= max(PIECE_BYTES, 2 * self._how.batch_bytes):
             self.flush()
         return self._bytes - before
-
-    def _check_order(self, rows: pa.Table) -> None:
-        if "offset" in rows.schema.names:
-            offsets = checked_offsets(rows.column("offset").combine_chunks(), self._last, self._name)
-            self._last = offsets[-1]
 
     def flush(self, *, is_last: bool = False) -> int:
         """Write what waits, but for the last batch, which may become larger. Return how many bytes wait still."""
@@ -158,7 +155,12 @@ class _PartitionWriter:
             at, count = _last_batch(data)
             data, taken = data[:at], taken - count
         if data:
-            self._log_from(offsets[0]).append(data)
+            first_offset = offsets[0]
+            if self._log is None:
+                self._start = first_offset
+                path = os.path.join(self._place.path, self._name)
+                self._log = NewLog(path, self._how.terms(path, first_offset), self._place.make_spool)
+            self._log.append(data)
         return taken
 
     def _offsets(self, rows: pa.Table) -> Any:
@@ -182,13 +184,6 @@ class _PartitionWriter:
         if append_time_ms is None:
             return self._form
         return replace(self._form, attributes=self._form.attributes | TIMESTAMP_TYPE_BIT, append_time_ms=append_time_ms)
-
-    def _log_from(self, first_offset: int) -> NewLog:
-        if self._log is None:
-            self._start = first_offset
-            path = os.path.join(self._place.path, self._name)
-            self._log = NewLog(path, self._how.terms(path, first_offset), self._place.make_spool)
-        return self._log
 
     def finish(self, topic_id: bytes) -> Written:
         """Write the partition dir."""

@@ -35,7 +35,9 @@ def assert_log_clean(
     """
     __tracebackhide__ = True
     findings = _verify([os.fspath(path) for path in paths], _counted(fail_on), deep, known)
-    _check_ids(ignore)
+    unknown = sorted(set(ignore) - set(KINDS))
+    if unknown:
+        raise KlogError(f"there is no finding '{unknown[0]}': `klogtool explain` lists all")
     counted = [finding for finding in findings if finding.id not in ignore]
     if counted:
         raise AssertionError(_text_of([os.fspath(path) for path in paths], counted))
@@ -56,12 +58,6 @@ def _counted(fail_on: str) -> list[Severity]:
         return severities[: severities.index(Severity(fail_on)) + 1]
     except ValueError:
         raise KlogError(f"fail_on is error, warning or info, not '{fail_on}'") from None
-
-
-def _check_ids(ids: Collection[str]) -> None:
-    unknown = sorted(set(ids) - set(KINDS))
-    if unknown:
-        raise KlogError(f"there is no finding '{unknown[0]}': `klogtool explain` lists all")
 
 
 def _text_of(paths: list[str], findings: list[Finding]) -> str:

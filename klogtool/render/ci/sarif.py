@@ -86,7 +86,7 @@ class SarifReport:
             "exitCode": ending.status,
             "exitCodeDescription": escaped(ending.closing),
         }
-        if notices := [_notice(level, text) for level, text in _notices(ending)]:
+        if notices := [{"level": level, "message": {"text": escaped(text)}} for level, text in _notices(ending)]:
             invocation["toolExecutionNotifications"] = notices
         return f'\n],"invocations":[{row_line(invocation)}]}}]}}\n'
 
@@ -100,10 +100,6 @@ def _notices(ending: Ending) -> list[tuple[str, str]]:
     if not_counted is not None:
         told += [("note", f"{text}.") for text in not_counted_texts(not_counted)]
     return told
-
-
-def _notice(level: str, text: str) -> dict[str, object]:
-    return {"level": level, "message": {"text": escaped(text)}}
 
 
 def _rule(kind: Kind) -> dict[str, object]:
