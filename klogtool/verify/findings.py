@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
@@ -62,14 +63,19 @@ class KindRow(Struct, frozen=True):
     """
 
     id: str
-    severity: Severity
     meaning: str
+    severity: Severity
     rank: int = LEAST_RANK
     cure: Cure | None = None
     recovery: RecoveryEffect | None = None
     served: tuple[str, ...] = ()
     by_field: Mapping[str, str] = {}
     instead: Mapping[str, str] = {}
+
+
+_error, _warning, _info = (
+    partial(KindRow, severity=severity) for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)
+)
 
 
 class Kind(StrEnum):
@@ -87,18 +93,16 @@ class Kind(StrEnum):
         """Return the id in quotes."""
         return str.__repr__(self)
 
-    BATCH_CRC = KindRow(
+    BATCH_CRC = _error(
         "batch-crc",
-        Severity.ERROR,
         "Bytes under the CRC have changed since they were written. Consumers stop here until they seek past the "
         "batch. A broker that recovers this segment cuts the log at this byte.",
         rank=15,
         cure=Cure.LOG,
         recovery=RecoveryEffect.CUTS,
     )
-    BATCH_HEADER = KindRow(
+    BATCH_HEADER = _error(
         "batch-header",
-        Severity.ERROR,
         "A field that no CRC covers contradicts the rest. The records are whole. A broker uses the field as it is, or "
         "cuts the log here.",
         rank=20,
@@ -111,16 +115,12 @@ class Kind(StrEnum):
             "partition_leader_epoch": "Consumers do not notice.",
         },
     )
-    BATCH_ATTRIBUTES = KindRow(
+    BATCH_ATTRIBUTES = _error(
         "batch-attributes",
-        Severity.ERROR,
         "No broker writes such a batch, although its CRC matches.",
         rank=21,
         cure=Cure.LOG,
-        served=(
-            FLAGS,
-            COUNT,
-        ),
+        served=(FLAGS, COUNT),
         by_field={
             "attributes": "Consumers read on.",
             "codec": "Consumers stop at the first fetch that has this batch, also before it.",
@@ -132,293 +132,236 @@ class Kind(StrEnum):
             "producer": "Consumers read on. A broker may refuse what this producer sends next.",
         },
     )
-    TORN_BATCH = KindRow(
+    TORN_BATCH = _error(
         "torn-batch",
-        Severity.ERROR,
         "The last write was not finished. A broker that recovers this segment cuts the batch off. A broker that does "
         "not recover it appends after it, and loses what it appends.",
         rank=17,
         cure=Cure.LOG,
         recovery=RecoveryEffect.CUTS,
     )
-    FOREIGN_BYTES = KindRow(
+    FOREIGN_BYTES = _error(
         "foreign-bytes",
-        Severity.ERROR,
         "These bytes are not a batch. Consumers stop here. A broker that recovers this segment cuts the log at this "
         "byte.",
         rank=16,
         cure=Cure.LOG,
         recovery=RecoveryEffect.CUTS,
     )
-    OFFSET_ORDER = KindRow(
+    OFFSET_ORDER = _error(
         "offset-order",
-        Severity.ERROR,
         "Offsets must increase. Consumers pass over what goes back, unless a fetch begins exactly here. A broker that "
         "recovers this segment may empty it completely.",
         rank=19,
         cure=Cure.LOG,
     )
-    OFFSET_OVERFLOW = KindRow(
+    OFFSET_OVERFLOW = _error(
         "offset-overflow",
-        Severity.ERROR,
         "An index of this segment cannot hold the offset. A broker that recovers this segment splits it.",
         cure=Cure.LOG,
     )
-    RECORDS_INVALID = KindRow(
+    RECORDS_INVALID = _error(
         "records-invalid",
-        Severity.ERROR,
         "Consumers stop in this batch, or see fewer or other records than were written.",
         rank=22,
         cure=Cure.LOG,
         served=(HEADER,),
         instead={"header": "The records can be read: consumers get them as they are."},
     )
-    TXNINDEX_MISSING = KindRow(
+    TXNINDEX_MISSING = _error(
         "txnindex-missing",
-        Severity.ERROR,
         "Consumers with read_committed see aborted records as committed. A broker does not notice.",
         cure=Cure.TXN_INDEX,
     )
-    TXNINDEX_SIZE = KindRow(
+    TXNINDEX_SIZE = _error(
         "txnindex-size",
-        Severity.ERROR,
         "A broker reads only whole entries, and appends new entries after the rest, where they are not found.",
         cure=Cure.TXN_INDEX,
     )
-    TXNINDEX_ENTRY = KindRow(
+    TXNINDEX_ENTRY = _error(
         "txnindex-entry",
-        Severity.ERROR,
         "Consumers with read_committed see aborted records as committed, or miss committed records. A broker does not "
         "notice.",
         cure=Cure.TXN_INDEX,
         recovery=RecoveryEffect.STOPS,
     )
-    EPOCHS_CORRUPT = KindRow(
+    EPOCHS_CORRUPT = _error(
         "epochs-corrupt",
-        Severity.ERROR,
         "A broker cannot load the log dir, or does not start.",
         rank=8,
         cure=Cure.EPOCHS,
         recovery=RecoveryEffect.STOPS,
     )
-    PARTITION_METADATA_CORRUPT = KindRow(
+    PARTITION_METADATA_CORRUPT = _error(
         "partition-metadata-corrupt",
-        Severity.ERROR,
         "A broker cannot load the log dir, or does not start.",
         rank=9,
         recovery=RecoveryEffect.STOPS,
     )
-    TOPIC_ID_MISMATCH = KindRow(
+    TOPIC_ID_MISMATCH = _error(
         "topic-id-mismatch",
-        Severity.ERROR,
         "The partition belongs to another topic of the same name, or was copied from elsewhere.",
         rank=10,
     )
-    SEGMENT_OVERLAP = KindRow(
+    SEGMENT_OVERLAP = _error(
         "segment-overlap",
-        Severity.ERROR,
         "Readers get one copy or the other, and may miss records between them.",
         rank=18,
         cure=Cure.LOG,
     )
-    SEGMENT_NAME = KindRow(
+    SEGMENT_NAME = _error(
         "segment-name",
-        Severity.ERROR,
         "A broker knows where a segment starts only by its name.",
         recovery=RecoveryEffect.STOPS,
     )
-    FOREIGN_FOLDER = KindRow("foreign-folder", Severity.ERROR, "A log dir may contain only partition dirs.", rank=7)
-    DUPLICATE_PARTITION = KindRow(
-        "duplicate-partition", Severity.ERROR, "A broker cannot decide which copy to use.", rank=6
-    )
-    CHECKPOINT_CORRUPT = KindRow(
+    FOREIGN_FOLDER = _error("foreign-folder", "A log dir may contain only partition dirs.", rank=7)
+    DUPLICATE_PARTITION = _error("duplicate-partition", "A broker cannot decide which copy to use.", rank=6)
+    CHECKPOINT_CORRUPT = _error(
         "checkpoint-corrupt",
-        Severity.ERROR,
         "It can be deleted. A broker then finds its contents again, at a cost.",
         rank=5,
     )
-    META_PROPERTIES_CORRUPT = KindRow(
-        "meta-properties-corrupt", Severity.ERROR, "It says which broker and cluster the log dir belongs to.", rank=3
+    META_PROPERTIES_CORRUPT = _error(
+        "meta-properties-corrupt", "It says which broker and cluster the log dir belongs to.", rank=3
     )
-    META_PROPERTIES_CONFLICT = KindRow(
+    META_PROPERTIES_CONFLICT = _error(
         "meta-properties-conflict",
-        Severity.ERROR,
         "All log dirs of a broker have the same cluster id and node id, and each has its own directory id.",
         rank=4,
     )
-    KRAFT_SNAPSHOT_CORRUPT = KindRow(
+    KRAFT_SNAPSHOT_CORRUPT = _error(
         "kraft-snapshot-corrupt",
-        Severity.ERROR,
         "Without it the cluster's metadata may be lost. Then every partition becomes a stray.",
         rank=11,
     )
-    QUORUM_STATE_CORRUPT = KindRow(
-        "quorum-state-corrupt", Severity.ERROR, "It records which candidate this node voted for.", rank=14
-    )
-    METADATA_REPLAY = KindRow(
+    QUORUM_STATE_CORRUPT = _error("quorum-state-corrupt", "It records which candidate this node voted for.", rank=14)
+    METADATA_REPLAY = _error(
         "metadata-replay",
-        Severity.ERROR,
         "The record is sound, but contradicts those before it. A controller that reads it ends.",
         rank=12,
     )
-    QUORUM_VOTER = KindRow(
-        "quorum-voter", Severity.ERROR, "A dynamic quorum knows its voters by node id and directory id.", rank=13
-    )
-    CLEAN_MARKER_FALSE = KindRow(
+    QUORUM_VOTER = _error("quorum-voter", "A dynamic quorum knows its voters by node id and directory id.", rank=13)
+    CLEAN_MARKER_FALSE = _error(
         "clean-marker-false",
-        Severity.ERROR,
         "This is the most dangerous state: a broker acknowledges what it writes next, and then loses it.",
         rank=1,
     )
-    UNREADABLE = KindRow(
+    UNREADABLE = _error(
         "unreadable",
-        Severity.ERROR,
         "If the broker cannot read it, it takes this log dir offline.",
         rank=2,
         recovery=RecoveryEffect.STOPS,
     )
-    ZERO_TAIL = KindRow(
+    ZERO_TAIL = _warning(
         "zero-tail",
-        Severity.WARNING,
         "The file was extended before its data was written, for example at a power failure. A broker that recovers "
         "this segment cuts the zeros off. A broker that does not recover it may refuse to start.",
         cure=Cure.LOG,
         recovery=RecoveryEffect.CUTS,
     )
-    EPOCH_ORDER = KindRow(
+    EPOCH_ORDER = _warning(
         "epoch-order",
-        Severity.WARNING,
         "Leader epochs never decrease. Followers may truncate their logs at the wrong offset.",
     )
-    SEQUENCE_GAP = KindRow(
-        "sequence-gap", Severity.WARNING, "Batches of this producer are missing, or are in a different order."
-    )
-    TIMESTAMP_IMPLAUSIBLE = KindRow(
+    SEQUENCE_GAP = _warning("sequence-gap", "Batches of this producer are missing, or are in a different order.")
+    TIMESTAMP_IMPLAUSIBLE = _warning(
         "timestamp-implausible",
-        Severity.WARNING,
         "Retention by time waits until the newest timestamp of a segment is old enough.",
     )
-    INDEX_MISSING = KindRow(
+    INDEX_MISSING = _warning(
         "index-missing",
-        Severity.WARNING,
         "Rebuilding reads the whole segment, so damage that was not noticed before will surface.",
         cure=Cure.OFFSET_INDEX,
     )
-    INDEX_SIZE = KindRow(
+    INDEX_SIZE = _warning(
         "index-size",
-        Severity.WARNING,
         "The bytes after the last whole entry are not an entry. A broker that trims the file cuts them off.",
         cure=Cure.OFFSET_INDEX,
     )
-    INDEX_ORDER = KindRow(
+    INDEX_ORDER = _warning(
         "index-order",
-        Severity.WARNING,
         "Lookups in it find a wrong position: readers may start too late, or at the beginning.",
         cure=Cure.OFFSET_INDEX,
     )
-    INDEX_ENTRY = KindRow(
+    INDEX_ENTRY = _warning(
         "index-entry",
-        Severity.WARNING,
         "Readers that look up an offset here may start in the middle of a batch, or too late.",
         cure=Cure.OFFSET_INDEX,
     )
-    TIMEINDEX_MISSING = KindRow(
+    TIMEINDEX_MISSING = _warning(
         "timeindex-missing",
-        Severity.WARNING,
         "Until it is rebuilt, nothing says which times are in the segment.",
         cure=Cure.TIME_INDEX,
     )
-    TIMEINDEX_SIZE = KindRow(
+    TIMEINDEX_SIZE = _warning(
         "timeindex-size",
-        Severity.WARNING,
         "The bytes after the last whole entry are not an entry. A broker that trims the file cuts them off.",
         cure=Cure.TIME_INDEX,
     )
-    TIMEINDEX_ORDER = KindRow(
-        "timeindex-order", Severity.WARNING, "Lookups by time find a wrong position.", cure=Cure.TIME_INDEX
-    )
-    TIMEINDEX_ENTRY = KindRow(
+    TIMEINDEX_ORDER = _warning("timeindex-order", "Lookups by time find a wrong position.", cure=Cure.TIME_INDEX)
+    TIMEINDEX_ENTRY = _warning(
         "timeindex-entry",
-        Severity.WARNING,
         "Lookups by time skip records, or retention uses a wrong time.",
         cure=Cure.TIME_INDEX,
     )
-    TIMEINDEX_MAX = KindRow(
+    TIMEINDEX_MAX = _warning(
         "timeindex-max",
-        Severity.WARNING,
         "Retention and lookups by time use a wrong date for this segment.",
         cure=Cure.TIME_INDEX,
     )
-    SNAPSHOT_CORRUPT = KindRow(
+    SNAPSHOT_CORRUPT = _warning(
         "snapshot-corrupt",
-        Severity.WARNING,
         "A broker restores the producers from an older snapshot and from the log after it.",
         cure=Cure.SNAPSHOTS,
     )
-    SNAPSHOT_CONTENT = KindRow(
+    SNAPSHOT_CONTENT = _warning(
         "snapshot-content",
-        Severity.WARNING,
         "A broker that loads it accepts duplicates, or refuses new records.",
         cure=Cure.SNAPSHOTS,
     )
-    SNAPSHOT_STRAY = KindRow("snapshot-stray", Severity.WARNING, "It describes records that are not in the log.")
-    EPOCHS_CONTENT = KindRow(
+    SNAPSHOT_STRAY = _warning("snapshot-stray", "It describes records that are not in the log.")
+    EPOCHS_CONTENT = _warning(
         "epochs-content",
-        Severity.WARNING,
         "Followers that ask for the end of an epoch get a wrong answer, and truncate too much or too little.",
         cure=Cure.EPOCHS,
     )
-    EPOCHS_MISSING = KindRow(
+    EPOCHS_MISSING = _warning(
         "epochs-missing",
-        Severity.WARNING,
         "Followers that ask for the end of an epoch get no answer.",
         cure=Cure.EPOCHS,
     )
-    ORPHAN_FILE = KindRow(
-        "orphan-file", Severity.WARNING, "If the segment was not deleted on purpose, its records are lost."
-    )
-    LEFTOVER_CLEANED = KindRow(
+    ORPHAN_FILE = _warning("orphan-file", "If the segment was not deleted on purpose, its records are lost.")
+    LEFTOVER_CLEANED = _warning(
         "leftover-cleaned",
-        Severity.WARNING,
         "A cleaning or a split was interrupted before it was complete.",
         cure=Cure.LEFTOVERS,
     )
-    LEFTOVER_SWAP = KindRow(
+    LEFTOVER_SWAP = _warning(
         "leftover-swap",
-        Severity.WARNING,
         "A cleaning or a split was interrupted when it was almost complete.",
         cure=Cure.LEFTOVERS,
     )
-    CHECKPOINT_ENTRY = KindRow("checkpoint-entry", Severity.WARNING, "The file contradicts the logs.")
-    SEGMENT_GAP = KindRow(
-        "segment-gap", Severity.WARNING, "This is normal after compaction. Otherwise records are lost."
-    )
-    INDEX_UNTRIMMED = KindRow(
+    CHECKPOINT_ENTRY = _warning("checkpoint-entry", "The file contradicts the logs.")
+    SEGMENT_GAP = _warning("segment-gap", "This is normal after compaction. Otherwise records are lost.")
+    INDEX_UNTRIMMED = _info(
         "index-untrimmed",
-        Severity.INFO,
         "This is normal after a kill, and in __cluster_metadata-0 after any stop of Kafka 4.4.0. A broker that "
         "recovers this segment trims the file.",
     )
-    SNAPSHOT_MISSING = KindRow(
+    SNAPSHOT_MISSING = _info(
         "snapshot-missing",
-        Severity.INFO,
         "Brokers that keep one for each segment can truncate a log without reading all of it.",
     )
-    PARTITION_METADATA_MISSING = KindRow(
+    PARTITION_METADATA_MISSING = _info(
         "partition-metadata-missing",
-        Severity.INFO,
         "If topics have ids, a broker does not recognise the partition without it.",
     )
-    LEFTOVER_DELETED = KindRow(
-        "leftover-deleted", Severity.INFO, "Until a broker starts, the deletion can be taken back."
+    LEFTOVER_DELETED = _info("leftover-deleted", "Until a broker starts, the deletion can be taken back.")
+    FOREIGN_FILE = _info("foreign-file", "It takes up space and does no harm.")
+    META_PROPERTIES_MISSING = _info(
+        "meta-properties-missing", "It says which broker and cluster the log dir belongs to."
     )
-    FOREIGN_FILE = KindRow("foreign-file", Severity.INFO, "It takes up space and does no harm.")
-    META_PROPERTIES_MISSING = KindRow(
-        "meta-properties-missing", Severity.INFO, "It says which broker and cluster the log dir belongs to."
-    )
-    UNCLEAN_SHUTDOWN = KindRow(
-        "unclean-shutdown", Severity.INFO, "This is normal after a kill, and while a broker is running."
-    )
+    UNCLEAN_SHUTDOWN = _info("unclean-shutdown", "This is normal after a kill, and while a broker is running.")
 
 
 KINDS = {kind.value: kind for kind in Kind}
