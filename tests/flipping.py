@@ -17,7 +17,7 @@ from verifying import run_verify
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from klogtool.format.fields import field_positions
 from klogtool.format.identity import parse_clean_shutdown, parse_meta_properties, parse_partition_metadata
-from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
+from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
 from klogtool.format.layouts import BATCH_HEADER
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.segment import Segment
@@ -174,12 +174,12 @@ def leads_to_the_same_batches(index: Path, before: bytes, after: bytes) -> bool:
     base = int(index.name.split(".")[0])
     batches = list(Segment(str(index.with_suffix(".log"))).batches())
     if index.suffix == ".index":
-        old, new = parse_offset_index(before, base), parse_offset_index(after, base)
+        old, new = OFFSET_ENTRIES.parse(before, base), OFFSET_ENTRIES.parse(after, base)
         passed = [max((b.last_offset for b in batches if b.position < e.position), default=-1) for e in old]
         same = [entry.position for entry in old] == [entry.position for entry in new]
         return same and all(entry.offset > last for entry, last in zip(new, passed, strict=True))
     held = [range(batch.base_offset, batch.last_offset + 1) for batch in batches]
-    times = [parse_time_index(data, base) for data in (before, after)]
+    times = [TIME_ENTRIES.parse(data, base) for data in (before, after)]
     ours, theirs = ([(e.timestamp, next((r for r in held if e.offset in r), None)) for e in found] for found in times)
     return ours == theirs
 

@@ -11,7 +11,7 @@ from klogtool.format.batch import (
     build_record,
 )
 from klogtool.format.framing import LOG_OVERHEAD
-from klogtool.format.indexes import OffsetIndexEntry, TimeIndexEntry, build_offset_index, build_time_index
+from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, OffsetIndexEntry, TimeIndexEntry
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.producer_snapshot import build_producer_snapshot
 
@@ -45,8 +45,8 @@ def _make_segment(folder: pathlib.Path, base_offset: int, count: int, batch_byte
     offsets = [OffsetIndexEntry(base_offset + n, n * batch_bytes) for n in range(1, count)]
     times = [TimeIndexEntry(FIRST_MS + (base_offset + n) * 1000, base_offset + n) for n in range(count)]
     index, time_index = (build_file_name(kind, base_offset) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX))
-    (folder / index).write_bytes(build_offset_index(offsets, base_offset))
-    (folder / time_index).write_bytes(build_time_index(times, base_offset))
+    (folder / index).write_bytes(OFFSET_ENTRIES.build(offsets, base_offset))
+    (folder / time_index).write_bytes(TIME_ENTRIES.build(times, base_offset))
 
 
 def _header(offset: int, batch_bytes: int) -> bytes:

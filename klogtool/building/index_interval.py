@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from klogtool.broker.config import DEFAULTS
 from klogtool.format.framing import Frame, find_frame
-from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, entries_before_zero_tail, unpack_offset_index
+from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE, entries_before_zero_tail
 from klogtool.format.names import FileKind, build_file_name
 
 INDEX_INTERVAL = "index.interval.bytes"
@@ -43,7 +43,7 @@ def _bounds(log: bytes, index: bytes) -> Iterator[tuple[int, int]]:
     """Yield the bounds for each stretch of batches from one entry to the next; the last one has none from above."""
     starts = list(_starts(log))
     count = entries_before_zero_tail(index, OFFSET_INDEX_ENTRY_SIZE)
-    positions = [position for _, position in unpack_offset_index(index[: count * OFFSET_INDEX_ENTRY_SIZE])]
+    positions = [position for _, position in OFFSET_ENTRIES.unpack(index[: count * OFFSET_INDEX_ENTRY_SIZE])]
     before = 0
     for position in positions:
         n = bisect_left(starts, position)

@@ -18,14 +18,12 @@ from klogtool.errors import KlogError
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
 from klogtool.format.identity import build_partition_metadata, parse_partition_metadata
 from klogtool.format.indexes import (
+    OFFSET_ENTRIES,
     OFFSET_INDEX_ENTRY_SIZE,
+    TIME_ENTRIES,
     TIME_INDEX_ENTRY_SIZE,
-    build_offset_index,
-    build_time_index,
     build_txn_index,
     entries_before_zero_tail,
-    parse_offset_index,
-    parse_time_index,
     parse_txn_index,
 )
 from klogtool.format.java_numbers import MAX_LONG, wrap_int, wrap_long
@@ -92,20 +90,20 @@ def forge_index(draft: Draft, file: str, *, entry: int = -1, shift: int = 1, seg
     """Move the position of an entry of an `.index` by `shift` bytes: it points into a batch."""
     name = find_file(draft, file, segment, FileKind.OFFSET_INDEX)
     base = _base_of(name)
-    entries = parse_offset_index(draft.read(name), base)
+    entries = OFFSET_ENTRIES.parse(draft.read(name), base)
     _check_entry(draft, name, entries, entry)
     entries[entry] = replace(entries[entry], position=wrap_int(entries[entry].position + shift))
-    put(draft, name, build_offset_index(entries, base))
+    put(draft, name, OFFSET_ENTRIES.build(entries, base))
 
 
 def forge_timeindex(draft: Draft, file: str, *, entry: int = -1, shift: int = 1, segment: int | None = None) -> None:
     """Move the timestamp of an entry of a `.timeindex` by `shift` milliseconds: no batch has it."""
     name = find_file(draft, file, segment, FileKind.TIME_INDEX)
     base = _base_of(name)
-    entries = parse_time_index(draft.read(name), base)
+    entries = TIME_ENTRIES.parse(draft.read(name), base)
     _check_entry(draft, name, entries, entry)
     entries[entry] = replace(entries[entry], timestamp=wrap_long(entries[entry].timestamp + shift))
-    put(draft, name, build_time_index(entries, base))
+    put(draft, name, TIME_ENTRIES.build(entries, base))
 
 
 def forge_txnindex(draft: Draft, file: str, *, entry: int = -1, shift: int = 1, segment: int | None = None) -> None:

@@ -15,7 +15,7 @@ from klogtool.doctor.partitions import Rehearsed
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.framing import Frame
-from klogtool.format.indexes import TIME_INDEX_ENTRY_SIZE, parse_time_index_entry
+from klogtool.format.indexes import TIME_ENTRIES, TIME_INDEX_ENTRY_SIZE
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
@@ -98,5 +98,5 @@ def _last_timestamp(segment: Segment) -> int | None:
         return None
     if len(data) < TIME_INDEX_ENTRY_SIZE:
         return None
-    entry = parse_time_index_entry(data, segment.base_offset, 0)
+    entry = TIME_ENTRIES.parse_entry(data, segment.base_offset, 0)
     return entry.timestamp if entry.timestamp > 0 and entry.offset >= segment.base_offset else None

@@ -12,7 +12,7 @@ an entry is due stands in kernels/_indexes.pxi, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -22,11 +22,12 @@ from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.layouts import ABORTED_TXN, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 
 if TYPE_CHECKING:
+    import struct
+
     from klogtool.format.buffers import Buffer
 
 
-_OFFSET_ENTRY, _TIME_ENTRY, _ABORTED_TXN = numbers(OFFSET_INDEX_ENTRY), numbers(TIME_INDEX_ENTRY), numbers(ABORTED_TXN)
-OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE = _OFFSET_ENTRY.size, _TIME_ENTRY.size
+_ABORTED_TXN = numbers(ABORTED_TXN)
 ABORTED_TXN_SIZE = _ABORTED_TXN.size
 
 NO_TIMESTAMP = -1
@@ -66,6 +67,9 @@ class AbortedTxn(Struct, frozen=True):
             f"AbortedTxn(version={self.version}, producerId={self.producer_id}, firstOffset={self.first_offset}, "
             f"lastOffset={self.last_offset}, lastStableOffset={self.last_stable_offset})"
         )
+
+
+Entry = TypeVar("Entry", bound="OffsetIndexEntry | TimeIndexEntry")
 
 
 # Sizes, common to the kinds.
@@ -117,67 +121,106 @@ def _relative_or_refused(offset: int, base_offset: int) -> int:
     return relative_offset
 
 
-# Offset index.
+# Offset and time index.
 
 
-def parse_offset_index_entry(data: Buffer, base_offset: int, n: int) -> OffsetIndexEntry:
-    """Entry `n` (which must be there) of an offset index."""
-    relative_offset, position = _OFFSET_ENTRY.unpack_from(data, n * OFFSET_INDEX_ENTRY_SIZE)
-    return OffsetIndexEntry(wrap_long(base_offset + relative_offset), position)
+class IndexLayout(Generic[Entry]):
+    """The entries of an offset or of a time index: two numbers, one of which is an offset, stored as the difference
+    from the base offset of the segment."""
+
+    def __init__(
+        self, numbers: struct.Struct, make: Callable[[int, int], Entry], key: Callable[[Entry], int], *, times: bool
+    ) -> None:
+        self.entry_size, self._numbers = numbers.size, numbers
+        self._make, self.key, self._column = make, key, 1 if times else 0
+        self.follows = time_entry_follows if times else offset_entry_follows
+
+    def parse_entry(self, data: Buffer, base_offset: int, n: int) -> Entry:
+        """Entry `n`, which must be there."""
+        one, other = self._numbers.unpack_from(data, n * self.entry_size)
+        if self._column:
+            return self._make(one, wrap_long(base_offset + other))
+        return self._make(wrap_long(base_offset + one), other)
+
+    def parse(self, data: Buffer, base_offset: int) -> list[Entry]:
+        """All whole entries, in file order."""
+        pairs = self.unpack(data)
+        if self._column:
+            return [self._make(one, wrap_long(base_offset + other)) for one, other in pairs]
+        return [self._make(wrap_long(base_offset + one), other) for one, other in pairs]
+
+    def unpack(self, data: Buffer) -> Iterator[tuple[int, int]]:
+        """The stored numbers of each whole entry, fast; keeps the buffer in use until exhausted."""
+        return unpack_entries(self._numbers, data)
+
+    def pack(self, one: int, other: int) -> bytes:
+        """The bytes of one entry by its stored numbers, fast."""
+        return self._numbers.pack(one, other)
+
+    def build(self, entries: Iterable[Entry], base_offset: int) -> bytes:
+        """The bytes of an index, trimmed; an offset that does not fit is Refused (IndexOffsetOverflowException)."""
+        built = []
+        for entry in entries:
+            fields = [getattr(entry, name) for name in entry.__struct_fields__]
+            fields[self._column] = _relative_or_refused(fields[self._column], base_offset)
+            built.append(self._numbers.pack(*fields))
+        return b"".join(built)
+
+    def none_below(self, base_offset: int) -> Entry:
+        """The entry that stands for those below the first: base offset and position 0, or NO_TIMESTAMP."""
+        return self._make(NO_TIMESTAMP, base_offset) if self._column else self._make(base_offset, 0)
+
+    def lookup(self, data: Buffer, base_offset: int, target: int) -> Entry:
+        """The last entry at or before an offset or a timestamp, else `none_below` (OffsetIndex.lookup,
+        TimeIndex.lookup).
+
+        On an index that is not in order the answer is the one that Kafka's search happens to end at.
+        """
+        slot = find_slot(
+            lambda n: self.key(self.parse_entry(data, base_offset, n)),
+            target,
+            index_entries_count(data, self.entry_size),
+            self.entry_size,
+        )
+        return self.none_below(base_offset) if slot is None else self.parse_entry(data, base_offset, slot)
+
+    def entries_below(self, data: Buffer, base_offset: int, offset: int) -> int:
+        """How many entries, from the first on, truncateTo leaves: those before the one that Kafka's search for this
+        offset ends at; in a sound index, those of lower offsets."""
+        size, column, unpack_from = self.entry_size, self._column, self._numbers.unpack_from
+        slot = find_slot(
+            lambda n: wrap_long(base_offset + unpack_from(data, n * size)[column]), offset, len(data) // size, size
+        )
+        if slot is None:
+            return 0
+        return slot if unpack_from(data, slot * size)[column] == wrap_long(offset - base_offset) else slot + 1
+
+    def in_order(self, data: Buffer) -> bool:
+        """Whether the entries are in ascending order (the reference of entries_in_order in kernels/_scan.pxi)."""
+        entries = list(self.unpack(data))
+        return all(map(self.follows, entries, [BEFORE_ALL, *entries]))
 
 
-def walk_offset_index(data: Buffer, base_offset: int) -> Iterator[OffsetIndexEntry]:
-    """Each whole entry of an offset index, in file order."""
-    for n in range(index_entries_count(data, OFFSET_INDEX_ENTRY_SIZE)):
-        yield parse_offset_index_entry(data, base_offset, n)
+def offset_entry_follows(entry: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Whether an offset index may have this (relative_offset, position) behind the other."""
+    return entry[0] > before[0] and entry[1] > before[1]
 
 
-def parse_offset_index(data: Buffer, base_offset: int) -> list[OffsetIndexEntry]:
-    """All whole entries of an offset index."""
-    return list(walk_offset_index(data, base_offset))
+def time_entry_follows(entry: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Whether a time index may have this (timestamp, relative_offset) behind the other."""
+    return entry[0] > before[0] and entry[1] >= before[1]
 
 
-def unpack_offset_index(data: Buffer) -> Iterator[tuple[int, int]]:
-    """(relative_offset, position) of each whole entry, fast; keeps the buffer in use until exhausted."""
-    return unpack_entries(_OFFSET_ENTRY, data)
-
-
-def build_offset_index(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:
-    """The bytes of an offset index, trimmed; an offset that does not fit is Refused (IndexOffsetOverflowException)."""
-    return b"".join(
-        _OFFSET_ENTRY.pack(_relative_or_refused(entry.offset, base_offset), entry.position) for entry in entries
-    )
-
-
-def pack_offset_index_entry(relative_offset: int, position: int) -> bytes:
-    """The bytes of one entry, fast."""
-    return _OFFSET_ENTRY.pack(relative_offset, position)
-
-
-def offset_index_entries_below(data: Buffer, base_offset: int, offset: int) -> int:
-    """How many entries, from the first on, OffsetIndex.truncateTo leaves."""
-    return _entries_below(_OFFSET_ENTRY.unpack_from, 0, data, OFFSET_INDEX_ENTRY_SIZE, base_offset, offset)
-
-
-def find_offset_index_entry(data: Buffer, base_offset: int, target_offset: int) -> OffsetIndexEntry:
-    """OffsetIndex.lookup: the last entry at or before the target, else the pair of base offset and position 0.
-
-    On an index that is not in order the answer is the one that Kafka's search happens to end at.
-    """
-
-    def offset_of(n: int) -> int:
-        relative_offset: int = _OFFSET_ENTRY.unpack_from(data, n * OFFSET_INDEX_ENTRY_SIZE)[0]
-        return wrap_long(base_offset + relative_offset)
-
-    slot = find_slot(offset_of, target_offset, len(data) // OFFSET_INDEX_ENTRY_SIZE, OFFSET_INDEX_ENTRY_SIZE)
-    return OffsetIndexEntry(base_offset, 0) if slot is None else parse_offset_index_entry(data, base_offset, slot)
+OFFSET_ENTRIES = IndexLayout(numbers(OFFSET_INDEX_ENTRY), OffsetIndexEntry, lambda entry: entry.offset, times=False)
+TIME_ENTRIES = IndexLayout(numbers(TIME_INDEX_ENTRY), TimeIndexEntry, lambda entry: entry.timestamp, times=True)
+OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE = OFFSET_ENTRIES.entry_size, TIME_ENTRIES.entry_size
 
 
 def sanity_check_offset_index(data: Buffer, base_offset: int) -> None:
     """OffsetIndex.sanityCheck: the last entry only, then the length. Raises Corrupt (CorruptIndexException)."""
     count = index_entries_count(data, OFFSET_INDEX_ENTRY_SIZE)
     if count:
-        last_offset = parse_offset_index_entry(data, base_offset, count - 1).offset
+        last_offset = OFFSET_ENTRIES.parse_entry(data, base_offset, count - 1).offset
         if last_offset < base_offset:
             raise _corrupt_index(
                 f"Corrupt index found, index file has non-zero size but the last offset is {last_offset} "
@@ -187,75 +230,12 @@ def sanity_check_offset_index(data: Buffer, base_offset: int) -> None:
     _check_whole_entries("Index file", data, OFFSET_INDEX_ENTRY_SIZE)
 
 
-def offset_entry_follows(entry: tuple[int, int], before: tuple[int, int]) -> bool:
-    """Whether an offset index may have this (relative_offset, position) behind the other."""
-    return entry[0] > before[0] and entry[1] > before[1]
-
-
-# Time index.
-
-
-def parse_time_index_entry(data: Buffer, base_offset: int, n: int) -> TimeIndexEntry:
-    """Entry `n` (which must be there) of a time index."""
-    timestamp, relative_offset = _TIME_ENTRY.unpack_from(data, n * TIME_INDEX_ENTRY_SIZE)
-    return TimeIndexEntry(timestamp, wrap_long(base_offset + relative_offset))
-
-
-def walk_time_index(data: Buffer, base_offset: int) -> Iterator[TimeIndexEntry]:
-    """Each whole entry of a time index, in file order."""
-    for n in range(index_entries_count(data, TIME_INDEX_ENTRY_SIZE)):
-        yield parse_time_index_entry(data, base_offset, n)
-
-
-def parse_time_index(data: Buffer, base_offset: int) -> list[TimeIndexEntry]:
-    """All whole entries of a time index."""
-    return list(walk_time_index(data, base_offset))
-
-
-def unpack_time_index(data: Buffer) -> Iterator[tuple[int, int]]:
-    """(timestamp, relative_offset) of each whole entry, fast; keeps the buffer in use until exhausted."""
-    return unpack_entries(_TIME_ENTRY, data)
-
-
-def build_time_index(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
-    """The bytes of a time index, trimmed; an offset that does not fit is Refused (IndexOffsetOverflowException)."""
-    return b"".join(
-        _TIME_ENTRY.pack(entry.timestamp, _relative_or_refused(entry.offset, base_offset)) for entry in entries
-    )
-
-
-def pack_time_index_entry(timestamp: int, relative_offset: int) -> bytes:
-    """The bytes of one entry, fast."""
-    return _TIME_ENTRY.pack(timestamp, relative_offset)
-
-
-def time_index_entries_below(data: Buffer, base_offset: int, offset: int) -> int:
-    """How many entries, from the first on, TimeIndex.truncateTo leaves."""
-    return _entries_below(_TIME_ENTRY.unpack_from, 1, data, TIME_INDEX_ENTRY_SIZE, base_offset, offset)
-
-
-def find_time_index_entry(data: Buffer, base_offset: int, target_timestamp: int) -> TimeIndexEntry:
-    """TimeIndex.lookup: the last entry at or before the timestamp, else (NO_TIMESTAMP, base offset).
-
-    On an index that is not in order the answer is the one that Kafka's search happens to end at.
-    """
-
-    def timestamp_of(n: int) -> int:
-        timestamp: int = _TIME_ENTRY.unpack_from(data, n * TIME_INDEX_ENTRY_SIZE)[0]
-        return timestamp
-
-    slot = find_slot(timestamp_of, target_timestamp, len(data) // TIME_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE)
-    if slot is None:
-        return TimeIndexEntry(NO_TIMESTAMP, base_offset)
-    return parse_time_index_entry(data, base_offset, slot)
-
-
 def sanity_check_time_index(data: Buffer, base_offset: int) -> None:
     """TimeIndex.sanityCheck: last entry against first and base, then the length. Corrupt (CorruptIndexException)."""
     count = index_entries_count(data, TIME_INDEX_ENTRY_SIZE)
     if count:
-        first = parse_time_index_entry(data, base_offset, 0)
-        last = parse_time_index_entry(data, base_offset, count - 1)
+        first = TIME_ENTRIES.parse_entry(data, base_offset, 0)
+        last = TIME_ENTRIES.parse_entry(data, base_offset, count - 1)
         position = (count - 1) * TIME_INDEX_ENTRY_SIZE
         if last.timestamp < first.timestamp:
             raise _corrupt_index(
@@ -270,20 +250,6 @@ def sanity_check_time_index(data: Buffer, base_offset: int) -> None:
                 position=position,
             )
     _check_whole_entries("Time index file", data, TIME_INDEX_ENTRY_SIZE)
-
-
-def time_entry_follows(entry: tuple[int, int], before: tuple[int, int]) -> bool:
-    """Whether a time index may have this (timestamp, relative_offset) behind the other."""
-    return entry[0] > before[0] and entry[1] >= before[1]
-
-
-def entries_in_order(data: Buffer, times: bool) -> bool:
-    """Whether the entries of an index are in ascending order: those of a time index, or of an offset index.
-
-    This is the reference of the function of this name in kernels/_scan.pxi.
-    """
-    entries = list(unpack_time_index(data) if times else unpack_offset_index(data))
-    return all(map(time_entry_follows if times else offset_entry_follows, entries, [BEFORE_ALL, *entries]))
 
 
 # Transaction index.
@@ -370,28 +336,6 @@ def _check_whole_entries(kind: str, data: Buffer, entry_size: int) -> None:
             f"{kind} is corrupt, found {len(data)} bytes which is neither positive nor a multiple of {entry_size}",
             position=len(data) - rest,
         )
-
-
-def _entries_below(
-    unpack_from: Callable[[Buffer, int], tuple[int, ...]],
-    field: int,
-    data: Buffer,
-    entry_size: int,
-    base_offset: int,
-    offset: int,
-) -> int:
-    """Entries before the one for this offset, as Kafka's search finds it; in a sound index, those of lower offsets."""
-
-    def relative_offset_of(n: int) -> int:
-        return unpack_from(data, n * entry_size)[field]
-
-    def offset_of(n: int) -> int:
-        return wrap_long(base_offset + relative_offset_of(n))
-
-    slot = find_slot(offset_of, offset, len(data) // entry_size, entry_size)
-    if slot is None:
-        return 0
-    return slot if relative_offset_of(slot) == wrap_long(offset - base_offset) else slot + 1
 
 
 def find_slot(key_of: Callable[[int], int], target: int, count: int, entry_size: int) -> int | None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from klogtool.format.batch import INT_MAX, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence, is_in_sequence
 from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts
-from klogtool.format.indexes import unpack_offset_index, unpack_time_index
+from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
 
 MOST_PRODUCERS = 1 << 16  # with more, sequence numbers of new ones are not checked
@@ -87,8 +87,8 @@ class Succession:
         self.index_noted = self.time_noted = -1
         self.future: Future = (0, 0, 0, 0, 0, 0)
         self.previous: tuple[int, ...] = ()
-        self._offset_index = list(unpack_offset_index(offset_index))
-        self._time_index = list(unpack_time_index(time_index))
+        self._offset_index = list(OFFSET_ENTRIES.unpack(offset_index))
+        self._time_index = list(TIME_ENTRIES.unpack(time_index))
         self._producers: dict[int, _Producer] = {}
         self._epochs: list[EpochStart] = []
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from klogtool.errors import KlogError
 from klogtool.format.framing import Frame
-from klogtool.format.indexes import (
-    entries_before_zero_tail,
-    parse_offset_index_entry,
-)
+from klogtool.format.indexes import OFFSET_ENTRIES, entries_before_zero_tail
 from klogtool.format.layouts import OFFSET_INDEX_ENTRY
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, read_whole
@@ -47,7 +44,7 @@ def _indexed_position(segment: Segment, frames: FrameReader, end: int) -> int:
         count = entries_before_zero_tail(data, _ENTRY_SIZE)
         if not count:
             return 0
-        entry = parse_offset_index_entry(data, segment.base_offset, count - 1)
+        entry = OFFSET_ENTRIES.parse_entry(data, segment.base_offset, count - 1)
         frame = frames.find(entry.position, end) if 0 <= entry.position < end else None
         if isinstance(frame, Frame) and segment.base_offset <= frames.last_offset(frame) <= entry.offset:
             return entry.position if frames.read(frame).crc_valid else 0

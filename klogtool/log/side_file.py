@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -17,17 +18,7 @@ from klogtool.format.identity import (
     parse_partition_metadata,
     parse_quorum_state,
 )
-from klogtool.format.indexes import (
-    OFFSET_INDEX_ENTRY_SIZE,
-    TIME_INDEX_ENTRY_SIZE,
-    OffsetIndexEntry,
-    TimeIndexEntry,
-    entries_before_zero_tail,
-    parse_txn_index,
-    unpack_offset_index,
-    unpack_time_index,
-)
-from klogtool.format.java_numbers import wrap_long
+from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, IndexLayout, entries_before_zero_tail, parse_txn_index
 from klogtool.format.names import FileKind, parse_base_offset, parse_file_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.kernels import crc32c
@@ -55,8 +46,8 @@ MOST_INDEX_BYTES = 2**31 - 1  # Kafka keeps the sizes of its files in an int
 MOST_TEXT_BYTES = 64 << 20  # about fifty bytes for each of a million partitions
 
 
-class EntriesFile(Struct, Generic[Entries], frozen=True):
-    """An index, a producer snapshot, or a checkpoint."""
+class NamedFile(Struct, frozen=True):
+    """A file beside the logs."""
 
     path: str
 
@@ -68,6 +59,10 @@ class EntriesFile(Struct, Generic[Entries], frozen=True):
     def kind(self) -> FileKind:
         """The kind of file, by its name."""
         return kind_of(self.path)
+
+
+class EntriesFile(NamedFile, Generic[Entries], frozen=True):
+    """An index, a producer snapshot, or a checkpoint."""
 
     @property
     def base_offset(self) -> int:
@@ -87,19 +82,8 @@ class EntriesFile(Struct, Generic[Entries], frozen=True):
         return entries
 
 
-class PropertiesFile(Struct, Generic[Properties], frozen=True):
+class PropertiesFile(NamedFile, Generic[Properties], frozen=True):
     """meta.properties, partition.metadata, quorum-state or .kafka_cleanshutdown."""
-
-    path: str
-
-    def __fspath__(self) -> str:
-        """Return the path."""
-        return self.path
-
-    @property
-    def kind(self) -> FileKind:
-        """The kind of file, by its name."""
-        return kind_of(self.path)
 
     @property
     def content(self) -> Properties:
@@ -143,21 +127,14 @@ def find_content(path: str) -> Any:
         return None
 
 
-def _offset_index(data: bytes, path: str) -> list[OffsetIndexEntry]:
-    base_offset, count = base_offset_of(path), entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE)
-    pairs = unpack_offset_index(memoryview(data)[: count * OFFSET_INDEX_ENTRY_SIZE])
-    return [OffsetIndexEntry(wrap_long(base_offset + relative), position) for relative, position in pairs]
-
-
-def _time_index(data: bytes, path: str) -> list[TimeIndexEntry]:
-    base_offset, count = base_offset_of(path), entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE)
-    pairs = unpack_time_index(memoryview(data)[: count * TIME_INDEX_ENTRY_SIZE])
-    return [TimeIndexEntry(timestamp, wrap_long(base_offset + relative)) for timestamp, relative in pairs]
+def _index(layout: IndexLayout[Any], data: bytes, path: str) -> list[Any]:
+    whole = entries_before_zero_tail(data, layout.entry_size) * layout.entry_size
+    return layout.parse(memoryview(data)[:whole], base_offset_of(path))
 
 
 PARSERS_OF_ENTRIES: dict[FileKind, Callable[[bytes, str], Any]] = {
-    FileKind.OFFSET_INDEX: _offset_index,
-    FileKind.TIME_INDEX: _time_index,
+    FileKind.OFFSET_INDEX: partial(_index, OFFSET_ENTRIES),
+    FileKind.TIME_INDEX: partial(_index, TIME_ENTRIES),
     FileKind.TXN_INDEX: lambda data, _: parse_txn_index(data),
     FileKind.PRODUCER_SNAPSHOT: lambda data, _: parse_producer_snapshot(data, crc32c),
     FileKind.LEADER_EPOCH_CHECKPOINT: lambda data, _: parse_leader_epoch_checkpoint(data),

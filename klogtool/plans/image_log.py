@@ -34,7 +34,7 @@ from klogtool.format.blanking import (
 )
 from klogtool.format.entry_fields import put_field
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame, walk_frames
-from klogtool.format.indexes import unpack_offset_index
+from klogtool.format.indexes import OFFSET_ENTRIES
 from klogtool.format.internal.blanked_metadata import Replacing, blank_metadata_value
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
@@ -320,7 +320,7 @@ def _misled_by_index(probe: Probe) -> Iterator[Kept]:
     except KlogError:
         return
     misled = 0
-    for _, position in unpack_offset_index(index):
+    for _, position in OFFSET_ENTRIES.unpack(index):
         if 0 < position < probe.end and not probe.looks_like_entry(position):
             misled += 1
             if misled > MOST_MISLED:

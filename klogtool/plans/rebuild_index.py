@@ -24,7 +24,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.sound_batches import has_epochs_of
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
-from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
+from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.opened import open_path
@@ -122,8 +122,8 @@ def walk_rebuilt(plan: Plan) -> Iterator[RebuiltSegment]:
             verdict.truncated_bytes,
             verdict.size,
             verdict.next_offset,
-            [(entry.offset, entry.position) for entry in parse_offset_index(data[0], base)],
-            [(entry.timestamp, entry.offset) for entry in parse_time_index(data[1], base)],
+            [(entry.offset, entry.position) for entry in OFFSET_ENTRIES.parse(data[0], base)],
+            [(entry.timestamp, entry.offset) for entry in TIME_ENTRIES.parse(data[1], base)],
             [
                 (entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
                 for entry in parse_txn_index(data[2])

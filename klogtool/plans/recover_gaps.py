@@ -17,7 +17,7 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.errors import KlogError
 from klogtool.format.framing import Frame
-from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, parse_offset_index_entry
+from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import RECORD_BATCH_MAGIC, FrameReader
 from klogtool.plans.recover_reach import find_orphans
@@ -128,7 +128,7 @@ def _last_indexed(segment: LogSegment) -> int:
         return 0
     with ContentFile(name, draft.files[name].content) as file:
         packed = file.read((entries - 1) * OFFSET_INDEX_ENTRY_SIZE, OFFSET_INDEX_ENTRY_SIZE)
-    position = parse_offset_index_entry(packed, segment.base_offset, 0).position
+    position = OFFSET_ENTRIES.parse_entry(packed, segment.base_offset, 0).position
     return position if 0 <= position < segment.size else 0
 
 

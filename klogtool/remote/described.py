@@ -8,7 +8,7 @@ from __future__ import annotations
 from klogtool.errors import Corrupt
 from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
-from klogtool.format.indexes import NO_TIMESTAMP, parse_offset_index, parse_time_index
+from klogtool.format.indexes import NO_TIMESTAMP, OFFSET_ENTRIES, TIME_ENTRIES
 from klogtool.format.names import FileKind
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
@@ -29,7 +29,7 @@ def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
     with open_log(store, stored, ahead_bytes=NEAR_BYTES) as file:
         last_offset, timestamp = _end_of(file, _indexed_position(store, stored))
         size = file.size
-    times = parse_time_index(find_side_file(store, stored, FileKind.TIME_INDEX) or b"", stored.start_offset)
+    times = TIME_ENTRIES.parse(find_side_file(store, stored, FileKind.TIME_INDEX) or b"", stored.start_offset)
     epochs = parse_leader_epoch_checkpoint(find_side_file(store, stored, FileKind.LEADER_EPOCH_CHECKPOINT) or b"")
     return RemoteSegment(
         stored.key,
@@ -57,7 +57,7 @@ def epochs_within(entries: list[EpochEntry], start: int, end: int) -> tuple[tupl
 
 def _indexed_position(store: RemoteStore, stored: StoredSegment) -> int:
     index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
-    entries = parse_offset_index(index or b"", stored.start_offset)
+    entries = OFFSET_ENTRIES.parse(index or b"", stored.start_offset)
     return entries[-1].position if entries else 0
 
 

@@ -14,13 +14,12 @@ from collections.abc import Callable
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.framing import Frame, FrameStop
 from klogtool.format.indexes import (
+    OFFSET_ENTRIES,
     OFFSET_INDEX_ENTRY_SIZE,
-    find_offset_index_entry,
+    TIME_ENTRIES,
     index_entries_count,
     sanity_check_offset_index,
     sanity_check_time_index,
-    unpack_offset_index,
-    unpack_time_index,
 )
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.message import Message, walk_messages
@@ -48,7 +47,7 @@ def dump_offset_index(
         write(f"{path} passed sanity check.\n".encode(errors="surrogateescape"))
         return
     frames = FrameReader(log)
-    for n, (relative_offset, position) in enumerate(unpack_offset_index(data)):
+    for n, (relative_offset, position) in enumerate(OFFSET_ENTRIES.unpack(data)):
         if n > 0 and relative_offset == 0:
             return  # zeros that a broker preallocated
         offset = wrap_long(base_offset + relative_offset)
@@ -102,12 +101,12 @@ def dump_time_index(
         write(f"{path} passed sanity check.\n".encode(errors="surrogateescape"))
         return
     check = TimeIndexCheck(os.path.abspath(path), log, reports)
-    for n, (timestamp, relative_offset) in enumerate(unpack_time_index(data)):
+    for n, (timestamp, relative_offset) in enumerate(TIME_ENTRIES.unpack(data)):
         if n > 0 and relative_offset == 0:
             return
         offset = wrap_long(base_offset + relative_offset)
         try:
-            check.entry(timestamp, offset, find_offset_index_entry(index, base_offset, offset).position)
+            check.entry(timestamp, offset, OFFSET_ENTRIES.lookup(index, base_offset, offset).position)
         except KlogError as error:
             raise _of_index(error) from None
         if not verify_only:

@@ -15,11 +15,11 @@ from klogtool.format.identity import (
     parse_quorum_state,
 )
 from klogtool.format.indexes import (
+    OFFSET_ENTRIES,
     OFFSET_INDEX_ENTRY_SIZE,
+    TIME_ENTRIES,
     TIME_INDEX_ENTRY_SIZE,
     entries_before_zero_tail,
-    unpack_offset_index,
-    unpack_time_index,
     walk_txn_index,
 )
 from klogtool.format.java_numbers import wrap_long
@@ -43,7 +43,7 @@ def walk_side_rows(name: FileName, data: Buffer) -> Iterator[Row]:
 
 def _offset_index(data: Buffer, base_offset: int) -> Iterator[Row]:
     count = entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE)
-    for n, (relative_offset, position) in enumerate(unpack_offset_index(data)):
+    for n, (relative_offset, position) in enumerate(OFFSET_ENTRIES.unpack(data)):
         if n == count:
             break
         yield {"type": "index-entry", "offset": wrap_long(base_offset + relative_offset), "position": position}
@@ -51,7 +51,7 @@ def _offset_index(data: Buffer, base_offset: int) -> Iterator[Row]:
 
 def _time_index(data: Buffer, base_offset: int) -> Iterator[Row]:
     count = entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE)
-    for n, (timestamp, relative_offset) in enumerate(unpack_time_index(data)):
+    for n, (timestamp, relative_offset) in enumerate(TIME_ENTRIES.unpack(data)):
         if n == count:
             break
         yield {"type": "timeindex-entry", "timestamp": timestamp, "offset": wrap_long(base_offset + relative_offset)}

@@ -16,13 +16,7 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, FrameStop, corrupt_length, find_frame
-from klogtool.format.indexes import (
-    OFFSET_INDEX_ENTRY_SIZE,
-    OffsetIndexEntry,
-    entries_before_zero_tail,
-    find_offset_index_entry,
-    parse_offset_index_entry,
-)
+from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE, OffsetIndexEntry, entries_before_zero_tail
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile, Unreadable
@@ -97,7 +91,7 @@ def find_position(storage: Storage, log: Stored, index: Stored | None, base_offs
         return 0
     data = storage.read(index)
     data = data[: entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE) * OFFSET_INDEX_ENTRY_SIZE]
-    entry = find_offset_index_entry(data, base_offset, offset)
+    entry = OFFSET_ENTRIES.lookup(data, base_offset, offset)
     return entry.position if entry.position and is_batch_of(storage, log, entry) else 0
 
 
@@ -144,4 +138,4 @@ def walk_index(storage: Storage, index: Stored, base_offset: int) -> Iterator[Of
     """Yield the entries of an offset index, without preallocated zeros."""
     data = storage.read(index)
     for n in range(entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE)):
-        yield parse_offset_index_entry(data, base_offset, n)
+        yield OFFSET_ENTRIES.parse_entry(data, base_offset, n)

@@ -9,13 +9,7 @@ from msgspec import Struct
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.framing import Frame
-from klogtool.format.indexes import (
-    TIME_INDEX_ENTRY_SIZE,
-    TimeIndexEntry,
-    entries_before_zero_tail,
-    find_time_index_entry,
-    parse_time_index_entry,
-)
+from klogtool.format.indexes import TIME_ENTRIES, TIME_INDEX_ENTRY_SIZE, TimeIndexEntry, entries_before_zero_tail
 from klogtool.format.names import FileKind
 from klogtool.log.entries import read_entry
 from klogtool.log.file import LogFile
@@ -150,7 +144,7 @@ def largest_timestamp(copy: Copy, segment: SegmentFiles) -> int | None:
         return None
     if len(data) != segment.indexes[FileKind.TIME_INDEX].size:  # not as the roll of a segment leaves it
         return None
-    last = parse_time_index_entry(data, segment.base_offset, len(data) // TIME_INDEX_ENTRY_SIZE - 1)
+    last = TIME_ENTRIES.parse_entry(data, segment.base_offset, len(data) // TIME_INDEX_ENTRY_SIZE - 1)
     return last.timestamp if _is_true(copy, segment, last, largest=True) else None
 
 
@@ -221,8 +215,8 @@ def _search_from(copy: Copy, segment: SegmentFiles, timestamp: int) -> int:
     offset of the next one is wrong.
     """
     data, base = _time_index(copy, segment), segment.base_offset
-    before = find_time_index_entry(data, base, timestamp) if data else None
-    before = find_time_index_entry(data, base, before.timestamp - 1) if before is not None else None
+    before = TIME_ENTRIES.lookup(data, base, timestamp) if data else None
+    before = TIME_ENTRIES.lookup(data, base, before.timestamp - 1) if before is not None else None
     if before is None or before.timestamp < 0 or not _is_true(copy, segment, before):
         return base
     return before.offset

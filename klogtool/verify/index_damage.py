@@ -17,13 +17,12 @@ from msgspec import Struct
 from klogtool import kernels
 from klogtool.format.indexes import (
     BEFORE_ALL,
-    OFFSET_INDEX_ENTRY_SIZE,
-    TIME_INDEX_ENTRY_SIZE,
+    OFFSET_ENTRIES,
+    TIME_ENTRIES,
+    IndexLayout,
+    OffsetIndexEntry,
+    TimeIndexEntry,
     entries_before_zero_tail,
-    offset_entry_follows,
-    time_entry_follows,
-    unpack_offset_index,
-    unpack_time_index,
 )
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile
@@ -56,17 +55,14 @@ Pair: TypeAlias = tuple[int, int]
 
 
 class IndexKind(Struct, frozen=True):
-    """What the two indexes differ in: their findings, an entry's bytes, how it is read and told, and which entry may
-    stand behind which."""
+    """What the two indexes differ in: their findings, their entries, and how these are told."""
 
     file_kind: FileKind
     is_missing: Kind
     has_wrong_size: Kind
     has_wrong_order: Kind
     has_wrong_entry: Kind
-    entry_size: int
-    unpack: Callable[[bytes], Iterator[Pair]]
-    follows: Callable[[Pair, Pair], bool]
+    layout: IndexLayout[OffsetIndexEntry] | IndexLayout[TimeIndexEntry]
     words: Callable[[Pair, int], str]
 
 
@@ -76,9 +72,7 @@ OFFSETS = IndexKind(
     Kind.INDEX_SIZE,
     Kind.INDEX_ORDER,
     Kind.INDEX_ENTRY,
-    OFFSET_INDEX_ENTRY_SIZE,
-    unpack_offset_index,
-    offset_entry_follows,
+    OFFSET_ENTRIES,
     lambda entry, base: f"offset {base + entry[0]} at byte {entry[1]}",
 )
 TIMES = IndexKind(
@@ -87,9 +81,7 @@ TIMES = IndexKind(
     Kind.TIMEINDEX_SIZE,
     Kind.TIMEINDEX_ORDER,
     Kind.TIMEINDEX_ENTRY,
-    TIME_INDEX_ENTRY_SIZE,
-    unpack_time_index,
-    time_entry_follows,
+    TIME_ENTRIES,
     lambda entry, base: f"timestamp {entry[0]} at offset {base + entry[1]}",
 )
 
@@ -103,7 +95,7 @@ class IndexFile:
 
     def __init__(self, file: LogFile, kind: IndexKind, base_offset: int, most_entries: int) -> None:
         self.path, self.kind, self.base_offset = file.path, kind, base_offset
-        size = kind.entry_size
+        size = kind.layout.entry_size
         self.size, self.whole = file.size, file.size // size
         count = _entries_before_zeros(file, size)
         self.count, self.too_many = min(count, most_entries), count > most_entries
@@ -115,12 +107,12 @@ class IndexFile:
             self._leave_out_disorder()
 
     def __len__(self) -> int:
-        return len(self.data) // self.kind.entry_size
+        return len(self.data) // self.kind.layout.entry_size
 
     def entry(self, number: int) -> Pair:
         """An entry of `data`: the numbers it holds."""
-        size = self.kind.entry_size
-        return next(self.kind.unpack(self.data[number * size : (number + 1) * size]))
+        size = self.kind.layout.entry_size
+        return next(self.kind.layout.unpack(self.data[number * size : (number + 1) * size]))
 
     def last_with(self, column: int, value: int, before: int) -> int:
         """The last entry before number `before` that has this value in a column (one has)."""
@@ -128,23 +120,23 @@ class IndexFile:
 
     def _leave_out_disorder(self) -> None:
         """Entries that do not fit between their neighbours are left out of `data`."""
-        kind, entries = self.kind, list(self.kind.unpack(self.data))
+        kind, entries = self.kind, list(self.kind.layout.unpack(self.data))
         kept: list[int] = []
         for number, entry in enumerate(entries):
-            if kind.follows(entry, entries[kept[-1]] if kept else BEFORE_ALL):
+            if kind.layout.follows(entry, entries[kept[-1]] if kept else BEFORE_ALL):
                 kept.append(number)
             elif self._is_odd(entries, kept, number):
                 self._disordered.add(kept.pop(), "")
                 kept.append(number)
             else:
                 self._disordered.add(number, "")
-        size = kind.entry_size
+        size = kind.layout.entry_size
         self._numbers = array("q", kept)
         self.data = b"".join(self.data[number * size : (number + 1) * size] for number in kept)
 
     def _is_odd(self, entries: list[Pair], kept: list[int], number: int) -> bool:
         """Whether it is rather the entry before this one that is wrong: this one goes with those around it."""
-        follows, entry = self.kind.follows, entries[number]
+        follows, entry = self.kind.layout.follows, entries[number]
         if not kept or not follows(entry, entries[kept[-2]] if len(kept) > 1 else BEFORE_ALL):
             return False
         if number + 1 == len(entries):
@@ -156,7 +148,7 @@ class IndexFile:
         """The last whole entry as a broker reads it, zeros included; None if there is none."""
         if self.whole > self.count:
             return (0, 0)
-        return next(self.kind.unpack(self._last), None)
+        return next(self.kind.layout.unpack(self._last), None)
 
     def note_false(self, kept: int, why: str) -> None:
         """An entry that the log contradicts, by its number in `data`."""
@@ -164,7 +156,7 @@ class IndexFile:
 
     def findings(self) -> Iterator[Finding]:
         """All of them; the cure is for who knows the segment."""
-        kind, size = self.kind, self.kind.entry_size
+        kind, size = self.kind, self.kind.layout.entry_size
         for first, last, _ in sorted(self._disordered.found):
             yield self._entries(kind.has_wrong_order, first, last, "not in ascending order with the entries around")
         for first, last, why in sorted(self._false.found):
@@ -180,7 +172,7 @@ class IndexFile:
             yield Finding(kind.has_wrong_size, self.path, detail, start=self.whole * size, end=self.size)
 
     def _entries(self, kind: Kind, first: int, last: int, why: str) -> Finding:
-        size = self.kind.entry_size
+        size = self.kind.layout.entry_size
         count = "an entry" if first == last else f"{last - first + 1} entries"
         return Finding(kind, self.path, f"{count}: {why}", start=first * size, end=(last + 1) * size)
 

@@ -31,12 +31,12 @@ from msgspec.structs import replace
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
 from klogtool.format.indexes import (
+    OFFSET_ENTRIES,
+    TIME_ENTRIES,
     AbortedTxn,
     OffsetIndexEntry,
     TimeIndexEntry,
     build_txn_index,
-    parse_offset_index,
-    parse_time_index,
     parse_txn_index,
 )
 from klogtool.format.producer_snapshot import parse_producer_snapshot
@@ -73,10 +73,10 @@ def test_a_sound_log_stays_as_it_is(partition: pathlib.Path, clean: bool) -> Non
 
 def test_what_recovery_writes(partition: pathlib.Path) -> None:
     files = files_of(partition)
-    assert parse_offset_index(files[name_of(4, "index")], 4) == [
+    assert OFFSET_ENTRIES.parse(files[name_of(4, "index")], 4) == [
         OffsetIndexEntry(4 + n, n * BATCH) for n in range(1, 4)
     ]
-    times = parse_time_index(files[name_of(4, "timeindex")], 4)
+    times = TIME_ENTRIES.parse(files[name_of(4, "timeindex")], 4)
     assert times[-1] == TimeIndexEntry(1_700_000_000_000 + 7000, 7)
     assert epochs(files) == [(1, 0), (2, 4), (3, 8)]
     assert names_of(files, "snapshot") == [4, 8, 12]

@@ -15,29 +15,23 @@ from klogtool.errors import Corrupt, Refused
 from klogtool.format.indexes import (
     ABORTED_TXN_SIZE,
     NO_TIMESTAMP,
+    OFFSET_ENTRIES,
     OFFSET_INDEX_ENTRY_SIZE,
+    TIME_ENTRIES,
     TIME_INDEX_ENTRY_SIZE,
     AbortedTxn,
     OffsetIndexEntry,
     TimeIndexEntry,
-    build_offset_index,
-    build_time_index,
     build_txn_index,
     entries_before_zero_tail,
     find_aborted_txns,
-    find_offset_index_entry,
-    find_time_index_entry,
     index_entries_count,
-    parse_offset_index,
-    parse_time_index,
     parse_txn_index,
     preallocated_index_size,
     sanity_check_offset_index,
     sanity_check_time_index,
     sanity_check_txn_index,
     to_relative_offset,
-    unpack_offset_index,
-    unpack_time_index,
     walk_txn_index,
 )
 from klogtool.format.layouts import ABORTED_TXN
@@ -81,14 +75,14 @@ def test_the_sizes_are_those_of_kafka() -> None:
 
 def test_offset_index_vector() -> None:
     entries = [OffsetIndexEntry(offset=1005, position=162), OffsetIndexEntry(offset=1009, position=324)]
-    assert parse_offset_index(OFFSET_INDEX, 1000) == entries
-    assert build_offset_index(entries, 1000) == OFFSET_INDEX
+    assert OFFSET_ENTRIES.parse(OFFSET_INDEX, 1000) == entries
+    assert OFFSET_ENTRIES.build(entries, 1000) == OFFSET_INDEX
 
 
 def test_time_index_vector() -> None:
     entries = [TimeIndexEntry(timestamp=1_600_000_000_025, offset=1005)]
-    assert parse_time_index(TIME_INDEX, 1000) == entries
-    assert build_time_index(entries, 1000) == TIME_INDEX
+    assert TIME_ENTRIES.parse(TIME_INDEX, 1000) == entries
+    assert TIME_ENTRIES.build(entries, 1000) == TIME_INDEX
 
 
 def test_txn_index_vector() -> None:
@@ -98,16 +92,16 @@ def test_txn_index_vector() -> None:
 
 @pytest.mark.parametrize("size", range(1, OFFSET_INDEX_ENTRY_SIZE))
 def test_a_partial_entry_at_the_end_is_no_entry(size: int) -> None:
-    assert len(parse_offset_index(OFFSET_INDEX + b"\xff" * size, 0)) == 2
-    assert len(parse_time_index(TIME_INDEX + b"\xff" * size, 0)) == 1
+    assert len(OFFSET_ENTRIES.parse(OFFSET_INDEX + b"\xff" * size, 0)) == 2
+    assert len(TIME_ENTRIES.parse(TIME_INDEX + b"\xff" * size, 0)) == 1
     assert len(parse_txn_index(TXN_INDEX + b"\xff" * size)) == 1
 
 
 def test_relative_offsets_are_signed_and_wrap_as_java_longs() -> None:
     below = bytes.fromhex("ffffffff 00000000")
-    assert parse_offset_index(below, 45) == [OffsetIndexEntry(44, 0)]
-    assert parse_offset_index(below, -(1 << 63)) == [OffsetIndexEntry((1 << 63) - 1, 0)]
-    assert parse_offset_index(bytes.fromhex("00000001 ffffffff"), (1 << 63) - 1) == [OffsetIndexEntry(-(1 << 63), -1)]
+    assert OFFSET_ENTRIES.parse(below, 45) == [OffsetIndexEntry(44, 0)]
+    assert OFFSET_ENTRIES.parse(below, -(1 << 63)) == [OffsetIndexEntry((1 << 63) - 1, 0)]
+    assert OFFSET_ENTRIES.parse(bytes.fromhex("00000001 ffffffff"), (1 << 63) - 1) == [OffsetIndexEntry(-(1 << 63), -1)]
 
 
 @pytest.mark.parametrize(
@@ -118,10 +112,10 @@ def test_an_offset_that_does_not_fit_is_refused(base: int, offset: int) -> None:
     # the pairs of Kafka's testAppendForLogSegmentOffsetOverflowException
     assert to_relative_offset(offset, base) is None
     with pytest.raises(Refused) as refused:
-        build_offset_index([OffsetIndexEntry(offset, 0)], base)
+        OFFSET_ENTRIES.build([OffsetIndexEntry(offset, 0)], base)
     assert refused.value.kafka_class == "IndexOffsetOverflowException"
     with pytest.raises(Refused):
-        build_time_index([TimeIndexEntry(0, offset)], base)
+        TIME_ENTRIES.build([TimeIndexEntry(0, offset)], base)
 
 
 def test_the_largest_relative_offset_fits() -> None:
@@ -131,17 +125,17 @@ def test_the_largest_relative_offset_fits() -> None:
 @given(bases, st.lists(st.tuples(relative_offsets, ints), max_size=20))
 def test_offset_index_round_trip(base: int, pairs: list[tuple[int, int]]) -> None:
     entries = [OffsetIndexEntry(base + relative, position) for relative, position in pairs]
-    built = build_offset_index(entries, base)
-    assert parse_offset_index(built, base) == entries
-    assert list(unpack_offset_index(built)) == pairs
+    built = OFFSET_ENTRIES.build(entries, base)
+    assert OFFSET_ENTRIES.parse(built, base) == entries
+    assert list(OFFSET_ENTRIES.unpack(built)) == pairs
 
 
 @given(bases, st.lists(st.tuples(longs, relative_offsets), max_size=20))
 def test_time_index_round_trip(base: int, pairs: list[tuple[int, int]]) -> None:
     entries = [TimeIndexEntry(timestamp, base + relative) for timestamp, relative in pairs]
-    built = build_time_index(entries, base)
-    assert parse_time_index(built, base) == entries
-    assert list(unpack_time_index(built)) == pairs
+    built = TIME_ENTRIES.build(entries, base)
+    assert TIME_ENTRIES.parse(built, base) == entries
+    assert list(TIME_ENTRIES.unpack(built)) == pairs
 
 
 @given(st.lists(st.builds(AbortedTxn, st.integers(-128, 0), longs, longs, longs, longs), max_size=20))
@@ -156,10 +150,10 @@ def test_txn_index_round_trip(entries: list[AbortedTxn]) -> None:
 @given(st.binary(max_size=200), longs)
 def test_any_bytes_are_an_index(data: bytes, base: int) -> None:
     """No bytes raise anything but Corrupt; the fast form and the declarations say the same."""
-    assert len(parse_offset_index(data, base)) == len(data) // 8 == len(list(unpack_offset_index(memoryview(data))))
-    assert len(parse_time_index(data, base)) == len(data) // 12 == len(list(unpack_time_index(bytearray(data))))
-    find_offset_index_entry(data, base, base + 1)
-    find_time_index_entry(data, base, 5)
+    assert len(OFFSET_ENTRIES.parse(data, base)) == len(data) // 8 == len(list(OFFSET_ENTRIES.unpack(memoryview(data))))
+    assert len(TIME_ENTRIES.parse(data, base)) == len(data) // 12 == len(list(TIME_ENTRIES.unpack(bytearray(data))))
+    OFFSET_ENTRIES.lookup(data, base, base + 1)
+    TIME_ENTRIES.lookup(data, base, 5)
     for check in (sanity_check_offset_index, sanity_check_time_index, sanity_check_txn_index):
         assert kafka_class_of(check, data, base) in (None, "CorruptIndexException", "KafkaException")
 
@@ -184,7 +178,7 @@ def test_zeros_are_entries_to_kafka_and_yet_tell_where_the_real_ones_end(zeros: 
 
 
 def test_zero_bytes_at_the_end_of_a_real_entry_belong_to_it() -> None:
-    data = build_time_index([TimeIndexEntry(timestamp=1 << 40, offset=BASE)], BASE)
+    data = TIME_ENTRIES.build([TimeIndexEntry(timestamp=1 << 40, offset=BASE)], BASE)
     assert entries_before_zero_tail(data + bytes(24), TIME_INDEX_ENTRY_SIZE) == 1
 
 
@@ -196,18 +190,18 @@ def test_offset_lookup_is_a_floor_lookup_in_a_sound_index(count: int) -> None:
     rng = random.Random(count)
     relative = sorted(rng.sample(range(1, 10 * count + 10), count))
     entries = [OffsetIndexEntry(BASE + offset, n) for n, offset in enumerate(relative)]
-    data = build_offset_index(entries, BASE)
+    data = OFFSET_ENTRIES.build(entries, BASE)
     for target in [*rng.sample(range(BASE - 5, BASE + 10 * count + 20), 30), relative[0] + BASE, relative[-1] + BASE]:
         below = [entry for entry in entries if entry.offset <= target]
-        assert find_offset_index_entry(data, BASE, target) == (below[-1] if below else OffsetIndexEntry(BASE, 0))
+        assert OFFSET_ENTRIES.lookup(data, BASE, target) == (below[-1] if below else OffsetIndexEntry(BASE, 0))
 
 
 def test_offset_lookup_at_the_extremes() -> None:
-    assert find_offset_index_entry(b"", BASE, BASE) == OffsetIndexEntry(BASE, 0)
-    assert find_offset_index_entry(b"1234567", BASE, BASE) == OffsetIndexEntry(BASE, 0)
-    assert find_offset_index_entry(OFFSET_INDEX, 0, 4) == OffsetIndexEntry(0, 0)
-    assert find_offset_index_entry(OFFSET_INDEX, 0, 9) == OffsetIndexEntry(9, 324)
-    assert find_offset_index_entry(OFFSET_INDEX, 0, (1 << 63) - 1) == OffsetIndexEntry(9, 324)
+    assert OFFSET_ENTRIES.lookup(b"", BASE, BASE) == OffsetIndexEntry(BASE, 0)
+    assert OFFSET_ENTRIES.lookup(b"1234567", BASE, BASE) == OffsetIndexEntry(BASE, 0)
+    assert OFFSET_ENTRIES.lookup(OFFSET_INDEX, 0, 4) == OffsetIndexEntry(0, 0)
+    assert OFFSET_ENTRIES.lookup(OFFSET_INDEX, 0, 9) == OffsetIndexEntry(9, 324)
+    assert OFFSET_ENTRIES.lookup(OFFSET_INDEX, 0, (1 << 63) - 1) == OffsetIndexEntry(9, 324)
 
 
 @pytest.mark.parametrize(
@@ -215,23 +209,23 @@ def test_offset_lookup_at_the_extremes() -> None:
 )
 def test_time_lookup(timestamp: int, found: tuple[int, int]) -> None:
     # Kafka's TimeIndexTest: base 45, entries (10i, 45 + 10i)
-    data = build_time_index([TimeIndexEntry(10 * i, BASE + 10 * i) for i in range(1, 30)], BASE)
-    assert find_time_index_entry(data, BASE, timestamp) == TimeIndexEntry(*found)
-    assert find_time_index_entry(b"", BASE, timestamp) == TimeIndexEntry(NO_TIMESTAMP, BASE)
+    data = TIME_ENTRIES.build([TimeIndexEntry(10 * i, BASE + 10 * i) for i in range(1, 30)], BASE)
+    assert TIME_ENTRIES.lookup(data, BASE, timestamp) == TimeIndexEntry(*found)
+    assert TIME_ENTRIES.lookup(b"", BASE, timestamp) == TimeIndexEntry(NO_TIMESTAMP, BASE)
 
 
 def test_lookup_in_a_disordered_index_ends_where_kafka_ends() -> None:
     """The warm section (the last 1024 entries and one) decides: answers taken from Kafka 4.3.1's OffsetIndex."""
     entries = [OffsetIndexEntry(10 * n, n) for n in range(1, 2001)]
     entries[975] = OffsetIndexEntry(1, 7)  # slot 975 is the first warm one
-    data = build_offset_index(entries, 0)
-    assert find_offset_index_entry(data, 0, 50) == OffsetIndexEntry(1, 7)  # a plain search would find (50, 5)
-    assert find_offset_index_entry(data, 0, 15_000) == OffsetIndexEntry(15_000, 1500)
+    data = OFFSET_ENTRIES.build(entries, 0)
+    assert OFFSET_ENTRIES.lookup(data, 0, 50) == OffsetIndexEntry(1, 7)  # a plain search would find (50, 5)
+    assert OFFSET_ENTRIES.lookup(data, 0, 15_000) == OffsetIndexEntry(15_000, 1500)
 
 
 def test_lookup_in_an_untrimmed_index_starts_among_the_zeros() -> None:
     data = OFFSET_INDEX + bytes(8 * 3000)
-    assert find_offset_index_entry(data, 100, 109) == OffsetIndexEntry(100, 0)  # the last zero entry
+    assert OFFSET_ENTRIES.lookup(data, 100, 109) == OffsetIndexEntry(100, 0)  # the last zero entry
 
 
 # Sanity checks.
@@ -261,7 +255,7 @@ def test_index_of_an_odd_length() -> None:
 
 
 def test_time_index_out_of_order() -> None:
-    descending = build_time_index([TimeIndexEntry(10, 55), TimeIndexEntry(5, 65)], BASE)
+    descending = TIME_ENTRIES.build([TimeIndexEntry(10, 55), TimeIndexEntry(5, 65)], BASE)
     with corrupt_index("the last timestamp is 5 which is less than the first timestamp 10"):
         sanity_check_time_index(descending, BASE)
     with corrupt_index("the last offset is 44 which is less than the first offset 45"):

@@ -24,26 +24,19 @@ from klogtool.format.identity import (
     parse_partition_metadata,
     parse_quorum_state,
 )
-from klogtool.format.indexes import (
-    build_offset_index,
-    build_time_index,
-    build_txn_index,
-    parse_offset_index,
-    parse_time_index,
-    parse_txn_index,
-)
+from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, build_txn_index, parse_txn_index
 from klogtool.format.names import FileKind, parse_base_offset, parse_file_name, parse_partition_dir_name
 from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
 
 
 def rebuilt_offset_index(data: bytes, name: str) -> bytes:
     base_offset = parse_base_offset(name)
-    return build_offset_index(parse_offset_index(data, base_offset), base_offset)
+    return OFFSET_ENTRIES.build(OFFSET_ENTRIES.parse(data, base_offset), base_offset)
 
 
 def rebuilt_time_index(data: bytes, name: str) -> bytes:
     base_offset = parse_base_offset(name)
-    return build_time_index(parse_time_index(data, base_offset), base_offset)
+    return TIME_ENTRIES.build(TIME_ENTRIES.parse(data, base_offset), base_offset)
 
 
 def rebuilt_meta_properties(data: bytes, name: str) -> bytes:

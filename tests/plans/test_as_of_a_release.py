@@ -21,7 +21,7 @@ from klogtool.format.control import (
     build_control_key,
     build_end_transaction_marker,
 )
-from klogtool.format.indexes import unpack_offset_index
+from klogtool.format.indexes import OFFSET_ENTRIES
 from klogtool.format.message import build_message_set
 from klogtool.plans.plan import Plan
 
@@ -133,7 +133,7 @@ def test_an_index_entry_for_each_batch_or_for_a_whole_set(
     sets = [replica(0) + replica(1), replica(2) + replica(3) + replica(4)]
     plan = plan_of(tmp_path / "t-0", *map(follower, sets), as_of=kafka, index_interval_bytes=0)
     index = next(content for name, content in result_of(plan).items() if name.endswith(".index"))
-    assert list(unpack_offset_index(index)) == entries
+    assert list(OFFSET_ENTRIES.unpack(index)) == entries
 
 
 @pytest.mark.parametrize(("kafka", "entries"), [("3.9.0", 0), ("3.9.1", 2)])
@@ -142,7 +142,7 @@ def test_index_entries_of_a_cleaned_segment(tmp_path: Path, kafka: str, entries:
     made = [build_batch([Record(n, NOW_MS + n, b"key %d" % n, b"v")]) for n in range(3)]
     folder = make(tmp_path / "t-0", {0: made, 3: [data(3)]})
     index = result_of(compacted(folder, kafka))[f"{0:020d}.index"]
-    assert len(list(unpack_offset_index(index))) == entries
+    assert len(list(OFFSET_ENTRIES.unpack(index))) == entries
 
 
 # ---------------------------------------------------------------- reading

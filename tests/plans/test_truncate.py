@@ -16,7 +16,7 @@ from running import run_here
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.errors import KlogError, Refused
-from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
+from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.plans.plan import Plan
 from klogtool.render.truncate import truncate_text
@@ -50,8 +50,8 @@ def test_inside_a_segment(partition: pathlib.Path) -> None:
     assert state_of(plan) == (0, 6, None)
     assert {base: len(files[f"{base:020d}.log"]) for base in names_of(files, "log")} == {0: 4 * BATCH, 4: 2 * BATCH}
     assert names_of(files, "log.deleted") == [8]
-    assert [entry.offset for entry in parse_offset_index(files[f"{4:020d}.index"], 4)] == [5]
-    assert [entry.offset for entry in parse_time_index(files[f"{4:020d}.timeindex"], 4)] == [5]
+    assert [entry.offset for entry in OFFSET_ENTRIES.parse(files[f"{4:020d}.index"], 4)] == [5]
+    assert [entry.offset for entry in TIME_ENTRIES.parse(files[f"{4:020d}.timeindex"], 4)] == [5]
     assert names_of(files, "snapshot") == [4, 6]
     assert files[EPOCHS] == b"0\n2\n1 0\n2 4\n"
 
@@ -61,7 +61,7 @@ def test_the_largest_timestamp_is_found_anew(tmp_path: pathlib.Path) -> None:
     times = (5, 9, 3, 20)
     folder = make(tmp_path / "t-0", {0: [data(n, time_ms=NOW_MS + time) for n, time in enumerate(times)]})
     files = result_of(cut(folder, {"index.interval.bytes": "100000"}, to=3))
-    entries = parse_time_index(files[f"{0:020d}.timeindex"], 0)
+    entries = TIME_ENTRIES.parse(files[f"{0:020d}.timeindex"], 0)
     assert [(entry.timestamp - NOW_MS, entry.offset) for entry in entries][-1] == (9, 1)
 
 

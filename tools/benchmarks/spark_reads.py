@@ -26,12 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "interop")]
 from measuring import Samples  # noqa: E402
 
 from klogtool.format.batch import Record, build_batch  # noqa: E402
-from klogtool.format.indexes import (  # noqa: E402
-    OffsetIndexEntry,
-    TimeIndexEntry,
-    build_offset_index,
-    build_time_index,
-)
+from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, OffsetIndexEntry, TimeIndexEntry  # noqa: E402
 from klogtool.spark.starting import FAST  # noqa: E402
 
 SIDE = pathlib.Path(__file__).with_name("spark_side.py")
@@ -76,9 +71,9 @@ def _make_partition(folder: pathlib.Path, segment_bytes: int) -> None:
         end = min(base + per_segment, RECORDS)
         name = f"{folder}/{base:020d}"
         pathlib.Path(f"{name}.log").write_bytes(log)
-        pathlib.Path(f"{name}.index").write_bytes(build_offset_index(entries, base))
+        pathlib.Path(f"{name}.index").write_bytes(OFFSET_ENTRIES.build(entries, base))
         newest = TimeIndexEntry(1_700_000_000_000 + BATCH_RECORDS - 1, end - 1)
-        pathlib.Path(f"{name}.timeindex").write_bytes(build_time_index([newest], base))
+        pathlib.Path(f"{name}.timeindex").write_bytes(TIME_ENTRIES.build([newest], base))
 
 
 def _templates() -> Iterator[bytearray]:

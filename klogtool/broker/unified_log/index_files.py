@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
@@ -21,27 +21,19 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.errors import Corrupt
 from klogtool.format.indexes import (
     ABORTED_TXN_SIZE,
-    NO_TIMESTAMP,
-    OFFSET_INDEX_ENTRY_SIZE,
-    TIME_INDEX_ENTRY_SIZE,
+    OFFSET_ENTRIES,
+    TIME_ENTRIES,
     AbortedTxn,
+    IndexLayout,
     OffsetIndexEntry,
     TimeIndexEntry,
     build_txn_index,
     find_aborted_txns,
     find_slot,
     find_slot_above,
-    offset_index_entries_below,
-    pack_offset_index_entry,
-    pack_time_index_entry,
-    parse_offset_index,
-    parse_offset_index_entry,
-    parse_time_index,
-    parse_time_index_entry,
     parse_txn_index,
     preallocated_index_size,
     sanity_check_txn_index,
-    time_index_entries_below,
     to_relative_offset,
     walk_txn_index,
 )
@@ -50,14 +42,15 @@ from klogtool.format.java_numbers import MAX_INT
 if TYPE_CHECKING:
     _Found = TypeVar("_Found")
 
+Entry = TypeVar("Entry", OffsetIndexEntry, TimeIndexEntry)
 
 READ_WHOLE_BYTES = 16 << 10  # up to this size, reading the whole file costs no more than reading one entry
 
 
-class _MappedIndex:
-    """What offset and time index share (AbstractIndex)."""
+class _MappedIndex(Generic[Entry]):
+    """What offset and time index share (AbstractIndex). last_entry: its last one, or `IndexLayout.none_below`."""
 
-    entry_size: int
+    layout: IndexLayout[Entry]
 
     def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
         """Raises Refused or Corrupt (IllegalArgumentException) for an index that Kafka could not create or map."""
@@ -76,6 +69,12 @@ class _MappedIndex:
             self._is_changed = True
             draft.write(name, b"")
         self.max_entries = self.length // self.entry_size
+        self.last_entry: Entry = self._last_entry()
+
+    @property
+    def entry_size(self) -> int:
+        """The bytes of an entry."""
+        return self.layout.entry_size
 
     def _map(self, draft: Draft) -> None:
         self.length = draft.size(self.name)
@@ -160,8 +159,46 @@ class _MappedIndex:
         else:
             self._draft.write(self.name, data)
 
+    def extend(self, entries: bytes) -> None:
+        """Append entries in file format; each would be accepted by itself."""
+        if entries:
+            self._put(entries)
+            self.last_entry = self._last_entry()
+
+    def lookup(self, target: int) -> Entry:
+        """Return the last entry at or before an offset or a timestamp, else `IndexLayout.none_below`."""
+        slot = self.find_slot(target)
+        return self.layout.none_below(self.base_offset) if slot is None else self.entry(slot)
+
+    def find_slot(self, target: int) -> int | None:
+        """Return the slot of that entry, or None."""
+        return self._look(
+            lambda packed: find_slot(
+                lambda n: self.layout.key(self._parse(packed(n))), target, self.entries, self.entry_size
+            )
+        )
+
+    def entry(self, slot: int) -> Entry:
+        """Return the entry in a slot that exists."""
+        return self._look(lambda packed: self._parse(packed(slot)))
+
+    def parse(self) -> list[Entry]:
+        """Return all entries."""
+        return self.layout.parse(self.data, self.base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove entries from this offset on."""
+        self._truncate_to_entries(self.layout.entries_below(self.data, self.base_offset, offset))
+
+    def _parse(self, packed: bytes) -> Entry:
+        return self.layout.parse_entry(packed, self.base_offset, 0)
+
+    def _last_entry(self) -> Entry:
+        return self.entry(self.entries - 1) if self.entries else self.layout.none_below(self.base_offset)
+
     def _truncate_to_entries(self, entries: int) -> None:
         self.entries = entries
+        self.last_entry = self._last_entry()
 
     def _put(self, entries: bytes) -> None:
         at = self.entries * self.entry_size
@@ -197,14 +234,15 @@ class _MappedIndex:
         )
 
 
-class OffsetIndex(_MappedIndex):
-    """An `.index`. last_offset: of its last entry, or the base offset."""
+class OffsetIndex(_MappedIndex[OffsetIndexEntry]):
+    """An `.index`."""
 
-    entry_size = OFFSET_INDEX_ENTRY_SIZE
+    layout = OFFSET_ENTRIES
 
-    def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
-        super().__init__(draft, name, base_offset, segment_index_bytes)
-        self.last_offset = self._last_offset()
+    @property
+    def last_offset(self) -> int:
+        """The offset of its last entry, or the base offset."""
+        return self.last_entry.offset
 
     def append(self, offset: int, position: int) -> None:
         """Append an entry for the batch at a position. Raises Corrupt if the index is full, or the offset is not above
@@ -213,27 +251,8 @@ class OffsetIndex(_MappedIndex):
             raise self._full("index")
         if self.entries and offset <= self.last_offset:
             raise self._not_larger(offset, self.last_offset)
-        self._put(pack_offset_index_entry(self._relative(offset), position))
-        self.last_offset = offset
-
-    def extend(self, entries: bytes) -> None:
-        """Append entries in file format; `append` would accept each."""
-        if entries:
-            self._put(entries)
-            self.last_offset = self._last_offset()
-
-    def lookup(self, target_offset: int) -> OffsetIndexEntry:
-        """Return the last entry at or before the target, else the base offset with position 0."""
-        slot = self.find_slot(target_offset)
-        return OffsetIndexEntry(self.base_offset, 0) if slot is None else self.entry(slot)
-
-    def find_slot(self, target_offset: int) -> int | None:
-        """Return the slot of that entry, or None."""
-        return self._look(
-            lambda packed: find_slot(
-                lambda n: self._parse(packed(n)).offset, target_offset, self.entries, self.entry_size
-            )
-        )
+        self._put(OFFSET_ENTRIES.pack(self._relative(offset), position))
+        self.last_entry = OffsetIndexEntry(offset, position)
 
     def find_upper_bound(self, position: int) -> OffsetIndexEntry | None:
         """Return an entry of a batch that begins at or after this position, or None (fetchUpperBoundOffset)."""
@@ -244,39 +263,11 @@ class OffsetIndex(_MappedIndex):
         )
         return None if slot is None else self.entry(slot)
 
-    def entry(self, slot: int) -> OffsetIndexEntry:
-        """Return the entry in a slot that exists."""
-        return self._look(lambda packed: self._parse(packed(slot)))
 
-    def _parse(self, packed: bytes) -> OffsetIndexEntry:
-        return parse_offset_index_entry(packed, self.base_offset, 0)
+class TimeIndex(_MappedIndex[TimeIndexEntry]):
+    """A `.timeindex`."""
 
-    def parse(self) -> list[OffsetIndexEntry]:
-        """Return all entries."""
-        return parse_offset_index(self.data, self.base_offset)
-
-    def truncate_to(self, offset: int) -> None:
-        """Remove entries from this offset on."""
-        self._truncate_to_entries(offset_index_entries_below(self.data, self.base_offset, offset))
-
-    def _truncate_to_entries(self, entries: int) -> None:
-        super()._truncate_to_entries(entries)
-        self.last_offset = self._last_offset()
-
-    def _last_offset(self) -> int:
-        if not self.entries:
-            return self.base_offset
-        return self.entry(self.entries - 1).offset
-
-
-class TimeIndex(_MappedIndex):
-    """A `.timeindex`. last_entry: its last one, or (NO_TIMESTAMP, base offset)."""
-
-    entry_size = TIME_INDEX_ENTRY_SIZE
-
-    def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
-        super().__init__(draft, name, base_offset, segment_index_bytes)
-        self.last_entry = self._last_entry()
+    layout = TIME_ENTRIES
 
     @property
     def is_full(self) -> bool:
@@ -298,38 +289,8 @@ class TimeIndex(_MappedIndex):
                 kafka_class="IllegalStateException",
             )
         if timestamp > self.last_entry.timestamp:
-            self._put(pack_time_index_entry(timestamp, self._relative(offset)))
+            self._put(TIME_ENTRIES.pack(timestamp, self._relative(offset)))
             self.last_entry = TimeIndexEntry(timestamp, offset)
-
-    def extend(self, entries: bytes) -> None:
-        """Append entries in file format; `maybe_append` would accept each."""
-        if entries:
-            self._put(entries)
-            self.last_entry = self._last_entry()
-
-    def lookup(self, target_timestamp: int) -> TimeIndexEntry:
-        """Return the last entry at or before the timestamp, else (NO_TIMESTAMP, base offset)."""
-        slot = self.find_slot(target_timestamp)
-        return TimeIndexEntry(NO_TIMESTAMP, self.base_offset) if slot is None else self.entry(slot)
-
-    def find_slot(self, target_timestamp: int) -> int | None:
-        """Return the slot of that entry, or None."""
-        return self._look(
-            lambda packed: find_slot(
-                lambda n: self._parse(packed(n)).timestamp, target_timestamp, self.entries, self.entry_size
-            )
-        )
-
-    def entry(self, slot: int) -> TimeIndexEntry:
-        """Return the entry in a slot that exists."""
-        return self._look(lambda packed: self._parse(packed(slot)))
-
-    def _parse(self, packed: bytes) -> TimeIndexEntry:
-        return parse_time_index_entry(packed, self.base_offset, 0)
-
-    def parse(self) -> list[TimeIndexEntry]:
-        """Return all entries."""
-        return parse_time_index(self.data, self.base_offset)
 
     def resize(self, size: int) -> bool:
         """Resize as the others do, then read the last entry again."""
@@ -337,19 +298,6 @@ class TimeIndex(_MappedIndex):
         if is_changed:
             self.last_entry = self._last_entry()
         return is_changed
-
-    def truncate_to(self, offset: int) -> None:
-        """Remove entries from this offset on."""
-        self._truncate_to_entries(time_index_entries_below(self.data, self.base_offset, offset))
-
-    def _truncate_to_entries(self, entries: int) -> None:
-        super()._truncate_to_entries(entries)
-        self.last_entry = self._last_entry()
-
-    def _last_entry(self) -> TimeIndexEntry:
-        if not self.entries:
-            return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
-        return self.entry(self.entries - 1)
 
 
 class TransactionIndex:
