@@ -57,6 +57,20 @@ class KlogError(Exception):
         return ": ".join([*where, self.reason])
 
 
+class AtPath:
+    """Adds the path of a file to the errors of a block that have none: `with AtPath(path): ...`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, KlogError):
+            error.at_path(self._path)
+
+
 class Corrupt(KlogError):
     """Bytes that are wrong: they do not have the required form."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from klogtool import kernels
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, Header, Record
@@ -137,12 +137,9 @@ def _walk_windows(file: LogFile, start: int, buffers: BufferPool | None = None) 
 
 def _joined(chunks: Iterable[Iterable[Record]], path: str) -> Iterator[Record]:
     """Yield records through a single generator: each further generator costs a tenth of the time of a record."""
-    try:
+    with AtPath(path):
         for chunk in chunks:
             yield from chunk
-    except KlogError as error:
-        error.at_path(path)
-        raise
 
 
 def _records_of(entry: Entry) -> Iterator[Record]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from klogtool.errors import KlogError
+from klogtool.errors import AtPath
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import (
     parse_clean_shutdown,
@@ -99,22 +99,16 @@ def kind_of(path: str) -> FileKind:
 
 def base_offset_of(path: str) -> int:
     """Return the offset at the beginning of a file's name. Raises Corrupt if there is none."""
-    try:
+    with AtPath(path):
         return parse_base_offset(os.path.basename(path))
-    except KlogError as error:
-        error.at_path(path)
-        raise
 
 
 def read_content(path: str) -> Any:
     """Return the contents of a side file, as an object of its kind. Raises KlogError, always with the path."""
     kind = kind_of(path)
     data = read_whole(path, limit=MOST_INDEX_BYTES if kind.has_base_offset else MOST_TEXT_BYTES)
-    try:
+    with AtPath(path):
         return PARSERS[kind](data, path)
-    except KlogError as error:
-        error.at_path(path)
-        raise
 
 
 def find_content(path: str) -> Any:

@@ -18,7 +18,7 @@ from klogtool.broker.file_facts import facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_transactions import Status, transaction_state, walk_transactions
 from klogtool.broker.unified_log.producer_snapshots import SnapshotNames
-from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.errors import AtPath, Corrupt, KlogError, Refused
 from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.opened import open_path
@@ -64,11 +64,8 @@ def decide(path: str, question: DropProducerQuestion) -> Iterator[Plan]:
     """
     if not isinstance(open_path(path), Partition):
         raise KlogError("not a partition dir", path=path)
-    try:
+    with AtPath(path):
         yield _planned(path, question, terms_of(path, question.circumstances, checkpoints=Checkpoints.beside(path)))
-    except KlogError as error:
-        error.at_path(path)
-        raise
 
 
 def _planned(path: str, question: DropProducerQuestion, terms: LoadTerms) -> Plan:

@@ -22,7 +22,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog, LogParts, recover_
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.sound_batches import has_epochs_of
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import AtPath, KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
@@ -88,11 +88,8 @@ def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
     draft = Draft.of(path)
     facts = facts_of(draft)
     rebuild = _rebuild_segments if question.segments else _rebuild_all
-    try:
+    with AtPath(path):
         log, verdicts = rebuild(draft, terms, question)
-    except KlogError as error:
-        error.at_path(path)
-        raise
     yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, None, terms.notes)
 
 

@@ -13,7 +13,7 @@ from klogtool.broker.circumstances import Checkpoints, terms_of
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import AtPath, KlogError, Refused
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
@@ -66,12 +66,9 @@ def recover_partition(
     terms = terms_of(path, question.circumstances, clean_by_default=False, checkpoints=beside)
     draft = Draft.of(path)
     facts = facts_of(draft)
-    try:
+    with AtPath(path):
         log = LoadedLog(draft, terms, jobs=threads or question.threads)
         log.stop()
-    except KlogError as error:
-        error.at_path(path)
-        raise
     topic = Partition(path).topic
     is_known = beside.log_dir is None or topic is None or beside.cluster.knows(topic)
     recovery = recovery_of(log, why_stray(path, beside), is_topic_known=is_known)

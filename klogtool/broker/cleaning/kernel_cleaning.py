@@ -27,7 +27,7 @@ from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.kernel_recovery import latest_of, pick_up_indexes, put_down_entries
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
-from klogtool.errors import KlogError
+from klogtool.errors import AtPath
 from klogtool.format import batch as format_batch
 from klogtool.format.framing import walk_frames
 from klogtool.format.message import parse_entry
@@ -98,7 +98,7 @@ class _CleanerReader:
     def _take(self, window: MappedWindow) -> int:
         native, taker = kernels.native, self._taker
         taker.kernel.capacity = self._buffer.capacity
-        try:
+        with AtPath(self._file.path):
             at, why = taker.take(window)
             window.reached = window.base + at
             if why in (native.DECIDE, native.BODY, native.DEFLATE):
@@ -106,9 +106,6 @@ class _CleanerReader:
                 if not taker.take_one(window, batch, why):
                     return native.MAP_FULL
                 window.reached += batch.size
-        except KlogError as error:
-            error.at_path(self._file.path)
-            raise
         return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.cleaning.offset_map import KeyMap
 from klogtool.broker.decompressed_sizes import walk_limited
-from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.errors import AtPath, Corrupt, Refused
 from klogtool.format import message as format_message
 from klogtool.format.batch import (
     CREATE_TIME,
@@ -196,11 +196,8 @@ def walk_parts(batch: Entry, max_record_size: int | None = None) -> Iterator[Par
     if isinstance(batch, RecordBatch):
         yield from walk_limited(batch, batch.records(), max_record_size)
         return
-    try:
+    with AtPath(batch.path):
         yield from walk_limited(batch, walk_messages(batch), max_record_size)
-    except KlogError as error:
-        error.at_path(batch.path)
-        raise
 
 
 def _should_retain(batch: Entry, part: Part, terms: FilterTerms) -> bool:

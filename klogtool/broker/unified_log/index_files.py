@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.errors import Corrupt
+from klogtool.errors import AtPath, Corrupt
 from klogtool.format.indexes import (
     ABORTED_TXN_SIZE,
     OFFSET_ENTRIES,
@@ -378,19 +378,13 @@ class TransactionIndex:
 
         Raises Corrupt (KafkaException) at an entry of a later version.
         """
-        try:
+        with AtPath(self.path):
             return find_aborted_txns(bytes(self._data), fetch_offset, upper_bound_offset)
-        except Corrupt as error:
-            error.at_path(self.path)
-            raise
 
     def sanity_check(self, *, whole_version: bool) -> None:
         """Raises Corrupt: CorruptIndexException, or KafkaException for an entry of a later version."""
-        try:
+        with AtPath(self.path):
             sanity_check_txn_index(bytes(self._data), self._start_offset, whole_version=whole_version)
-        except Corrupt as error:
-            error.at_path(self.path)
-            raise
 
     def parse(self) -> list[AbortedTxn]:
         """Return all entries. Raises Corrupt (KafkaException) at an entry of a later version."""

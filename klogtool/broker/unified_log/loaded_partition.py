@@ -22,7 +22,7 @@ from klogtool.broker.unified_log.log_transactions import (
     walk_transactions,
 )
 from klogtool.broker.unified_log.reading import Fetched, Isolation
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import AtPath, KlogError
 from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.typed import parse_moment, whole_number
 from klogtool.log.cores import usable_cores
@@ -49,12 +49,9 @@ def load(
     """
     if not isinstance(open_path(path), Partition):
         raise KlogError("not a partition dir", path=path)
-    try:
+    with AtPath(path):
         terms = terms_of(path, circumstances, checkpoints=checkpoints)
         return LoadedPartition(LoadedLog(Draft.of(path), terms, jobs=jobs or usable_cores()))
-    except KlogError as error:
-        error.at_path(path)
-        raise
 
 
 class LoadedPartition:
@@ -96,7 +93,7 @@ class LoadedPartition:
         Raises Refused (OffsetOutOfRangeException) for an offset outside the log; Corrupt or Unsupported at damage.
         """
         number = whole_number("offset", offset)
-        with self._named():
+        with AtPath(self.path):
             return lookup.lookup_offset(self.log, number, explain=explain)
 
     def lookup_timestamp(self, timestamp: Moment) -> lookup.TimestampFound:
@@ -109,7 +106,7 @@ class LoadedPartition:
                 number = parse_moment(timestamp)
             except KlogError:
                 raise KlogError(f"'{timestamp}' is no time, and none of {', '.join(lookup.WORDS)}") from None
-        with self._named():
+        with AtPath(self.path):
             return lookup.lookup_timestamp(self.log, number)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> lookup.EpochEnd:
@@ -125,7 +122,7 @@ class LoadedPartition:
         offset outside the log; Corrupt or Unsupported if the search meets damage.
         """
         offset, max_bytes = whole_number("offset", offset), whole_number("max_bytes", max_bytes)
-        with self._named():
+        with AtPath(self.path):
             fetched = reading.fetch(
                 self.log, offset, max_bytes, min_one_message=min_one_message, isolation=Isolation(isolation)
             )
@@ -136,30 +133,13 @@ class LoadedPartition:
 
         Raises Corrupt or Unsupported if a batch cannot be read.
         """
-        with self._named():
+        with AtPath(self.path):
             yield from walk_transactions(self.log)
 
     def transaction_state(self) -> LogTransactions:
         """Return what a broker knows of producers and transactions. Raises Corrupt or Unsupported at damage."""
-        with self._named():
+        with AtPath(self.path):
             return transaction_state(self.log)
-
-    def _named(self) -> _Named:
-        return _Named(self.path)
-
-
-class _Named:
-    """Adds the folder's path to errors without a file."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, KlogError):
-            error.at_path(self._path)
 
 
 class FetchedBytes:
@@ -245,8 +225,5 @@ def _is_abort_marker(entry: Entry) -> bool:
     first = next(iter(entry.records()), None)
     if first is None:
         return False
-    try:
+    with AtPath(entry.path):
         return ControlRecordType.of(parse_control_type_id(first.key)) is ControlRecordType.ABORT
-    except Corrupt as error:
-        error.at_path(entry.path)
-        raise

@@ -20,7 +20,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP, s
 from klogtool.broker.unified_log.producer_snapshots import SnapshotNames, SnapshottedProducers
 from klogtool.broker.unified_log.rebuild_producer_state import rebuild_producer_state
 from klogtool.broker.unified_log.segment_recovery import Recovered, SegmentRecovery
-from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.errors import AtPath, Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.java_numbers import MAX_LONG
@@ -502,11 +502,8 @@ class _Loader:
 
 
 def _base_of(draft: Draft, name: str) -> int:
-    try:
+    with AtPath(os.path.join(draft.path, name)):
         return parse_base_offset(name)
-    except KlogError as error:
-        error.at_path(os.path.join(draft.path, name))
-        raise
 
 
 def _is_in(name: str, low: int, high: int) -> bool:
@@ -517,8 +514,5 @@ def _is_in(name: str, low: int, high: int) -> bool:
 
 
 def _parsed(draft: Draft, name: str, parse: Callable[[bytes], _Result]) -> _Result:
-    try:
+    with AtPath(os.path.join(draft.path, name)):
         return parse(draft.read(name))
-    except KlogError as error:
-        error.at_path(os.path.join(draft.path, name))
-        raise

@@ -17,7 +17,7 @@ from klogtool.broker.decompressed_sizes import walk_limited
 from klogtool.broker.unified_log.log_segment import base_offset_of, walk_from
 from klogtool.broker.unified_log.reading import fetch
 from klogtool.broker.unified_log.segment_age import age_of
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import AtPath, KlogError, Refused
 from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, RecordBatch, stream_records
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import OffsetIndexEntry, TimeIndexEntry
@@ -374,12 +374,8 @@ def end_offset_for_epoch(log: LoadedLog, leader_epoch: int) -> EpochEnd:
 @contextmanager
 def _opened(segment: LogSegment) -> Iterator[FrameReader]:
     """Open a segment's `.log` for reading; errors get its path."""
-    with segment.open_log() as file:
-        try:
-            yield FrameReader(file)
-        except KlogError as error:
-            error.at_path(file.path)
-            raise
+    with segment.open_log() as file, AtPath(file.path):
+        yield FrameReader(file)
 
 
 def _segment_step(log: LoadedLog, segment: LogSegment, largest: int | None = None, *, by_mtime: bool = False) -> Step:
