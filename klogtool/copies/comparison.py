@@ -171,15 +171,12 @@ class _Comparing:
             before = max(a.before, b.before)
             alike, done, count, first, last = kernels.native.equal_entries(one, other, before)
         if done:
-            self._note_equal(done, count, first, last)
+            self._merge.note((StretchKind.SAME, first, last, count, count, -1, -1))
+            self._equal_bytes += done
+            self._equal_batches += count
+            self._a.log.skip(done, last)
+            self._b.log.skip(done, last)
         return done, alike == size
-
-    def _note_equal(self, size: int, count: int, first: int, last: int) -> None:
-        self._merge.note((StretchKind.SAME, first, last, count, count, -1, -1))
-        self._equal_bytes += size
-        self._equal_batches += count
-        self._a.log.skip(size, last)
-        self._b.log.skip(size, last)
 
     def _go_by_items(self) -> None:
         """Merge items of some bytes of each copy."""

@@ -166,7 +166,11 @@ def _points(expected: Expected, reached: ReachedOffset | None, patient: Patient)
     if aside is not None and (current is not None or aside.state is PartitionDirState.STRAY):
         yield _set_aside(expected, aside, patient)
     elif current is None and aside is None and reached is not None:  # a -delete folder alone is a point by itself
-        yield _gone(expected, reached, patient)
+        others = [str(each) for each in expected.replicas.brokers if each != patient.cluster.node_id]
+        detail = f"{_witnessed(reached)}: a broker creates an empty one"
+        if others:
+            detail += f"; if that leads, the replicas on brokers {', '.join(others)} are cut to it"
+        yield Ahead(_path(reached, expected.key), What.ABSENT, detail, Severity.ERROR, 0, reached.offset - 1)
 
 
 def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
@@ -181,14 +185,6 @@ def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
     if aside.state is PartitionDirState.DELETE:
         state += ", deleted a minute after the start"
     return Ahead(path, What.ABSENT, state, Severity.ERROR, lost_bytes=size, is_hidden=True)
-
-
-def _gone(expected: Expected, reached: ReachedOffset, patient: Patient) -> Ahead:
-    others = [str(each) for each in expected.replicas.brokers if each != patient.cluster.node_id]
-    detail = f"{_witnessed(reached)}: a broker creates an empty one"
-    if others:
-        detail += f"; if that leads, the replicas on brokers {', '.join(others)} are cut to it"
-    return Ahead(_path(reached, expected.key), What.ABSENT, detail, Severity.ERROR, 0, reached.offset - 1)
 
 
 def _walk_lines_alone(reached: Mapping[TopicPartition, ReachedOffset], patient: Patient) -> Iterator[Ahead]:

@@ -81,11 +81,7 @@ def _mounts_in(text: str) -> Iterator[Mount]:
         own, system = before.split(" "), after.split(" ")
         if len(own) >= 6 and len(system) >= 3:
             options = dict.fromkeys([*own[5].split(","), *system[2].split(",")])
-            yield Mount(_unescaped(own[4]), system[0], tuple(options))
-
-
-def _unescaped(path: str) -> str:
-    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), path)
+            yield Mount(_OCTAL.sub(lambda found: chr(int(found[1], 8)), own[4]), system[0], tuple(options))
 
 
 def _is_under(path: str, point: str) -> bool:

@@ -286,7 +286,9 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
     if state.recovery.loses_records or state.claim.lost.records != 0:
         yield _cut(state)
     if below:
-        yield _below_start(state, below)
+        start = state.log.log_start_offset
+        detail = f"the name of the first segment is too high: the broker takes {start:,} for the log start, and serves "
+        yield _hidden(state, below, f"{detail}nobody {offsets_text(ranges_of(below))} in it")
     if hidden and not (state.log.terms.is_clean and state.behind_end):
         yield _behind_end(state, hidden)
     hidden = list(state.behind_end) if state.log.terms.is_clean else []
@@ -396,12 +398,6 @@ def _no_roll(log: LoadedLog) -> str:
     if log.log_end_offset != active.base_offset or not active.size:
         return ""
     return ", and from the first write on that needs a new segment, every write fails (UnknownServerException)"
-
-
-def _below_start(state: _State, hidden: Sequence[Readable]) -> Ahead:
-    start = state.log.log_start_offset
-    told = f"the name of the first segment is too high: the broker takes {start:,} for the log start, and serves nobody"
-    return _hidden(state, hidden, f"{told} {offsets_text(ranges_of(hidden))} in it")
 
 
 def _unread(state: _State, hidden: Sequence[Readable], told: str) -> Ahead:

@@ -14,7 +14,8 @@ _UNDERSTOOD = "only if a majority of the voters is lost for good: metadata that 
 
 def quorum_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for a point about the quorum, the cheapest first."""
-    voters = _voters(patient)
+    metadata = patient.cluster.metadata
+    voters = () if metadata is None else metadata.quorum.voters or ()
     if point.cure is not None and not point.cure_looks:
         yield _by_hand(_TITLES.get(point.what, "by hand"), point.path, point.cure)
     if point.what is What.NO_MAJORITY:
@@ -28,11 +29,6 @@ _TITLES = {
     What.METADATA_BEHIND: "start the best copy first",
     What.STATE_CONTRADICTS: "delete quorum-state",
 }
-
-
-def _voters(patient: Patient) -> tuple[Voter, ...]:
-    metadata = patient.cluster.metadata
-    return () if metadata is None else metadata.quorum.voters or ()
 
 
 def _bring(voter: Voter, path: str) -> Option:

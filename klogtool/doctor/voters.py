@@ -157,7 +157,11 @@ def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ah
             yield Ahead(finding.path, What.NOT_VOTER, finding.detail, severity, finding=finding.id, cure=finding.cure)
     if view is not None:
         yield from _without_static_voters(view)
-        yield from _of_another_cluster(view)
+        if view.outlook.seat.why_not is ElectionCause.OTHER_CLUSTER:
+            path = os.path.join(view.own.path, FileKind.META_PROPERTIES.value)
+            detail = f"its cluster.id is {view.own.cluster_id}, and the other controllers have another one"
+            cure = f"compare cluster.id of all controllers: {path} may be of another cluster's disk"
+            yield Ahead(path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
         yield from _stale_endpoint(view)
         yield from _no_majority(view)
         yield from _behind(view)
@@ -181,14 +185,6 @@ def _without_static_voters(view: QuorumView) -> Iterator[Ahead]:
     )
     cure = f"set {setting} in the file of settings, or take the folder of a controller that was upgraded"
     yield Ahead(view.path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
-
-
-def _of_another_cluster(view: QuorumView) -> Iterator[Ahead]:
-    if view.outlook.seat.why_not is ElectionCause.OTHER_CLUSTER:
-        path = os.path.join(view.own.path, FileKind.META_PROPERTIES.value)
-        detail = f"its cluster.id is {view.own.cluster_id}, and the other controllers have another one"
-        cure = f"compare cluster.id of all controllers: {path} may be of another cluster's disk"
-        yield Ahead(path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
 
 
 def _stale_endpoint(view: QuorumView) -> Iterator[Ahead]:

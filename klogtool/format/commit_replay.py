@@ -139,20 +139,16 @@ def replay_entry(replay: CommitReplay, entry: RecordBatch | Message) -> None:
         raise Corrupt("the checksum of an inner message does not match", position=entry.position)
     latest = entry.max_timestamp
     if isinstance(entry, RecordBatch) and entry.is_control:
-        _end_txns(replay, entry, records)
+        types = [ControlRecordType.of(parse_control_type_id(record.key)) for record in records]
+        for record, control_type in zip(records, types, strict=True):
+            if control_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+                replay.end_txn(entry.producer_id, control_type is ControlRecordType.COMMIT, record.timestamp)
     else:
         producer_id = entry.producer_id if isinstance(entry, RecordBatch) else NO_PRODUCER_ID
         latest = max(latest, _put_records(replay, records, producer_id))
     offsets = (record.offset for record in records)
     first = entry.base_offset if isinstance(entry, RecordBatch) else min(offsets, default=entry.last_offset)
     replay.note_batch(first, entry.last_offset, len(records), latest)
-
-
-def _end_txns(replay: CommitReplay, batch: RecordBatch, records: list[Record]) -> None:
-    types = [ControlRecordType.of(parse_control_type_id(record.key)) for record in records]
-    for record, control_type in zip(records, types, strict=True):
-        if control_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
-            replay.end_txn(batch.producer_id, control_type is ControlRecordType.COMMIT, record.timestamp)
 
 
 def _put_records(replay: CommitReplay, records: list[Record], producer_id: int) -> int:

@@ -266,7 +266,9 @@ def parse_quorum_state(data: Buffer) -> QuorumState:
             f"data_version ({data_version}) is not within the min ({low}) and max ({high}) supported version",
             kafka_class="IllegalStateException",
         )
-    return _read_quorum_fields(node, data_version)
+    # Read the fields in the order of QuorumStateDataJsonConverter.read: the first wrong one decides the error.
+    members = _QUORUM_STATE[data_version]
+    return QuorumState(data_version, **{_attribute(member): _read_field(node, member) for member in members})
 
 
 def build_quorum_state(state: QuorumState) -> bytes:
@@ -274,12 +276,6 @@ def build_quorum_state(state: QuorumState) -> bytes:
     written = (member for member in _QUORUM_STATE[state.data_version] if not member.is_optional)
     fields = {member.name: member.write(getattr(state, _attribute(member))) for member in written}
     return _build_json(fields | {"data_version": state.data_version})
-
-
-def _read_quorum_fields(node: Mapping[str, object], data_version: int) -> QuorumState:
-    """Read the fields in the order of QuorumStateDataJsonConverter.read: the first wrong one decides the error."""
-    members = _QUORUM_STATE[data_version]
-    return QuorumState(data_version, **{_attribute(member): _read_field(node, member) for member in members})
 
 
 def _read_field(node: Mapping[str, object], member: Member) -> Any:

@@ -104,7 +104,10 @@ class FollowedPartition:
         segment that has another behind it gets no more bytes."""
         paths = self._paths()
         if self._segment is None:
-            self._segment = self._begin(paths)
+            wanted = [path for path in paths if self._first is None or _base_offset(path) >= self._first]
+            while len(wanted) > 1 and _base_offset(wanted[1]) <= self._lowest:
+                wanted.pop(0)
+            self._segment = FollowedSegment(wanted[0]) if wanted else None
         while self._segment is not None:
             segment = self._segment
             yield segment
@@ -112,7 +115,11 @@ class FollowedPartition:
             if not behind:
                 self._go_back(segment, paths)
                 return
-            self._leave(segment, behind[0])
+            if segment.is_replaced():
+                self._tell(f"{segment.path}: deleted; {'it was read to its end' if segment.at else 'it was not read'}")
+            segment.close()
+            self._done.append(segment)
+            self._segment = FollowedSegment(behind[0])
 
     def _paths(self) -> list[str]:
         try:
@@ -130,19 +137,6 @@ class FollowedPartition:
             name for name in files if name.kind is FileKind.LOG and not name.suffix and name.base_offset is not None
         ]
         return [os.path.join(self.folder, name.name) for name in sorted(logs, key=lambda name: name.base_offset or 0)]
-
-    def _begin(self, paths: list[str]) -> FollowedSegment | None:
-        wanted = [path for path in paths if self._first is None or _base_offset(path) >= self._first]
-        while len(wanted) > 1 and _base_offset(wanted[1]) <= self._lowest:
-            wanted.pop(0)
-        return FollowedSegment(wanted[0]) if wanted else None
-
-    def _leave(self, segment: FollowedSegment, next_path: str) -> None:
-        if segment.is_replaced():
-            self._tell(f"{segment.path}: deleted; {'it was read to its end' if segment.at else 'it was not read'}")
-        segment.close()
-        self._done.append(segment)
-        self._segment = FollowedSegment(next_path)
 
     def _go_back(self, segment: FollowedSegment, paths: list[str]) -> None:
         """After a truncation the last segment may be one that was read before."""

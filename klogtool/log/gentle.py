@@ -160,7 +160,11 @@ class DirectReads:
         if not self._chunk.holds(at):
             return None
         if follows and self._chunk.stop - self._chunk.start == CHUNK_BYTES:
-            self._read_ahead(self._chunk.stop)
+            self._next = self._next or _Chunk()
+            self._reader = threading.Thread(
+                target=self._next.fill, args=(self._fd, self._chunk.stop, CHUNK_BYTES, self.pace)
+            )
+            self._reader.start()
         return self._chunk
 
     def _take_next(self, at: int) -> bool:
@@ -173,8 +177,3 @@ class DirectReads:
             return False
         self._chunk, self._next = self._next, self._chunk
         return True
-
-    def _read_ahead(self, start: int) -> None:
-        self._next = self._next or _Chunk()
-        self._reader = threading.Thread(target=self._next.fill, args=(self._fd, start, CHUNK_BYTES, self.pace))
-        self._reader.start()

@@ -45,17 +45,13 @@ def replay_segment(
     if spans:
         with LogFile(path) as file:
             for start, end in spans:
-                yield from _replay_span(replay, file, start, end, left)
+                pool = BufferPool()
+                for window in walk_windows(file, start=start, end=end, pool=pool):
+                    yield from replay_window(replay, window.data, window.cut, left, base=window.base)
+                    if not window.last:
+                        pool.give_back(window.data)
     while left:
         yield Halt(ReplayStop.MARK, left.pop())
-
-
-def _replay_span(replay: ProducerReplay, file: LogFile, start: int, end: int, left: list[int]) -> Iterator[Halt]:
-    pool = BufferPool()
-    for window in walk_windows(file, start=start, end=end, pool=pool):
-        yield from replay_window(replay, window.data, window.cut, left, base=window.base)
-        if not window.last:
-            pool.give_back(window.data)
 
 
 def replay_window(

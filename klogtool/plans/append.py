@@ -146,20 +146,16 @@ def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: InputFacts, not
     if len(ways) != 1:
         raise KlogError(f"one of {', '.join(WAYS)} says what to append")
     if ways == ["batches"]:
-        yield from _walk_batches(question, facts)
+        epoch = question.leader_epoch
+        coded = question.batches_base64
+        if coded is not None:
+            yield Call((base64.b64decode(coded),), True, MAX_INT if epoch is None else epoch, None)
+        yield from walk_batch_files(list(question.batches or ()), epoch, facts, question.fetch_bytes)
     elif ways == ["requests"]:
         pieces, path = _text(question.requests_text, question.requests, facts)
         yield from walk_requests(split_lines(pieces, path), path, question.folder or os.path.dirname(path), facts)
     else:
         yield from _walk_records(log, question, facts, notes)
-
-
-def _walk_batches(question: AppendQuestion, facts: InputFacts) -> Iterator[Call]:
-    epoch = question.leader_epoch
-    coded = question.batches_base64
-    if coded is not None:
-        yield Call((base64.b64decode(coded),), True, MAX_INT if epoch is None else epoch, None)
-    yield from walk_batch_files(list(question.batches or ()), epoch, facts, question.fetch_bytes)
 
 
 def _walk_records(log: LoadedLog, question: AppendQuestion, facts: InputFacts, notes: list[str]) -> Iterator[Call]:

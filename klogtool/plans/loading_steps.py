@@ -142,15 +142,13 @@ class _Steps:
             self.delete(name)
         for name in sorted(self.report.swapped, key=lambda name: (parse_file_name(name).kind is not _LOG, name)):
             if name.endswith(_LOG.value + SWAP):
-                self._see_to_index(name.removesuffix(_LOG.value + SWAP) + _INDEX.value)
+                index = name.removesuffix(_LOG.value + SWAP) + _INDEX.value
+                if index + SWAP not in self.state and index not in self.state:
+                    is_final = parse_file_name(index).base_offset not in self._recovered and index in self.wanted
+                    content = self.wanted[index].content if is_final else ()
+                    self.state[index] = DraftFile(content)
+                    self.steps.append(Write(index, content))
             self.move(name, name.removesuffix(SWAP))
-
-    def _see_to_index(self, index: str) -> None:
-        if index + SWAP not in self.state and index not in self.state:
-            is_final = parse_file_name(index).base_offset not in self._recovered and index in self.wanted
-            content = self.wanted[index].content if is_final else ()
-            self.state[index] = DraftFile(content)
-            self.steps.append(Write(index, content))
 
     def _write_split_logs(self) -> None:
         """Write new `.log`s from bytes of another one, the last first; and copies of it that will be `.deleted`
@@ -271,13 +269,10 @@ class _Steps:
         for name in self.differing():
             file = parse_file_name(name)
             if file.kind is _LOG and not file.suffix and name in self.wanted and name in self.state:
-                self._cut_log(name, _index_of(name))
-
-    def _cut_log(self, name: str, index: str) -> None:
-        if parse_file_name(name).base_offset in self.report.emptied:
-            self.change(name)
-        self.delete(index)
-        self.change(name)
+                if parse_file_name(name).base_offset in self.report.emptied:
+                    self.change(name)
+                self.delete(_index_of(name))
+                self.change(name)
 
     def _write_new_logs(self) -> None:
         """Write the new `.log`s of an append that rolled, in order, so that the log has no gap meanwhile. Empty ones

@@ -107,7 +107,10 @@ def plan_draft(
             error.add_note(f"{draft.path}: {lacking}")
         raise
     if question.purge:
-        _purge(draft)
+        # Delete what a broker deletes after file.delete.delay.ms.
+        for name in draft.names():
+            if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED):
+                draft.delete(name)
     steps = order_steps(draft, log.report)
     notes = (*terms.notes, *changed.notes, *_note_on_line(log))
     plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, changed.result, notes, losses=losses)
@@ -151,10 +154,3 @@ def settle(log: LoadedLog) -> LogState:
     """Do what a broker does later in the background, and return the log's state then."""
     log.run_scheduled()
     return LogState(log.log_start_offset, log.log_end_offset, log.log_start_checkpoint)
-
-
-def _purge(draft: Draft) -> None:
-    """Delete what a broker deletes after file.delete.delay.ms."""
-    for name in draft.names():
-        if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED):
-            draft.delete(name)

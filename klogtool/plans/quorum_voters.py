@@ -9,7 +9,7 @@ above all others, so that nobody follows an old leader any more.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
@@ -28,7 +28,7 @@ from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
 from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.internal.schema import Values
-from klogtool.format.kraft_snapshot import Voter, build_snapshot
+from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.names import (
     FileKind,
     KraftSnapshotName,
@@ -246,8 +246,11 @@ def _result(chosen: NewVoters, state: LogState, *, is_static: bool = False) -> V
         controller.node_id or 0,
         controller.cluster_id,
         0 if is_static else 1,
-        [_voter_result(voter) for voter in chosen.voters],
-        _ids(chosen.old_voters),
+        [
+            VoterResult(voter.id, voter.directory_id, [f"{one.name}://{one.address}" for one in voter.endpoints])
+            for voter in chosen.voters
+        ],
+        [voter.id for voter in chosen.old_voters],
         controller.is_dynamic,
         chosen.offset,
         chosen.epoch,
@@ -258,11 +261,3 @@ def _result(chosen: NewVoters, state: LogState, *, is_static: bool = False) -> V
         list(chosen.tails),
         state=state,
     )
-
-
-def _voter_result(voter: Voter) -> VoterResult:
-    return VoterResult(voter.id, voter.directory_id, [f"{one.name}://{one.address}" for one in voter.endpoints])
-
-
-def _ids(voters: Sequence[Voter]) -> list[int]:
-    return [voter.id for voter in voters]

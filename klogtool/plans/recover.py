@@ -41,18 +41,13 @@ def decide(path: str, question: RecoverQuestion) -> Iterator[Plan]:
     if isinstance(opened, Partition):
         log, plan, _ = recover_partition(path, question)
         yield plan
-        yield from _walk_lowered_beside(path, question, log)
+        log_dir, lines = Checkpoints.beside(path).log_dir, lines_of(log)
+        if log_dir is not None and lines is not None:
+            yield from walk_lowered(log_dir, question, {lines.topic_partition: lines.log_end_offset})
     elif isinstance(opened, LogDir):
         yield from plan_log_dir(path, question, recover_partition)
     else:
         raise KlogError("neither a partition dir nor a log dir", path=path)
-
-
-def _walk_lowered_beside(path: str, question: RecoverQuestion, log: LoadedLog) -> Iterator[Plan]:
-    """Yield the plan for checkpoints of the surrounding log dir, if they have lines above this log's end."""
-    log_dir, lines = Checkpoints.beside(path).log_dir, lines_of(log)
-    if log_dir is not None and lines is not None:
-        yield from walk_lowered(log_dir, question, {lines.topic_partition: lines.log_end_offset})
 
 
 def recover_partition(

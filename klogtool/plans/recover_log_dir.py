@@ -77,7 +77,12 @@ def plan_log_dir(path: str, question: RecoverQuestion, recover_partition: Recove
     folders = _partition_dirs(path)
     checkpoints = Checkpoints.of(path)
     if checkpoints.has_clean_marker and question.circumstances.last_stop not in (None, CLEAN):
-        yield _without_marker(path, question)
+        # Plan the removal of the marker: a broker, too, deletes it before it loads anything.
+        draft = Draft.of(path)
+        note = (
+            "the clean shutdown marker is deleted first: with it, a broker would not recover a run that was interrupted"
+        )
+        yield Plan(COMMAND, path, question, _facts(draft, _MARKER), (Delete(_MARKER),), (), None, (note,))
     ends: dict[TopicPartition, int] = {}
     starts: dict[TopicPartition, int] = {}
     errors: list[KlogError] = []
@@ -210,13 +215,6 @@ def _facts(draft: Draft, *names: str) -> tuple[Fact, ...]:
     """Return facts about those files that exist. The names in the folder are no fact: plans of partitions change
     them."""
     return tuple(file_fact(name, draft.files[name]) for name in names if name in draft)
-
-
-def _without_marker(path: str, question: RecoverQuestion) -> Plan:
-    """Plan the removal of the marker: a broker, too, deletes it before it loads anything."""
-    draft = Draft.of(path)
-    note = "the clean shutdown marker is deleted first: with it, a broker would not recover a run that was interrupted"
-    return Plan(COMMAND, path, question, _facts(draft, _MARKER), (Delete(_MARKER),), (), None, (note,))
 
 
 def walk_lowered(path: str, question: Question, ends: Mapping[TopicPartition, int]) -> Iterator[Plan]:

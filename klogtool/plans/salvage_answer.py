@@ -217,7 +217,9 @@ def _verdict(
 def notes(salvaged: Salvaged, log_start_offset: int) -> Iterator[str]:
     """Yield what else the user should know."""
     yield from _notes_on_files(salvaged)
-    yield from _notes_on_gaps(salvaged)
+    for loss in salvaged.lost:
+        if loss.cause == MISSING:
+            yield f"offsets {loss.first_offset} to {loss.last_offset} are missing: no segment has them"
     for copy in salvaged.copies:
         yield from _notes_on_copy(salvaged, copy)
     yield from _notes_on_txns(salvaged)
@@ -246,13 +248,6 @@ def _notes_on_files(salvaged: Salvaged) -> Iterator[str]:
     for name in salvaged.files.names():
         if name.kind is FileKind.LOG and name.suffix in _LEFTOVERS:
             yield f"{name.name} is not read: the broker had moved it aside as corrupt"
-
-
-def _notes_on_gaps(salvaged: Salvaged) -> Iterator[str]:
-    """Yield notes about whole segments that are missing."""
-    for loss in salvaged.lost:
-        if loss.cause == MISSING:
-            yield f"offsets {loss.first_offset} to {loss.last_offset} are missing: no segment has them"
 
 
 def _notes_on_copy(salvaged: Salvaged, copy: OtherCopy) -> Iterator[str]:

@@ -231,7 +231,11 @@ def _parse_plan(line: bytes, n: int, file: str) -> SavedPlan:
         absolute(row.path, "path")
         for place, step in enumerate(row.steps):
             check_step(step, row.path, f"steps[{place}]")
-        question = _parse_question(row.command, row.arguments)
+        try:
+            kind = question_type(row.command)
+        except Refused as error:
+            raise WrongField(f"command: {error.reason}") from None
+        question = read_question(kind, row.arguments)
         _check_sum(line)
         return SavedPlan(row, question)
 
@@ -249,14 +253,6 @@ def _check_sum(line: bytes) -> None:
     told, _, found = line.rstrip(b"\r\n").rpartition(b',"%b":' % SUM.encode())
     if not told or found != b'"%b"}' % sum_of(told + b"}").encode():
         raise WrongField(f"{SUM} does not match: the line was changed after klogtool saved it")
-
-
-def _parse_question(command: str, arguments: JsonObject) -> Question:
-    try:
-        kind = question_type(command)
-    except Refused as error:
-        raise WrongField(f"command: {error.reason}") from None
-    return read_question(kind, arguments)
 
 
 def check_step(step: SavedStep, plan_path: str, name: str) -> None:

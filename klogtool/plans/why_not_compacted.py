@@ -206,7 +206,12 @@ def _checkpoint_reasons(log_dirs: list[str]) -> dict[str, list[Reason]]:
         try:
             read[log_dir] = find_content(path)
         except Corrupt as error:
-            reasons[log_dir].append(_unreadable(error, path))
+            is_number = error.kafka_class == "NumberFormatException"
+            what = _DEAD if is_number else "a broker takes the log dir offline"
+            detail = f"{_CHECKPOINT.value}: {error.reason}: {what}"
+            reasons[log_dir].append(
+                CheckpointReason("checkpoint-line", detail, remove(path, _PRICE), ends_thread=is_number)
+            )
     seen: dict[TopicPartition, str] = {}
     for log_dir, offsets in read.items():
         for key in offsets:
@@ -222,13 +227,6 @@ def _first_dirty(path: str, checkpoints: Checkpoints) -> tuple[int | None, list[
         file = os.path.join(checkpoints.log_dir or "", _CHECKPOINT.value)
         detail = f"{_CHECKPOINT.value} cannot be read, see its log dir: the log is treated as dirty from its start"
         return None, [Reason("checkpoint-line", detail, remove(file, _PRICE))]
-
-
-def _unreadable(error: Corrupt, path: str) -> Reason:
-    is_number = error.kafka_class == "NumberFormatException"
-    what = _DEAD if is_number else "a broker takes the log dir offline"
-    detail = f"{_CHECKPOINT.value}: {error.reason}: {what}"
-    return CheckpointReason("checkpoint-line", detail, remove(path, _PRICE), ends_thread=is_number)
 
 
 def _line_reasons(

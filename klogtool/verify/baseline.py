@@ -149,13 +149,10 @@ class _FormerRun:
                 finding_id, of = row.get("id"), row.get("path")
                 if not isinstance(finding_id, str) or not isinstance(of, str):
                     raise _no_baseline("a finding without id or path", path, number)
-                self._add(finding_id, _keys(finding_id, of, row, folder))
-
-    def _add(self, finding_id: str, keys: list[tuple[Any, ...]]) -> None:
-        """Add a known finding by its keys."""
-        for key in keys:
-            self._numbers[key].append(len(self._rows))
-        self._rows.append((finding_id, keys[0][1]))
+                keys = _keys(finding_id, of, row, folder)
+                for key in keys:
+                    self._numbers[key].append(len(self._rows))
+                self._rows.append((finding_id, keys[0][1]))
 
     def knows(self, finding: Finding) -> bool:
         """Return whether the finding is known; of several equal ones, as many as there were."""

@@ -64,7 +64,7 @@ def with_cures(findings: Sequence[Finding], state: State) -> list[Finding]:
     """
     if Partition(state.path).state is PartitionDirState.DELETE:
         away = move_out(state.path, parent_of(state.path))
-        return [finding if _is_normal(finding) else replace(finding, cure=away) for finding in findings]
+        return [finding if finding.severity is Severity.INFO else replace(finding, cure=away) for finding in findings]
     cures = _Cures(findings, state)
     return [finding if finding.cure else replace(finding, cure=cures.of(finding)) for finding in findings]
 
@@ -91,7 +91,11 @@ class _Cures:
             case Cure.LEFTOVERS:
                 return self._of_leftovers
             case Cure.OFFSET_INDEX | Cure.TIME_INDEX as index:
-                return self._of_index(finding, index.value)
+                base = _base_offset(finding)
+                if base in self._damaged:
+                    return self._of_log
+                epochs = [rebuild_index(self._state.path, _EPOCHS)] if Kind.EPOCHS_CORRUPT in self._ids else []
+                return " && ".join([*epochs, rebuild_index(self._state.path, index.value, base)])
             case Cure.TXN_INDEX | Cure.SNAPSHOTS | Cure.EPOCHS as side_file:
                 return self._of_side_file(side_file.value)
 
@@ -138,13 +142,6 @@ class _Cures:
         return recover(self._state.path, CLEAN)
 
     # Side files.
-
-    def _of_index(self, finding: Finding, kind: str) -> str:
-        base = _base_offset(finding)
-        if base in self._damaged:
-            return self._of_log
-        epochs = [rebuild_index(self._state.path, _EPOCHS)] if Kind.EPOCHS_CORRUPT in self._ids else []
-        return " && ".join([*epochs, rebuild_index(self._state.path, kind, base)])
 
     def _of_side_file(self, kind: str) -> str:
         if self._in_log:
@@ -199,10 +196,6 @@ def _base_offset(finding: Finding) -> int | None:
 
 def _is_in_log(finding: Finding) -> bool:
     return finding.id.row.cure is Cure.LOG or _is_above_name(finding)
-
-
-def _is_normal(finding: Finding) -> bool:
-    return finding.severity is Severity.INFO
 
 
 def _is_above_name(finding: Finding) -> bool:

@@ -39,7 +39,10 @@ def move_out(path: str, folder: str) -> str:
 
     folder: a log dir, or the parent of a partition dir. Nothing there is overwritten.
     """
-    place = _beside(folder)
+    whole = folder.rstrip("/")
+    if os.path.basename(whole) in ("", ".", ".."):
+        whole = os.path.abspath(folder)
+    place = whole + MOVED_OUT
     inner = os.path.dirname(os.path.relpath(path, folder))
     place = os.path.join(place, inner) if inner else place
     return f"mkdir -p {quoted(place)} && mv -n {quoted(path)} {quoted(place)}/"
@@ -56,13 +59,6 @@ def parent_of(path: str) -> str:
     if os.path.basename(whole) in ("", ".", ".."):
         return os.path.join(path, "..")
     return os.path.dirname(whole) or "."
-
-
-def _beside(folder: str) -> str:
-    whole = folder.rstrip("/")
-    if os.path.basename(whole) in ("", ".", ".."):
-        whole = os.path.abspath(folder)
-    return whole + MOVED_OUT
 
 
 def renaming(path: str, to: str) -> str:

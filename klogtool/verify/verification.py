@@ -242,7 +242,11 @@ class _Verification:
             if isinstance(thing, Partition):
                 self.targets.append(Target(Partition(path), self._around(path)))
             elif not isinstance(thing, LogDir):
-                self._add_file(path)
+                folder = os.path.dirname(path) or "."
+                if kind_of(path) in KINDS_IN_LOG_DIR:
+                    self._root_files.append(path)
+                else:
+                    self.targets.append(Target(Partition(folder), self._around(folder), only=os.path.basename(path)))
 
     def run(self) -> Iterator[Finding | Summary]:
         """Yield everything."""
@@ -289,13 +293,6 @@ class _Verification:
             recovery_point = _checkpointed(partition, checkpoints, FileKind.RECOVERY_POINT_CHECKPOINT)
         is_clean = checkpoints.has_clean_marker if known.last_stop is None else known.last_stop == CLEAN
         return Surroundings(log_start_offset or 0, recovery_point, is_clean, with_ids)
-
-    def _add_file(self, path: str) -> None:
-        folder = os.path.dirname(path) or "."
-        if kind_of(path) in KINDS_IN_LOG_DIR:
-            self._root_files.append(path)
-        else:
-            self.targets.append(Target(Partition(folder), self._around(folder), only=os.path.basename(path)))
 
     # Partitions, segment by segment.
 
@@ -516,7 +513,13 @@ def _finished(begun: _Begun) -> VerifiedPartition:
     if layout is not None and is_whole:
         findings += verify_partition(layout, begun.reports, target.around)
         findings = weigh_leftovers(layout, findings, begun.reports)
-        findings = _without_false_order(findings)
+        # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
+        wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
+        findings = [
+            finding
+            for finding in findings
+            if finding.id != Kind.EPOCH_ORDER or (finding.path, finding.start) not in wrong
+        ]
     counted.partitions = int(target.only is None)
     ends = _ends_of(begun) if is_whole else PartitionEnds(target.partition)
     state = State(target.partition.path, begun.reports, is_whole and target.only is None, target.around.is_clean)
@@ -541,14 +544,6 @@ def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
         if is_of_file:
             reported.add(finding.path)
-
-
-def _without_false_order(findings: list[Finding]) -> list[Finding]:
-    """Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason."""
-    wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
-    return [
-        finding for finding in findings if finding.id != Kind.EPOCH_ORDER or (finding.path, finding.start) not in wrong
-    ]
 
 
 def _by_place(finding: Finding) -> tuple[str, int]:

@@ -108,7 +108,9 @@ class _Verification:
         rests: dict[str, Damage] = {}
         for damage in damages:
             self._report.is_damaged |= damage.field == "base_offset"
-            self._note_epoch(damage)
+            first, last = damage.first_offset, damage.last_offset
+            if damage.field == "partition_leader_epoch" and first is not None and last is not None:
+                self._report.false_epochs.append((damage.start, first, last))
             counts[damage.id] += damage.count
             if counts[damage.id] <= MOST_FINDINGS:
                 yield self._finding(damage)
@@ -117,11 +119,6 @@ class _Verification:
         for name, damage in rests.items():
             count = counts[name] - MOST_FINDINGS
             yield self._finding(replace(damage, detail=f"{count} more like those before, the first: {damage.detail}"))
-
-    def _note_epoch(self, damage: Damage) -> None:
-        first, last = damage.first_offset, damage.last_offset
-        if damage.field == "partition_leader_epoch" and first is not None and last is not None:
-            self._report.false_epochs.append((damage.start, first, last))
 
     def _finding(self, damage: Damage) -> Finding:
         return Finding(

@@ -153,7 +153,9 @@ class Appender:
 
     def append(self, call: Call) -> AppendInfo:
         """Append a set. Raises Refused, Corrupt or Unsupported, with Kafka's class, if it is refused."""
-        self._set_clock(call.now_ms)
+        if call.now_ms is not None and call.now_ms != self._log.terms.now_ms:
+            self._log.terms = replace(self._log.terms, now_ms=call.now_ms)
+            self._log.producers.now_ms = call.now_ms
         origin = call.from_whom
         keeps_offsets = call.is_follower or origin is AppendOrigin.RAFT_LEADER
         limit = None if call.is_follower else self._log.terms.config.max_message_bytes
@@ -171,14 +173,12 @@ class Appender:
         with ContentFile(self._partition, content) as valid:
             batches = Batches(valid)
             if validated is not None:
-                info.epochs = [_epoch_of(entry) for entry in batches]
+                info.epochs = [
+                    (entry.partition_leader_epoch if isinstance(entry, RecordBatch) else None, entry.base_offset or 0)
+                    for entry in batches
+                ]
                 self._check_sizes(batches if validated.may_differ else ())
             return self._append_valid(valid, batches, content, info, call)
-
-    def _set_clock(self, now_ms: int | None) -> None:
-        if now_ms is not None and now_ms != self._log.terms.now_ms:
-            self._log.terms = replace(self._log.terms, now_ms=now_ms)
-            self._log.producers.now_ms = now_ms
 
     def _highest_epoch(self, call: Call) -> int:
         """Return the leader epoch above which a follower takes no batches; a leader's own epoch."""
@@ -330,10 +330,6 @@ def _error(error: KlogError) -> CallError:
         return refusal
     wrong = [RefusedRecord(one.index, one.message) for one in error.record_errors]
     return replace(refusal, invalid_class=error.invalid_class, record_errors=wrong)
-
-
-def _epoch_of(entry: Entry) -> tuple[int | None, int]:
-    return (entry.partition_leader_epoch if isinstance(entry, RecordBatch) else None, entry.base_offset or 0)
 
 
 def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:

@@ -180,7 +180,11 @@ def _timestamp_error(entry: Entry, record: AnyRecord, index: int, rules: Validat
     if not rules.is_append_time and record.timestamp != NO_TIMESTAMP:
         if is_in_time(record.timestamp, rules):
             return None
-        first, last = _window(rules)
+        config = rules.config
+        first, last = (
+            wrap_long(rules.now_ms - config.message_timestamp_before_max_ms),
+            wrap_long(rules.now_ms + config.message_timestamp_after_max_ms),
+        )
         return RecordError(
             index,
             f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. The timestamp "
@@ -206,14 +210,6 @@ def is_in_time(timestamp: int, rules: Validation) -> bool:
     age, config = wrap_long(rules.now_ms - timestamp), rules.config
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     return age <= before and wrap_long(-age) <= after
-
-
-def _window(rules: Validation) -> tuple[int, int]:
-    config = rules.config
-    return (
-        wrap_long(rules.now_ms - config.message_timestamp_before_max_ms),
-        wrap_long(rules.now_ms + config.message_timestamp_after_max_ms),
-    )
 
 
 def raise_if_any(errors: Sequence[RecordError]) -> None:

@@ -102,7 +102,10 @@ class _CleanerReader:
             at, why = taker.take(window)
             window.reached = window.base + at
             if why in (native.DECIDE, native.BODY, native.DEFLATE):
-                batch = _batch_at(window, at)
+                # A batch of magic 2, which is whole in the piece.
+                frame = next(walk_frames(window.data, at, len(window.data)))
+                entry = read_entry(window, frame, window.path)
+                batch = cast("RecordBatch", entry)
                 if not taker.take_one(window, batch, why):
                     return native.MAP_FULL
                 window.reached += batch.size
@@ -118,13 +121,6 @@ class _CleanerReader:
             count, size = count + 1, size + batch.size
         self._taker.put_down(file)
         return count, size
-
-
-def _batch_at(window: MappedWindow, at: int) -> RecordBatch:
-    """Return a batch of magic 2, which is whole in the piece."""
-    frame = next(walk_frames(window.data, at, len(window.data)))
-    entry = read_entry(window, frame, window.path)
-    return cast("RecordBatch", entry)
 
 
 class _Inflating:

@@ -60,7 +60,11 @@ class _MappedIndex(Generic[Entry]):
         self._buffer: bytearray | None = None  # the file's bytes, once they are needed
         self._is_changed = False
         if name in draft:
-            self._map(draft)
+            self.length = draft.size(self.name)
+            if self.length > MAX_INT:
+                raise Corrupt("Size exceeds Integer.MAX_VALUE", path=self.path, kafka_class="IllegalArgumentException")
+            self._held = self.length  # bytes of the file as found that still count; the rest is zeros
+            self.entries = self.length // self.entry_size
         else:
             draft.check_is_no_folder(name, "FileNotFoundException")
             self.length = preallocated_index_size(segment_index_bytes, self.entry_size)
@@ -75,13 +79,6 @@ class _MappedIndex(Generic[Entry]):
     def entry_size(self) -> int:
         """The bytes of an entry."""
         return self.layout.entry_size
-
-    def _map(self, draft: Draft) -> None:
-        self.length = draft.size(self.name)
-        if self.length > MAX_INT:
-            raise Corrupt("Size exceeds Integer.MAX_VALUE", path=self.path, kafka_class="IllegalArgumentException")
-        self._held = self.length  # bytes of the file as found that still count; the rest is zeros
-        self.entries = self.length // self.entry_size
 
     @property
     def is_full(self) -> bool:

@@ -78,15 +78,11 @@ def explain_kept(log: LoadedLog, ages: Mapping[int, Age]) -> Iterator[Kept]:
                 age.timestamp + log.terms.config.retention_ms + 1
             )  # a segment is deleted if it is older than retention.ms, not equal
             if holder is not None and due_ms <= (holder.due_ms or MAX_LONG):
-                kept = _behind(segment, holder)
+                detail = f"after segment {holder.segment}, which stays, because a log has no holes"
+                kept = Kept(segment.base_offset, BEHIND, holder.due_ms, holder.held_by, detail)
             else:
                 holder = kept = explainer.by_time(segment, age, due_ms)
         yield kept
-
-
-def _behind(segment: LogSegment, holder: Kept) -> Kept:
-    detail = f"after segment {holder.segment}, which stays, because a log has no holes"
-    return Kept(segment.base_offset, BEHIND, holder.due_ms, holder.held_by, detail)
 
 
 def _regardless(segment: int, reason: str, detail: str) -> Kept:

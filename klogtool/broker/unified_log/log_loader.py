@@ -120,7 +120,10 @@ class LoadedLog(LogParts):
         self._placed_txns: set[int] = set()  # by first offset
         self._find_first_unstable_offset()
         self.looked_up_unstable = self.first_unstable_offset is not None
-        self._check_partition_metadata()
+        name = FileKind.PARTITION_METADATA.value
+        self.draft.check_is_no_folder(name, _IO_EXCEPTION)
+        if name in self.draft:
+            _parsed(self.draft, name, parse_partition_metadata)
         write_leader_epochs(draft, self.epochs)
         self.update_high_watermark(self.log_end_offset if terms.high_watermark is None else terms.high_watermark)
         self.producers.now_ms = terms.now_ms
@@ -243,12 +246,6 @@ class LoadedLog(LogParts):
             segment = self.segments.higher(segment.base_offset)
         self.first_unstable_offset = self.log_end_offset if batch is None else batch.base_offset
 
-    def _check_partition_metadata(self) -> None:
-        name = FileKind.PARTITION_METADATA.value
-        self.draft.check_is_no_folder(name, _IO_EXCEPTION)
-        if name in self.draft:
-            _parsed(self.draft, name, parse_partition_metadata)
-
 
 def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:
     """Return the epochs of leader-epoch-checkpoint; a missing file is created empty. Raises Corrupt."""
@@ -353,7 +350,9 @@ class _Loader:
         """Delete `.deleted` and incomplete files; return the names of swaps that have to be completed."""
         names = self.draft.names()
         for name in names:
-            self._check_readable(name)
+            path = os.path.join(self.draft.path, name)
+            if os.path.exists(path) and not os.access(path, os.R_OK):
+                raise Unreadable("permission denied", path=path, kafka_class="IOException")
         doomed = [name for name in names if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED)]
         cleaned = [name for name in names if name.endswith(CLEANED)]
         first_cleaned = min((_base_of(self.draft, name) for name in cleaned), default=None)
@@ -390,11 +389,6 @@ class _Loader:
         segment.write_back()
         return segment.base_offset, next_offset
 
-    def _check_readable(self, name: str) -> None:
-        path = os.path.join(self.draft.path, name)
-        if os.path.exists(path) and not os.access(path, os.R_OK):
-            raise Unreadable("permission denied", path=path, kafka_class="IOException")
-
     # Segments (loadSegmentFiles).
 
     def _load_segment_files(self) -> None:
@@ -403,13 +397,10 @@ class _Loader:
         self.segments.clear()
         for name in self.draft.names():
             if name.endswith(_INDEX_KINDS):
-                self._remove_if_orphaned(name)
+                if not self._exists(build_file_name(FileKind.LOG, _base_of(self.draft, name))):
+                    self.draft.delete(name)
             elif name.endswith(FileKind.LOG.value):
                 self.segments.add(self._load_segment(_base_of(self.draft, name)))
-
-    def _remove_if_orphaned(self, name: str) -> None:
-        if not self._exists(build_file_name(FileKind.LOG, _base_of(self.draft, name))):
-            self.draft.delete(name)
 
     def _load_segment(self, base_offset: int) -> LogSegment:
         is_time_index_new = not self._exists(build_file_name(FileKind.TIME_INDEX, base_offset))

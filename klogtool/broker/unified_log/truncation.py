@@ -36,7 +36,11 @@ def truncate_to(log: LoadedLog, target_offset: int) -> bool:
         return True
     deleted = [segment for segment in log.segments.all if segment.base_offset > target_offset]
     _remove_segments(log, deleted)
-    _cut_active_segment(log, target_offset)
+    active = log.segments.last
+    active.truncate_to(target_offset)
+    if not active.size:
+        active.created_ms = log.terms.now_ms
+    log.move_log_end(target_offset)
     for segment in deleted:
         log.producers.mark_snapshot_deleted(segment.base_offset)
     log.epochs.truncate_from_end(target_offset)
@@ -79,14 +83,6 @@ def _remove_segments(log: LoadedLog, segments: list[LogSegment]) -> None:
         log.segments.remove(segment.base_offset)
     for segment in segments:
         segment.change_suffix(DELETED)
-
-
-def _cut_active_segment(log: LoadedLog, offset: int) -> None:
-    active = log.segments.last
-    active.truncate_to(offset)
-    if not active.size:
-        active.created_ms = log.terms.now_ms
-    log.move_log_end(offset)
 
 
 def _rebuild_producers(log: LoadedLog, end_offset: int) -> None:

@@ -128,15 +128,11 @@ def _declare_struct(struct: StructSchema, version: int, *, flexible: bool) -> Co
     plain = [f for f in struct.fields if version in f.versions and version not in f.tagged]
     members = [f.name / _declare_field(f, version, flexible=flexible) for f in plain]
     if flexible:
-        members.append(TAGS / _declare_tags(struct, version))
+        fields = [f for f in struct.fields if f.tag >= 0]
+        known = {f.tag: (f.name, _declare_field(f, version, flexible=True)) for f in fields if version in f.tagged}
+        members.append(TAGS / TaggedFields(known, frozenset(f.tag for f in fields) - known.keys()))
     declared = _Fields(ConstructStruct(*members), struct, version)
     return declared if struct.highest == HIGHEST_VERSION else NotAbove(declared, struct.name, struct.highest)
-
-
-def _declare_tags(struct: StructSchema, version: int) -> Construct:
-    fields = [f for f in struct.fields if f.tag >= 0]
-    known = {f.tag: (f.name, _declare_field(f, version, flexible=True)) for f in fields if version in f.tagged}
-    return TaggedFields(known, frozenset(f.tag for f in fields) - known.keys())
 
 
 def _declare_field(field: Field, version: int, *, flexible: bool) -> Construct:
