@@ -46,8 +46,12 @@ def open_log(store: RemoteStore, segment: StoredSegment, *, ahead_bytes: int = A
     raw = store.storage.open(segment.log, ahead_bytes=ahead_bytes)
     if segment.layout is TierLayout.LOCAL:
         return raw
-    manifest = _manifest(store, segment)
-    return _opened(raw, manifest, store.data_key(manifest), ahead_bytes)
+    try:
+        manifest = _manifest(store, segment)
+        return _opened(raw, manifest, store.data_key(manifest), ahead_bytes)
+    except KlogError:
+        raw.close()
+        raise
 
 
 def find_side_file(store: RemoteStore, segment: StoredSegment, kind: FileKind) -> bytes | None:
