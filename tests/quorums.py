@@ -23,8 +23,8 @@ def directory_id(node_id: int) -> str:
     return f"{node_id:>021}".replace("0", "b") + "A"
 
 
-def voter(node_id: int, *, directory: str | None = None, port: int | None = None) -> Voter:
-    endpoint = Endpoint("CONTROLLER", "localhost", port or 9000 + node_id)
+def voter(node_id: int, *, directory: str | None = None, port: int | None = None, host: str = "localhost") -> Voter:
+    endpoint = Endpoint("CONTROLLER", host, port or 9000 + node_id)
     return Voter(node_id, directory or directory_id(node_id), (endpoint,))
 
 

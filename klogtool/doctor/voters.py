@@ -17,14 +17,24 @@ from klogtool.errors import KlogError
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.quorum.controllers import Controller, read_controller
-from klogtool.quorum.election import ANY_HOST, ElectionCause, ElectionOutcome, Outlook, look_ahead, voters_of
-from klogtool.quorum.settings import BOOTSTRAP_SERVERS, BROKER, CONTROLLER, REGISTRATION_TIMEOUT_MS, ROLES, VOTERS
+from klogtool.quorum.election import ElectionCause, ElectionOutcome, Outlook, is_reached, look_ahead, voters_of
+from klogtool.quorum.settings import (
+    ANY_HOST,
+    BOOTSTRAP_SERVERS,
+    BROKER,
+    CONTROLLER,
+    REGISTRATION_TIMEOUT_MS,
+    ROLES,
+    VOTERS,
+    is_loopback,
+)
 from klogtool.verify.cures import remove
 from klogtool.verify.findings import Kind, Severity
+from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
 _NEVER_REGISTERED = "Unable to register the broker because the RPC got timed out before it could be sent."
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+_RAFT_FAULT = "Encountered fatal fault: Unexpected error in raft IO thread"
 
 
 class QuorumView(Struct, frozen=True):
@@ -86,7 +96,9 @@ def _beside(other: Controller, own: Controller) -> Controller:
     """Return another controller. Of a static quorum it has the same voters: Kafka wants one list for all nodes."""
     if own.settings is None or not own.settings.voters:
         return other
-    same = structs.replace(own.settings, node_id=other.node_id, endpoints=(), roles=frozenset({CONTROLLER}))
+    same = structs.replace(
+        own.settings, node_id=other.node_id, endpoints=(), listener=None, roles=frozenset({CONTROLLER})
+    )
     return structs.replace(other, settings=same)
 
 
@@ -109,6 +121,8 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
     ids, elected, settings = view.voter_ids, view.outlook.elected, view.own.settings
     is_open = elected is None and (len(ids) > 1 or not view.own.log.position.end_offset)
     lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0)
+    if view.outlook.seat.why_not is ElectionCause.LISTENER_UNKNOWN:
+        return structs.replace(lead, ends=True, message=_RAFT_FAULT)
     is_unreached = _is_out_of_reach(view)
     if elected is not False and not is_unreached:
         return lead
@@ -128,17 +142,14 @@ def _is_out_of_reach(view: QuorumView) -> bool:
     settings = view.own.settings
     if settings is None or view.own.is_dynamic or set(settings.voters) != {settings.node_id}:
         return False
-    return _is_elsewhere(view) and settings.voters[view.own.node_id or 0].host in (
-        *_LOCAL_HOSTS,
-        *(endpoint.host for endpoint in settings.endpoints if endpoint.host not in ANY_HOST),
-    )
+    host = settings.voters[view.own.node_id or 0].host
+    own = [endpoint.host for endpoint in settings.endpoints if endpoint.host not in ANY_HOST]
+    return _is_elsewhere(view) and (is_loopback(host) or host in own)
 
 
 def _is_elsewhere(view: QuorumView) -> bool:
-    """Return whether this node does not listen at the port at which it is known as a voter."""
-    settings, voter = view.own.settings, view.voter
-    ports = {endpoint.port for endpoint in settings.endpoints} if settings is not None else set()
-    return voter is not None and bool(ports) and not ports & {endpoint.port for endpoint in voter.endpoints}
+    """Return whether this node does not listen where it is known as a voter."""
+    return view.voter is not None and not is_reached(view.own, view.voter, hopeful=True)
 
 
 # Points.
@@ -162,8 +173,10 @@ def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ah
             detail = f"its cluster.id is {view.own.cluster_id}, and the other controllers have another one"
             cure = f"compare cluster.id of all controllers: {path} may be of another cluster's disk"
             yield Ahead(path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
+        yield from _unknown_listener(view)
         yield from _stale_endpoint(view)
         yield from _no_majority(view)
+        yield from _cut(view)
         yield from _behind(view)
         yield from _contradicting_state(view)
 
@@ -187,21 +200,40 @@ def _without_static_voters(view: QuorumView) -> Iterator[Ahead]:
     yield Ahead(view.path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
 
 
+def _unknown_listener(view: QuorumView) -> Iterator[Ahead]:
+    settings = view.own.settings
+    if view.outlook.seat.why_not is not ElectionCause.LISTENER_UNKNOWN or settings is None:
+        return
+    others = [voter for voter in voters_of(view.own) or () if voter.id != view.own.node_id]
+    names = ", ".join(dict.fromkeys(endpoint.name for voter in others for endpoint in voter.endpoints))
+    detail = (
+        f"it looks for other controllers at their listener {settings.listener} (controller.listener.names), but the "
+        f"metadata log has only {names} of the other voters: it ends as soon as it needs one"
+    )
+    cure = f"name the listener {names} again, in controller.listener.names and listeners"
+    yield Ahead(view.path, What.ENDPOINT_STALE, detail, Severity.ERROR, cure=cure)
+
+
 def _stale_endpoint(view: QuorumView) -> Iterator[Ahead]:
     settings, voter = view.own.settings, view.voter
     is_never = view.outlook.elected is False and ElectionCause.ENDPOINTS_STALE in view.outlook.election.causes
     if settings is None or voter is None or not (_is_elsewhere(view) or is_never):
         return
     known = ", ".join(endpoint.address for endpoint in voter.endpoints)
-    here = _numbers(endpoint.port for endpoint in settings.endpoints)
+    is_same_port = {endpoint.port for endpoint in settings.endpoints} & {endpoint.port for endpoint in voter.endpoints}
+    here = (
+        ", ".join(endpoint.address for endpoint in settings.endpoints)
+        if is_same_port
+        else f"port {_numbers(endpoint.port for endpoint in settings.endpoints)}"
+    )
     severity = Severity.ERROR if is_never or _is_out_of_reach(view) else Severity.WARNING
     if not view.own.is_dynamic:
         detail = (
-            f"{VOTERS} has this controller at {known}, but it listens at port {here}: unless something forwards it, "
+            f"{VOTERS} has this controller at {known}, but it listens at {here}: unless something forwards it, "
             "nobody reaches it, and a broker ends without a leader"
         )
     elif len(view.voter_ids) > 1:
-        detail = f"the metadata log has this voter at {known}, but it listens at port {here}: " + (
+        detail = f"the metadata log has this voter at {known}, but it listens at {here}: " + (
             "so it is with most of the voters, and no leader is ever elected"
             if is_never
             else "the leader learns it; but if a majority of the voters has moved, none is ever elected"
@@ -230,6 +262,21 @@ def _no_majority(view: QuorumView) -> Iterator[Ahead]:
     )
     cure = "klogtool quorum LOGDIR...  # the metadata log dirs of all controllers, compared"
     yield Ahead(view.path, What.NO_MAJORITY, detail, severity, cure=cure, cure_looks=True)
+
+
+def _cut(view: QuorumView) -> Iterator[Ahead]:
+    """Yield a point if a start cuts the metadata log at damage: every start recovers it."""
+    own, log = view.own, view.own.log
+    if log.damage is None or not view.outlook.seat.starts or own.node_id not in view.voter_ids:
+        return
+    end, is_alone = log.position.end_offset, len(view.voter_ids) == 1
+    detail = f"a batch of the metadata log is damaged, and the start cuts the log at offset {end:,}: " + (
+        "this is the only voter, so the cluster forgets what was after it"
+        if is_alone
+        else "it gets what was after it from the leader, if that has it"
+    )
+    what, severity = (What.TRUNCATED, Severity.ERROR) if is_alone else (What.METADATA_BEHIND, Severity.WARNING)
+    yield Ahead(view.path, what, detail, severity, first_offset=end, is_uncounted=True, cure=FROM_A_CONTROLLER)
 
 
 def _behind(view: QuorumView) -> Iterator[Ahead]:

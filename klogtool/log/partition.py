@@ -106,8 +106,9 @@ class Partition(Struct, frozen=True):
 
     @property
     def kraft_snapshots(self) -> tuple[KraftSnapshot, ...]:
-        """Its `.checkpoint` files by end offset: only in `__cluster_metadata-0`."""
-        return tuple(KraftSnapshot(self._path_of(file)) for file in self._files(FileKind.KRAFT_SNAPSHOT))
+        """Its `.checkpoint` files by epoch, then by end offset (OffsetAndEpoch): only in `__cluster_metadata-0`."""
+        snapshots = [KraftSnapshot(self._path_of(file)) for file in self._files(FileKind.KRAFT_SNAPSHOT)]
+        return tuple(sorted(snapshots, key=lambda one: (one.epoch or 0, one.end_offset or 0)))
 
     @property
     def leader_epochs(self) -> list[EpochEntry] | None:

@@ -6,7 +6,7 @@ Sources: KafkaRaftClient.initialize, KRaftControlRecordStateMachine, KafkaRaftLo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,10 +19,13 @@ from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.identity import QuorumState
 from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
+from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.log.segment import BatchFile, KraftSnapshot
+from klogtool.log.segment import BatchFile, KraftSnapshot, Segment
 from klogtool.quorum.settings import QuorumSettings
+from klogtool.verify.findings import Kind
+from klogtool.verify.verify_kraft import verify_kraft_snapshot
 
 NO_OP = "NoOpRecord"
 
@@ -40,8 +43,9 @@ class MetadataLog(Struct, frozen=True):
 
     quorum: what its control records say. voters_at: the last VotersRecord's epoch and offset (in a snapshot: that of
     its end), None if there is none. is_behind_snapshot: the log has records, but the newest snapshot is ahead of
-    it. torn_bytes: what is after the last whole batch; a start cuts it off. problem: why it cannot be read to its end;
-    what is before that counts.
+    it. torn_bytes: what is after the last whole batch; damage: the first batch that is damaged. Every start recovers
+    this log, and cuts it there (KafkaRaftLog.createLog). problem: why it cannot be read to its end, so that nobody
+    knows how far it goes; what is before that counts. snapshot_problem: the newest snapshot is damaged: a start ends.
     """
 
     position: Position = Position()
@@ -49,12 +53,19 @@ class MetadataLog(Struct, frozen=True):
     voters_at: Position | None = None
     is_behind_snapshot: bool = False
     torn_bytes: int = 0
+    damage: KlogError | None = None
     problem: KlogError | None = None
+    snapshot_problem: KlogError | None = None
 
     @property
     def is_whole(self) -> bool:
         """Return whether nothing of it is damaged."""
-        return self.problem is None and not self.torn_bytes
+        return self.trouble is None and not self.torn_bytes
+
+    @property
+    def trouble(self) -> KlogError | None:
+        """Return why it is not read to its end, or None."""
+        return self.damage or self.problem or self.snapshot_problem
 
 
 class Controller(Struct, frozen=True):
@@ -126,62 +137,92 @@ def read_metadata_log(path: str) -> MetadataLog:
     """
     if not os.path.isdir(path):
         return MetadataLog()
+    partition = Partition(path)
     try:
-        partition = Partition(path)
-        newest = next(reversed(partition.kraft_snapshots), None)
+        newest = _newest(partition)
+        segments = partition.segments
     except KlogError as error:
         return MetadataLog(problem=error)
-    found = MetadataLog() if newest is None else _read_snapshot(newest)
-    if found.problem is not None:
-        return found
-    log = _read_log(partition, found)
-    if newest is not None and log.position < found.position:
+    snapshot = MetadataLog() if newest is None else _read_snapshot(newest)
+    if segments and segments[0].base_offset > snapshot.position.end_offset and snapshot.trouble is None:
+        snapshot = replace(snapshot, snapshot_problem=_absent_snapshot(path, segments[0].base_offset))
+    log = _with_epochs_of(partition, _read_log(segments, snapshot))
+    if snapshot.trouble is None and log.position < snapshot.position:
         behind = log.position > Position()
-        return replace(found, is_behind_snapshot=behind, torn_bytes=log.torn_bytes, problem=log.problem)
+        return replace(snapshot, is_behind_snapshot=behind, torn_bytes=log.torn_bytes, problem=log.problem)
     return log
+
+
+def _newest(partition: Partition) -> KraftSnapshot | None:
+    """Return the snapshot that a start reads. Those that end before the log are deleted (recoverSnapshots)."""
+    start = next((segment.base_offset for segment in partition.segments), 0)
+    return next((one for one in reversed(partition.kraft_snapshots) if (one.end_offset or 0) >= start), None)
+
+
+def _absent_snapshot(path: str, start: int) -> KlogError:
+    return KlogError(f"the log starts at offset {start:,}, and no snapshot reaches that offset", path=path)
 
 
 def _read_snapshot(snapshot: KraftSnapshot) -> MetadataLog:
     """Read the voters of a snapshot. They count as of its last offset: -1 for the one that a disk is formatted with."""
     end = Position(snapshot.epoch or 0, snapshot.end_offset or 0)
-    quorum = None
-    try:
-        for batch in walk_batches(snapshot):
-            quorum = quorum or Quorum()
-            quorum = quorum.with_records_of(batch) if batch.is_control else quorum
-    except KlogError as error:
-        return MetadataLog(problem=error)
-    if quorum is None:
-        return MetadataLog(problem=KlogError("contains no whole batch", path=snapshot.path))
+    quorum = Quorum()
+    stop = next((one for one in verify_kraft_snapshot(snapshot.path) if one.stop or one.id is Kind.UNREADABLE), None)
+    if stop is not None:
+        error = KlogError(stop.detail, path=stop.path, position=stop.start)
+        return MetadataLog(problem=error) if stop.stop is None else MetadataLog(snapshot_problem=error)
+    for batch in snapshot.batches():
+        if isinstance(batch, RecordBatch) and batch.is_control:
+            quorum = quorum.with_records_of(batch)
     at = Position(end.epoch, end.end_offset - 1)  # KRaftControlRecordStateMachine: as of the last contained offset
     return MetadataLog(end, quorum, None if quorum.voters is None else at)
 
 
-def _read_log(partition: Partition, snapshot: MetadataLog) -> MetadataLog:
+def _read_log(segments: Sequence[Segment], snapshot: MetadataLog) -> MetadataLog:
     """Read the log after a snapshot. position: of the log alone."""
-    segments, start = partition.segments, snapshot.position.end_offset
-    position, quorum, voters_at = Position(), snapshot.quorum, snapshot.voters_at
+    start, torn = snapshot.position.end_offset, 0
+    log = replace(snapshot, position=Position())
     try:
         for n, segment in enumerate(segments):
             if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
                 continue
             for batch in walk_batches(segment):
-                position = Position(batch.partition_leader_epoch, batch.last_offset + 1)
-                if not batch.is_control or batch.last_offset < start:
-                    continue
-                after = quorum.with_records_of(batch)
-                if after.voters is not quorum.voters:
-                    voters_at = Position(batch.partition_leader_epoch, after.voters_offset)
-                quorum = after
-        torn = segments[-1].tail_bytes() if segments else 0
+                log = _after(log, batch, start)
+            torn = segment.tail_bytes()
+            if torn:  # the segments after it are deleted (LogLoader.recoverLog)
+                break
+    except Unreadable as error:
+        return replace(log, problem=error)
     except KlogError as error:
-        return MetadataLog(position, quorum, voters_at, problem=error)
-    return MetadataLog(position, quorum, voters_at, torn_bytes=torn)
+        return replace(log, damage=error)
+    return replace(log, torn_bytes=torn)
+
+
+def _with_epochs_of(partition: Partition, log: MetadataLog) -> MetadataLog:
+    """Return the log with the last epoch as Kafka has it: a line of leader-epoch-checkpoint counts, too, unless it
+    begins where the log ends (LeaderEpochFileCache.latestEpoch)."""
+    try:
+        lines = partition.leader_epochs or ()
+    except KlogError:  # the start reports it
+        return log
+    end = log.position.end_offset
+    epoch = max([log.position.epoch, *(line.epoch for line in lines if line.start_offset < end)])
+    return replace(log, position=Position(epoch, end))
+
+
+def _after(log: MetadataLog, batch: RecordBatch, start: int) -> MetadataLog:
+    """Return the log with one more batch. Its records of voters count after offset `start`."""
+    log = replace(log, position=Position(batch.partition_leader_epoch, batch.last_offset + 1))
+    if not batch.is_control or batch.last_offset < start:
+        return log
+    quorum = log.quorum.with_records_of(batch)
+    if quorum.voters is log.quorum.voters:
+        return replace(log, quorum=quorum)
+    return replace(log, quorum=quorum, voters_at=Position(batch.partition_leader_epoch, quorum.voters_offset))
 
 
 def walk_batches(file: BatchFile) -> Iterator[RecordBatch]:
-    """Yield the batches. Raises KlogError at damage: a start that reads it ends, or cuts it off if the stop was not
-    clean."""
+    """Yield the batches. Raises KlogError at damage: a start cuts the log there."""
     for batch in file.batches():
         if not isinstance(batch, RecordBatch) or not batch.crc_valid:
             raise KlogError("a batch is damaged", path=file.path, position=batch.position)
@@ -205,12 +246,25 @@ def count_metadata_records(path: str, first: int) -> int | None:
     return count
 
 
+def find_epoch_start(path: str, epoch: int) -> int | None:
+    """Return the offset of the first batch of this epoch or a later one in the metadata log of a log dir; None if there
+    is none, or it cannot be read."""
+    try:
+        for segment in Partition(os.path.join(path, CLUSTER_METADATA_DIR)).segments:
+            for batch in walk_batches(segment):
+                if batch.partition_leader_epoch >= epoch:
+                    return batch.base_offset
+    except KlogError:
+        pass
+    return None
+
+
 def walk_metadata_values(path: str) -> Iterator[bytes]:
     """Yield the metadata records of a partition dir of `__cluster_metadata`: of its newest snapshot, and of the log
     after it. Transactions that were aborted or have no end are left out (QuorumController aborts those), and so are
     their marks. Raises KlogError at damage."""
     partition = Partition(path)
-    newest = next(reversed(partition.kraft_snapshots), None)
+    newest = _newest(partition)
     start = 0 if newest is None else newest.end_offset or 0
     yield from (record.value or b"" for record in ([] if newest is None else _data_records(newest, 0)))
     if read_metadata_log(path).is_behind_snapshot:

@@ -86,6 +86,14 @@ def _old_id(seat: Seat, election: Election) -> str:
     return "" if voter is None else with_directory_id(_meta(seat), voter.directory_id)
 
 
+def _old_listener(seat: Seat, election: Election) -> str:
+    names = dict.fromkeys(endpoint.name for voter in election.voters for endpoint in voter.endpoints)
+    return (
+        f"name the controllers' listener {' or '.join(names)} again, in controller.listener.names and listeners of "
+        f"node {seat.controller.node_id}"
+    )
+
+
 def _old_node(seat: Seat, election: Election) -> str:
     own = seat.controller.directory_id
     voter = next((voter for voter in election.voters if own and voter.directory_id == own), None)
@@ -113,6 +121,8 @@ _CURES: Mapping[ElectionCause, Callable[[Seat, Election], str]] = {
     ElectionCause.STATE_CORRUPT: _state_again,
     ElectionCause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the settings",
     ElectionCause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
+    ElectionCause.LISTENER_UNKNOWN: lambda seat, election: _old_listener(seat, election),
+    ElectionCause.LOG_DAMAGED: lambda *_: FROM_A_CONTROLLER,
     ElectionCause.OTHER_DIRECTORY: _old_id,
     ElectionCause.UNKNOWN_NODE: _old_node,
     ElectionCause.SETTINGS_UNKNOWN: lambda *_: _NAME_ALL,

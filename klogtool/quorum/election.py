@@ -17,11 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.metadata.quorum import Quorum, is_key_of
-from klogtool.format.kraft_snapshot import Endpoint, Voter
+from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.uuids import build_uuid
-from klogtool.quorum.controllers import Controller, Position, count_metadata_records
-
-ANY_HOST = ("", "0.0.0.0", "::")  # a listener on all addresses
+from klogtool.quorum.controllers import Controller, Position, count_metadata_records, find_epoch_start
+from klogtool.quorum.settings import is_same_host
 
 
 class ElectionOutcome(Enum):
@@ -61,6 +60,8 @@ class ElectionCause(Enum):
     """Too few voters are here and can be reached with a log that is no better."""
     ENDPOINTS_STALE = "voter-endpoint-stale"
     """A majority would be here, but the voters' endpoints are not where these controllers listen."""
+    LISTENER_UNKNOWN = "voter-listener-unknown"
+    """The voters' record has no endpoint with its first controller.listener.names: it ends when it looks for one."""
     STALE_CANDIDATE = "stale-candidate"
     """quorum-state says that it voted for itself in the epoch of its log's last record: its requests are invalid, and
     it ends if another one answers before its first election timeout."""
@@ -153,7 +154,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     top = Position() if best is None else best.log.position
     here = {seat.controller.node_id for seat in seats if seat.starts and seat.why_not is None}
     lowest = min((seat.controller.log.position for seat in leaders), default=top)
-    lost, lost_records = _lost(best, lowest)
+    lost, lost_records = (None, 0) if best is None else _lost(best, lowest)
     damaged = any(not seat.controller.log.is_whole for seat in seats)
     return Election(
         seats,
@@ -176,12 +177,15 @@ def _is_usable(seat: Seat) -> bool:
     return seat.starts and seat.why_not is not ElectionCause.OTHER_CLUSTER and seat.controller.log.problem is None
 
 
-def _lost(best: Controller | None, lowest: Position) -> tuple[tuple[int, int] | None, int | None]:
-    """Return the offsets that a copy lacks, compared with the best one, and how many records of metadata that is."""
-    if best is None or lowest.end_offset >= best.log.position.end_offset:
-        return None, 0
-    records = count_metadata_records(best.path, lowest.end_offset)
-    return (None, 0) if records == 0 else ((lowest.end_offset, best.log.position.end_offset - 1), records)
+def _lost(best: Controller, lowest: Position) -> tuple[tuple[int, int] | None, int | None]:
+    """Return the offsets of the best copy that a copy lacks, and how many records of metadata that is. It lacks what
+    is after its end, and all of a later epoch: that is cut where the epoch begins."""
+    end = best.log.position.end_offset
+    first = min(lowest.end_offset, end)
+    if lowest.epoch < best.log.position.epoch:
+        first = min(first, find_epoch_start(best.path, lowest.epoch + 1) or first)
+    records = count_metadata_records(best.path, first) if first < end else 0
+    return (None, 0) if records == 0 else ((first, end - 1), records)
 
 
 def voters_of(controller: Controller) -> tuple[Voter, ...] | None:
@@ -225,7 +229,8 @@ def _starts_as_candidate(controller: Controller) -> bool:
         return False
     if state.leader_id == controller.node_id or state.voted_id != controller.node_id:
         return False
-    return state.data_version == 0 or build_uuid(state.voted_directory_id) == controller.directory_id
+    voted = state.voted_directory_id  # zeros: any, as in version 0 (ElectionState.isVotedCandidate)
+    return state.data_version == 0 or not any(voted) or build_uuid(voted) == controller.directory_id
 
 
 def _is_its_leader(controller: Controller, leader: Controller) -> bool:
@@ -241,7 +246,7 @@ def _is_its_leader(controller: Controller, leader: Controller) -> bool:
 
 
 def _stop(controller: Controller) -> ElectionCause | None:
-    """Return why a start ends, or None."""
+    """Return why a start ends, or None: before it looks at the quorum, or as soon as it looks for another voter."""
     settings = controller.settings
     if not controller.has_identity:
         return ElectionCause.NO_IDENTITY
@@ -249,7 +254,21 @@ def _stop(controller: Controller) -> ElectionCause | None:
         return ElectionCause.SETTINGS_REFUSED
     if settings is not None and settings.node_id not in (None, controller.node_id):
         return ElectionCause.OTHER_NODE
-    return None if controller.state_problem is None else ElectionCause.STATE_CORRUPT
+    if controller.log.snapshot_problem is not None:
+        return ElectionCause.LOG_DAMAGED
+    if controller.state_problem is not None:
+        return ElectionCause.STATE_CORRUPT
+    return ElectionCause.LISTENER_UNKNOWN if _lacks_listener(controller) else None
+
+
+def _lacks_listener(controller: Controller) -> bool:
+    """Return whether no other voter is known at the listener at which it looks for them: then it ends, as a candidate
+    or as a follower (VoterSet.voterNode, FollowerState.leaderNode)."""
+    if controller.settings is None or controller.settings.listener is None or not controller.is_dynamic:
+        return False
+    others = [voter for voter in voters_of(controller) or () if voter.id != controller.node_id]
+    names = {endpoint.name.upper() for voter in others for endpoint in voter.endpoints}
+    return bool(others) and controller.settings.listener not in names
 
 
 def _why_no_voter(controller: Controller, voters: tuple[Voter, ...] | None) -> ElectionCause | None:
@@ -297,7 +316,7 @@ def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere
     votes = 1 + sum(
         any(
             _votes(seat, other, voter, hopeful=hopeful)
-            and (anywhere or _is_reached(other.controller, voter, hopeful=hopeful))
+            and (anywhere or is_reached(other.controller, voter, hopeful=hopeful))
             for other in seats
             if other is not seat
         )
@@ -319,19 +338,16 @@ def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
     return candidate.log.position >= asked.log.position
 
 
-def _is_reached(controller: Controller, voter: Voter, *, hopeful: bool) -> bool:
-    """Return whether a controller listens where a set of voters has it. Two host names may be one host: unknown."""
+def is_reached(controller: Controller, voter: Voter, *, hopeful: bool) -> bool:
+    """Return whether a controller listens where a set of voters has it. hopeful: two host names may be one host."""
     settings = controller.settings
     if settings is None or not settings.endpoints:
         return True  # nothing contradicts it
-    if any(_same(known, own) for known in voter.endpoints for own in settings.endpoints):
-        return True
-    ports = {own.port for own in settings.endpoints}
-    return hopeful and any(known.port in ports for known in voter.endpoints)
-
-
-def _same(known: Endpoint, own: Endpoint) -> bool:
-    return known.port == own.port and own.host in (known.host, *ANY_HOST)
+    return any(
+        known.port == own.port and is_same_host(known.host, own.host) in ((True, None) if hopeful else (True,))
+        for known in voter.endpoints
+        for own in (*settings.endpoints, *settings.bound)
+    )
 
 
 def _causes(seats: Sequence[Seat]) -> tuple[ElectionCause, ...]:
@@ -409,5 +425,5 @@ def _as_it_should_be(voter: Voter, own: Controller, best: Controller) -> Control
     """Return a voter that has the best copy, and listens where its record says. Of a record that only ends whoever
     leads it need not know."""
     log = best.log if best.log.quorum.voters is not None else replace(best.log, quorum=Quorum())
-    settings = None if own.settings is None else replace(own.settings, node_id=voter.id, endpoints=())
+    settings = None if own.settings is None else replace(own.settings, node_id=voter.id, endpoints=(), listener=None)
     return Controller("", voter.id, voter.directory_id or None, own.cluster_id, True, log, settings=settings)

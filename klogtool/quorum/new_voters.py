@@ -26,7 +26,7 @@ from klogtool.quorum.controllers import Controller, Position, count_metadata_rec
 from klogtool.quorum.copies_compared import CopyTail, tail_of
 from klogtool.quorum.cures import cures_of, cures_with_these_voters
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
-from klogtool.quorum.settings import CONTROLLER, QuorumSettings
+from klogtool.quorum.settings import ANY_HOST, CONTROLLER, QuorumSettings
 from klogtool.verify.cures import recover
 from klogtool.verify.verify_voters import with_directory_id
 
@@ -141,9 +141,9 @@ def _check_one_cluster(controllers: Sequence[Controller]) -> None:
 
 def _check_readable(controllers: Sequence[Controller]) -> None:
     for found in controllers:
-        if found.log.problem is not None:
+        if found.log.trouble is not None:
             raise Refused(
-                f"its metadata log is damaged, so nobody knows how far it goes: {found.log.problem}",
+                f"its metadata log is damaged, so nobody knows how far it went: {found.log.trouble}",
                 path=found.path,
                 cure=f"First mend it (klogtool doctor {quoted(found.path)}), or leave this log dir out: then it counts "
                 "as lost.",
@@ -272,7 +272,7 @@ def _listener(controller: Controller, old: Sequence[Voter]) -> str:
 
 def _own_endpoint(controller: Controller, old: Sequence[Voter]) -> Endpoint:
     settings = () if controller.settings is None else controller.settings.endpoints
-    routable = [endpoint for endpoint in settings if endpoint.host not in ("", "0.0.0.0", "::")]
+    routable = [endpoint for endpoint in settings if endpoint.host not in ANY_HOST]
     known = [endpoint for voter in old if voter.id == controller.node_id for endpoint in voter.endpoints]
     endpoint = next(iter((*routable, *known)), None)
     if endpoint is None:
@@ -371,7 +371,7 @@ def _mended(controller: Controller, old: Sequence[Voter], voters: Sequence[Voter
     if new is None or was is None or not _has_moved(was, voters):
         return controller
     settings = controller.settings or QuorumSettings(None, frozenset({CONTROLLER}), {})
-    return replace(controller, settings=replace(settings, endpoints=new.endpoints))
+    return replace(controller, settings=replace(settings, endpoints=new.endpoints, bound=()))
 
 
 def _has_copy_of(controller: Controller, voter: Voter) -> bool:

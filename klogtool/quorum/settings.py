@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from msgspec import Struct
 
@@ -36,9 +37,12 @@ REGISTRATION_TIMEOUT_MS = 60_000
 _COMMAS = re.compile(r"\s*,\s*")
 _HOST_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)  # Utils
 _NO_ADDRESS = "0.0.0.0"  # QuorumConfig.NON_ROUTABLE_HOST
+ANY_HOST = ("", _NO_ADDRESS, "::")  # a listener on all addresses
+_LOOPBACK = "127.0.0.1"  # Java asks for IPv4 first
 
 
-_LISTENERS = ("controller.listener.names", "listeners", "advertised.listeners")
+_CONTROLLER_LISTENERS = "controller.listener.names"
+_LISTENERS = (_CONTROLLER_LISTENERS, "listeners", "advertised.listeners")
 _USED = (ROLES, VOTERS, BOOTSTRAP_SERVERS, *_LISTENERS, *_NUMBERS)
 
 
@@ -49,7 +53,9 @@ def used_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 class QuorumSettings(Struct, frozen=True):
     """The settings of a file that has `process.roles`. voters: endpoints by node id. servers: bootstrap servers; always
-    empty for a release without dynamic quorums. endpoints: those of the controller.
+    empty for a release without dynamic quorums. endpoints: those of the controller, as it tells others; bound: where
+    its sockets are. listener: at which it looks for other controllers.
+
     registration_timeout_ms: how long a broker asks to be registered before it ends (BrokerLifecycleManager)."""
 
     node_id: int | None
@@ -58,6 +64,8 @@ class QuorumSettings(Struct, frozen=True):
     servers: tuple[Endpoint, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
     registration_timeout_ms: int = REGISTRATION_TIMEOUT_MS
+    bound: tuple[Endpoint, ...] = ()
+    listener: str | None = None
 
     @property
     def is_controller(self) -> bool:
@@ -81,6 +89,8 @@ class QuorumSettings(Struct, frozen=True):
             servers if rules.has_dynamic_quorum else (),
             tuple(_endpoints(settings)),
             numbers.get(_REGISTRATION_TIMEOUT, REGISTRATION_TIMEOUT_MS),
+            tuple(_bound(settings)),
+            next((name.upper() for name in listed(settings, _CONTROLLER_LISTENERS)), None),
         )
         found.check(rules)
         return found
@@ -175,11 +185,13 @@ def _address(text: str, name: str = "") -> Endpoint | None:
 def _endpoints(settings: Mapping[str, str]) -> Iterator[Endpoint]:
     """Yield where the controller can be reached, as it tells others: at advertised listeners, where there are any
     (KafkaConfig.effectiveAdvertisedControllerListeners)."""
-    names = {name.upper() for name in listed(settings, "controller.listener.names")}
     advertised = {endpoint.name: endpoint for endpoint in _listeners(settings, "advertised.listeners")}
-    for endpoint in _listeners(settings, "listeners"):
-        if endpoint.name in names:
-            yield advertised.get(endpoint.name, endpoint)
+    return (advertised.get(endpoint.name, endpoint) for endpoint in _bound(settings))
+
+
+def _bound(settings: Mapping[str, str]) -> Iterator[Endpoint]:
+    names = {name.upper() for name in listed(settings, _CONTROLLER_LISTENERS)}
+    return (endpoint for endpoint in _listeners(settings, "listeners") if endpoint.name in names)
 
 
 def _listeners(settings: Mapping[str, str], key: str) -> Iterator[Endpoint]:
@@ -188,6 +200,28 @@ def _listeners(settings: Mapping[str, str], key: str) -> Iterator[Endpoint]:
         parsed = _address(address, name.upper())
         if parsed is not None:
             yield parsed
+
+
+def is_same_host(known: str, own: str) -> bool | None:
+    """Return whether a node that listens at `own` is reached at `known`; None if the names do not tell: two names, or a
+    name and an address, may be one host."""
+    if own in ANY_HOST or known.lower() == own.lower():
+        return True
+    addresses = _ip(known), _ip(own)
+    return addresses[0] == addresses[1] if None not in addresses else None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether it is an address of every host by itself."""
+    address = _ip(host)
+    return address is not None and address.is_loopback
+
+
+def _ip(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(_LOOPBACK if host.lower() == "localhost" else host)
+    except ValueError:
+        return None
 
 
 def _invalid(name: str, value: str, why: str) -> KlogError:

@@ -185,8 +185,10 @@ def _seat_lines(election: Election) -> Iterator[str]:
 
 
 def _damage_text(log: MetadataLog) -> str:
-    if log.problem is not None:
-        return f"; read up to there only: {log.problem.reason}"
+    if log.damage is not None:
+        return f"; a start cuts the log there: {log.damage.reason}"
+    if log.trouble is not None:
+        return f"; read up to there only: {log.trouble.reason}"
     if log.torn_bytes:
         return f"; {count_text(log.torn_bytes, 'byte')} after the last whole batch"
     return "; its log is behind its newest snapshot, and a start throws the log away" if log.is_behind_snapshot else ""
@@ -195,8 +197,10 @@ def _damage_text(log: MetadataLog) -> str:
 _WHY_NOT = {
     ElectionCause.NO_IDENTITY: "it has no meta.properties",
     ElectionCause.STATE_CORRUPT: "its start ends at quorum-state",
+    ElectionCause.LOG_DAMAGED: "its start ends at its newest snapshot",
     ElectionCause.OTHER_NODE: "the settings have another node.id",
     ElectionCause.SETTINGS_REFUSED: "its start ends at its settings",
+    ElectionCause.LISTENER_UNKNOWN: "it ends, because no voter is known at its controller.listener.names",
     ElectionCause.NO_CONTROLLER: "process.roles has no controller",
     ElectionCause.OTHER_DIRECTORY: "the voter with this node.id has another directory.id",
     ElectionCause.UNKNOWN_NODE: "no voter has this node.id",
@@ -221,6 +225,9 @@ _CAUSES = {
         "kraft.version is 1, but no record names voters: the node that becomes leader ends."
     ),
     ElectionCause.ENDPOINTS_STALE: "The voters are here, but they do not listen where the voters' record says.",
+    ElectionCause.LISTENER_UNKNOWN: (
+        "A controller ends, because the voters' record has no endpoint with its first controller.listener.names."
+    ),
     ElectionCause.STALE_CANDIDATE: (
         "A controller voted for itself in an epoch of its log: it ends if another one is up first."
     ),

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import TOLERANT_RULES, Rules
 from klogtool.errors import KlogError
+from klogtool.format.batch import CRC_COVERS_FROM
+from klogtool.format.checksums import crc32c
 from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.identity import parse_quorum_state
 from klogtool.format.internal.records import METADATA, parse_metadata_record
@@ -134,6 +136,8 @@ def _read_through(snapshot: KraftSnapshot) -> None:
         if batch.base_offset != expected and mild is None:
             mild = KlogError(f"a batch starts at {batch.base_offset}, not at {expected}", position=batch.position)
     tail = snapshot.tail_bytes()
+    if batch is None and snapshot.end_offset == 0:  # of the day of its formatting: it has no state to load
+        raise KlogError("contains no whole batch", position=0)
     if batch is None:
         raise _refused("contains no whole batch", None, "NoSuchElementException", "No value present")
     if tail and mild is None:
@@ -153,7 +157,9 @@ def _checked(entry: RecordBatch | Message) -> RecordBatch:
     if entry.magic != 2:
         raise _refused(f"a batch has the magic {entry.magic}", entry, "CorruptRecordException")
     if not entry.crc_valid:
-        raise _refused("a batch does not match its checksum", entry, "CorruptRecordException")
+        computed = crc32c(entry.data[CRC_COVERS_FROM:])
+        message = f"Record is corrupt (stored crc = {entry.crc}, computed crc = {computed})"
+        raise _refused("a batch does not match its checksum", entry, "CorruptRecordException", message)
     return entry
 
 

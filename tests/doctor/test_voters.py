@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from msgspec.structs import replace
-from quorums import Disk, properties
+from quorums import NOTHING, Disk, properties, voter
 from running import FIXTURES, run_here
 from wounded import CASES, another_voter
 
@@ -169,6 +169,27 @@ def test_without_its_static_voters_a_controller_has_no_leader_only_if_it_was_the
     (point,) = (one for one in diagnosed(disk.path, **properties(1)).points if one.what is What.NOT_VOTER)
     assert ("controller.quorum.voters=" in (point.cure or "")) == bool(voters)  # never one voter by a guess
     assert process(disk.path, **properties(1)).leader_elected is elected
+
+
+def test_a_lone_controller_with_a_damaged_log_loses_metadata_and_one_of_three_need_not(tmp_path: Path) -> None:
+    """Measured: "Corruption found in segment 0, truncating to offset 3", and the cluster went on without the rest."""
+    for ids, what, word in ((1,), What.TRUNCATED, "LOSE DATA"), ((1, 2, 3), What.METADATA_BEHIND, "if 2 of the"):
+        disk = Disk(tmp_path / str(len(ids)), 1).voters(*map(voter, ids)).records(9, message=NOTHING)
+        log = disk.metadata / f"{0:020}.log"
+        data = bytearray(log.read_bytes())
+        data[-100] ^= 1
+        log.write_bytes(data)
+        found = diagnosed(disk.path)
+        assert what in [point.what for point in found.points]
+        assert word in headline(found)
+
+
+def test_a_controller_that_looks_for_another_listener_ends(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 1).voters(voter(1), voter(2), voter(3)).records(1)
+    renamed = {name: text.replace("CONTROLLER", "CTRL") for name, text in properties(1).items()}
+    assert What.ENDPOINT_STALE in [point.what for point in diagnosed(disk.path, **renamed).points]
+    claim = process(disk.path, **renamed)
+    assert (claim.ends, claim.message) == (True, "Encountered fatal fault: Unexpected error in raft IO thread")
 
 
 def _settings_of(disk: Path) -> dict[str, str]:

@@ -124,10 +124,43 @@ def test_endpoints_decide_where_the_configuration_is_known(tmp_path: Path) -> No
     election = judged(*disks, settings=moved)
     assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.ENDPOINTS_STALE,))
     assert judged(*disks, settings=as_before | {3: moved[3]}).outcome is ElectionOutcome.ELECTED
-    other_host = {n: {**properties(n), "listeners": f"CONTROLLER://c{n}:{9000 + n}"} for n in (1, 2, 3)}
-    assert (
-        judged(*disks, settings=other_host).outcome is ElectionOutcome.UNKNOWN
-    )  # it may be another name of the same host
+
+
+@pytest.mark.parametrize(
+    ("known", "own", "outcome"),
+    [
+        ("localhost", "c{n}", "unknown"),  # it may be another name of the same host
+        ("kafka-{n}", "KAFKA-{n}", "elected"),
+        ("kafka-{n}", "", "elected"),
+        ("kafka-{n}", "10.0.0.{n}", "unknown"),
+        ("localhost", "127.0.0.1", "elected"),
+        ("127.0.0.1", "LocalHost", "elected"),
+        ("127.0.0.1", "127.0.0.2", "never"),
+        ("127.0.0.1", "[::1]", "never"),
+        ("::1", "[::1]", "elected"),
+        ("fd00::1", "[FD00:0:0:0:0:0:0:1]", "elected"),
+        ("10.0.0.{n}", "0.0.0.0", "elected"),
+    ],
+)
+def test_two_addresses_are_compared_and_two_names_may_be_one_host(
+    tmp_path: Path, known: str, own: str, outcome: str
+) -> None:
+    three_ = tuple(voter(n, host=known.format(n=n)) for n in (1, 2, 3))
+    disks = [Disk(tmp_path, n).voters(*three_).records(5) for n in (1, 2, 3)]
+    settings = {n: {**properties(n), "listeners": f"CONTROLLER://{own.format(n=n)}:{9000 + n}"} for n in (1, 2, 3)}
+    assert judged(*disks, settings=settings).outcome.value == outcome
+
+
+def test_a_controller_ends_if_no_voter_is_known_at_its_listener(tmp_path: Path) -> None:
+    """Measured: VoterSet.voterNode, FollowerState.leaderNode. The only voter looks for nobody."""
+    disks = three(tmp_path)
+    renamed = {n: {key: text.replace("CONTROLLER", "CTRL") for key, text in properties(n).items()} for n in (1, 2, 3)}
+    assert leads(judged(*disks, settings={1: renamed[1]})) == ("elected", (2, 3))
+    election = judged(*disks, settings=renamed)
+    assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.LISTENER_UNKNOWN,))
+    assert leads(judged(Disk(tmp_path / "alone", 1).voters(voter(1)), settings=renamed)) == ("elected", (1,))
+    both = properties(1) | {"controller.listener.names": "controller,ctrl"}
+    assert judged(*disks, settings={1: both}).is_sound
 
 
 def test_a_static_quorum_is_that_of_the_configuration(tmp_path: Path) -> None:
@@ -209,15 +242,63 @@ def one_like(folder: Path, node_id: int) -> Disk:
     return Disk(folder / "like", node_id).voters(*THREE).records(5)
 
 
-def test_a_damaged_log_makes_the_outcome_unknown_only_where_it_matters(tmp_path: Path) -> None:
+def test_a_start_cuts_a_damaged_log_and_what_only_it_had_is_not_counted(tmp_path: Path) -> None:
+    """Measured: "Corruption found in segment 0, truncating to offset", at every start."""
     one, two, third = three(tmp_path)
     log = third.metadata / f"{0:020}.log"
     log.write_bytes(log.read_bytes()[:-1] + b"x")
     with_others = judged(one, two, third)
     assert (with_others.outcome, with_others.causes) == (ElectionOutcome.ELECTED, (ElectionCause.LOG_DAMAGED,))
     assert (with_others.is_sound, with_others.lost_records) == (False, None)
+    assert leads(judged(one, third)) == ("elected", (1,))
+    assert "a start cuts the log there" in quorum_text(judged(third))
+
+
+@pytest.mark.parametrize("change", ["flipped", "log begins after it"])
+def test_a_controller_does_not_start_without_its_newest_snapshot(tmp_path: Path, change: str) -> None:
+    one, two, third = three(tmp_path)
+    third.snapshot(4, 1, *THREE)
+    (newest,) = third.metadata.glob("*.checkpoint")
+    if change == "flipped":
+        newest.write_bytes(newest.read_bytes()[:-1] + b"x")
+    else:
+        (third.metadata / f"{0:020}.log").rename(third.metadata / f"{5:020}.log")
     election = judged(one, third)
-    assert (election.outcome, ElectionCause.LOG_DAMAGED in election.causes) == (ElectionOutcome.UNKNOWN, True)
+    assert (election.outcome, election.seats[1].why_not) == (ElectionOutcome.NEVER, ElectionCause.LOG_DAMAGED)
+    assert leads(judged(one, two, third)) == ("elected", (1, 2))
+
+
+def test_an_empty_file_in_place_of_the_first_snapshot_stops_nobody(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 1).voters(voter(1)).records(3)
+    (disk.metadata / f"{0:020}-{0:010}.checkpoint").touch()
+    assert leads(judged(disk)) == ("elected", (1,))
+    assert run_here(["doctor", str(disk.path)], tmp_path).out.startswith(b"A broker 4.3.1 would start")
+
+
+def test_the_newest_snapshot_is_that_of_the_latest_epoch(tmp_path: Path) -> None:
+    """OffsetAndEpoch.compareTo; and of those that end before the log begins, none."""
+    disk = (
+        Disk(tmp_path / "a", 1).voters(voter(1)).records(9).snapshot(9, 1, voter(1), voter(2)).snapshot(8, 2, voter(1))
+    )
+    assert judged(disk).seats[0].controller.log.position == Position(2, 8)
+    assert leads(judged(disk)) == ("elected", (1,))
+
+
+def test_a_line_of_the_epoch_checkpoint_counts_as_the_epoch_of_the_log(tmp_path: Path) -> None:
+    """Measured: that controller was elected, and others were cut where the line begins."""
+    one, two, _ = three(tmp_path)
+    (one.metadata / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n7 7\n")
+    assert leads(judged(one, two)) == ("elected", (1, 2))
+    (one.metadata / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n7 4\n")
+    assert leads(judged(one, two)) == ("elected", (1,))
+
+
+def test_what_a_later_epoch_wrote_is_lost_if_a_longer_log_of_an_earlier_one_leads(tmp_path: Path) -> None:
+    one, two, later = three(tmp_path, ends=(9, 9, 3))
+    later.records(2, epoch=2)
+    election = judged(one, two, later)
+    assert (election.best, election.may_lead) == (str(later.path), (1, 2, 3))
+    assert (election.lost, election.lost_records) == ((5, 6), 2)
 
 
 def test_quorum_state_is_read_whatever_it_says(tmp_path: Path) -> None:
