@@ -43,6 +43,7 @@ from klogtool.doctor.voters import (
     ends_start,
     lead_of,
     view_quorum,
+    walk_cut_points,
     walk_quorum_points,
     walk_unlike_settings,
 )
@@ -125,6 +126,8 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     levels = list(walk_level_points(found.cluster, patient.rules))
     view = view_quorum(patient, how.controllers)
     lead = lead_of(view, patient)
+    forgotten = () if _stops_at_metadata(found) else tuple(with_one_cause(strays, found.cluster))
+    is_told = any(point.what is What.METADATA_LOST for point in forgotten)
     points = _once(
         *(point for point in found.points if point.finding != Kind.METADATA_REPLAY and ends_start(point.finding, view)),
         *walk_file_system_points(found.log_dirs, found.cluster),
@@ -135,12 +138,13 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *((*walk_left_out(patient), *walk_absent(patient)) if len(named) == len(found.log_dirs) else ()),
         *(levels or _replay_points(found.cluster, patient.rules)),
         *walk_quorum_points(view, patient),
+        *(() if is_told else walk_cut_points(view)),
         *walk_denied_log_dirs(found.log_dirs),
         *walk_denied_metadata(found.cluster),
         *walk_format_points(found.log_dirs, found.cluster, patient.rules),
         *walk_zookeeper_points(found.log_dirs, found.cluster, patient.rules),
         *(point for point in loaded if point.what is not What.STRAY),
-        *([] if _stops_at_metadata(found) else with_one_cause(strays, found.cluster)),
+        *forgotten,
     )
     points = with_refusals(points, found.rehearsed, {point.path for point in strays})
     points = with_metadata_log_dir(points, found.cluster)

@@ -140,9 +140,9 @@ def _is_out_of_reach(view: QuorumView) -> bool:
     """Return whether a static quorum of this node alone has it at an address of this host where it does not listen: a
     leader is elected, and its own broker never finds it."""
     settings = view.own.settings
-    if settings is None or view.own.is_dynamic or set(settings.voters) != {settings.node_id}:
+    if settings is None or view.voter is None or view.own.is_dynamic or len(settings.voters) != 1:
         return False
-    host = settings.voters[view.own.node_id or 0].host
+    host = view.voter.endpoints[0].host
     own = [endpoint.host for endpoint in settings.endpoints if endpoint.host not in ANY_HOST]
     return _is_elsewhere(view) and (is_loopback(host) or host in own)
 
@@ -176,7 +176,6 @@ def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ah
         yield from _unknown_listener(view)
         yield from _stale_endpoint(view)
         yield from _no_majority(view)
-        yield from _cut(view)
         yield from _behind(view)
         yield from _contradicting_state(view)
 
@@ -264,8 +263,10 @@ def _no_majority(view: QuorumView) -> Iterator[Ahead]:
     yield Ahead(view.path, What.NO_MAJORITY, detail, severity, cure=cure, cure_looks=True)
 
 
-def _cut(view: QuorumView) -> Iterator[Ahead]:
+def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
     """Yield a point if a start cuts the metadata log at damage: every start recovers it."""
+    if view is None:
+        return
     own, log = view.own, view.own.log
     if log.damage is None or not view.outlook.seat.starts or own.node_id not in view.voter_ids:
         return
@@ -276,7 +277,16 @@ def _cut(view: QuorumView) -> Iterator[Ahead]:
         else "it gets what was after it from the leader, if that has it"
     )
     what, severity = (What.TRUNCATED, Severity.ERROR) if is_alone else (What.METADATA_BEHIND, Severity.WARNING)
-    yield Ahead(view.path, what, detail, severity, first_offset=end, is_uncounted=True, cure=FROM_A_CONTROLLER)
+    yield Ahead(
+        view.path,
+        what,
+        detail,
+        severity,
+        first_offset=end,
+        lost_bytes=log.cut_bytes,
+        is_uncounted=True,
+        cure=FROM_A_CONTROLLER,
+    )
 
 
 def _behind(view: QuorumView) -> Iterator[Ahead]:

@@ -14,14 +14,15 @@ from msgspec.structs import replace
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.quorum import Quorum
 from klogtool.broker.releases import REFERENCE_RULES, Rules
-from klogtool.errors import KlogError
+from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.identity import QuorumState
 from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
-from klogtool.log.file import Unreadable
+from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.log.probing import ends_in_zeros
 from klogtool.log.segment import BatchFile, KraftSnapshot, Segment
 from klogtool.quorum.settings import QuorumSettings
 from klogtool.verify.findings import Kind
@@ -43,16 +44,17 @@ class MetadataLog(Struct, frozen=True):
 
     quorum: what its control records say. voters_at: the last VotersRecord's epoch and offset (in a snapshot: that of
     its end), None if there is none. is_behind_snapshot: the log has records, but the newest snapshot is ahead of
-    it. torn_bytes: what is after the last whole batch; damage: the first batch that is damaged. Every start recovers
-    this log, and cuts it there (KafkaRaftLog.createLog). problem: why it cannot be read to its end, so that nobody
-    knows how far it goes; what is before that counts. snapshot_problem: the newest snapshot is damaged: a start ends.
+    it. cut_bytes: what is after the last whole batch, unless it is zeros up to the log's end. Every start recovers
+    this log, and cuts it there (KafkaRaftLog.createLog). damage: why, unless only the last batch is torn. problem: why
+    it cannot be read to its end, so that nobody knows how far it goes; what is before that counts. snapshot_problem:
+    the newest snapshot is damaged: a start ends.
     """
 
     position: Position = Position()
     quorum: Quorum = Quorum()
     voters_at: Position | None = None
     is_behind_snapshot: bool = False
-    torn_bytes: int = 0
+    cut_bytes: int = 0
     damage: KlogError | None = None
     problem: KlogError | None = None
     snapshot_problem: KlogError | None = None
@@ -60,7 +62,7 @@ class MetadataLog(Struct, frozen=True):
     @property
     def is_whole(self) -> bool:
         """Return whether nothing of it is damaged."""
-        return self.trouble is None and not self.torn_bytes
+        return self.trouble is None and not self.cut_bytes
 
     @property
     def trouble(self) -> KlogError | None:
@@ -149,7 +151,7 @@ def read_metadata_log(path: str) -> MetadataLog:
     log = _with_epochs_of(partition, _read_log(segments, snapshot))
     if snapshot.trouble is None and log.position < snapshot.position:
         behind = log.position > Position()
-        return replace(snapshot, is_behind_snapshot=behind, torn_bytes=log.torn_bytes, problem=log.problem)
+        return replace(snapshot, is_behind_snapshot=behind, cut_bytes=log.cut_bytes, problem=log.problem)
     return log
 
 
@@ -180,22 +182,39 @@ def _read_snapshot(snapshot: KraftSnapshot) -> MetadataLog:
 
 def _read_log(segments: Sequence[Segment], snapshot: MetadataLog) -> MetadataLog:
     """Read the log after a snapshot. position: of the log alone."""
-    start, torn = snapshot.position.end_offset, 0
+    start = snapshot.position.end_offset
     log = replace(snapshot, position=Position())
-    try:
-        for n, segment in enumerate(segments):
-            if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
-                continue
+    for n, segment in enumerate(segments):
+        later = segments[n + 1 :]
+        if later and later[0].base_offset <= start:
+            continue
+        at, damage = 0, None
+        try:
             for batch in walk_batches(segment):
-                log = _after(log, batch, start)
-            torn = segment.tail_bytes()
-            if torn:  # the segments after it are deleted (LogLoader.recoverLog)
-                break
-    except Unreadable as error:
-        return replace(log, problem=error)
-    except KlogError as error:
-        return replace(log, damage=error)
-    return replace(log, torn_bytes=torn)
+                log, at = _after(log, batch, start), batch.position + batch.size
+        except Unreadable as error:
+            return replace(log, problem=error)
+        except KlogError as error:
+            damage = error
+        try:
+            cut = _bytes_after(segment, at, later)
+        except KlogError as error:
+            return replace(log, problem=error)
+        if cut and later:
+            damage = damage or KlogError("the segment ends inside a batch", path=segment.path, position=at)
+        if cut:
+            return replace(log, cut_bytes=cut, damage=damage)
+    return log
+
+
+def _bytes_after(segment: Segment, at: int, later: Sequence[Segment]) -> int:
+    """Return how many bytes a start cuts if the last whole batch ends at a position, with the segments after it, which
+    are then deleted (LogLoader.recoverLog). Zeros at the end of the log are nothing: they are room for more."""
+    with LogFile(segment.path) as file:
+        left = file.size - at
+        if not left or (not later and ends_in_zeros(file, at)):
+            return 0
+    return left + sum(one.size for one in later)
 
 
 def _with_epochs_of(partition: Partition, log: MetadataLog) -> MetadataLog:
@@ -222,11 +241,19 @@ def _after(log: MetadataLog, batch: RecordBatch, start: int) -> MetadataLog:
 
 
 def walk_batches(file: BatchFile) -> Iterator[RecordBatch]:
-    """Yield the batches. Raises KlogError at damage: a start cuts the log there."""
-    for batch in file.batches():
-        if not isinstance(batch, RecordBatch) or not batch.crc_valid:
-            raise KlogError("a batch is damaged", path=file.path, position=batch.position)
-        yield batch
+    """Yield the batches, up to the zeros that a file may end with. Raises KlogError at damage: a start cuts the log
+    there."""
+    at = 0
+    try:
+        for batch in file.batches():
+            if not isinstance(batch, RecordBatch) or not batch.crc_valid:
+                raise KlogError("a batch is damaged", path=file.path, position=batch.position)
+            yield batch
+            at = batch.position + batch.size
+    except Corrupt:
+        with LogFile(file.path) as log:
+            if not ends_in_zeros(log, at):
+                raise
 
 
 def count_metadata_records(path: str, first: int) -> int | None:

@@ -190,7 +190,7 @@ def _chosen(election: Election, wish: Wish, old: Sequence[Voter], best: Position
         raise Refused(
             "no copy here has any metadata", cure="klogtool fleet metadata can rebuild it from brokers' disks."
         )
-    if controller.log.torn_bytes:
+    if controller.log.cut_bytes:
         folder = os.path.join(controller.path, CLUSTER_METADATA_DIR)
         raise Refused("its log ends with a torn batch", path=controller.path, cure=f"First: {recover(folder)}")
     if controller.directory_id is None:

@@ -189,8 +189,8 @@ def _damage_text(log: MetadataLog) -> str:
         return f"; a start cuts the log there: {log.damage.reason}"
     if log.trouble is not None:
         return f"; read up to there only: {log.trouble.reason}"
-    if log.torn_bytes:
-        return f"; {count_text(log.torn_bytes, 'byte')} after the last whole batch"
+    if log.cut_bytes:
+        return f"; {count_text(log.cut_bytes, 'byte')} after the last whole batch"
     return "; its log is behind its newest snapshot, and a start throws the log away" if log.is_behind_snapshot else ""
 
 

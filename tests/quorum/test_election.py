@@ -254,6 +254,25 @@ def test_a_start_cuts_a_damaged_log_and_what_only_it_had_is_not_counted(tmp_path
     assert "a start cuts the log there" in quorum_text(judged(third))
 
 
+@pytest.mark.parametrize("zeros", [1, 16, 17, 5000])
+def test_zeros_behind_the_log_are_no_damage_and_a_segment_that_is_cut_takes_those_after_it(
+    zeros: int, tmp_path: Path
+) -> None:
+    """Of a preallocated file. LogLoader.recoverLog cuts them, and deletes the segments after a cut."""
+    one, two, third = three(tmp_path)
+    log = third.metadata / f"{0:020}.log"
+    end = read_controller(str(third.path)).log.position
+    with log.open("ab") as file:
+        file.write(bytes(zeros))
+    found = read_controller(str(third.path)).log
+    assert (found.is_whole, found.position, found.cut_bytes) == (True, end, 0)
+    assert judged(one, two, third).is_sound
+    later = third.metadata / f"{end.end_offset:020}.log"
+    later.write_bytes(data_batch(end.end_offset, 1))
+    cut = read_controller(str(third.path)).log
+    assert (cut.position, cut.cut_bytes, cut.damage is None) == (end, zeros + later.stat().st_size, False)
+
+
 @pytest.mark.parametrize("change", ["flipped", "log begins after it"])
 def test_a_controller_does_not_start_without_its_newest_snapshot(tmp_path: Path, change: str) -> None:
     one, two, third = three(tmp_path)

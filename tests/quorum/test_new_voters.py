@@ -70,6 +70,16 @@ def test_the_survivor_becomes_the_only_voter_far_above_all_epochs(tmp_path: Path
     assert (election.outcome, election.may_lead, election.majority) == (ElectionOutcome.ELECTED, (1,), 1)
 
 
+def test_zeros_behind_the_log_are_written_over(tmp_path: Path) -> None:
+    one = Disk(tmp_path, 1).voters(*THREE).records(5)
+    whole = planned(one, **LOST)[1]
+    one.log(bytes(5000))
+    files = planned(one, **LOST)[1]
+    assert files[f"{0:020}.log"] == whole[f"{0:020}.log"]
+    static_ = planned(one, static=True, settings=[properties(1, static(1))], **LOST)[1]
+    assert any(name.endswith(".checkpoint") for name in static_)
+
+
 def test_a_log_that_a_start_throws_away_begins_anew_at_the_snapshot(tmp_path: Path) -> None:
     for name, disk in {
         "behind": Disk(tmp_path / "a", 1).voters(*THREE).records(5).snapshot(40, 3, *THREE),
