@@ -14,7 +14,7 @@ from klogtool.escape import quoted
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import FileKind
 from klogtool.quorum.election import Election, ElectionCause, Seat
-from klogtool.verify.cures import remove
+from klogtool.verify.cures import edit, remove
 from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_voters import with_directory_id
 
@@ -35,6 +35,7 @@ def cures_with_these_voters(election: Election) -> tuple[str, ...]:
     for cause in election.causes:
         if cause in _CURES_OF_ALL:
             lines.extend(_CURES_OF_ALL[cause](election))
+    lines += _who_tells(election)
     lines += _for_safety(election)
     return tuple(dict.fromkeys(line for line in lines if line))
 
@@ -159,18 +160,20 @@ def _state_of_stale(election: Election) -> Iterator[str]:
     yield from (_state_again(seat, election) for seat in election.seats if seat.is_stale)
 
 
-def _state_of_who_tells(election: Election) -> Iterator[str]:
+def _who_tells(election: Election) -> Iterator[str]:
+    """Yield how each of those forgets its leader that would tell a node that it leads an epoch which it does not know.
+    The epoch and the vote stay: without them, the next leader could take an epoch that another one had."""
     forgetful = {seat.controller.node_id for seat in election.seats if seat.forgot}
     for seat in election.seats:
         state = seat.controller.quorum_state
         if state is not None and state.leader_id in forgetful - {seat.controller.node_id}:
-            yield _state_again(seat, election)
+            command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
+            yield edit(_state(seat), [command], f"node {state.leader_id} does not know that it led, and would end")
 
 
 _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
     ElectionCause.NO_MAJORITY: _bring_voters,
     ElectionCause.STALE_CANDIDATE: _state_of_stale,
-    ElectionCause.FORGOT_EPOCH: _state_of_who_tells,
     ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
     ElectionCause.LOG_DAMAGED: lambda election: (
         f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if not seat.controller.log.is_whole

@@ -72,7 +72,8 @@ def _without_voters(path: str) -> Finding:
 
 def with_directory_id(path: str, directory_id: str) -> str:
     """Write a directory.id into meta.properties, in place of the one that is there."""
-    commands = [r"/^\s*directory\.id\s*[=:]/d", f"$a directory.id={directory_id}"]
+    # Appended before the old one is deleted: sed does nothing more with a line that is deleted, and it may be the last.
+    commands = [f"$a directory.id={directory_id}", r"/^\s*directory\.id\s*[=:]/d"]
     return edit(path, commands, "the id that this node votes with")
 
 

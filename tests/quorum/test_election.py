@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -386,6 +387,26 @@ def test_a_snapshot_that_cannot_be_read_proves_no_end(tmp_path: Path) -> None:
     (empty.metadata / f"{50:020}-{2:010}.checkpoint").touch()
     election = judged(best, empty)
     assert (election.best, election.lost, election.is_sound) == (str(best.path), None, False)
+
+
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_the_lines_for_two_new_disks_elect_the_one_that_is_whole(place: int, tmp_path: Path) -> None:
+    """The old directory.id may stand in any line. And who takes a new disk for the leader must not tell it so."""
+    whole = Disk(tmp_path, 1).voters(*THREE).records(5).state(1, 2, 1)
+    disks = [whole, *(Disk(tmp_path, n, directory=directory_id(n + 3)) for n in (2, 3))]
+    for disk in disks[1:]:
+        path = disk.path / "meta.properties"
+        lines = path.read_text().splitlines()
+        lines.insert(place, lines.pop())
+        path.write_text("\n".join(lines) + "\n")
+    before = judged(*disks)
+    for line in (line for line in cures_of(before) if line.startswith("sed ")):
+        subprocess.run(["bash", "-c", line], check=True)
+    after = judged(*disks)
+    assert (before.outcome, leads(after)) == (ElectionOutcome.NEVER, ("elected", (1,)))
+    state = after.seats[0].controller.quorum_state
+    assert state is not None
+    assert (state.leader_id, state.leader_epoch, any(seat.forgot for seat in after.seats)) == (-1, 1, False)
 
 
 def test_a_disk_without_its_identity_is_never_to_be_formatted(tmp_path: Path) -> None:

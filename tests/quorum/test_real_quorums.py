@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import random
+import re
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +32,7 @@ from judge.quorum_faults import (
     voters_of,
 )
 from judge.quorums import differences_of, told_of
+from running import run_here
 
 from klogtool.format.identity import QuorumState, build_quorum_state
 
@@ -119,3 +122,22 @@ def test_real_nodes_do_what_was_said(name: str, tmp_path: pathlib.Path) -> None:
     truth = nodes.run(starting)
     assert not list(differences_of(nodes, told, truth)), truth.ended
     assert told.quorum["leader"] == state.leader
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2", "4.4.0"])
+def test_the_lines_for_two_new_disks_are_run_and_nobody_ends(version: str, tmp_path: pathlib.Path) -> None:
+    """Node 1 takes node 2 for the leader, as after a kill; nodes 2 and 3 have new disks (hasConsistentLeader)."""
+    nodes = lived(three(version), tmp_path)
+    before = log_of(nodes, 1).position
+    state = QuorumState(1, 2, before.epoch, -1, bytes(16))
+    (nodes.metadata(1) / "quorum-state").write_bytes(build_quorum_state(state))
+    for node in (2, 3):
+        no_metadata(nodes, node, CHANCE)
+        new_directory_id(nodes, node, CHANCE)
+    done = run_here(["quorum", *(str(nodes.disk(n)) for n in nodes.ports)], tmp_path)
+    for line in re.findall(r"^  (sed .*)$", done.out.decode(), flags=re.MULTILINE):
+        subprocess.run(["bash", "-c", line], check=True)
+    assert told_of(nodes, list(nodes.ports)).quorum["leader"] == "elected"
+    truth = nodes.run()
+    assert (truth.leader, truth.ended) == (1, {})
+    assert log_of(nodes, 1).position > before
