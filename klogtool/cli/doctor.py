@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Annotated
 
 import click
@@ -16,7 +17,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.doctor_page import print_page, write_page
 from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.metrics_file import check_metrics_place, write_metrics
-from klogtool.cli.question_options import question_options
+from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing import PlanShow, head_of, save_plans
@@ -53,6 +54,14 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
             "The metadata log dir of another controller: would they elect a leader? Repeatable.",
             Unit.LOG_DIR,
             option="controller",
+        ),
+    ] = ()
+    controller_files: Annotated[
+        tuple[str, ...],
+        parameter(
+            "The server.properties of each --controller, in their order. May be repeated.",
+            Unit.FILE,
+            option="controller-config-file",
         ),
     ] = ()
     fix: Annotated[bool, parameter("Plan the chosen options. Nothing is changed: --plan-out saves the plan.")] = False
@@ -107,13 +116,14 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     for path in question.controllers:
         if not isinstance(open_path(path), LogDir):
             raise Unsupported(f"not a log dir: name the one that has {CLUSTER_METADATA_DIR}", path=path)
+    controllers = tuple(zip_longest(question.controllers, map(read_properties, question.controller_files)))
     check_metrics_place(question.metrics)
     began = time.monotonic()
     begin_reading(paths, quiet=reading.quiet)
     with _bar(paths, reading) as bar:
         root = "/" if question.host else None
         progress = lambda: bar.advance_partition(0)  # noqa: E731
-        how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, question.controllers)
+        how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
     status = DONE if all(diagnosis.is_silent for diagnosis in diagnoses) else FOUND
     write_metrics(question.metrics, COMMAND, paths, time.monotonic() - began, status, doctor_metrics(diagnoses[0]))
@@ -149,6 +159,8 @@ def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
         raise click.UsageError(f"--html does not go with {other}.")
     if question.metrics and question.matrix:
         raise click.UsageError("--metrics does not go with --matrix.")
+    if len(question.controller_files) > len(question.controllers):
+        raise click.UsageError("There are more files of --controller-config-file than log dirs of --controller.")
     if not question.fix and (question.numbers or question.plan_out):
         raise click.UsageError(f"{'--option' if question.numbers else '--plan-out'} goes with --fix.")
     if question.fix and (other := options.first_used("quick", "matrix")):

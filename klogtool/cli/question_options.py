@@ -25,6 +25,14 @@ MOST_CONFIG_BYTES = 16 << 20
 LARGEST_LONG = (1 << 63) - 1
 
 
+def read_properties(path: str) -> dict[str, str]:
+    """Return the settings of a server.properties. Raises KlogError with its path."""
+    try:
+        return parse_properties(read_whole(path, limit=MOST_CONFIG_BYTES))
+    except KlogError as error:
+        raise error.at_path(path) from None
+
+
 def question_options(
     kind: type[Struct], name: str = "question", *, only: Collection[str] = ()
 ) -> Callable[[Command], Command]:

@@ -14,14 +14,12 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import begin_reading
-from klogtool.cli.question_options import MOST_CONFIG_BYTES, question_options
+from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.show import Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import APPLY, JOURNAL, PLAN_OUT, Writing, writing_by
-from klogtool.errors import KlogError, Unsupported
-from klogtool.format.java_text import parse_properties
-from klogtool.log.file import read_whole
+from klogtool.errors import Unsupported
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.quorum_voters import COMMAND, VotersQuestion
@@ -70,7 +68,7 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], question: Vot
     """
     if len(config_files) > len(paths):
         raise click.UsageError("There are more files of --config-file than log dirs.")
-    files = [_settings(path) for path in config_files]
+    files = [read_properties(path) for path in config_files]
     if question.voters is not None or question.standalone:
         return _plan(paths, files, question, writing)
     used = options.first_used(
@@ -119,10 +117,3 @@ def _controllers(paths: Sequence[str], files: Sequence[Mapping[str, str]], rules
                 f"{owners[controller.node_id]} and {path} are both of node {controller.node_id}: name one at a time."
             )
         yield controller
-
-
-def _settings(path: str) -> Mapping[str, str]:
-    try:
-        return parse_properties(read_whole(path, limit=MOST_CONFIG_BYTES))
-    except KlogError as error:
-        raise error.at_path(path) from None

@@ -8,7 +8,7 @@ partition is rehearsed as if nothing else was wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -64,7 +64,8 @@ class Examination(Struct, frozen=True):
     """What the doctor is asked. quick: read names, ids and side files only. jobs: processes; None: one per core.
 
     host_root: the folder with `proc` and `sys`, to judge the machine, too; None: do not. controllers: metadata log
-    dirs of other controllers of the cluster, to judge whether a leader is elected.
+    dirs of other controllers of the cluster, with the settings of each (None: not known), to judge whether a leader is
+    elected.
     """
 
     circumstances: Circumstances
@@ -72,7 +73,7 @@ class Examination(Struct, frozen=True):
     jobs: int | None = None
     on_partition: Callable[[], None] = lambda: None
     host_root: str | None = None
-    controllers: tuple[str, ...] = ()
+    controllers: tuple[tuple[str, Mapping[str, str] | None], ...] = ()
 
 
 class _Found(Struct, frozen=True):

@@ -6,7 +6,7 @@ Voters of which nothing is at hand decide the rest: then a leader is neither pro
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -67,7 +67,7 @@ class QuorumView(Struct, frozen=True):
         return next((one for one in voters_of(self.own) or () if one.id == self.own.node_id), None)
 
 
-def view_quorum(patient: Patient, others: Sequence[str]) -> QuorumView | None:
+def view_quorum(patient: Patient, others: Sequence[tuple[str, Mapping[str, str] | None]]) -> QuorumView | None:
     """Return what the metadata log dir shows of the quorum, beside those of other controllers; None if it is that of a
     broker, or cannot be read. An empty log dir may be a controller's new disk."""
     metadata, named = patient.cluster.metadata, patient.circumstances.server_settings
@@ -76,7 +76,7 @@ def view_quorum(patient: Patient, others: Sequence[str]) -> QuorumView | None:
         own = read_controller(path, named or None, patient.rules)
     except KlogError:  # a start problem, which is reported
         return None
-    rest = tuple(_beside(read_controller(other, None, patient.rules), own) for other in others)
+    rest = tuple(_beside(read_controller(other, settings, patient.rules), own) for other, settings in others)
     if own.settings is not None:
         is_controller = own.settings.is_controller
     elif metadata is not None:
@@ -94,6 +94,8 @@ def view_quorum(patient: Patient, others: Sequence[str]) -> QuorumView | None:
 
 def _beside(other: Controller, own: Controller) -> Controller:
     """Return another controller. Of a static quorum it has the same voters: Kafka wants one list for all nodes."""
+    if other.settings is not None or other.refusal is not None:
+        return other
     if own.settings is None or not own.settings.voters:
         return other
     same = structs.replace(

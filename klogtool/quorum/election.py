@@ -16,7 +16,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.metadata.quorum import Quorum, is_key_of
+from klogtool.broker.metadata.quorum import Quorum, VoterMatch, is_key_of, match_of
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.uuids import build_uuid
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records, find_epoch_start
@@ -280,14 +280,14 @@ def _why_no_voter(controller: Controller, voters: tuple[Voter, ...] | None) -> E
         return ElectionCause.SETTINGS_UNKNOWN
     if not voters:
         return ElectionCause.NO_VOTERS
-    same = [voter for voter in voters if voter.id == controller.node_id]
-    if not same:
-        return ElectionCause.UNKNOWN_NODE
-    return None if any(_is(controller, voter) for voter in same) else ElectionCause.OTHER_DIRECTORY
+    return _MATCHES[match_of(voters, controller.node_id, controller.directory_id)]
 
 
-def _is(controller: Controller, voter: Voter) -> bool:
-    return is_key_of(voter, controller.node_id, controller.directory_id)
+_MATCHES = {
+    VoterMatch.VOTER: None,
+    VoterMatch.OTHER_DIRECTORY: ElectionCause.OTHER_DIRECTORY,
+    VoterMatch.UNKNOWN_NODE: ElectionCause.UNKNOWN_NODE,
+}
 
 
 def _electable(seats: Sequence[Seat], *, hopeful: bool) -> list[Seat]:
@@ -329,11 +329,15 @@ def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere
 def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
     """Return whether another controller, as a voter of a candidate's set, votes for it."""
     candidate, asked = seat.controller, other.controller
-    if not other.starts or not _is(asked, voter) or asked.cluster_id != candidate.cluster_id:
+    if (
+        not other.starts
+        or not is_key_of(voter, asked.node_id, asked.directory_id)
+        or asked.cluster_id != candidate.cluster_id
+    ):
         return False
     if asked.settings is not None and not asked.settings.is_controller:
         return False
-    if not hopeful and (asked.log.problem is not None or other.forgot):
+    if not hopeful and (asked.log.problem is not None or other.forgot or other.is_stale):
         return False
     return candidate.log.position >= asked.log.position
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.metadata.quorum import Quorum
+from klogtool.broker.metadata.quorum import Quorum, is_key_of
 from klogtool.errors import Refused
 from klogtool.escape import quoted
 from klogtool.format.java_numbers import MAX_INT
@@ -359,7 +359,7 @@ def _has_moved(voter: Voter, voters: Sequence[Voter]) -> bool:
 
 
 def _is_own(controller: Controller, voter: Voter) -> bool:
-    return controller.node_id == voter.id and voter.directory_id in ("", controller.directory_id)
+    return is_key_of(voter, controller.node_id, controller.directory_id)
 
 
 def _mended(controller: Controller, old: Sequence[Voter], voters: Sequence[Voter]) -> Controller:

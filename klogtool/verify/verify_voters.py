@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
-from klogtool.broker.metadata.quorum import is_key_of
+from klogtool.broker.metadata.quorum import VoterMatch, match_of
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties, parse_meta_properties
 from klogtool.format.names import FileKind
@@ -44,11 +44,12 @@ def _verify_voter(path: str, identity: MetaProperties, metadata: ClusterMetadata
         return
     own = None if identity.directory_id is None else build_uuid(identity.directory_id)
     voter, owner = quorum.voter(node_id), quorum.voter_of_directory(own)
-    if voter is not None and not is_key_of(voter, node_id, own):
+    standing = match_of(quorum.voters, node_id, own)
+    if voter is not None and standing is VoterMatch.OTHER_DIRECTORY:
         now = "it has no directory.id, and a start makes a new one" if own is None else f"its directory.id is {own}"
         why = f"{now}: node {node_id} votes with directory.id {voter.directory_id}"
         cure = with_directory_id(path, voter.directory_id)
-    elif voter is None and owner is not None:
+    elif standing is VoterMatch.UNKNOWN_NODE and owner is not None:
         why = f"node.id is {node_id}, but its directory.id is that of voter {owner.id}"
         cure = f"set node.id={owner.id} again, in the configuration and in {path}"
     else:

@@ -46,7 +46,12 @@ def told_of(nodes: Nodes, starting: Sequence[int]) -> Told:
     alone, beside, headlines = {}, {}, {}
     for node in starting:
         own = [disks[node], *({str(nodes.disk(node))} - {disks[node]}), "--config-file", str(nodes.file(node))]
-        others = [word for n, disk in disks.items() if n != node for word in ("--controller", disk)]
+        others = [
+            word
+            for n, disk in disks.items()
+            if n != node
+            for word in ("--controller", disk, "--controller-config-file", str(nodes.file(n)))
+        ]
         alone[node] = _claim(_rows(nodes, "doctor", *own))
         beside[node] = _claim(_rows(nodes, "doctor", *own, *others))
         version = ("--kafka", nodes.kind.version)

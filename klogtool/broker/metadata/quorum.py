@@ -6,6 +6,9 @@ A voter of a dynamic quorum is known by its node id and the directory id of its 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import Enum
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -42,6 +45,24 @@ class Quorum(Struct, frozen=True):
     def voter_of_directory(self, directory_id: str | None) -> Voter | None:
         """Return the voter with this directory id, or None."""
         return next((voter for voter in self.voters or () if voter.directory_id == directory_id), None)
+
+
+class VoterMatch(Enum):
+    """What a node is among voters."""
+
+    VOTER = "voter"
+    OTHER_DIRECTORY = "another directory id"
+    """The voter with its node id has another directory id."""
+    UNKNOWN_NODE = "no voter's node id"
+
+
+def match_of(voters: Sequence[Voter], node_id: int | None, directory_id: str | None) -> VoterMatch:
+    """Return what a node is among these voters."""
+    same = [voter for voter in voters if voter.id == node_id]
+    if not same:
+        return VoterMatch.UNKNOWN_NODE
+    is_voter = any(is_key_of(voter, node_id, directory_id) for voter in same)
+    return VoterMatch.VOTER if is_voter else VoterMatch.OTHER_DIRECTORY
 
 
 def is_key_of(voter: Voter, node_id: int | None, directory_id: str | None) -> bool:
