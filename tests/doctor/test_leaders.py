@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Callable, Sequence
 
@@ -179,6 +180,41 @@ def test_who_led_an_epoch_that_it_forgot_is_not_said_to_stay(tmp_path: Path) -> 
     assert (found.lead.elected, found.lead.ends) == (None, None)
     known = one_of(tmp_path / "known", 1).state(1, 1, 5)
     assert "metadata-copy-behind" not in {point.what.value for point in diagnosed(known, others=[teller]).points}
+
+
+def test_the_settings_of_the_others_decide_whether_they_are_reached(tmp_path: Path) -> None:
+    """Without them they are taken to listen where the voters' record has them. Files go by order; some may be left
+    out."""
+    disks = [one_of(tmp_path, n) for n in (1, 2, 3)]
+
+    def doctor(moved: Sequence[int], given: int = 2, *more: str) -> tuple[bool | None, int]:
+        files = []
+        for disk in disks:
+            port = 9900 + disk.node_id if disk.node_id in moved else None
+            files.append(tmp_path / f"of {disk.node_id}.properties")
+            lines = properties(disk.node_id, port=port)
+            files[-1].write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        words = ["doctor", str(disks[0].path), "--config-file", str(files[0]), "--format", "json", *more]
+        for n, disk in enumerate(disks[1:]):
+            words += ["--controller", str(disk.path)]
+            words += ["--controller-config-file", str(files[n + 1])] if n < given else []
+        done = run_here(words, tmp_path)
+        if not done.out:
+            return None, done.status
+        rows = [json.loads(line) for line in done.out.splitlines()]
+        (claim,) = (row for row in rows if row["type"] == "claim" and "leader_elected" in row)
+        return claim["leader_elected"], done.status
+
+    assert doctor(())[0] is True
+    assert doctor((2,), 0)[0] is None
+    assert doctor((2,))[0] is True  # by 1 and 3
+    assert doctor((1, 2, 3))[0] is False
+    assert doctor((2, 3), 1)[0] is None
+    assert doctor((), 2, "--controller-config-file", str(tmp_path / "of 1.properties")) == (None, 2)
+    words = ["doctor", str(disks[0].path), "--controller", str(disks[1].path)]
+    for bad in ("nowhere", "n1"):
+        done = run_here([*words, "--controller-config-file", str(tmp_path / bad)], tmp_path)
+        assert (done.status in (2, 4), done.out) == (True, b""), bad
 
 
 def test_another_controller_that_is_not_there_is_never_passed_over(tmp_path: Path) -> None:
