@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.doctor.answers import Ahead, Effect, Option, Strategy, Trouble, What
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import (
@@ -22,6 +23,7 @@ from klogtool.doctor.file_options import (
 )
 from klogtool.doctor.fixes import plans_of
 from klogtool.doctor.log_options import (
+    cut_metadata_options,
     cut_options,
     damage_options,
     early_end_options,
@@ -129,6 +131,8 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield deletion(point.path, patient, "a new election")
         case What.NOT_VOTER | What.NO_MAJORITY | What.ENDPOINT_STALE | What.METADATA_BEHIND:
             yield from quorum_options(point, patient)
+        case What.TRUNCATED if os.path.basename(point.path) == CLUSTER_METADATA_DIR:
+            yield from cut_metadata_options(point, patient)
         case What.TRUNCATED:
             yield from cut_options(point, patient)
         case What.ABSENT:

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, UNCLEAN, LastStop
 from klogtool.broker.draft import Draft
+from klogtool.broker.metadata.image import replays_without_damage
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_other
+from klogtool.doctor.kraft_options import copy_option
 from klogtool.doctor.measured import first_offset_of
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
@@ -39,6 +41,7 @@ from klogtool.verify.cures import rebuild_index, recover, salvage, unpacking
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 _LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
 _BROKERS_WAY = "as the broker does it"
+_CHANGES_LOST = "no change after the damage is forgotten"
 
 
 def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -47,6 +50,21 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     yield from _leftovers_back(point, patient)
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
+    yield from _brokers_way(point, patient)
+
+
+def cut_metadata_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the options for a metadata log that a start cuts: another copy; salvage, if the release replays what is
+    kept; the broker's way. Without a topic's record, those of its partitions end a start."""
+    yield copy_option(point.path)
+    if replays_without_damage(point.path, patient.rules):
+        for option in salvage_options(point.path, patient):
+            yield replace(option, price=_CHANGES_LOST)
+    yield from _brokers_way(point, patient)
+
+
+def _brokers_way(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to cut a log as a start does."""
     question = RecoverQuestion(circumstances=patient.circumstances)
     plan = _decided("recover", point.path, question)
     if plan is not None:

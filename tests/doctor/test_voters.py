@@ -22,6 +22,7 @@ from klogtool.format.batch import Record, build_batch
 from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
 from klogtool.render.doctor import headline
 from klogtool.verify.identity_cures import meta_properties_lines
 from klogtool.verify.verify_log_dirs import verify_log_dirs
@@ -182,6 +183,26 @@ def test_a_lone_controller_with_a_damaged_log_loses_metadata_and_one_of_three_ne
         found = diagnosed(disk.path)
         assert what in [point.what for point in found.points]
         assert word in headline(found)
+
+
+@pytest.mark.parametrize(("damaged", "is_offered"), [(1, False), (2, True), (4, True)])
+def test_salvage_of_a_metadata_log_is_offered_if_a_start_replays_what_is_kept(
+    damaged: int, is_offered: bool, tmp_path: Path
+) -> None:
+    """A record of a partition whose topic is not there any more ends a start: then everything is lost by a salvage."""
+    about = {"partitionId": 0, "topicId": "kAhN5UfKTXmouKliDVLmuw", "replicas": [1], "isr": [1], "leader": 1}
+    disk = Disk(tmp_path, 1).voters(voter(1)).records(1).records(1, message=("PartitionRecord", 0, about))
+    disk.records(5, message=NOTHING)
+    (segment,) = Partition(str(disk.metadata)).segments
+    batch = list(segment.batches())[damaged]
+    log = Path(segment.path)
+    data = bytearray(log.read_bytes())
+    data[batch.position + batch.size - 1] ^= 1
+    log.write_bytes(data)
+    (trouble,) = (one for one in diagnosed(disk.path).troubles if one.path == str(disk.metadata))
+    commands = [option.command for option in trouble.options]
+    assert any(command.startswith("klogtool salvage") for command in commands) == is_offered
+    assert any(command.startswith("klogtool recover") for command in commands)
 
 
 def test_a_controller_that_looks_for_another_listener_ends(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+from quorums import Disk, voter
 from running import FIXTURES, run_here
 
 from klogtool.errors import Refused
@@ -162,3 +163,26 @@ def test_names_that_are_not_utf8_are_read_back(tmp_path: pathlib.Path) -> None:
     found = collected(tmp_path, where)
     assert found.broker.log_dirs[0].path == str(where)
     assert {copy.log_dir for copy in found.copies} == {str(where)}
+
+
+@pytest.mark.parametrize(
+    ("voters", "here", "note"),
+    [
+        ((1, 2, 3), (1,), "a leader needs 2 of the controllers 1, 2, 3, and no file is of 2, 3: klogtool quorum says"),
+        ((1, 2), (1,), "a leader needs 2 of the controllers 1, 2, and no file is of 2"),
+        ((1, 2, 3), (1, 3), ""),
+        ((1,), (1,), ""),
+        ((), (1,), ""),
+    ],
+)
+def test_a_plan_says_if_no_file_is_of_a_majority_of_the_controllers(
+    voters: tuple[int, ...], here: tuple[int, ...], note: str, tmp_path: pathlib.Path
+) -> None:
+    files = []
+    for n in here:
+        disk = Disk(tmp_path, n)
+        disk = disk.voters(*map(voter, voters)) if voters else disk
+        collected(tmp_path, disk.records(n).path)
+        files.append(str((tmp_path / "broker.klog").rename(tmp_path / f"{n}.klog")))
+    told = run_here(["fleet", "plan", *files], tmp_path).out.decode()
+    assert (note in told, bool(note)) == (True, "klogtool quorum" in told), told

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from quorums import control_batch
+from quorums import control_batch, data_batch
 
 from klogtool.errors import KlogError
 from klogtool.format.identity import QuorumState, build_quorum_state
@@ -135,6 +135,20 @@ def tear_log(nodes: Nodes, node: int, rng: random.Random) -> None:
         file.truncate(last.position + last.size - rng.randrange(1, last.size))
 
 
+def flip_bit(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """A bit of the log is another: a start cuts it there."""
+    path = Path(Partition(str(nodes.metadata(node))).segments[-1].path)
+    data = bytearray(path.read_bytes())
+    data[rng.randrange(len(data) // 2, len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+
+
+def zeros_behind(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """The log's file has room for more."""
+    with Path(Partition(str(nodes.metadata(node))).segments[-1].path).open("ab") as file:
+        file.write(bytes(rng.choice([1, 17, 5000])))
+
+
 def empty_log(nodes: Nodes, node: int, rng: random.Random) -> None:
     """The log is gone; what was formatted stays."""
     for path in nodes.metadata(node).iterdir():
@@ -175,6 +189,14 @@ def append_voters(
     segment = Partition(str(nodes.metadata(node))).segments[-1]
     with Path(segment.path).open("ab") as file:
         file.write(control_batch(log.position.end_offset, log.position.epoch + epochs, voters))
+
+
+def append_records(nodes: Nodes, node: int, *messages: tuple[str, int, dict[str, object]]) -> None:
+    """Records of metadata behind all others, as a leader appends them."""
+    log = log_of(nodes, node)
+    batches = [data_batch(log.position.end_offset + n, log.position.epoch, one) for n, one in enumerate(messages)]
+    with Path(Partition(str(nodes.metadata(node))).segments[-1].path).open("ab") as file:
+        file.write(b"".join(batches))
 
 
 def fewer_voters(nodes: Nodes, node: int, rng: random.Random) -> None:
@@ -241,7 +263,19 @@ def odd_state(nodes: Nodes, node: int, rng: random.Random) -> None:
 ANY: tuple[Fault, ...] = (
     *(lose_directory_id, lose_directory_id, new_directory_id, swap_disks, another_cluster, another_node_id),
     *(move_port, move_port, static_settings, dynamic_settings, metadata_elsewhere),
-    *(cut_log, cut_log, tear_log, empty_log, empty_log, no_metadata, no_metadata, no_first_snapshot, take_copy),
+    *(
+        cut_log,
+        cut_log,
+        tear_log,
+        flip_bit,
+        zeros_behind,
+        empty_log,
+        empty_log,
+        no_metadata,
+        no_metadata,
+        no_first_snapshot,
+        take_copy,
+    ),
     *(fewer_voters, fewer_voters, half_upgraded, newer_snapshot),
     *(no_state, garbage_state, odd_state, odd_state, odd_state),
 )

@@ -187,7 +187,7 @@ def test_two_new_disks_get_the_old_ids(folder: Path) -> None:
         done = run_here(["quorum", *(str(broker.metadata_dir) for broker in cluster.brokers)], folder)
         assert done.status == 1, done.err
         lines = re.findall(r"^  (sed .*)$", done.out.decode(), flags=re.MULTILINE)
-        assert len(lines) == 2
+        assert len(lines) in (2, 3)  # node 1 may take a new disk for the leader of its epoch
         for line in lines:
             subprocess.run(["bash", "-c", line], check=True, cwd=folder)
         with ThreadPoolExecutor(3) as pool:

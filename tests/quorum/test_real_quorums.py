@@ -13,10 +13,12 @@ import pytest
 from judge.nodes import ALONE, BOTH, Kind, Nodes, lived
 from judge.quorum_faults import (
     another_cluster,
+    append_records,
     append_voters,
     cut_log,
     dynamic_settings,
     empty_log,
+    flip_bit,
     half_upgraded,
     log_of,
     lose_directory_id,
@@ -30,14 +32,20 @@ from judge.quorum_faults import (
     swap_disks,
     take_copy,
     voters_of,
+    zeros_behind,
 )
 from judge.quorums import differences_of, told_of
+from quorums import TOPIC
 from running import run_here
 
+from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.format.identity import QuorumState, build_quorum_state
+from klogtool.log.entries import Message, RecordBatch
+from klogtool.log.partition import Partition
 
 pytestmark = [pytest.mark.nightly, pytest.mark.shared]
 CHANCE = random.Random(7)
+NO_OP = 20  # the type of a NoOpRecord
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,17 @@ def only_voter(node: int, epochs: int) -> Callable[[Nodes], object]:
     return lambda nodes: append_voters(nodes, node, voters_of(nodes, [node]), epochs=epochs)
 
 
+def removed_while_down(nodes: Nodes) -> None:
+    """The others have removed voter 3, which still takes itself for one."""
+    for node in (1, 2):
+        append_voters(nodes, node, voters_of(nodes, [1, 2]))
+
+
+def inside_a_transaction(nodes: Nodes) -> None:
+    """Node 1 has the begin of a transaction that no other copy has."""
+    append_records(nodes, 1, BEGIN, TOPIC)
+
+
 def the_leader_forgets(nodes: Nodes) -> None:
     """Node 2 led, by the state of the others; its disk is that of the day of its formatting."""
     empty_log(nodes, 2, CHANCE)
@@ -81,6 +100,7 @@ def voted_for_itself(nodes: Nodes) -> None:
     no_metadata(nodes, 2, CHANCE)
 
 
+BEGIN = ("BeginTransactionRecord", 0, {"name": "CreateTopics"})
 STATES = {
     "a lone combined node without its directory id": State(one("3.9.2"), each((1, lose_directory_id)), "never"),
     "a lone controller with another directory id": State(
@@ -106,6 +126,12 @@ STATES = {
     "static, a vote in the epoch of the log": State(
         three("4.3.1", is_dynamic=False), voted_for_itself, "unknown", (1, 2)
     ),
+    "a voter was removed while it was down": State(three("4.3.1"), removed_while_down, "elected"),
+    "a removed voter and one of two that are left": State(three("4.4.0"), removed_while_down, "never", (1, 3)),
+    "a copy ends inside a transaction": State(three("4.3.1"), inside_a_transaction, "elected"),
+    "a flipped bit in a copy": State(three("4.4.0"), each((1, flip_bit)), "elected"),
+    "a flipped bit in a lone copy": State(one("4.3.1"), each((1, flip_bit)), "elected"),
+    "zeros behind the logs": State(three("3.9.2"), each((1, zeros_behind), (2, zeros_behind)), "elected"),
     "static, two new disks": State(
         three("4.4.0", is_dynamic=False), each((2, no_metadata), (3, no_metadata)), "elected"
     ),
@@ -141,3 +167,61 @@ def test_the_lines_for_two_new_disks_are_run_and_nobody_ends(version: str, tmp_p
     truth = nodes.run()
     assert (truth.leader, truth.ended) == (1, {})
     assert log_of(nodes, 1).position > before
+
+
+RESCUES: dict[str, tuple[Kind, Callable[[Nodes], object]]] = {
+    "inside a transaction": (three("4.3.1"), inside_a_transaction),
+    "features in the snapshot": (three("4.4.0"), each((1, newer_snapshot))),
+    "zeros behind the log": (three("4.3.1"), each((1, zeros_behind))),
+    "the only voter of 4.4.0 becomes static": (one("4.4.0", roles=ALONE), each()),
+}
+
+
+@pytest.mark.parametrize("name", RESCUES)
+def test_one_controller_that_is_left_becomes_the_only_voter(name: str, tmp_path: pathlib.Path) -> None:
+    """Topics, features and settings are as before; a transaction that had no end is aborted."""
+    kind, change = RESCUES[name]
+    nodes = lived(kind, tmp_path)
+    change(nodes)
+    before = read_cluster_metadata(str(nodes.metadata(1)))
+    lost = [word for n in nodes.ports if n != 1 for word in ("--destroyed", str(n))]
+    words = ["quorum", str(nodes.disk(1)), "--config-file", str(nodes.file(1)), "--standalone", *lost]
+    words += ["--static"] if "static" in name else ["--accept-loss"]
+    done = run_here([*words, "--apply"], tmp_path)
+    assert done.status == 0, done.err
+    if "static" in name:
+        del nodes.settings[1]["controller.quorum.bootstrap.servers"]
+        nodes.settings[1]["controller.quorum.voters"] = f"1@127.0.0.1:{nodes.ports[1]}"
+    truth = nodes.run([1])
+    assert (truth.leader, truth.ended) == (1, {})
+    after = read_cluster_metadata(str(nodes.metadata(1)))
+    assert (after.problem, after.topic_ids, after.features) == (None, before.topic_ids, before.features)
+    assert after.features
+    assert "orders" not in after.topic_ids
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2", "4.4.0"])
+def test_a_salvaged_log_of_a_lone_controller_is_replayed(version: str, tmp_path: pathlib.Path) -> None:
+    """A record that changed nothing was damaged: what came after it is there, and the controller goes on."""
+    nodes = lived(one(version, roles=ALONE), tmp_path)
+    before, folder = read_cluster_metadata(str(nodes.metadata(1))), str(nodes.metadata(1))
+    end = log_of(nodes, 1).position
+    segment = Partition(folder).segments[-1]
+    (first, *_) = (batch for batch in segment.batches() if _changes_nothing(batch))
+    with pathlib.Path(segment.path).open("r+b") as file:
+        file.seek(first.position + first.size - 1)
+        file.write(b"~")
+    assert log_of(nodes, 1).position < end
+    assert f"klogtool salvage {folder}" in run_here(["doctor", str(nodes.disk(1))], tmp_path).out.decode()
+    assert run_here(["salvage", folder, "--apply"], tmp_path).status in (0, 1)
+    assert log_of(nodes, 1).position == end
+    truth = nodes.run()
+    assert (truth.leader, truth.ended) == (1, {})
+    after = read_cluster_metadata(folder)
+    assert (after.problem, after.topic_ids, after.features) == (None, before.topic_ids, before.features)
+    assert log_of(nodes, 1).position > end
+
+
+def _changes_nothing(batch: RecordBatch | Message) -> bool:
+    values = [] if not isinstance(batch, RecordBatch) or batch.is_control else [one.value for one in batch.records()]
+    return bool(values) and all(value is not None and value[1] == NO_OP for value in values)

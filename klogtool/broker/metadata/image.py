@@ -147,6 +147,17 @@ def read_cluster_metadata(path: str, rules: Rules = REFERENCE_RULES) -> ClusterM
     return _read(path, rules, _state_of(path))
 
 
+def replays_without_damage(path: str, rules: Rules = REFERENCE_RULES) -> bool:
+    """Return whether a release replays the partition dir of `__cluster_metadata` if damaged batches of its log are left
+    out, as salvage does. What is in them may be what later records depend on: then a start ends."""
+    try:
+        image, end_offset, problem = _read_snapshot(Partition(path), rules)
+        _read_log(Partition(path), image, end_offset, rules, skips_damage=True)
+    except KlogError:
+        return False
+    return problem is None and image.problem is None and not image.refusals
+
+
 def _state_of(path: str) -> tuple[tuple[str, int, int, int], ...]:
     """Return names, inodes, sizes and times of the files."""
     try:
@@ -188,13 +199,15 @@ def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata,
     return ClusterMetadata(refusals=refusals or ()), 0, problem
 
 
-def _read_log(partition: Partition, image: ClusterMetadata, start: int, rules: Rules) -> None:
+def _read_log(
+    partition: Partition, image: ClusterMetadata, start: int, rules: Rules, *, skips_damage: bool = False
+) -> None:
     """Apply the log from an offset on."""
     segments = partition.segments
     if segments and segments[0].base_offset > start:
         image.problem = f"the log begins at offset {segments[0].base_offset}, but the newest snapshot ends at {start}"
         return
-    replay = _Replay(image, rules, start)
+    replay = _Replay(image, rules, start, skips_damage=skips_damage)
     for n, segment in enumerate(segments):
         if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
             continue
@@ -205,10 +218,13 @@ def _read_log(partition: Partition, image: ClusterMetadata, start: int, rules: R
 
 class _Replay:
     """Applies records of files, one after another, from offset `start` on (None: all of a snapshot). Records of a
-    transaction count when it ends (KIP-868); a refusal does not wait for that."""
+    transaction count when it ends (KIP-868); a refusal does not wait for that. skips_damage: damaged batches do not end
+    it."""
 
-    def __init__(self, image: ClusterMetadata, rules: Rules, start: int | None = None) -> None:
-        self._image, self._rules, self._start = image, rules, start
+    def __init__(
+        self, image: ClusterMetadata, rules: Rules, start: int | None = None, *, skips_damage: bool = False
+    ) -> None:
+        self._image, self._rules, self._start, self._skips_damage = image, rules, start, skips_damage
         self._pending: list[ApiMessage] | None = None
         self._before: Known | None = None
         self._index = -1
@@ -266,6 +282,8 @@ class _Replay:
         """Yield the records of metadata. Raises KlogError at damage."""
         for batch in file.batches():
             if not isinstance(batch, RecordBatch) or not batch.crc_valid:
+                if self._skips_damage:
+                    continue
                 raise KlogError("a batch is damaged", path=file.path, position=batch.position)
             self.has_batches = True
             if not self._reaches(batch.last_offset):
