@@ -1,0 +1,190 @@
+"""One remote segment held against itself and its metadata: its objects, its size, every batch, its indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from klogtool.errors import KlogError, Unsupported
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.tiered import aiven, local_storage
+from klogtool.format.tiered.objects import TierLayout
+from klogtool.log.file import LogFile
+from klogtool.log.storage import StoredFile
+from klogtool.remote.inventory import ListedSegment
+from klogtool.remote.segment_file import find_side_file, open_log
+from klogtool.remote.store import RemoteStore, StoredSegment
+from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, IndexKind
+from klogtool.verify.log_walk import LogWalk
+from klogtool.verify.segment_report import SegmentContext, SegmentReport
+
+STUCK, SKIPPED = "stuck", "skipped"  # fields of findings: what a consumer does there
+_NEEDED = {
+    TierLayout.LOCAL: (local_storage.LOG, local_storage.OFFSET_INDEX, local_storage.TIME_INDEX),
+    TierLayout.AIVEN: (aiven.MANIFEST, aiven.LOG, aiven.INDEXES),
+}
+_NO_CLOCK = SegmentContext(now_ms=MAX_LONG)  # a time in the future is of no harm to a remote segment
+LEAST_ENTRY_BYTES = 26
+
+
+class CheckedSegment(Struct, frozen=True):
+    """What was found in the objects of a segment. report: of its log, None if that was not read. is_unread: it could
+    not be checked, as a key is missing."""
+
+    segment: ListedSegment
+    findings: tuple[Finding, ...]
+    report: SegmentReport | None
+    is_unread: bool = False
+
+
+def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = False) -> CheckedSegment:
+    """Read all objects of a segment. What cannot be read is a finding."""
+    stored = segment.stored
+    if stored is None:
+        return CheckedSegment(segment, (), None)
+    missing = [suffix for suffix in _NEEDED[stored.layout] if suffix not in stored.objects]
+    if missing:
+        return CheckedSegment(segment, tuple(_missing(segment, stored, missing)), None)
+    check = _Check(store, segment, stored, deep=deep)
+    try:
+        findings = tuple(check.findings())
+    except Unsupported as error:
+        unread = Finding(Kind.REMOTE_UNCHECKED, error.path or check.path, error.reason, start=error.position)
+        return CheckedSegment(segment, (unread,), None, is_unread=True)
+    except KlogError as error:
+        corrupt = Finding(
+            Kind.REMOTE_OBJECT_CORRUPT,
+            error.path or check.path,
+            error.reason,
+            start=error.position,
+            first_offset=segment.start_offset,
+            last_offset=_end(segment),
+            field=STUCK,
+        )
+        return CheckedSegment(segment, (*check.size_findings(), corrupt), None)
+    return CheckedSegment(segment, findings, check.report)
+
+
+def _end(segment: ListedSegment) -> int | None:
+    return None if segment.metadata is None else segment.metadata.end_offset
+
+
+def _missing(segment: ListedSegment, stored: StoredSegment, missing: list[str]) -> Iterator[Finding]:
+    for suffix in missing:
+        # The plugin keeps indexes that it has fetched; without them it goes on for a while.
+        yield Finding(
+            Kind.REMOTE_OBJECT_MISSING,
+            f"{stored.path}.{suffix}",
+            f"segment {segment.key.segment_id} has other objects, and not this one",
+            first_offset=segment.start_offset,
+            last_offset=_end(segment),
+            field=STUCK,
+        )
+
+
+class _Check:
+    def __init__(self, store: RemoteStore, segment: ListedSegment, stored: StoredSegment, *, deep: bool) -> None:
+        self._store, self._segment, self._stored, self._deep = store, segment, stored, deep
+        self.path = f"{stored.path}.{local_storage.LOG}"
+        self.report = SegmentReport(self.path, segment.start_offset, segment.start_offset)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong. Raises KlogError where the log cannot be read."""
+        indexes = self._index(OFFSETS), self._index(TIMES)
+        with open_log(self._store, self._stored) as file:
+            self.report.size = file.size
+            walk = LogWalk(file, self._segment.start_offset, _NO_CLOCK, indexes, deep=self._deep)
+            try:
+                damages = list(walk.walk())
+            finally:
+                walk.fill(self.report)
+        is_short = self._is_short()
+        for damage in damages:
+            if is_short and damage.end >= self.report.size and damage.id is Kind.TORN_BATCH:
+                continue  # the finding about its size says it
+            yield Finding(
+                Kind.REMOTE_BATCH,
+                self.path,
+                damage.detail,
+                damage.start,
+                damage.end,
+                damage.first_offset,
+                damage.last_offset,
+                damage.id.value,
+            )
+        yield from self.size_findings()
+        yield from self._contradictions()
+        for index in indexes:
+            for finding in index.findings() if index is not None else ():
+                yield Finding(Kind.REMOTE_INDEX, finding.path, finding.detail, finding.start, finding.end)
+
+    def size_findings(self) -> Iterator[Finding]:
+        """Yield what is wrong with the size of the log object."""
+        known, stored = self._segment.metadata, self._stored.log
+        if stored is None:
+            return
+        if self._stored.layout is TierLayout.LOCAL:
+            if known is not None and known.size is not None and known.size != stored.size:
+                yield self._size_finding(stored.size, known.size, SKIPPED)
+            return
+        try:
+            manifest = self._store.manifest(self._stored)
+        except KlogError:
+            return  # that is a finding of its own
+        if manifest is not None and manifest.stored_size != stored.size:
+            is_in_last = manifest.stored_size - manifest.stored_sizes[-1] < stored.size < manifest.stored_size
+            is_plain = manifest.encryption is None and not manifest.is_compressed
+            yield self._size_finding(stored.size, manifest.stored_size, SKIPPED if is_in_last and is_plain else STUCK)
+        elif manifest is not None and known is not None and known.size not in (None, manifest.size):
+            detail = f"the manifest has a log of {manifest.size} bytes, the metadata one of {known.size}"
+            yield Finding(Kind.REMOTE_MISMATCH, f"{self._stored.path}.{aiven.MANIFEST}", detail)
+
+    def _size_finding(self, size: int, wanted: int, consumer: str) -> Finding:
+        first, last = self.report.next_offset, _end(self._segment)
+        if size > wanted or last is None or first > last:
+            first_offset, last_offset = None, None
+        else:
+            first_offset, last_offset = first, last
+        detail = f"the object has {size:,} bytes, {'the metadata says' if consumer is SKIPPED else 'and should have'} {wanted:,}"
+        return Finding(
+            Kind.REMOTE_OBJECT_SIZE, self.path, detail, min(size, wanted), wanted, first_offset, last_offset, consumer
+        )
+
+    def _is_short(self) -> bool:
+        return any(True for _ in self.size_findings())
+
+    def _contradictions(self) -> Iterator[Finding]:
+        """Yield where the batches contradict the metadata."""
+        known, report = self._segment.metadata, self.report
+        if known is None or report.first_offset is None:
+            return
+        if report.first_offset < known.start_offset or report.next_offset - 1 > known.end_offset:
+            detail = f"batches of offsets {report.first_offset} to {report.next_offset - 1}, where {known.start_offset} to {known.end_offset} should be"
+            yield Finding(
+                Kind.REMOTE_MISMATCH, self.path, detail, first_offset=report.first_offset, last_offset=report.next_offset - 1
+            )
+        epochs = {run.epoch for run in report.epochs if run.epoch >= 0}
+        strange = sorted(epochs - {epoch for epoch, _ in known.epochs})
+        if strange:
+            detail = f"batches of leader epoch {', '.join(map(str, strange))}, which the metadata does not have"
+            yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, field="partition_leader_epoch")
+
+    def _index(self, kind: IndexKind) -> IndexFile | None:
+        data = find_side_file(self._store, self._stored, kind.file_kind)
+        if data is None:
+            return None
+        suffix = kind.file_kind.value.lstrip(".") if self._stored.layout is TierLayout.LOCAL else aiven.INDEXES
+        with in_memory(f"{self._stored.path}.{suffix}", data) as file:
+            return IndexFile(file, kind, self._segment.start_offset, self._most_entries())
+
+    def _most_entries(self) -> int:
+        size = self._stored.log.size if self._stored.log is not None else 0
+        known = self._segment.metadata
+        return max(size, (known.size or 0) if known is not None else 0) // LEAST_ENTRY_BYTES + 1
+
+
+def in_memory(path: str, data: bytes) -> LogFile:
+    """Return bytes as a file."""
+    return StoredFile(path, len(data), lambda position, size: data[position : position + size], len(data))
