@@ -8,6 +8,7 @@ from klogtool.cli.commands import Commands
 
 REMOTE_COMMANDS = {
     "ls": ("klogtool.cli.remote_ls", "List partitions and segments of a store, from objects and from metadata."),
+    "verify": ("klogtool.cli.remote_verify", "Find all that is wrong in a store, and what consumers do not get."),
 }
 
 

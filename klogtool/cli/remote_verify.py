@@ -18,7 +18,9 @@ from klogtool.cli.verify import FORMS
 from klogtool.cli.verify_faces import CUT_SHORT, make_face
 from klogtool.cli.verify_settings import VerifyQuestion
 from klogtool.errors import KlogError
+from klogtool.log.storage import LocalStorage
 from klogtool.parameters import Unit, parameter
+from klogtool.remote.inventory import JOBS
 from klogtool.remote.verification import StoreTerms, verify_store
 from klogtool.render.progress_bar import Bar
 from klogtool.verify.verification import Summary
@@ -67,8 +69,10 @@ def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) 
     metadata, local = question.beside.read_metadata(), question.beside.read_local()
     now_ms = time.time_ns() // 1_000_000 if question.now_ms is None else question.now_ms
     shown = VerifyQuestion(circumstances=Circumstances(now_ms), notes=question.notes, fail_on=question.fail_on)
-    face = make_face(shown, reading, [store], [store], None, Bar(0, wanted=False))
-    terms = StoreTerms(metadata, local, now_ms, question.deep, reading.threads, face.partition)
+    face = make_face(shown, reading, [store], [store], None, Bar(0, wanted=False), COMMAND)
+    # An object store answers late, so many requests are better than many cores.
+    jobs = reading.threads if isinstance(opened.storage, LocalStorage) else reading.jobs or JOBS
+    terms = StoreTerms(metadata, local, now_ms, question.deep, jobs, face.partition)
     status = DONE
     try:
         for item in verify_store(opened, terms):
@@ -76,7 +80,7 @@ def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) 
                 item.seconds = time.monotonic() - began
                 if item.errors or (question.fail_on == "warning" and item.warnings):
                     status = FOUND
-                elif item.left_out_segments:
+                elif item.was_without_help:
                     status = COULD_NOT
                 face.summary(item, NotCounted(), status)
             else:

@@ -38,9 +38,9 @@ NOT_WRITTEN = "The baseline was not written."
 class Face(Show):
     """Shows a run of verify."""
 
-    def __init__(self, reading: ReadingOptions, settings_path: str | None = None) -> None:
+    def __init__(self, reading: ReadingOptions, settings_path: str | None = None, command: str = "verify") -> None:
         """settings_path: the settings file, if there is one."""
-        super().__init__("verify", reading, first_row=_first_row(settings_path))
+        super().__init__(command, reading, first_row=_first_row(settings_path, command))
 
     def partition(self, done: PartitionDone) -> None:
         """Take note of a partition; its findings follow."""
@@ -55,9 +55,9 @@ class Face(Show):
         """Show the end."""
 
 
-def _first_row(settings_path: str | None) -> Row:
+def _first_row(settings_path: str | None, command: str) -> Row:
     """Return the first line of JSON: with the folder to which paths are relative, and the settings file."""
-    row = header("verify")
+    row = header(command)
     with suppress(OSError):  # the folder is gone
         row["cwd"] = os.getcwd()
     return row if settings_path is None else {**row, "settings": settings_path}
@@ -70,12 +70,13 @@ def make_face(
     found: Sequence[str],
     settings_path: str | None,
     bar: Bar,
+    command: str = "verify",
 ) -> Face:
     """Return the face of a --format. paths: as typed. found: what --recursive found below them."""
     if question.statistics:
         return StatisticsFace(reading, settings_path)
     if reading.form == "json":
-        return JsonFace(reading, settings_path)
+        return JsonFace(reading, settings_path, command)
     if reading.form == "text":
         return TextFace(bar, paths, question, reading)
     return ReportFace(_report(reading.form, found, question), question, reading)

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.internal.records import REMOTE_LOG, parse_metadata_record
+from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState, key_of, segment_of, state_of
 from klogtool.log.entries import RecordBatch
 from klogtool.log.log_end import find_log_end
@@ -21,6 +22,7 @@ from klogtool.log.partition import Partition
 from klogtool.remote.lineage import RemoteLogCache
 
 TOPIC = "__remote_log_metadata"
+MOST_COUNT = 1 << 12  # of partitions of the topic, when their number is looked for
 _SEGMENT, _UPDATE = "RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataUpdateRecord"
 
 
@@ -38,15 +40,16 @@ class Event(Struct, frozen=True):
 
 class RemoteMetadata(Struct):
     """caches: by topic id and partition. problems: where the topic cannot be read. names: topics by id. dropped: events
-    that Kafka does not take. started_ms: of segments, when their copy began. partitions: of the topic, as far as they
-    are here."""
+    that Kafka does not take. started_ms: of segments, when their copy began. numbers: the partitions of the topic that
+    are here. homes: which of them has a topic partition."""
 
     caches: dict[tuple[str, int], RemoteLogCache] = field(default_factory=dict)
     problems: list[KlogError] = field(default_factory=list)
     dropped: list[Event] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     started_ms: dict[SegmentKey, int] = field(default_factory=dict)
-    partitions: list[str] = field(default_factory=list)
+    numbers: set[int] = field(default_factory=set)
+    homes: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def find(self, key: SegmentKey) -> RemoteSegment | None:
         """Return what is known of a segment; None if nothing is, or it is deleted."""
@@ -58,6 +61,27 @@ class RemoteMetadata(Struct):
         for cache in self.caches.values():
             yield from cache.segments.values()
 
+    def missing_home(self, topic_id: str, partition: int) -> int | None:
+        """Return which partition of the topic would have the records of a topic partition, if it is not here.
+
+        How many partitions the topic has is known only by which records are where, so with few records this is a guess.
+        """
+        if (topic_id, partition) in self.homes:
+            return None
+        homes = [metadata_partition(topic_id, partition, count) for count in self._possible_counts()]
+        return next((home for home in homes if home not in self.numbers), None)
+
+    def _possible_counts(self) -> list[int]:
+        """Return how many partitions the topic may have: as many as are here, or the default, unless records say no."""
+        least = max(self.numbers) + 1
+        if not self.homes:
+            return [least]
+        counts = dict.fromkeys([least, max(least, DEFAULT_PARTITIONS)])
+        return list(filter(self._is_count, counts)) or [next(filter(self._is_count, range(least, MOST_COUNT)), least)]
+
+    def _is_count(self, count: int) -> bool:
+        return all(metadata_partition(*key, count) == home for key, home in self.homes.items())
+
 
 def read_metadata(log_dirs: Sequence[str]) -> RemoteMetadata:
     """Read the topic in these log dirs, or partition dirs of it.
@@ -66,13 +90,14 @@ def read_metadata(log_dirs: Sequence[str]) -> RemoteMetadata:
     """
     metadata = RemoteMetadata()
     for partition in _best(log_dirs):
-        metadata.partitions.append(partition.path)
+        number = partition.partition or 0
+        metadata.numbers.add(number)
         try:
             for path, offset, value in _walk_values(partition):
-                _take(metadata, path, offset, value)
+                _take(metadata, number, path, offset, value)
         except KlogError as error:
             metadata.problems.append(error.at_path(partition.path))
-    if not metadata.partitions:
+    if not metadata.numbers:
         raise KlogError(f"no partition of {TOPIC} is in it", path=log_dirs[0])
     return metadata
 
@@ -103,7 +128,7 @@ def _walk_values(partition: Partition) -> Iterator[tuple[str, int, bytes | None]
                 yield segment.path, record.offset, record.value
 
 
-def _take(metadata: RemoteMetadata, path: str, offset: int, value: bytes | None) -> None:
+def _take(metadata: RemoteMetadata, number: int, path: str, offset: int, value: bytes | None) -> None:
     """Take one record. What Kafka cannot read, it logs and passes over."""
     try:
         message = parse_metadata_record(REMOTE_LOG, value, newest=True)
@@ -116,6 +141,7 @@ def _take(metadata: RemoteMetadata, path: str, offset: int, value: bytes | None)
         metadata.problems.append(problem)
         return
     cache = metadata.caches.setdefault((key.topic_id, key.partition), RemoteLogCache())
+    metadata.homes.setdefault((key.topic_id, key.partition), number)
     event_ms = message.values["eventTimestampMs"]
     if segment is None:
         is_taken = cache.update(key, state, event_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from klogtool.errors import KlogError, Unsupported
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.tiered import aiven, local_storage
 from klogtool.format.tiered.objects import TierLayout
+from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile
 from klogtool.log.storage import StoredFile
 from klogtool.remote.inventory import ListedSegment
@@ -18,15 +20,22 @@ from klogtool.remote.store import RemoteStore, StoredSegment
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, IndexKind
 from klogtool.verify.log_walk import LogWalk
-from klogtool.verify.segment_report import SegmentContext, SegmentReport
+from klogtool.verify.segment_report import EpochRun, SegmentContext, SegmentReport
 
-STUCK, SKIPPED = "stuck", "skipped"  # fields of findings: what a consumer does there
 _NEEDED = {
     TierLayout.LOCAL: (local_storage.LOG, local_storage.OFFSET_INDEX, local_storage.TIME_INDEX),
     TierLayout.AIVEN: (aiven.MANIFEST, aiven.LOG, aiven.INDEXES),
 }
 _NO_CLOCK = SegmentContext(now_ms=MAX_LONG)  # a time in the future is of no harm to a remote segment
 LEAST_ENTRY_BYTES = 26
+
+
+class Consumer(StrEnum):
+    """What a consumer meets: it is stuck, or passes over records, or its offset is out of range. A finding's field."""
+
+    STUCK = "stuck"
+    SKIPPED = "skipped"
+    RESET = "reset"
 
 
 class CheckedSegment(Struct, frozen=True):
@@ -61,9 +70,11 @@ def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = Fa
             start=error.position,
             first_offset=segment.start_offset,
             last_offset=_end(segment),
-            field=STUCK,
+            field=Consumer.STUCK,
         )
-        return CheckedSegment(segment, (*check.size_findings(), corrupt), None)
+        # A chunk that was cut cannot be opened either: that is told once.
+        sizes = tuple(check.size_findings())
+        return CheckedSegment(segment, sizes if any(one.field for one in sizes) else (*sizes, corrupt), None)
     return CheckedSegment(segment, findings, check.report)
 
 
@@ -80,7 +91,7 @@ def _missing(segment: ListedSegment, stored: StoredSegment, missing: list[str]) 
             f"segment {segment.key.segment_id} has other objects, and not this one",
             first_offset=segment.start_offset,
             last_offset=_end(segment),
-            field=STUCK,
+            field=Consumer.STUCK,
         )
 
 
@@ -127,7 +138,7 @@ class _Check:
             return
         if self._stored.layout is TierLayout.LOCAL:
             if known is not None and known.size is not None and known.size != stored.size:
-                yield self._size_finding(stored.size, known.size, SKIPPED)
+                yield self._size_finding(stored.size, known.size, Consumer.SKIPPED)
             return
         try:
             manifest = self._store.manifest(self._stored)
@@ -136,20 +147,27 @@ class _Check:
         if manifest is not None and manifest.stored_size != stored.size:
             is_in_last = manifest.stored_size - manifest.stored_sizes[-1] < stored.size < manifest.stored_size
             is_plain = manifest.encryption is None and not manifest.is_compressed
-            yield self._size_finding(stored.size, manifest.stored_size, SKIPPED if is_in_last and is_plain else STUCK)
+            yield self._size_finding(
+                stored.size, manifest.stored_size, Consumer.SKIPPED if is_in_last and is_plain else Consumer.STUCK
+            )
         elif manifest is not None and known is not None and known.size not in (None, manifest.size):
             detail = f"the manifest has a log of {manifest.size} bytes, the metadata one of {known.size}"
             yield Finding(Kind.REMOTE_MISMATCH, f"{self._stored.path}.{aiven.MANIFEST}", detail)
 
-    def _size_finding(self, size: int, wanted: int, consumer: str) -> Finding:
-        first, last = self.report.next_offset, _end(self._segment)
-        if size > wanted or last is None or first > last:
-            first_offset, last_offset = None, None
-        else:
-            first_offset, last_offset = first, last
-        detail = f"the object has {size:,} bytes, {'the metadata says' if consumer is SKIPPED else 'and should have'} {wanted:,}"
+    def _size_finding(self, size: int, wanted: int, consumer: Consumer) -> Finding:
+        # A broker that reads to the cut fails as a whole, so a consumer is stuck from the start of the segment on.
+        first = self._segment.start_offset if consumer is Consumer.STUCK else self.report.next_offset
+        last = _end(self._segment)
+        is_lost = size < wanted and last is not None and first <= last
         return Finding(
-            Kind.REMOTE_OBJECT_SIZE, self.path, detail, min(size, wanted), wanted, first_offset, last_offset, consumer
+            Kind.REMOTE_OBJECT_SIZE,
+            self.path,
+            f"the object has {size:,} bytes, and should have {wanted:,}",
+            min(size, wanted),
+            wanted,
+            first if is_lost else None,
+            last if is_lost else None,
+            consumer if is_lost else None,
         )
 
     def _is_short(self) -> bool:
@@ -160,16 +178,17 @@ class _Check:
         known, report = self._segment.metadata, self.report
         if known is None or report.first_offset is None:
             return
-        if report.first_offset < known.start_offset or report.next_offset - 1 > known.end_offset:
-            detail = f"batches of offsets {report.first_offset} to {report.next_offset - 1}, where {known.start_offset} to {known.end_offset} should be"
-            yield Finding(
-                Kind.REMOTE_MISMATCH, self.path, detail, first_offset=report.first_offset, last_offset=report.next_offset - 1
-            )
-        epochs = {run.epoch for run in report.epochs if run.epoch >= 0}
-        strange = sorted(epochs - {epoch for epoch, _ in known.epochs})
+        first, last = report.first_offset, report.next_offset - 1
+        if first < known.start_offset or last > known.end_offset:
+            own = f"{known.start_offset} to {known.end_offset}"
+            detail = f"batches of offsets {first} to {last}, where {own} should be"
+            yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, first_offset=first, last_offset=last)
+        strange = [run for run in report.epochs if run.epoch >= 0 and not _has_epoch(known, run)]
         if strange:
-            detail = f"batches of leader epoch {', '.join(map(str, strange))}, which the metadata does not have"
-            yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, field="partition_leader_epoch")
+            epochs = ", ".join(map(str, dict.fromkeys(run.epoch for run in strange)))
+            detail = f"batches of leader epoch {epochs}, which the metadata does not have at these offsets"
+            span = strange[0].first_offset, strange[-1].last_offset
+            yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, None, None, *span, "partition_leader_epoch")
 
     def _index(self, kind: IndexKind) -> IndexFile | None:
         data = find_side_file(self._store, self._stored, kind.file_kind)
@@ -183,6 +202,12 @@ class _Check:
         size = self._stored.log.size if self._stored.log is not None else 0
         known = self._segment.metadata
         return max(size, (known.size or 0) if known is not None else 0) // LEAST_ENTRY_BYTES + 1
+
+
+def _has_epoch(segment: RemoteSegment, run: EpochRun) -> bool:
+    """Return whether a segment has the leader epoch at these offsets."""
+    start = dict(segment.epochs).get(run.epoch)
+    return start is not None and start <= run.first_offset and run.last_offset <= segment.last_offset_in(run.epoch)
 
 
 def in_memory(path: str, data: bytes) -> LogFile:

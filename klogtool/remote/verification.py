@@ -6,24 +6,35 @@ Nothing is written. Segments are read on several threads, each in pieces; findin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import StrEnum
+from itertools import groupby
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from klogtool.broker.timestamps import time_text
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
 from klogtool.log.in_order import in_order
 from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_partitions
-from klogtool.remote.lineage import RemoteLogCache, is_within_lineage
-from klogtool.remote.local import LocalLog, LocalLogs
-from klogtool.remote.metadata import RemoteMetadata
-from klogtool.remote.segment_check import STUCK, CheckedSegment, check_segment
+from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage
+from klogtool.remote.local import LocalLogs
+from klogtool.remote.metadata import TOPIC, RemoteMetadata
+from klogtool.remote.segment_check import CheckedSegment, Consumer, check_segment
 from klogtool.remote.store import RemoteStore, StoredSegment
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.verification import PartitionDone, Summary
 
-RESET = "reset"  # field of a finding: the consumer's offset is out of range
-NO_METADATA, OTHER_LINEAGE, SECOND_COPY = "no-metadata", "other-lineage", "second-copy"  # grades of orphans
 GRACE_MS = 3_600_000  # a copy that began within an hour may still be going on
+_MET = (Consumer.STUCK, Consumer.SKIPPED)
 _READ = (SegmentState.COPY_FINISHED, SegmentState.UNKNOWN)
+
+
+class OrphanGrade(StrEnum):
+    """Why nobody reads the objects of a segment, and so who deletes them. Kind.REMOTE_ORPHAN has the sentences."""
+
+    NO_METADATA = "no-metadata"
+    OTHER_LINEAGE = "other-lineage"
+    SECOND_COPY = "second-copy"
 
 
 class StoreTerms(Struct, frozen=True):
@@ -48,123 +59,177 @@ def verify_store(store: RemoteStore, terms: StoreTerms) -> Iterator[Finding | Su
 
 def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterator[Finding]:
     for problem in terms.metadata.problems if terms.metadata is not None else ():
-        yield Finding(Kind.REMOTE_METADATA, problem.path or "", problem.reason, start=problem.position)
-    for partition in walk_partitions(store, terms.metadata, terms.local):
-        yield from _Partition(store, terms, partition, summary).findings()
+        yield Finding(Kind.REMOTE_METADATA, problem.path or store.uri, problem.reason, start=problem.position)
+    partitions = [_Partition(store, terms, one) for one in walk_partitions(store, terms.metadata, terms.local)]
+    pairs = ((one, segment) for one in partitions for segment in one.segments)
+    checked = in_order(lambda: lambda pair: _checked(store, terms, *pair), pairs, terms.jobs)
+    for partition, group in groupby(checked, key=lambda one: one[0][0]):
+        yield from partition.findings(((segment, found) for (_, segment), found in group), summary)
+    yield from _vanished(store, terms, partitions)
     for copy in store.copies:
         detail = f"a second copy of segment {copy.key.segment_id}, in another folder: {copy.size:,} bytes"
-        yield Finding(Kind.REMOTE_ORPHAN, copy.path, detail, field=SECOND_COPY)
+        yield Finding(Kind.REMOTE_ORPHAN, copy.path, detail, field=OrphanGrade.SECOND_COPY)
+
+
+def _checked(
+    store: RemoteStore, terms: StoreTerms, partition: _Partition, segment: ListedSegment
+) -> CheckedSegment | None:
+    if segment.stored is None or segment.state not in _READ:
+        return None
+    return check_segment(store, segment, deep=terms.deep)
+
+
+def _vanished(store: RemoteStore, terms: StoreTerms, listed: list[_Partition]) -> Iterator[Finding]:
+    """Yield the gaps of partitions of which neither objects nor metadata are left."""
+    if terms.local is None:
+        return
+    known = {id(one.local) for one in listed if one.local is not None}
+    for log in (*terms.local.by_id.values(), *terms.local.by_name.values()):
+        if id(log) not in known and log.start < log.local_start:
+            detail = f"no object of {log.topic}-{log.partition} is in the store; its log starts at {log.start}"
+            yield Finding(Kind.REMOTE_GAP, log.path, detail, None, None, log.start, log.local_start - 1, Consumer.RESET)
 
 
 class _Partition:
     """One partition: what its findings need."""
 
-    def __init__(self, store: RemoteStore, terms: StoreTerms, partition: ListedPartition, summary: Summary) -> None:
-        self._store, self._terms, self._partition, self._summary = store, terms, partition, summary
+    def __init__(self, store: RemoteStore, terms: StoreTerms, partition: ListedPartition) -> None:
+        self._terms, self._partition = terms, partition
+        self.segments, self.local = partition.segments, partition.local
         metadata, key = terms.metadata, (partition.topic_id, partition.partition)
         self._cache = RemoteLogCache() if metadata is None else metadata.caches.get(key, RemoteLogCache())
         self._listed = self._cache.listed()
-        self._served = list(self._walk_served(partition.local)) if partition.local is not None else None
+        self._missing_home = None if metadata is None else metadata.missing_home(*key)
+        self._served = self._find_served()
         folder = next((one.stored.folder for one in partition.segments if one.stored is not None), None)
         self._folder = folder or f"{store.uri}/{partition.topic}-{partition.partition}"
 
-    def findings(self) -> Iterator[Finding]:
+    @property
+    def _is_covered(self) -> bool:
+        """Whether the metadata topic is here, as far as this partition is in it."""
+        return self._terms.metadata is not None and self._missing_home is None
+
+    def _find_served(self) -> list[Served] | None:
+        """Return which segment serves which offsets that are not local; None if that is not known."""
+        if self.local is None or not self._is_covered:
+            return None
+        return list(self._cache.walk_served(self.local.epochs, self.local.start, self.local.local_start))
+
+    def findings(
+        self, checked: Iterator[tuple[ListedSegment, CheckedSegment | None]], summary: Summary
+    ) -> Iterator[Finding]:
         """Yield what is wrong, by start offset of the segments; then the gaps."""
-        self._summary.partitions += 1
+        summary.partitions += 1
         self._terms.on_partition(PartitionDone(self._folder, None, Summary(partitions=1)))
-        segments = self._partition.segments
-
-        def make_work() -> Callable[[ListedSegment], CheckedSegment | None]:
-            return lambda segment: self._checked(segment)
-
-        for segment, checked in in_order(make_work, iter(segments), self._terms.jobs):
-            if checked is not None:
-                yield from self._of_objects(segment, checked)
+        for segment, found in checked:
+            if found is not None:
+                _count(summary, found)
+                yield from (self._as_met(segment, finding) for finding in found.findings)
             yield from self._of_state(segment)
+        if self._missing_home is not None:
+            detail = f"its metadata is in {TOPIC}-{self._missing_home}, which is in none of the log dirs (--metadata)"
+            yield Finding(Kind.REMOTE_UNCHECKED, self._folder, detail, field="metadata")
+            summary.was_without_help = True
         yield from self._gaps()
 
-    def _checked(self, segment: ListedSegment) -> CheckedSegment | None:
-        is_whole = segment.stored is not None and segment.state in _READ
-        return check_segment(self._store, segment, deep=self._terms.deep) if is_whole else None
-
-    def _of_objects(self, segment: ListedSegment, checked: CheckedSegment) -> Iterator[Finding]:
-        self._summary.files += 1
-        if checked.report is not None:
-            self._summary.batches += checked.report.batches
-            self._summary.records += checked.report.records
-            self._summary.bytes += checked.report.size
-        self._summary.left_out_segments += checked.is_unread
-        yield from checked.findings
+    def _as_met(self, segment: ListedSegment, finding: Finding) -> Finding:
+        """Return the finding with the offsets at which consumers meet it: none, if nobody reads the segment there."""
+        if segment.state is SegmentState.UNKNOWN and self._is_covered:
+            return replace(finding, field=None, is_normal=True)  # nobody reads an orphan
+        first, last = finding.first_offset, finding.last_offset
+        if finding.field not in _MET or self._served is None or first is None or last is None:
+            return finding
+        read = [one for one in self._served if one.segment is not None and one.segment.key == segment.key]
+        met = [(max(first, one.start), min(last, one.end - 1)) for one in read if one.end > first and one.start <= last]
+        if not met:
+            return replace(finding, field=None)
+        return replace(finding, first_offset=met[0][0], last_offset=met[-1][1])
 
     def _of_state(self, segment: ListedSegment) -> Iterator[Finding]:
         """Yield what is wrong with the state of a segment."""
         known, stored = segment.metadata, segment.stored
         if segment.state is SegmentState.UNKNOWN:
-            if self._terms.metadata is not None and stored is not None:
+            if self._is_covered and stored is not None:
                 yield self._orphan(stored)
-            return
-        if known is None:
-            return
-        bytes_text = "no objects" if stored is None else f"{stored.size:,} bytes"
-        path = self._path_of(segment)
-        span = known.start_offset, known.end_offset
-        match segment.state:
-            case SegmentState.COPY_STARTED:
-                began_ms = known.event_ms
-                is_young = self._terms.now_ms - began_ms < GRACE_MS
-                detail = f"segment {segment.key.segment_id}: its copy began at {began_ms} and never ended; {bytes_text}"
-                yield Finding(Kind.REMOTE_COPY_UNFINISHED, path, detail, None, None, *span, is_normal=is_young)
-            case SegmentState.DELETE_STARTED:
-                detail = f"segment {segment.key.segment_id}: its deletion began at {known.event_ms} and never ended; {bytes_text}"
-                is_young = self._terms.now_ms - known.event_ms < GRACE_MS
-                yield Finding(Kind.REMOTE_DELETE_UNFINISHED, path, detail, None, None, *span, is_normal=is_young)
-            case SegmentState.COPY_FINISHED:
-                yield from self._of_finished(segment, known, path)
+        elif known is not None and segment.state is SegmentState.COPY_FINISHED:
+            yield from self._of_finished(segment, known)
+        elif known is not None:
+            yield self._unfinished(segment, known)
 
-    def _of_finished(self, segment: ListedSegment, known: RemoteSegment, path: str) -> Iterator[Finding]:
-        span = known.start_offset, known.end_offset
+    def _unfinished(self, segment: ListedSegment, known: RemoteSegment) -> Finding:
+        is_copy = segment.state is SegmentState.COPY_STARTED
+        what = "copy" if is_copy else "deletion"
+        left = "it has no objects" if segment.stored is None else f"its objects have {segment.size:,} bytes"
+        began = f"segment {segment.key.segment_id} began at {time_text(known.event_ms)}"
+        return Finding(
+            Kind.REMOTE_COPY_UNFINISHED if is_copy else Kind.REMOTE_DELETE_UNFINISHED,
+            self._path_of(segment),
+            f"the {what} of {began} and did not end; {left}",
+            None,
+            None,
+            known.start_offset,
+            known.end_offset,
+            is_normal=self._is_young(known.event_ms),
+        )
+
+    def _of_finished(self, segment: ListedSegment, known: RemoteSegment) -> Iterator[Finding]:
+        path, span = self._path_of(segment), (known.start_offset, known.end_offset)
         if segment.stored is None:
             detail = f"segment {segment.key.segment_id} has no objects at all"
-            yield Finding(Kind.REMOTE_OBJECT_MISSING, path, detail, None, None, *span, STUCK)
+            yield self._as_met(
+                segment, Finding(Kind.REMOTE_OBJECT_MISSING, path, detail, None, None, *span, Consumer.STUCK)
+            )
         if segment.key not in self._listed:
-            detail = f"segment {segment.key.segment_id} is in no list of its leader epochs any more: a newer one took its place; {segment.size:,} bytes"
+            detail = f"a newer segment took the place of {segment.key.segment_id}: {segment.size:,} bytes"
             yield Finding(Kind.REMOTE_DISPLACED, path, detail, None, None, *span)
             return
-        local = self._partition.local
-        if local is None or not local.epochs or max(epoch for epoch, _ in known.epochs) < local.epochs[0][0]:
+        if self.local is None or not self.local.epochs or max(dict(known.epochs)) < self.local.epochs[0][0]:
             return  # nobody knows, or retention deletes it
-        if known.end_offset < local.end and not is_within_lineage(known, local.end, dict(local.epochs)):
-            epochs = ", ".join(f"{epoch} from {start}" for epoch, start in known.epochs)
-            detail = f"segment {segment.key.segment_id} has leader epochs {epochs}, which are not those of the log; {segment.size:,} bytes"
-            yield Finding(Kind.REMOTE_ORPHAN, path, detail, None, None, *span, OTHER_LINEAGE)
+        end, epochs = self.local.end, dict(self.local.epochs)
+        if known.end_offset < end and not is_within_lineage(known, end, epochs):
+            own = ", ".join(f"{epoch} from {start}" for epoch, start in known.epochs)
+            detail = f"{segment.key.segment_id} has leader epochs {own}, the log has others: {segment.size:,} bytes"
+            yield Finding(Kind.REMOTE_ORPHAN, path, detail, None, None, *span, OrphanGrade.OTHER_LINEAGE)
 
     def _orphan(self, stored: StoredSegment) -> Finding:
-        since = f"written at {stored.newest_ms}" if stored.newest_ms >= 0 else "of an unknown time"
+        since = f"written at {time_text(stored.newest_ms)}" if stored.newest_ms >= 0 else "nobody knows since when"
         detail = f"segment {stored.key.segment_id} is not in the metadata: {stored.size:,} bytes, {since}"
-        is_young = 0 <= self._terms.now_ms - stored.newest_ms < GRACE_MS
-        return Finding(Kind.REMOTE_ORPHAN, stored.path, detail, field=NO_METADATA, is_normal=is_young)
+        is_young = stored.newest_ms >= 0 and self._is_young(stored.newest_ms)
+        return Finding(Kind.REMOTE_ORPHAN, stored.path, detail, field=OrphanGrade.NO_METADATA, is_normal=is_young)
+
+    def _is_young(self, ms: int) -> bool:
+        return 0 <= self._terms.now_ms - ms < GRACE_MS
 
     def _path_of(self, segment: ListedSegment) -> str:
         name = f"{segment.start_offset:020d}-{segment.key.segment_id}"
         return segment.stored.path if segment.stored is not None else f"{self._folder}/{name}"
 
-    # What consumers do not get.
-
-    def _walk_served(self, local: LocalLog) -> Iterator[tuple[int, int, RemoteSegment | None]]:
-        if self._terms.metadata is None:
-            return
-        for served in self._cache.walk_served(local.epochs, local.start, local.local_start):
-            yield served.start, served.end, served.segment
-
     def _gaps(self) -> Iterator[Finding]:
         """Yield offsets that are neither local nor served from a segment."""
-        joined: list[tuple[int, int]] = []
-        for start, end, segment in self._served or ():
-            if segment is None and start < end:
-                if joined and joined[-1][1] == start:
-                    joined[-1] = joined[-1][0], end
-                else:
-                    joined.append((start, end))
-        for start, end in joined:
-            detail = f"no segment serves them, and {self._partition.topic}-{self._partition.partition} is local from {self._partition.local.local_start if self._partition.local else 0} on"
-            yield Finding(Kind.REMOTE_GAP, self._folder, detail, None, None, start, end - 1, RESET)
+        if self.local is None:
+            return
+        for start, end in _joined(one for one in self._served or () if one.segment is None):
+            log = f"the log starts at {self.local.start} and is local from {self.local.local_start}"
+            detail = f"no segment serves them; {log}"
+            yield Finding(Kind.REMOTE_GAP, self._folder, detail, None, None, start, end - 1, Consumer.RESET)
+
+
+def _count(summary: Summary, checked: CheckedSegment) -> None:
+    summary.files += 1
+    summary.left_out_segments += checked.is_unread
+    summary.was_without_help |= checked.is_unread
+    if checked.report is not None:
+        summary.batches += checked.report.batches
+        summary.records += checked.report.records
+        summary.bytes += checked.report.size
+
+
+def _joined(ranges: Iterator[Served]) -> list[tuple[int, int]]:
+    """Return ranges of offsets, ends exclusive; those that touch become one."""
+    joined: list[tuple[int, int]] = []
+    for one in ranges:
+        if joined and joined[-1][1] == one.start:
+            joined[-1] = joined[-1][0], one.end
+        elif one.start < one.end:
+            joined.append((one.start, one.end))
+    return joined

@@ -124,7 +124,9 @@ def _by_teller(counts: Mapping[tuple[str, Kind], int]) -> Iterator[tuple[str, in
 def _why_not_read(summary: Summary) -> Iterator[tuple[bool, str]]:
     yield summary.was_time_up, "time was up (--max-duration)"
     yield summary.was_changed, "files went away while they were read: does a broker run here?"
-    yield not summary.was_time_up and not summary.was_changed, "not in this subset (--subset)"
+    yield summary.was_without_help, "a key is missing (--key)"
+    reasons = summary.was_time_up, summary.was_changed, summary.was_without_help
+    yield not any(reasons), "not in this subset (--subset)"
 
 
 def left_out_line(summary: Summary, excluded_by: Sequence[str] = ()) -> str:

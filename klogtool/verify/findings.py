@@ -252,6 +252,56 @@ class Kind(StrEnum):
         rank=2,
         recovery=RecoveryEffect.STOPS,
     )
+    REMOTE_METADATA = _error(
+        "remote-metadata",
+        "A broker drops a record that it cannot read, and goes on with the segments as the other records have them.",
+        rank=23,
+    )
+    REMOTE_OBJECT_MISSING = _error(
+        "remote-object-missing",
+        "Nothing else has these records, unless a broker still has them on its disk.",
+        rank=24,
+        by_field={
+            "stuck": "Consumers stop here for ever (UNKNOWN_SERVER_ERROR), and the broker logs an error at each try. "
+            "Records behind the segment are served to consumers that ask for them.",
+        },
+    )
+    REMOTE_OBJECT_CORRUPT = _error(
+        "remote-object-corrupt",
+        "It cannot be opened as it was written.",
+        rank=25,
+        by_field={"stuck": "Consumers stop here for ever: the broker cannot read it either."},
+    )
+    REMOTE_OBJECT_SIZE = _error(
+        "remote-object-size",
+        "Brokers never compare the size of an object with what they uploaded.",
+        rank=26,
+        by_field={
+            "skipped": "Consumers pass over the records that are missing, without an error and without a line in any "
+            "log.",
+            "stuck": "Consumers stop here for ever: the broker cannot read the chunk that was cut.",
+        },
+    )
+    REMOTE_BATCH = _error(
+        "remote-batch",
+        "Brokers send these bytes as they are. `field` is the finding that klogtool verify has for them on a disk: "
+        "consumers do the same here.",
+        rank=27,
+    )
+    REMOTE_MISMATCH = _error(
+        "remote-mismatch",
+        "The objects are not those that the metadata is about, or were changed. A broker believes the metadata.",
+        rank=28,
+    )
+    REMOTE_GAP = _error(
+        "remote-gap",
+        "These offsets are within the log, and neither on a disk nor in a segment that a broker would read.",
+        rank=29,
+        by_field={
+            "reset": "Consumers get OFFSET_OUT_OF_RANGE and go where auto.offset.reset says. The default, latest, "
+            "passes over all records up to the end of the log.",
+        },
+    )
     ZERO_TAIL = _warning(
         "zero-tail",
         "The file was extended before its data was written, for example at a power failure. A broker that recovers "
@@ -343,6 +393,38 @@ class Kind(StrEnum):
     )
     CHECKPOINT_ENTRY = _warning("checkpoint-entry", "The file contradicts the logs.")
     SEGMENT_GAP = _warning("segment-gap", "This is normal after compaction. Otherwise records are lost.")
+    REMOTE_UNCHECKED = _warning(
+        "remote-unchecked",
+        "The segment was not read, so klogtool does not know whether it is sound.",
+        instead={"metadata": "So klogtool cannot tell which segments are in use, and which are orphans."},
+    )
+    REMOTE_INDEX = _warning(
+        "remote-index",
+        "A broker downloads this index to find where to read. With a wrong one consumers miss records, or stop.",
+    )
+    REMOTE_DISPLACED = _warning(
+        "remote-displaced",
+        "No leader epoch lists the segment any more, so retention never deletes its objects. Only the deletion of the "
+        "topic does.",
+    )
+    REMOTE_ORPHAN = _warning(
+        "remote-orphan",
+        "Nobody reads these objects.",
+        by_field={
+            "no-metadata": "No broker knows of them, so no broker ever deletes them. If the metadata was lost, they "
+            "may be the only copy of the records.",
+            "other-lineage": "Brokers delete them only when the log has left the leader epochs of the segment behind.",
+            "second-copy": "Brokers use the other copy, and never delete this one.",
+        },
+    )
+    REMOTE_COPY_UNFINISHED = _warning(
+        "remote-copy-unfinished",
+        "Consumers do not read the segment. Its objects stay until retention reaches its offsets.",
+    )
+    REMOTE_DELETE_UNFINISHED = _warning(
+        "remote-delete-unfinished",
+        "Consumers do not read the segment. If an older segment stays, a broker does not try the deletion again.",
+    )
     INDEX_UNTRIMMED = _info(
         "index-untrimmed",
         "This is normal after a kill, and in __cluster_metadata-0 after any stop of Kafka 4.4.0. A broker that "

@@ -98,8 +98,9 @@ class Summary(Struct):
 
     left_out_*: what was not read, because it belongs to another subset or time was up; for a started partition, the
     segments not read. was_time_up: whether time was the reason for any of it. was_changed: whether a partition was
-    left out because its files went away while it was read. excluded_*: what was not read because it
-    is excluded. deep: whether batches were opened, and not only their headers read.
+    left out because its files went away while it was read. was_without_help: whether a key or metadata of a remote
+    store was missing. excluded_*: what was not read because it is excluded. deep: whether batches were opened, and not
+    only their headers read.
     """
 
     partitions: int = 0
@@ -115,6 +116,7 @@ class Summary(Struct):
     left_out_segments: int = 0
     was_time_up: bool = False
     was_changed: bool = False
+    was_without_help: bool = False
     excluded_partitions: int = 0
     excluded_paths: int = 0
     deep: bool = False

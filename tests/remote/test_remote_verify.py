@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import pathlib
+import random
+import re
 import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from damage import append_bytes
 from remote_stores import LOGS, REMOTE, SEALED, SHARED, STORE, ZSTD
 from running import ROOT, run_here, tree_of
 
+from klogtool.format.batch import Record, build_batch
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.log.segment import Segment
 from klogtool.testing import wounds
@@ -72,10 +76,11 @@ def flip(path: Path, at: int) -> None:
 
 
 def another_epoch(store: Path, logs: Path) -> None:
-    """The metadata says another leader epoch than the batches."""
+    """All batches have another leader epoch than the metadata says; no CRC covers it."""
     log = log_of(store)
     data = bytearray(log.read_bytes())
-    data[15] = 9  # the low byte of the first batch's leader epoch, which no CRC covers
+    for batch in Segment(str(log)).batches():
+        data[batch.position + 15] = 9
     log.write_bytes(data)
 
 
@@ -98,7 +103,10 @@ def add_segment(logs: Path, segment_id: str, epochs: dict[str, int]) -> None:
     of |= {"customMetadata": None}
     started = {
         **of,
-        **{"startOffset": 0, "endOffset": 29, "maxTimestampMs": 1_700_000_029_000, "segmentSizeInBytes": 2586},
+        "startOffset": 0,
+        "endOffset": 29,
+        "maxTimestampMs": 1_700_000_029_000,
+        "segmentSizeInBytes": 2586,
         "segmentLeaderEpochs": [{"leaderEpoch": int(epoch), "offset": at} for epoch, at in epochs.items()],
         "remoteLogSegmentState": 0,
         "txnIndexEmpty": True,
@@ -112,50 +120,110 @@ def add_segment(logs: Path, segment_id: str, epochs: dict[str, int]) -> None:
 
 def append_values(logs: Path, values: list[bytes]) -> None:
     """To the partition of the metadata topic that has this topic."""
-    from damage import append_bytes
-
-    from klogtool.format.batch import Record, build_batch
-
     for log in logs.glob("__remote_log_metadata-*/*.log"):
         if b"orders" in log.read_bytes():
             last = list(Segment(str(log)).batches())[-1].last_offset
             append_bytes(log, build_batch([Record(last + 1 + n, 1, None, value) for n, value in enumerate(values)]))
 
 
-CASES: dict[str, Callable[[Path, Path], object]] = {
-    "remote-object-missing": lambda store, logs: first_of(store, "index").unlink(),
-    "remote-object-size": lambda store, logs: wounds.tear_at(log_of(store), at=-100),
-    "remote-object-corrupt": lambda store, logs: first_of(store, "rsm-manifest").write_text("{}"),
-    "remote-batch": lambda store, logs: flip(log_of(store), 100),
-    "remote-mismatch": another_epoch,
-    "remote-index": lambda store, logs: flip(min(store.glob("orders-0-*/*-YUXISDMJQTuoSDibMdAKoQ.index")), 3),
-    "remote-gap": lambda store, logs: None,
-    "remote-metadata": lambda store, logs: append_values(logs, [b"\1\0"]),
-    "remote-orphan": of_another_leader,
-    "remote-displaced": finished_twice,
-    "remote-copy-unfinished": lambda store, logs: None,
-    "remote-delete-unfinished": lambda store, logs: None,
-    "remote-unchecked": lambda store, logs: shutil.copytree(SEALED, store / "sealed"),
+def keep_metadata_of_others(store: Path, logs: Path) -> None:
+    """The partition of the metadata topic that has the topic orders is not here."""
+    shutil.rmtree(logs / "__remote_log_metadata-0")
+
+
+def lose_the_start(store: Path, logs: Path) -> None:
+    """Neither metadata nor objects know of orders-1, whose log starts at 0 and is local from 30."""
+    shutil.rmtree(min(store.glob("orders-1-*")))
+    for log in logs.glob("__remote_log_metadata-*/*.log"):
+        log.write_bytes(b"")
+
+
+def wound(name: str, store: Path, logs: Path) -> None:
+    CASES[name][0](store, logs)
+
+
+# The wound, and what it is found as: id, field, first and last offset.
+CASES: dict[str, tuple[Callable[[Path, Path], object], tuple[Any, ...]]] = {
+    "no index": (
+        lambda s, _: min(s.glob("pay-0-*/*-8yOefv_0SPCYeVarjN7R1g.index")).unlink(),
+        ("remote-object-missing", "stuck", 5, 40),
+    ),
+    "no objects": (
+        lambda s, _: [file.unlink() for file in s.glob("pay-0-*/*-8yOefv_0SPCYeVarjN7R1g.*")],
+        ("remote-object-missing", "stuck", 5, 40),
+    ),
+    "short": (lambda s, _: wounds.tear_at(log_of(s), at=-100), ("remote-object-size", "skipped", 25, 29)),
+    "empty": (lambda s, _: log_of(s).write_bytes(b""), ("remote-object-size", "skipped", 0, 29)),
+    "longer": (lambda s, _: append_bytes(log_of(s), bytes(5)), ("remote-object-size", None, None, None)),
+    "a flipped bit": (lambda s, _: flip(log_of(s), 100), ("remote-batch", "batch-crc", 0, 4)),
+    "another epoch": (another_epoch, ("remote-mismatch", "partition_leader_epoch", 0, 29)),
+    "a wrong index": (
+        lambda s, _: flip(min(s.glob("orders-0-*/*-YUXISDMJQTuoSDibMdAKoQ.index")), 3),
+        ("remote-index", None, None, None),
+    ),
+    "a strange record": (lambda _, logs: append_values(logs, [b"\1\0"]), ("remote-metadata", None, None, None)),
+    "another leader": (of_another_leader, ("remote-orphan", "other-lineage", 0, 29)),
+    "displaced": (finished_twice, ("remote-displaced", None, 0, 29)),
+    "no metadata": (keep_metadata_of_others, ("remote-unchecked", "metadata", None, None)),
+    "no key": (lambda s, _: shutil.copytree(SEALED, s / "sealed"), ("remote-unchecked", None, None, None)),
+    "all is lost": (lose_the_start, ("remote-gap", "reset", 0, 29)),
+    "a second copy": (
+        lambda s, _: shutil.copytree(min(s.glob("orders-1-*")), s / "copy" / min(s.glob("orders-1-*")).name),
+        ("remote-orphan", "second-copy", None, None),
+    ),
 }
 
 
 def test_every_remote_kind_has_its_wound() -> None:
-    assert CASES.keys() == {kind.value for kind in Kind if kind.row.is_remote}
+    found = {row[0] for _, row in CASES.values()} | {row[0] for row in OF_THE_FIXTURE} | {"remote-object-corrupt"}
+    assert found == {kind.value for kind in Kind if kind.startswith("remote-")}
 
 
-@pytest.mark.parametrize("finding_id", CASES)
-def test_a_wound_is_found(finding_id: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_a_wound_is_found(name: str, tmp_path: Path) -> None:
     store, logs = tmp_path / "store", tmp_path / "logs"
-    shutil.copytree(ZSTD if finding_id == "remote-object-corrupt" else STORE, store)
+    shutil.copytree(STORE, store)
     shutil.copytree(LOGS, logs)
-    words = [] if finding_id == "remote-object-corrupt" else ["--metadata", str(logs), "--local", str(logs)]
-    before = told(verify(str(store), *words)[1])
-    CASES[finding_id](store, logs)
-    found = told(verify(str(store), *words)[1])
-    assert finding_id in {row[0] for row in found - before} or finding_id in {row[0] for row in before}
-    assert finding_id in {row[0] for row in found}
-    if finding_id not in {"remote-gap", "remote-copy-unfinished", "remote-delete-unfinished"}:
-        assert finding_id in {row[0] for row in found - before}
+    words = [str(store), "--metadata", str(logs), "--local", str(logs)]
+    before = told(verify(*words)[1])
+    wound(name, store, logs)
+    _, rows = verify(*words)
+    assert CASES[name][1] in told(rows) - before
+
+
+def test_a_manifest_that_cannot_be_read_stops_consumers(tmp_path: Path) -> None:
+    shutil.copytree(ZSTD, tmp_path / "store")
+    first_of(tmp_path, "rsm-manifest").write_text("{}")
+    _, rows = verify(str(tmp_path / "store"))
+    assert [(row["id"], row["field"]) for row in rows] == [("remote-object-corrupt", "stuck")]
+
+
+@pytest.mark.parametrize("suffix", ["log", "indexes", "rsm-manifest"])
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_objects_are_findings(suffix: str, seed: int, tmp_path: Path) -> None:
+    """Whatever bytes an object has: findings, an exit status, no traceback."""
+    shutil.copytree(ZSTD, tmp_path / "store")
+    rng = random.Random(f"{suffix} {seed}")
+    for file in sorted(tmp_path.rglob(f"*.{suffix}")):
+        data = bytearray(file.read_bytes())
+        for _ in range(rng.randrange(1, 4)):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        file.write_bytes(data[: rng.randrange(len(data) // 2, len(data) + 1)])
+    done = run_here(["remote", "verify", str(tmp_path / "store"), "--deep", "--json"], ROOT)
+    assert done.status in (0, 1)
+    assert "Traceback" not in done.told
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert rows[-1]["type"] == "summary"
+    assert rows[-1]["errors"] == sum(row.get("severity") == "error" for row in rows)
+
+
+def test_a_segment_that_nobody_reads_stops_nobody(tmp_path: Path) -> None:
+    """Objects without metadata are not read, so what is wrong in them is only a note."""
+    shutil.copytree(STORE, tmp_path / "store")
+    min(tmp_path.rglob("*-FIIY_gb6RdKzgxg8XHE34Q.log")).unlink()
+    _, rows = verify(str(tmp_path / "store"), "--metadata", str(LOGS), "--local", str(LOGS))
+    (row,) = (row for row in rows if "FIIY" in row["path"] and row["id"] == "remote-object-missing")
+    assert (row["severity"], row.get("field")) == ("info", None)
 
 
 def test_what_began_just_now_is_normal() -> None:
@@ -174,7 +242,7 @@ def test_reports_are_those_of_verify(form: str) -> None:
     words = ["--metadata", str(LOGS), "--local", str(LOGS), "--now", NOW, "--format", form]
     done = run_here(["remote", "verify", str(STORE), *words], ROOT)
     assert done.status == 1
-    assert b"remote-object-size" in done.out or form == "text"
+    assert b"remote-object-size" in done.out
     assert "Traceback" not in done.told
 
 
@@ -188,18 +256,45 @@ def test_healthy_stores_have_no_finding(name: str) -> None:
     assert verify(str(sample / "remote"), "--metadata", logs, "--local", logs) == (0, [])
 
 
+def consumed(rows: list[dict[str, Any]], topic: str, healthy: list[list[int]]) -> list[list[int]] | str:
+    """What a consumer with auto.offset.reset=latest gets, by the findings: stuck, or ranges of offsets."""
+    offsets = [offset for first, last in healthy for offset in range(first, last + 1)]
+    met = [row for row in rows if f"/{topic}" in row["path"] and row.get("field") in ("stuck", "skipped", "reset")]
+    for row in sorted(met, key=lambda row: row["first_offset"]):
+        if row["field"] == "stuck":
+            return "stuck"
+        last = row["last_offset"] if row["field"] == "skipped" else offsets[-1]
+        offsets = [one for one in offsets if not row["first_offset"] <= one <= last]
+    ranges: list[list[int]] = []
+    for one in offsets:
+        if ranges and ranges[-1][1] == one - 1:
+            ranges[-1][1] = one
+        else:
+            ranges.append([one, one])
+    return ranges
+
+
 @pytest.mark.shared
-def test_damage_of_chunks_is_what_a_consumer_met() -> None:
-    sample = SHARED / "aiven-zstd-damaged"
+@pytest.mark.parametrize("name", ["lts-healthy", "lts-retention", "lts-damaged", "aiven-plain", "aiven-zstd-damaged"])
+def test_findings_say_what_a_consumer_got(name: str) -> None:
+    sample = SHARED / name
     if not sample.exists():
         pytest.skip("no samples")
+    expected = json.loads((sample / "expected.json").read_text())
     logs = str(sample / "logdir")
     _, rows = verify(str(sample / "remote"), "--metadata", logs, "--local", logs)
-    found = told(rows)
-    assert ("remote-object-missing", "stuck", 0, 19) in found
-    assert ("remote-gap", "reset", 28, 31) in found
-    assert {row[1] for row in found if row[0] in ("remote-object-size", "remote-object-corrupt")} == {"stuck"}
-    assert len([row for row in rows if row["id"] == "remote-orphan"]) == 2
+    healthy = expected["partitions_when_healthy"]
+    served = expected.get("partitions_as_served_after_damage", healthy)
+    for partition, answers in healthy.items():
+        topic, number = partition.rsplit("-", 1)
+        at = f"{topic}-{number}-" if name.startswith("lts") else f"{topic}-[^/]*/{number}"
+        of_it = [row | {"path": f"/{partition}"} for row in rows if re.search(f"/{at}", row["path"])]
+        for isolation in ("read_uncommitted", "read_committed"):
+            got = served[partition][isolation]
+            want = "stuck" if "consumer" in got else got["offsets"]
+            assert consumed(of_it, partition, answers[isolation]["offsets"]) == want
+    orphans = [row for row in rows if row["id"] == "remote-orphan"]
+    assert len(orphans) == len(expected.get("orphans", ()))
 
 
 @pytest.mark.shared
