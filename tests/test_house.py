@@ -30,7 +30,7 @@ FLOORS |= {
     "log": 3,
     "broker": 4,
     "building": 5,
-    "remote": 5,
+    "remote": 6,
     "verify": 5,
     "copies": 5,
     "salvage": 6,

@@ -47,6 +47,7 @@ hash                  klogtool hash
 remote                klogtool remote: the group
 remote_ls             klogtool remote ls
 remote_options        options that its commands share
+remote_verify         klogtool remote verify
 quorum                klogtool quorum
 txns                  klogtool txns
 txns_audit            klogtool txns --audit

@@ -2,9 +2,11 @@
 
 store         what lies in a store: its objects by segment
 segment_file  the log and the indexes of a segment, as the broker had them
+segment_check  one segment held against itself and its metadata: sizes, every batch, indexes
 described     what the objects of a segment say of it, where no metadata does
 metadata      what `__remote_log_metadata` says: the newest state of each segment
 local         what the log dirs of brokers have of tiered partitions
 lineage       which segment serves which offset (RemoteLogMetadataCache)
 inventory     partitions, from objects and from metadata: what `klogtool remote ls` lists
+verification  all that is wrong in a store, and what consumers do not get
 """

@@ -15,7 +15,7 @@ Path = pathlib.Path
 
 
 def test_every_id_has_its_wound() -> None:
-    assert CASES.keys() == KINDS.keys()
+    assert CASES.keys() == {name for name in KINDS if not name.startswith("remote-")}  # tests/remote has those
 
 
 @pytest.mark.parametrize("finding_id", CASES)
