@@ -45,6 +45,7 @@ offsets               klogtool offsets
 diff                  klogtool diff
 hash                  klogtool hash
 remote                klogtool remote: the group
+remote_fetch          klogtool remote fetch
 remote_ls             klogtool remote ls
 remote_options        options that its commands share
 remote_verify         klogtool remote verify

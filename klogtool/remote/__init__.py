@@ -8,5 +8,6 @@ metadata      what `__remote_log_metadata` says: the newest state of each segmen
 local         what the log dirs of brokers have of tiered partitions
 lineage       which segment serves which offset (RemoteLogMetadataCache)
 inventory     partitions, from objects and from metadata: what `klogtool remote ls` lists
+fetching      which bytes are the log of a partition, from an offset on
 verification  all that is wrong in a store, and what consumers do not get
 """

@@ -26,7 +26,7 @@ _NEEDED = {
     TierLayout.LOCAL: (local_storage.LOG, local_storage.OFFSET_INDEX, local_storage.TIME_INDEX),
     TierLayout.AIVEN: (aiven.MANIFEST, aiven.LOG, aiven.INDEXES),
 }
-_NO_CLOCK = SegmentContext(now_ms=MAX_LONG)  # a time in the future is of no harm to a remote segment
+NO_CLOCK = SegmentContext(now_ms=MAX_LONG)  # a time in the future is of no harm to a remote segment
 LEAST_ENTRY_BYTES = 26
 
 
@@ -106,7 +106,7 @@ class _Check:
         indexes = self._index(OFFSETS), self._index(TIMES)
         with open_log(self._store, self._stored) as file:
             self.report.size = file.size
-            walk = LogWalk(file, self._segment.start_offset, _NO_CLOCK, indexes, deep=self._deep)
+            walk = LogWalk(file, self._segment.start_offset, NO_CLOCK, indexes, deep=self._deep)
             try:
                 damages = list(walk.walk())
             finally:

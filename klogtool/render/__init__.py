@@ -64,6 +64,7 @@ Other answers:
     kept_answer        the answer inside the page, written and read back
     lookup             lookup
     remote             `remote ls`
+    remote_fetch       `remote fetch`
     quorum             quorum
     quorum_voters      quorum --voters, --standalone
     read               read

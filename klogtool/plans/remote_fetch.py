@@ -1,0 +1,98 @@
+"""remote fetch: a partition of a store as a dir that a broker can load.
+
+Sound batches are taken as they are; indexes, snapshots and leader epochs are made by recovering the log, as a broker
+does. What cannot be had is a gap, and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import UNCLEAN, Circumstances, terms_of
+from klogtool.broker.content import Content, FileRange, Part
+from klogtool.broker.draft import Draft
+from klogtool.broker.spools import PART_BYTES, MakeSpool
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.errors import KlogError, Refused, Unsupported
+from klogtool.format.identity import PartitionMetadata, build_partition_metadata
+from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.uuids import parse_uuid
+from klogtool.log.file import LogFile
+from klogtool.plans.recover_answer import losses_of_loading
+from klogtool.remote.fetching import LogChoice, LogSource, MissingOffsets, find_sound, open_source
+from klogtool.remote.inventory import ListedPartition
+from klogtool.remote.store import RemoteStore
+
+
+class FetchedLog(Struct, frozen=True):
+    """The files of the partition dir, by name, and what they have. missing: offsets that could not be had."""
+
+    files: Mapping[str, Content]
+    log_start_offset: int
+    log_end_offset: int
+    bytes: int
+    missing: tuple[MissingOffsets, ...]
+
+
+def fetch_log(
+    store: RemoteStore, partition: ListedPartition, choice: LogChoice, output: str, make_spool: MakeSpool, now_ms: int
+) -> FetchedLog:
+    """Read all sources, and return the files of the partition dir at `output`. make_spool: where the bytes wait.
+
+    Raises Unsupported if a key is missing, Refused if the batches cannot be one log, KlogError.
+    """
+    missing = list(choice.missing)
+    draft = Draft(output, {})
+    draft.make_spool = make_spool
+    for source in choice.sources:
+        try:
+            content, lost = _content(store, source, make_spool)
+        except Unsupported:
+            raise
+        except KlogError as error:
+            lost, content = (_whole(source, error.reason),), ()
+        missing += lost
+        if content:
+            draft.write(build_file_name(FileKind.LOG, source.base_offset), content)
+    if not draft.files:
+        raise Refused("no record of it can be had", path=store.uri)
+    draft.write(
+        FileKind.PARTITION_METADATA.value,
+        build_partition_metadata(PartitionMetadata(0, parse_uuid(partition.topic_id))),
+    )
+    circumstances = Circumstances(now_ms, recovery_point=0, log_start_offset=choice.start, last_stop=UNCLEAN)
+    terms = replace(terms_of(output, circumstances), is_clean=False, is_tiered=False)
+    log = LoadedLog(draft, terms)
+    if losses_of_loading(log, None).loses:
+        raise Refused("its batches are not one log: a broker would lose records of it", path=store.uri)
+    log.run_scheduled()
+    log.stop()
+    files = {name: draft.files[name].content for name in draft.names()}
+    size = sum(draft.size(name) for name in draft.names())
+    return FetchedLog(
+        files, log.log_start_offset, log.log_end_offset, size, tuple(sorted(missing, key=lambda one: one.first_offset))
+    )
+
+
+def _content(
+    store: RemoteStore, source: LogSource, make_spool: MakeSpool
+) -> tuple[Content, tuple[MissingOffsets, ...]]:
+    with open_source(store, source) as file:
+        sound = find_sound(file, source)
+        if file.path == source.path and type(file) is LogFile:
+            return tuple(FileRange(file.path, *one) for one in sound.ranges), sound.missing
+        spool, parts = make_spool(), list[Part]()
+        for start, stop in sound.ranges:
+            for at in range(start, stop, PART_BYTES):
+                spool.write(file.read(at, min(PART_BYTES, stop - at)))
+        parts.append(spool.end_part())
+        return tuple(parts) if sound.ranges else (), sound.missing
+
+
+def _whole(source: LogSource, why: str) -> MissingOffsets:
+    known = None if source.listed is None else source.listed.metadata
+    last = source.last_offset if source.last_offset is not None or known is None else known.end_offset
+    return MissingOffsets(source.first_offset, source.first_offset if last is None else last, why)

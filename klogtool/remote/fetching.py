@@ -1,0 +1,211 @@
+"""Which bytes of a store are the log of a partition: what a broker would read, segment by segment, then the local tail.
+
+Without metadata the objects say themselves what they are, and the newest of two that have the same offsets counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.errors import Corrupt
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.framing import Frame
+from klogtool.format.names import FileKind
+from klogtool.format.tiered.segments import RemoteSegment, SegmentState
+from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.frames import FrameReader
+from klogtool.log.partition import Partition
+from klogtool.remote.inventory import ListedPartition, ListedSegment
+from klogtool.remote.lineage import RemoteLogCache
+from klogtool.remote.metadata import RemoteMetadata
+from klogtool.remote.segment_check import NO_CLOCK
+from klogtool.remote.segment_file import find_side_file, open_log
+from klogtool.remote.store import RemoteStore
+from klogtool.verify.log_walk import LogWalk
+from klogtool.verify.segment_report import SegmentReport
+
+
+class LogSource(Struct, frozen=True):
+    """A segment to take, with the offsets that are its own. stored: in the store; None: a file at `path`."""
+
+    base_offset: int
+    first_offset: int
+    last_offset: int | None
+    listed: ListedSegment | None
+    path: str
+    size: int
+
+
+class MissingOffsets(Struct, frozen=True):
+    """Offsets of the log that cannot be had. why: the error, if there was one."""
+
+    first_offset: int
+    last_offset: int
+    why: str | None = None
+
+
+class LogChoice(Struct, frozen=True):
+    """What to fetch. start: the log's start offset afterwards."""
+
+    sources: tuple[LogSource, ...]
+    missing: tuple[MissingOffsets, ...]
+    start: int
+
+
+def choose_log(
+    store: RemoteStore, partition: ListedPartition, metadata: RemoteMetadata | None, first_offset: int | None
+) -> LogChoice:
+    """Choose the segments from an offset on; None: from the log's start on. Raises Corrupt if nothing says which
+    segments are the log's."""
+    cache = _cache_of(partition, metadata)
+    local, segments = partition.local, list(cache.segments.values())
+    if local is not None:
+        epochs, start, end = local.epochs, local.start, local.local_start
+    elif segments:
+        epochs = _newest_epochs(store, partition, segments)
+        start, end = min(one.start_offset for one in segments), max(one.end_offset for one in segments) + 1
+    else:
+        raise Corrupt("no segment of it can be read", path=store.uri)
+    start = start if first_offset is None else max(start, first_offset)
+    own = {one.key: one for one in partition.segments}
+    sources: list[LogSource] = []
+    missing: list[MissingOffsets] = []
+    for served in cache.walk_served(epochs, start, end):
+        listed = None if served.segment is None else own.get(served.segment.key)
+        if served.segment is None or listed is None or listed.stored is None or listed.stored.log is None:
+            _add_missing(missing, served.start, served.end - 1)
+        elif sources and sources[-1].listed is listed:
+            sources[-1] = replace(sources[-1], last_offset=served.end - 1)
+        else:
+            sources.append(_source(listed, served.segment, served.start, served.end - 1, is_first=not sources))
+    if local is not None:
+        sources += _local_sources(local.path, start)
+    return LogChoice(tuple(sources), tuple(missing), start)
+
+
+def find_offset_at(partition: ListedPartition, timestamp: int) -> int | None:
+    """Return the start of the first segment that has a record of this time or a later one."""
+    known = [one.metadata for one in partition.segments if one.metadata is not None]
+    return min((one.start_offset for one in known if one.max_timestamp_ms >= timestamp), default=None)
+
+
+def _cache_of(partition: ListedPartition, metadata: RemoteMetadata | None) -> RemoteLogCache:
+    """Return the segments as a broker has them: by the metadata, or as it would be rebuilt from the objects."""
+    if metadata is not None:
+        cache = metadata.caches.get((partition.topic_id, partition.partition))
+        return RemoteLogCache() if cache is None else cache
+    return cache_of_objects(one.metadata for one in partition.segments if one.metadata is not None)
+
+
+def cache_of_objects(segments: Iterable[RemoteSegment]) -> RemoteLogCache:
+    """Return what a broker would know of these segments, if they were copied in the order of their times."""
+    cache = RemoteLogCache()
+    for segment in sorted(segments, key=lambda one: (one.event_ms, one.start_offset, one.key)):
+        cache.add(replace(segment, state=SegmentState.COPY_STARTED))
+        cache.update(segment.key, SegmentState.COPY_FINISHED, segment.event_ms)
+    return cache
+
+
+def _newest_epochs(
+    store: RemoteStore, partition: ListedPartition, segments: Sequence[RemoteSegment]
+) -> tuple[tuple[int, int], ...]:
+    """Return the leader epochs of the log up to the end of its newest segment: that has all of them."""
+    stored = {one.key: one.stored for one in partition.segments}
+    for newest in sorted(segments, key=lambda one: (one.epochs[-1][0], one.end_offset), reverse=True):
+        objects = stored.get(newest.key)
+        with suppress(Corrupt, Unreadable):  # an older one may do, or what the metadata has
+            data = None if objects is None else find_side_file(store, objects, FileKind.LEADER_EPOCH_CHECKPOINT)
+            if data:
+                return tuple((one.epoch, one.start_offset) for one in parse_leader_epoch_checkpoint(data))
+    return partition.epochs
+
+
+def _source(listed: ListedSegment, segment: RemoteSegment, first: int, last: int, *, is_first: bool) -> LogSource:
+    # The first segment stays whole: the log start offset hides what is below it.
+    is_whole = first == segment.start_offset or is_first
+    base = segment.start_offset if is_whole else first
+    log = None if listed.stored is None else listed.stored.log
+    size = 0 if log is None else segment.size or log.size
+    return LogSource(
+        base, base, last if last < segment.end_offset else None, listed, "" if log is None else log.path, size
+    )
+
+
+def _local_sources(path: str, start: int) -> Iterator[LogSource]:
+    segments = Partition(path).segments
+    for n, segment in enumerate(segments):
+        if n + 1 == len(segments) or segments[n + 1].base_offset > start:
+            base = segment.base_offset
+            yield LogSource(base, base, None, None, segment.path, segment.size)
+
+
+def _add_missing(missing: list[MissingOffsets], first: int, last: int) -> None:
+    if missing and missing[-1].last_offset + 1 == first:
+        missing[-1] = MissingOffsets(missing[-1].first_offset, last)
+    elif first <= last:
+        missing.append(MissingOffsets(first, last))
+
+
+class SoundBytes(Struct, frozen=True):
+    """Ranges of a log that are sound batches of the offsets that are wanted, and what is missing between them."""
+
+    ranges: tuple[tuple[int, int], ...]
+    missing: tuple[MissingOffsets, ...]
+
+
+def open_source(store: RemoteStore, source: LogSource) -> LogFile:
+    """Open the log of a source. Raises KlogError if it cannot be read."""
+    if source.listed is None or source.listed.stored is None:
+        return LogFile(source.path)
+    return open_log(store, source.listed.stored)
+
+
+def find_sound(file: LogFile, source: LogSource) -> SoundBytes:
+    """Return the sound batches of a log. Raises KlogError where it cannot be read."""
+    walk = LogWalk(file, source.base_offset, NO_CLOCK, (None, None))
+    damages = list(walk.walk())
+    report = SegmentReport(file.path, source.base_offset, source.base_offset)
+    walk.fill(report)
+    ranges = report.sound
+    known = None if source.listed is None else source.listed.metadata
+    wanted_end = source.last_offset if source.last_offset is not None else None if known is None else known.end_offset
+    if source.last_offset is not None or source.first_offset > (known.start_offset if known is not None else 0):
+        ranges = tuple(_cut(file, ranges, source.first_offset, source.last_offset))
+    if not damages and (known is None or known.size in (None, file.size)):
+        return SoundBytes(ranges, ())
+    return SoundBytes(ranges, tuple(_missing_between(file, ranges, source.first_offset, wanted_end)))
+
+
+def _cut(file: LogFile, ranges: Sequence[tuple[int, int]], first: int, last: int | None) -> Iterator[tuple[int, int]]:
+    """Yield the batches that begin at `first` or later and end at `last` or before."""
+    frames = FrameReader(file)
+    for start, stop in ranges:
+        at, began, ended = start, None, start
+        while at < stop and isinstance(frame := frames.find(at, stop), Frame):
+            at += frame.size
+            if frame.offset >= first and (last is None or frames.last_offset(frame) <= last):
+                began, ended = frame.position if began is None else began, at
+        if began is not None:
+            yield began, ended
+
+
+def _missing_between(
+    file: LogFile, ranges: Sequence[tuple[int, int]], first: int, last: int | None
+) -> Iterator[MissingOffsets]:
+    """Yield the offsets that are in no sound batch, where damage is: batches need not have all offsets."""
+    frames, at = FrameReader(file), first
+    for start, stop in ranges:
+        frame = frames.find(start, stop)
+        if not isinstance(frame, Frame):
+            continue
+        if frame.magic >= 2 and frame.offset > at:
+            yield MissingOffsets(at, frame.offset - 1, "damaged")
+        position = start
+        while isinstance(frame := frames.find(position, stop), Frame):
+            at, position = frames.last_offset(frame) + 1, position + frame.size
+    if last is not None and at <= last:
+        yield MissingOffsets(at, last, "damaged")

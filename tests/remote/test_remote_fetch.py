@@ -1,0 +1,126 @@
+"""`klogtool remote fetch`: what is brought back has the records that a consumer got, and is a sound log."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from remote_stores import LOGS, SEALED, SHARED, STORE, ZSTD, pem
+from running import ROOT, run_here, tree_of
+
+from klogtool.log.partition import Partition
+
+Path = pathlib.Path
+
+
+def fetch(*words: str) -> tuple[int, dict[str, Any]]:
+    done = run_here(["remote", "fetch", *words, "--json"], ROOT)
+    assert "Traceback" not in done.told
+    return done.status, json.loads(done.out.splitlines()[-1]) if done.out else {}
+
+
+def digest_of(partition: Path, start: int) -> tuple[int, str]:
+    """How a consumer with read_uncommitted sees it: see the samples' README."""
+    count, sha = 0, hashlib.sha256()
+    for segment in Partition(str(partition)).segments:
+        for batch in segment.batches():
+            for record in batch.records() if not batch.is_control else ():
+                if record.offset < start:
+                    continue
+                key, value = (b"-" if one is None else base64.b64encode(one) for one in (record.key, record.value))
+                sha.update(b"%d %d %s %s\n" % (record.offset, record.timestamp, key, value))
+                count += 1
+    return count, sha.hexdigest()
+
+
+def is_sound(partition: Path, start: int = 0) -> bool:
+    words = ["--deep", "--fail-on", "warning", "-q", "--log-start-offset", str(start)]
+    return run_here(["verify", str(partition), *words], ROOT).status == 0
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["lts-healthy", "lts-retention", "aiven-plain", "aiven-zstd", "aiven-enc"])
+def test_a_fetched_partition_has_what_a_consumer_got(name: str, tmp_path: Path) -> None:
+    sample = SHARED / name
+    if not sample.exists():
+        pytest.skip("no samples")
+    words = ["--metadata", str(sample / "logdir"), "--local", str(sample / "logdir")]
+    if (sample / "key1.private.der.b64").exists():
+        pytest.importorskip("cryptography")
+        (tmp_path / "key.pem").write_bytes(pem(sample / "key1.private.der.b64"))
+        words += ["--key", f"key1={tmp_path}/key.pem"]
+    before = tree_of(sample)
+    for partition, want in json.loads((sample / "expected.json").read_text())["partitions_when_healthy"].items():
+        status, answer = fetch(str(sample / "remote"), partition, *words, "--output", str(tmp_path / partition))
+        assert (status, answer["missing"]) == (0, [])
+        assert (answer["log_start_offset"], answer["log_end_offset"]) == (want["log_start"], want["end"])
+        got = digest_of(tmp_path / partition, want["log_start"])
+        assert got == (want["read_uncommitted"]["count"], want["read_uncommitted"]["sha256"])
+        assert is_sound(tmp_path / partition, want["log_start"])
+    assert tree_of(sample) == before
+
+
+@pytest.mark.shared
+def test_after_an_unclean_election_it_is_the_new_leaders_log(tmp_path: Path) -> None:
+    sample = SHARED / "lts-unclean"
+    if not sample.exists():
+        pytest.skip("no samples")
+    want = json.loads((sample / "expected.json").read_text())["served"]
+    words = ["--metadata", str(sample / "n1"), "--local", str(sample / "n3"), "--output", str(tmp_path / "t-0")]
+    status, _ = fetch(str(sample / "remote"), "t-0", *words)
+    assert (status, digest_of(tmp_path / "t-0", 0)) == (0, (want["count"], want["sha256"]))
+
+
+def test_what_is_damaged_or_gone_is_left_out_and_said(tmp_path: Path) -> None:
+    beside = ["--metadata", str(LOGS), "--local", str(LOGS)]
+    missing = {"orders-0": (55, 59), "orders-1": (0, 29), "pay-0": (41, 43)}
+    counts = {"orders-0": 125, "orders-1": 50, "pay-0": 61}
+    for name, lost in missing.items():
+        status, answer = fetch(str(STORE), name, *beside, "--output", str(tmp_path / name))
+        assert status == 1
+        assert [(one["first_offset"], one["last_offset"]) for one in answer["missing"]] == [lost]
+        assert digest_of(tmp_path / name, 0)[0] == counts[name]
+
+
+def test_without_metadata_the_objects_are_enough(tmp_path: Path) -> None:
+    status, answer = fetch(str(ZSTD), "pay-0", "--output", str(tmp_path / "pay-0"))
+    assert (status, answer["log_start_offset"], answer["log_end_offset"]) == (0, 0, 47)
+    assert is_sound(tmp_path / "pay-0")
+    assert run_here(["transplant", str(tmp_path / "pay-0"), "--check"], ROOT).status == 0
+    status, later = fetch(str(ZSTD), "pay-0", "--from", "7", "--output", str(tmp_path / "later"))
+    assert (status, later["log_start_offset"], later["log_end_offset"]) == (0, 7, 47)
+    assert later["checkpoints"]["log-start-offset-checkpoint"] == 7
+    assert digest_of(tmp_path / "later", 7)[0] == digest_of(tmp_path / "pay-0", 7)[0]
+
+
+def test_nothing_is_written_without_output_or_where_something_is(tmp_path: Path) -> None:
+    status, answer = fetch(str(ZSTD), "pay-0")
+    assert (status, answer["output"], list(tmp_path.iterdir())) == (0, None, [])
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/file").write_bytes(b"x")
+    assert fetch(str(ZSTD), "pay-0", "--output", str(tmp_path / "there"))[0] == 3
+    assert fetch(str(ZSTD), "none-0", "--output", str(tmp_path / "new"))[0] == 2
+    assert fetch(str(ZSTD), "pay-0", "--from", "yesterday")[0] == 2
+    assert fetch(str(SEALED), "pay-0", "--output", str(tmp_path / "new"))[0] == 4
+    assert not (tmp_path / "new").exists()
+    assert [one.name for one in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize("suffix", ["log", "indexes", "rsm-manifest"])
+def test_damaged_objects_never_give_damaged_logs(suffix: str, tmp_path: Path) -> None:
+    for n in range(6):
+        store = tmp_path / f"store{n}"
+        shutil.copytree(ZSTD, store)
+        for file in sorted(store.rglob(f"*.{suffix}"))[: 1 + n % 3]:
+            data = bytearray(file.read_bytes())
+            data[(n * 977) % len(data)] ^= 0x40
+            file.write_bytes(data)
+        status, answer = fetch(str(store), "pay-0", "--output", str(tmp_path / f"out{n}"))
+        assert status in (0, 1, 3, 4)
+        assert (status in (0, 1)) == (tmp_path / f"out{n}").exists()
+        assert status != 1 or answer["missing"]
