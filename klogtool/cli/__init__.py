@@ -47,6 +47,7 @@ hash                  klogtool hash
 remote                klogtool remote: the group
 remote_fetch          klogtool remote fetch
 remote_ls             klogtool remote ls
+remote_metadata       klogtool remote metadata
 remote_options        options that its commands share
 remote_verify         klogtool remote verify
 quorum                klogtool quorum

@@ -9,6 +9,7 @@ from klogtool.cli.commands import Commands
 REMOTE_COMMANDS = {
     "ls": ("klogtool.cli.remote_ls", "List partitions and segments of a store, from objects and from metadata."),
     "verify": ("klogtool.cli.remote_verify", "Find all that is wrong in a store, and what consumers do not get."),
+    "metadata": ("klogtool.cli.remote_metadata", "Rebuild a lost __remote_log_metadata from the objects."),
     "fetch": ("klogtool.cli.remote_fetch", "Bring a partition back, as a dir that a broker can load."),
 }
 

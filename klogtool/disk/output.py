@@ -410,8 +410,9 @@ def attributes_of_file(
 
 
 def _there(folder: str) -> str:
-    """Return the folder, or its parent if it does not exist yet."""
-    return folder if os.path.isdir(folder) else os.path.dirname(os.path.abspath(folder))
+    """Return the folder, or the nearest one above it that exists."""
+    folder = os.path.abspath(folder)
+    return folder if os.path.isdir(folder) or folder == os.sep else _there(os.path.dirname(folder))
 
 
 def _publish(disk: Disk, part: str, place: str) -> None:
@@ -433,14 +434,22 @@ def remove_folder(disk: Disk, folder: str) -> None:
     disk.rmdir(folder)
 
 
-def write_folder(output: str, files: Mapping[str, Content], source: str, *, disk: Disk | None = None) -> None:
+def write_folder(
+    output: str,
+    files: Mapping[str, Content],
+    source: str,
+    *,
+    folders: Sequence[str] = (),
+    disk: Disk | None = None,
+) -> None:
     """Write a new folder of new files, without a plan. `output` must not exist, or be empty.
 
-    source: a file or folder that the output may not contain. Raises as `carry_out_to` does; then there is no output.
+    folders: its subfolders, outer ones first. source: a file or folder that the output may not contain. Raises as
+    `carry_out_to` does; then there is no output.
     """
     disk = disk or Disk()
     check_place(output, source)
-    folder = NewFolder(output, output, further=files)
+    folder = NewFolder(output, output, folders, further=files)
     _check_room([folder])
     with (
         _locked_around(disk, [output]),

@@ -35,6 +35,7 @@
     start_problems           what prevents the start of a broker
     recover_stray            whether a broker treats a partition as stray
     remote_fetch             a partition of a remote store, as a dir that a broker can load
+    remote_metadata          __remote_log_metadata of a remote store, rebuilt from its objects
     recover_answer           the answer of a recovery, and its reasons
     recover_damage           what is wrong with damaged bytes, and what they contained
     recover_gaps             offsets that are missing between segments

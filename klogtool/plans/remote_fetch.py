@@ -20,7 +20,6 @@ from klogtool.errors import KlogError, Refused, Unsupported
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.uuids import parse_uuid
-from klogtool.log.file import LogFile
 from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.remote.fetching import LogChoice, LogSource, MissingOffsets, find_sound, open_source
 from klogtool.remote.inventory import ListedPartition
@@ -63,13 +62,9 @@ def fetch_log(
         FileKind.PARTITION_METADATA.value,
         build_partition_metadata(PartitionMetadata(0, parse_uuid(partition.topic_id))),
     )
-    circumstances = Circumstances(now_ms, recovery_point=0, log_start_offset=choice.start, last_stop=UNCLEAN)
-    terms = replace(terms_of(output, circumstances), is_clean=False, is_tiered=False)
-    log = LoadedLog(draft, terms)
-    if losses_of_loading(log, None).loses:
+    log = recover_new(draft, now_ms, choice.start)
+    if log is None:
         raise Refused("its batches are not one log: a broker would lose records of it", path=store.uri)
-    log.run_scheduled()
-    log.stop()
     files = {name: draft.files[name].content for name in draft.names()}
     size = sum(draft.size(name) for name in draft.names())
     return FetchedLog(
@@ -77,12 +72,24 @@ def fetch_log(
     )
 
 
+def recover_new(draft: Draft, now_ms: int, start: int = 0) -> LoadedLog | None:
+    """Recover a new log of sound batches, as a broker does that finds no indexes, and stop it; None if that loses
+    records. start: the log start offset."""
+    circumstances = Circumstances(now_ms, recovery_point=0, log_start_offset=start, last_stop=UNCLEAN)
+    log = LoadedLog(draft, replace(terms_of(draft.path, circumstances), is_clean=False, is_tiered=False))
+    if losses_of_loading(log, None).loses:
+        return None
+    log.run_scheduled()
+    log.stop()
+    return log
+
+
 def _content(
     store: RemoteStore, source: LogSource, make_spool: MakeSpool
 ) -> tuple[Content, tuple[MissingOffsets, ...]]:
     with open_source(store, source) as file:
         sound = find_sound(file, source)
-        if file.path == source.path and type(file) is LogFile:
+        if source.listed is None:  # an object may have a mode and an owner with which no broker can write
             return tuple(FileRange(file.path, *one) for one in sound.ranges), sound.missing
         spool, parts = make_spool(), list[Part]()
         for start, stop in sound.ranges:

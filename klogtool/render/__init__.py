@@ -65,6 +65,7 @@ Other answers:
     lookup             lookup
     remote             `remote ls`
     remote_fetch       `remote fetch`
+    remote_metadata    `remote metadata`
     quorum             quorum
     quorum_voters      quorum --voters, --standalone
     read               read

@@ -1,0 +1,91 @@
+"""klogtool remote metadata."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Annotated
+
+import click
+from msgspec import Struct
+
+from klogtool.cli import commands, options
+from klogtool.cli.question_options import question_options
+from klogtool.cli.remote_options import StoreQuestion
+from klogtool.cli.show import Screen, Show
+from klogtool.cli.status import DONE, FOUND
+from klogtool.disk.output import check_place, write_folder
+from klogtool.errors import KlogError
+from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS
+from klogtool.parameters import Unit, parameter
+from klogtool.plans.remote_metadata import rebuild_metadata
+from klogtool.remote.inventory import walk_partitions
+from klogtool.render.remote_metadata import rebuilt_row, rebuilt_text
+
+COMMAND = "remote metadata"
+MOST_PARTITIONS = 1 << 20
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+class RebuildQuestion(Struct, frozen=True, kw_only=True):
+    """What is known of the topic, and where it goes."""
+
+    beside: StoreQuestion
+    partitions: Annotated[
+        int | None,
+        parameter(
+            "How many partitions __remote_log_metadata has (remote.log.metadata.topic.num.partitions).  [default: as "
+            "--metadata has, else 50]",
+            parse=options.Number(1, MOST_PARTITIONS),
+        ),
+    ] = None
+    adopt: Annotated[
+        str | None,
+        parameter(
+            "The objects of this topic id come from another cluster: give their segments one leader epoch.",
+            Unit.TOPIC_ID,
+        ),
+    ] = None
+    output: Annotated[
+        str | None, parameter("Write the partition dirs to this folder. It must be new or empty.", Unit.FOLDER)
+    ] = None
+
+
+@commands.command("metadata")
+@click.argument("store", metavar="STORE")
+@question_options(RebuildQuestion)
+@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@options.debug
+def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
+    """Rebuild a lost __remote_log_metadata from the objects alone. It must be in place before the first start.
+
+    Without --output, shows what it would have and stops. A broker that starts without this topic moves the log start of
+    its tiered partitions up, and forgets all that is remote. With --local, segments below the log start are left out.
+
+    \b
+    Examples:
+      klogtool remote metadata s3://bucket/tier --local /data/kafka --output rebuilt
+      klogtool remote metadata /mnt/tier --adopt AejNNKazRgCOP9s5ws4LnA --output rebuilt
+
+    Exit status: 0 done; 1 some objects do not say what they are, and are left out; 2 wrong usage, no such path; 3
+    refused, nothing written; 4 could not go on.
+    """
+    if question.adopt is not None and not _TOPIC_ID.fullmatch(question.adopt):
+        raise click.BadParameter(f"'{question.adopt}' is not a topic id.", param_hint="--adopt")
+    if question.output is not None:
+        check_place(question.output, None)
+    opened, metadata = question.beside.open_store(store), question.beside.read_metadata()
+    count = question.partitions or (DEFAULT_PARTITIONS if metadata is None else max(metadata.numbers) + 1)
+    listed = list(walk_partitions(opened, None, question.beside.read_local()))
+    if question.adopt is not None and all(one.topic_id != question.adopt for one in listed):
+        raise KlogError(
+            f"no objects of topic id {question.adopt}: copy them to folders with the new id first", path=store
+        )
+    rebuilt = rebuild_metadata(listed, count, question.adopt, time.time_ns() // 1_000_000)
+    if question.output is not None:
+        write_folder(question.output, rebuilt.files, opened.uri, folders=rebuilt.folders)
+    show = Show(COMMAND, screen)
+    show.row(rebuilt_row(rebuilt, question.output))
+    for line in rebuilt_text(rebuilt, question.output, is_adopted=question.adopt is not None):
+        show.line(line)
+    return FOUND if any(one.why is not None for one in rebuilt.left_out) else DONE

@@ -1,0 +1,129 @@
+"""remote metadata: the topic `__remote_log_metadata` as the objects of a store say it was, when it is lost.
+
+For each segment two records, COPY_SEGMENT_STARTED and COPY_SEGMENT_FINISHED, in the order of the uploads. Nobody can
+know which segments were being deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.content import Content
+from klogtool.broker.draft import Draft
+from klogtool.format.batch import Record, build_batch
+from klogtool.format.internal.records import build_metadata_record
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.tiered.metadata_partition import metadata_partition
+from klogtool.format.tiered.segments import RemoteSegment, SegmentKey
+from klogtool.plans.remote_fetch import recover_new
+from klogtool.remote.inventory import ListedPartition, ListedSegment
+from klogtool.remote.metadata import TOPIC
+
+BROKER_ID = 0  # nothing uses it but messages
+FIRST_EPOCH = 0
+_STARTED, _FINISHED = 0, 1  # ordinals of RemoteLogSegmentState
+MOST_RECORDS = 1000  # of one batch
+
+
+class LeftOut(Struct, frozen=True):
+    """Objects that are not in the metadata. why: None: they lie wholly below the start of the log."""
+
+    key: SegmentKey
+    path: str
+    why: str | None
+
+
+class RebuiltMetadata(Struct, frozen=True):
+    """files: of the partition dirs, by path. partitions: how many partitions the topic has; it must be so many."""
+
+    files: Mapping[str, Content]
+    partitions: int
+    segments: Sequence[RemoteSegment]
+    left_out: Sequence[LeftOut]
+
+    @property
+    def folders(self) -> list[str]:
+        """The names of the partition dirs."""
+        return sorted({path.partition("/")[0] for path in self.files})
+
+
+def rebuild_metadata(
+    partitions: Iterable[ListedPartition], count: int, adopted: str | None, now_ms: int
+) -> RebuiltMetadata:
+    """Make the records of all segments. count: of partitions of the topic. adopted: the id of a topic that comes from
+    another cluster: its segments get one leader epoch, which no leader of this cluster is below."""
+    segments: list[RemoteSegment] = []
+    left_out: list[LeftOut] = []
+    for partition in partitions:
+        for one in partition.segments:
+            found = _described(partition, one)
+            if isinstance(found, LeftOut):
+                left_out.append(found)
+            elif found is not None:
+                segments.append(_adopted(found) if found.key.topic_id == adopted else found)
+    segments.sort(key=lambda one: (one.event_ms, one.start_offset, one.key))
+    values: dict[int, list[tuple[int, bytes]]] = {}
+    for segment in segments:
+        number = metadata_partition(segment.key.topic_id, segment.key.partition, count)
+        values.setdefault(number, []).extend(_values(segment))
+    files: dict[str, Content] = {}
+    for number, found in sorted(values.items()):
+        draft = Draft(f"{TOPIC}-{number}", {})
+        draft.write(build_file_name(FileKind.LOG, 0), _log(found))
+        recover_new(draft, now_ms)
+        files |= {f"{draft.path}/{name}": draft.files[name].content for name in draft.names()}
+    return RebuiltMetadata(files, count, segments, left_out)
+
+
+def _described(partition: ListedPartition, one: ListedSegment) -> RemoteSegment | LeftOut | None:
+    if one.stored is None:
+        return None
+    if one.metadata is None or one.problem is not None:
+        why = "it does not say what it is" if one.problem is None else one.problem.reason
+        return LeftOut(one.key, one.stored.path, why)
+    local = partition.local
+    if local is not None and one.metadata.end_offset < local.start:
+        return LeftOut(one.key, one.stored.path, None)
+    # The folder decides whose segment it is: a manifest keeps the id of the topic that it was written for.
+    return replace(one.metadata, key=one.key, topic=partition.topic)
+
+
+def _adopted(segment: RemoteSegment) -> RemoteSegment:
+    return replace(segment, epochs=((FIRST_EPOCH, segment.start_offset),))
+
+
+def _values(segment: RemoteSegment) -> list[tuple[int, bytes]]:
+    """Return the two values, with their timestamp."""
+    entry = {"name": segment.topic, "id": segment.key.topic_id, "partition": segment.key.partition}
+    event_ms = max(segment.event_ms, 0)
+    both = {
+        "remoteLogSegmentId": {"topicIdPartition": entry, "id": segment.key.segment_id},
+        "brokerId": BROKER_ID,
+        "eventTimestampMs": event_ms,
+        "customMetadata": None,
+    }
+    started = {
+        **both,
+        "startOffset": segment.start_offset,
+        "endOffset": segment.end_offset,
+        "maxTimestampMs": segment.max_timestamp_ms,
+        "segmentSizeInBytes": min(segment.size or 0, MAX_INT),
+        "segmentLeaderEpochs": [{"leaderEpoch": epoch, "offset": at} for epoch, at in segment.epochs],
+        "remoteLogSegmentState": _STARTED,
+        "txnIndexEmpty": segment.txn_index_empty,
+    }
+    finished = {**both, "remoteLogSegmentState": _FINISHED}
+    return [
+        (event_ms, build_metadata_record("RemoteLogSegmentMetadataRecord", 0, started)),
+        (event_ms, build_metadata_record("RemoteLogSegmentMetadataUpdateRecord", 0, finished)),
+    ]
+
+
+def _log(values: Sequence[tuple[int, bytes]]) -> bytes:
+    records = [Record(offset, time, None, value) for offset, (time, value) in enumerate(values)]
+    chunks = (records[at : at + MOST_RECORDS] for at in range(0, len(records), MOST_RECORDS))
+    return b"".join(build_batch(chunk, partition_leader_epoch=FIRST_EPOCH) for chunk in chunks)

@@ -1,0 +1,76 @@
+"""Brokers serve what `klogtool remote` brings back: a topic of the store; the store after its metadata was lost."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import time
+from typing import Any
+
+import pytest
+from running import Done, run_here
+
+from .beside import module_beside
+from .brokers import a_broker
+from .test_brokers_start_on_it import HERE, a_scratch_folder
+from .test_brokers_tiered import tiered_config
+
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.slow]
+
+VERSION, TOPIC, METADATA, RECORDS = "4.3.1", "t", "__remote_log_metadata", 60
+SETTINGS = {"remote.storage.enable": "true", "local.retention.bytes": 500, "internal.segment.bytes": 1000}
+
+
+def run(*words: object) -> Done:
+    return run_here(["remote", *map(str, words)], HERE)
+
+
+def tiered(work: pathlib.Path) -> Any:
+    jar = f"org.apache.kafka:kafka-storage:{VERSION}:jar:test"
+    return a_broker(VERSION, work / "broker", jars=[jar], config=tiered_config(work / "remote"))
+
+
+def seen(broker: Any) -> list[tuple[int, bytes, bytes]]:
+    return [(one.offset, one.key, one.value) for one in broker.consume(TOPIC, 0)]
+
+
+def fill(broker: Any) -> list[tuple[int, bytes, bytes]]:
+    """Records, most of which are only in remote storage."""
+    record = module_beside("brokers/broker.py").Record
+    broker.create_topic(TOPIC, 1, **SETTINGS, **{"file.delete.delay.ms": 1, "retention.ms": -1})
+    for n in range(RECORDS):
+        broker.produce(TOPIC, 0, [record(key=b"%d" % n, value=b"x" * 60)])
+    until = time.monotonic() + 60
+    while (broker.log_dirs[0] / f"{TOPIC}-0" / f"{0:020d}.log").exists():
+        assert time.monotonic() < until, "nothing was moved to remote storage"
+        time.sleep(0.3)
+    return seen(broker)
+
+
+def test_a_topic_and_its_metadata_come_back() -> None:
+    with a_scratch_folder() as work, tiered(work) as broker:
+        broker.start()
+        records = fill(broker)
+        broker.stop()
+        assert len(records) == RECORDS
+        store, log_dir = work / "remote/kafka-tiered-storage", broker.log_dirs[0]
+        words = ["--metadata", log_dir, "--local", log_dir]
+        assert run("verify", store, *words, "--fail-on", "warning").status == 0
+        assert run("fetch", store, f"{TOPIC}-0", *words, "--output", work / "t-0").status == 0
+
+        rebuilt = work / "rebuilt"
+        assert run("metadata", store, "--partitions", 1, "--output", rebuilt).status == 0
+        shutil.rmtree(log_dir / "remote-log-index-cache", ignore_errors=True)
+        broker.plant(rebuilt / f"{METADATA}-0", METADATA, 0, clean=True)
+        broker.start()
+        assert seen(broker) == records
+        broker.stop()
+
+        with a_broker(VERSION, work / "plain") as plain:
+            plain.start()
+            plain.create_topic(TOPIC, 1, **{"retention.ms": -1})
+            plain.stop()
+            plain.plant(work / "t-0", TOPIC, 0, clean=True, recovery_point=RECORDS, high_watermark=RECORDS)
+            plain.start()
+            assert seen(plain) == records
+            plain.stop()
