@@ -31,7 +31,7 @@ from klogtool.building.spec import (
 from klogtool.building.spec_data import describe_content
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
-from klogtool.format.framing import Frame, find_frame
+from klogtool.format.framing import CURRENT_MAGIC, Frame, find_frame
 from klogtool.format.identity import (
     build_partition_metadata,
     parse_clean_shutdown,
@@ -50,7 +50,6 @@ from klogtool.log.windows import Window
 
 MOST_BYTES = 256 << 20
 LOCK = ".lock"
-CURRENT_MAGIC = 2
 Files = Mapping[str, bytes]  # by path
 _METADATA = FileKind.PARTITION_METADATA.value
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from klogtool import kernels
-from klogtool.building.entries import CURRENT_MAGIC, Course, Producer, build_end, build_entries
+from klogtool.building.entries import Course, Producer, build_end, build_entries
 from klogtool.building.spec import Batch, Codec, Coded, EndSpec, FileContent, RecordSpec, StepSpec
 from klogtool.building.spec_data import describe_content, describe_data
 from klogtool.errors import KlogError
@@ -26,7 +26,7 @@ from klogtool.format.batch import (
     parse_batch,
 )
 from klogtool.format.control import TRANSACTION_MARKERS, ControlRecordType, parse_end_transaction_marker
-from klogtool.format.framing import Frame, find_frame
+from klogtool.format.framing import CURRENT_MAGIC, Frame, find_frame
 from klogtool.log.entries import Message, RecordBatch, read_entry
 from klogtool.log.windows import Window
 

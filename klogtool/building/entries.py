@@ -37,11 +37,10 @@ from klogtool.format.control import (
     build_control_key,
     build_end_transaction_marker,
 )
+from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import build_message, build_message_set
 from klogtool.format.typed import parse_moment
-
-CURRENT_MAGIC = 2
 
 
 class Producer(Struct):

@@ -13,11 +13,12 @@ from functools import partial
 from itertools import accumulate
 
 from klogtool import kernels
-from klogtool.building.entries import CURRENT_MAGIC, Course, take_producer
+from klogtool.building.entries import Course, take_producer
 from klogtool.building.spec import Generated
 from klogtool.errors import KlogError
 from klogtool.format.batch import CODEC_NAMES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TRANSACTIONAL_BIT
 from klogtool.format.batch_encoding import BatchForm, BytesColumn, RecordColumns
+from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.java_numbers import MAX_LONG
 
 CHUNK_BYTES = 4 << 20  # about so many bytes of records are made at a time

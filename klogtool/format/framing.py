@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _FRAME = numbers(FRAME)
 LOG_OVERHEAD = 12  # offset and length fields, which `length` does not include
 HEADER_SIZE_UP_TO_MAGIC = _FRAME.size
+CURRENT_MAGIC = 2  # RecordBatch.CURRENT_MAGIC_VALUE
 MIN_LENGTH = 14  # LegacyRecord.RECORD_OVERHEAD_V0
 
 

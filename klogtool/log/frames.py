@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from klogtool.errors import Changed, Corrupt
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.framing import (
+    CURRENT_MAGIC,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     Frame,
@@ -22,7 +23,6 @@ from klogtool.log.windows import Window
 
 FIRST_CHUNK_BYTES = 1 << 12  # one lookup costs a page; sequential reads get larger pieces
 CHUNK_BYTES = 1 << 16
-RECORD_BATCH_MAGIC = 2
 
 
 class FrameReader:
@@ -40,11 +40,11 @@ class FrameReader:
 
     def last_offset(self, frame: Frame) -> int:
         """Return the entry's last offset. Raises Corrupt if the file ends inside the header of a batch."""
-        return frame.offset if frame.magic < RECORD_BATCH_MAGIC else self._header(frame).last_offset
+        return frame.offset if frame.magic < CURRENT_MAGIC else self._header(frame).last_offset
 
     def max_timestamp(self, frame: Frame) -> int:
         """Return the entry's largest timestamp, from its header. Raises Corrupt if that cannot be read."""
-        if frame.magic >= RECORD_BATCH_MAGIC:
+        if frame.magic >= CURRENT_MAGIC:
             return self._header(frame).max_timestamp
         chunk = self._chunk_at(frame.position, LOG_OVERHEAD + HEAD_SIZES[1])
         message = parse_message(chunk, frame.position - self._base, base=self._base)

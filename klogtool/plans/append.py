@@ -10,13 +10,14 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta
 from msgspec.structs import replace
 
-from klogtool.broker.appending.appender import CURRENT_MAGIC, Appended, Appender, Call, NotAppended
+from klogtool.broker.appending.appender import Appended, Appender, Call, NotAppended
 from klogtool.broker.appending.calls import InputFacts, read_chunks, split_lines, walk_batch_files, walk_requests
 from klogtool.broker.appending.records import BATCH_BYTES, Batching, walk_record_calls
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import KlogError, Refused
 from klogtool.format.codecs import CODECS
+from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.parameters import parameter
 from klogtool.plans.creation import CreationQuestion, is_to_be_created, plan_creation

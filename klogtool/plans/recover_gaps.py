@@ -16,10 +16,10 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.errors import KlogError
-from klogtool.format.framing import Frame
+from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.frames import RECORD_BATCH_MAGIC, FrameReader
+from klogtool.log.frames import FrameReader
 from klogtool.plans.recover_reach import find_orphans
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
@@ -149,7 +149,7 @@ def _first_offset(segment: LogSegment) -> int:
     records.)"""
     with segment.open_log() as file:
         found = FrameReader(file).find(0, file.size)
-    return found.offset if isinstance(found, Frame) and found.magic >= RECORD_BATCH_MAGIC else segment.base_offset
+    return found.offset if isinstance(found, Frame) and found.magic >= CURRENT_MAGIC else segment.base_offset
 
 
 def _is_cleaned(log: LoadedLog, gaps: list[Gap]) -> bool:

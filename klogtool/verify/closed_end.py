@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from klogtool.errors import KlogError
-from klogtool.format.framing import Frame
+from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import SegmentReport
-
-RECORD_BATCH_MAGIC = 2
 
 
 def find_right_offset(first_offset: int, last_offset: int, lowest: int, closed_at: int) -> int | None:
@@ -49,7 +47,7 @@ def _judged(last: SegmentReport, lowest: int, closed_at: int) -> Iterator[Findin
                 lowest = max(lowest, last_offset + 1)
                 continue
             right = find_right_offset(frame.offset, last_offset, lowest, closed_at)
-            if right is not None and frame.magic == RECORD_BATCH_MAGIC:
+            if right is not None and frame.magic == CURRENT_MAGIC:
                 detail = (
                     f"the base offset is {frame.offset}, but the log was closed at {closed_at}, so it must be {right}"
                 )

@@ -26,7 +26,7 @@ from klogtool.format.batch import (
     RECORD_BATCH_OVERHEAD,
     RecordBatch,
 )
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, walk_frames
+from klogtool.format.framing import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, walk_frames
 from klogtool.format.message import walk_messages
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.producer_state import AppendOrigin
@@ -36,7 +36,6 @@ UNKNOWN_OFFSET = -1
 FIRST_OFFSETS_SHOWN = 10  # UnexpectedAppendOffsetException
 OFFSETS_SHOWN = 1000  # OffsetsOutOfOrderException, where Kafka shows all
 _LAST_OFFSET_DELTA_END = 27  # a batch that ends before this byte has no last offset
-_MAX_MAGIC = 2
 KERNEL_FROM_BYTES = 1 << 16  # the reference checks a smaller set
 
 
@@ -208,7 +207,7 @@ def walk_set(file: ContentFile, start: int = 0) -> Iterator[Entry]:
     """
     is_small = file.size < KERNEL_FROM_BYTES
     for window, frame in _walk_small(file, start) if is_small else walk_windows_of(file, start):
-        if not 0 <= frame.magic <= _MAX_MAGIC:
+        if not 0 <= frame.magic <= CURRENT_MAGIC:
             raise _invalid_magic(frame.magic, window.base + frame.position)
         yield _read(window, frame, file.path)
 
@@ -247,7 +246,7 @@ def walk_offsets(file: ContentFile) -> Iterator[int]:
 
 def _read(window: Window, frame: Frame, path: str) -> Entry:
     """Return the entry, even if fewer bytes are left than its header has."""
-    if len(window.data) - frame.position >= RECORD_BATCH_OVERHEAD or frame.magic < _MAX_MAGIC:
+    if len(window.data) - frame.position >= RECORD_BATCH_OVERHEAD or frame.magic < CURRENT_MAGIC:
         return read_entry(window, frame, path)
     padded = bytes(window.data[frame.position :]).ljust(RECORD_BATCH_OVERHEAD, b"\0")
     whole = Window(window.base + frame.position, memoryview(padded), frame.size, last=True)
@@ -268,7 +267,7 @@ def _check_tail(file: ContentFile, position: int) -> None:
         )
     if len(head) == HEADER_SIZE_UP_TO_MAGIC:
         magic = int.from_bytes(head[-1:], "big", signed=True)
-        if not 0 <= magic <= _MAX_MAGIC:
+        if not 0 <= magic <= CURRENT_MAGIC:
             raise _invalid_magic(magic, position)
 
 

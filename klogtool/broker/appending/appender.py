@@ -35,6 +35,7 @@ from klogtool.broker.unified_log.log_segment import BatchMarks, LogSegment
 from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch import RecordBatch
+from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG, wrap_long
 from klogtool.format.names import FileKind
 from klogtool.log.entries import Entry
@@ -42,7 +43,6 @@ from klogtool.log.file import Unreadable
 from klogtool.log.folder import own_name
 from klogtool.log.producer_state import TV_0, TV_UNKNOWN, AppendOrigin
 
-CURRENT_MAGIC = 2
 MOST_MERGED_BYTES = 16 << 20  # new bytes are merged up to this size: a file of many small parts is slow to read
 
 

@@ -10,11 +10,11 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from klogtool.broker.appending.appender import CURRENT_MAGIC, Call
+from klogtool.broker.appending.appender import Call
 from klogtool.broker.content import Content, FileRange
 from klogtool.broker.file_facts import Fact
 from klogtool.errors import KlogError
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
+from klogtool.format.framing import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.text import did_you_mean
 from klogtool.log.file import LogFile, unreadable

@@ -14,7 +14,6 @@ from klogtool import kernels
 from klogtool.broker.cleaning.cleaned_transactions import CleanedTransactions
 from klogtool.broker.cleaning.read_buffer import ReadBuffer, walk_batches
 from klogtool.broker.cleaning.record_filter import (
-    CURRENT_MAGIC,
     FilterTerms,
     KeptBatch,
     count_discarded,
@@ -29,7 +28,7 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.errors import AtPath
 from klogtool.format import batch as format_batch
-from klogtool.format.framing import walk_frames
+from klogtool.format.framing import CURRENT_MAGIC, walk_frames
 from klogtool.format.message import parse_entry
 from klogtool.log.entries import Entry, RecordBatch, read_entry
 from klogtool.log.late_zstd import LateZstd

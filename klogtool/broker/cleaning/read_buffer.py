@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from klogtool.broker.config import LogConfig
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.log_segment import MAX_MAGIC, walk_windows_of
+from klogtool.broker.unified_log.log_segment import walk_windows_of
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD
 from klogtool.format.fields import numbers
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH
+from klogtool.format.framing import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH
 from klogtool.format.layouts import FRAME
 from klogtool.log.entries import Entry, read_entry
 
@@ -87,7 +87,7 @@ def walk_batches(file: ContentFile, buffer: ReadBuffer, start: int = 0) -> Itera
         check_magic(frame.magic, file, position)
         while frame.size > buffer.capacity:
             buffer.grow(file, position)
-        if frame.magic == MAX_MAGIC and frame.size < RECORD_BATCH_OVERHEAD:
+        if frame.magic == CURRENT_MAGIC and frame.size < RECORD_BATCH_OVERHEAD:
             raise Corrupt(
                 f"a batch of {frame.size} bytes is smaller than its header",
                 path=file.path,
@@ -108,7 +108,7 @@ def end_at_tail(file: ContentFile, buffer: ReadBuffer, position: int) -> None:
 
 def check_magic(magic: int, file: ContentFile, position: int) -> None:
     """Raise Corrupt (CorruptRecordException) for an unknown magic."""
-    if not 0 <= magic <= MAX_MAGIC:
+    if not 0 <= magic <= CURRENT_MAGIC:
         raise _corrupt(f"Invalid magic found in record: {magic}", file, position)
 
 

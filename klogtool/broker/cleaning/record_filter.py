@@ -29,12 +29,12 @@ from klogtool.format.batch import (
     build_batch,
     rewritten_headers,
 )
+from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import build_message_set, to_record, walk_messages
 from klogtool.format.producers import ProducerState
 from klogtool.log.entries import Entry, Message, RecordBatch
 
-CURRENT_MAGIC = 2
 REASONS = ("superseded", "tombstones", "keyless", "aborted", "markers")
 Part: TypeAlias = Record | format_message.Message
 

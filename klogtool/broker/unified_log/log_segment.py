@@ -24,7 +24,7 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import CODEC_MASK, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, RecordBatch
-from klogtool.format.framing import Frame, FrameStop, corrupt_length, find_frame, walk_frames
+from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop, corrupt_length, find_frame, walk_frames
 from klogtool.format.indexes import TimeIndexEntry, is_entry_due, to_relative_offset
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import Message, walk_messages
@@ -32,8 +32,6 @@ from klogtool.format.names import FileKind, build_file_name
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.frames import FrameReader
 from klogtool.log.windows import BufferPool, Window, walk_windows
-
-MAX_MAGIC = 2
 
 
 class LogSegmentOffsetOverflow(KlogError):
@@ -446,7 +444,7 @@ def base_offset_of(reader: FrameReader, frame: Frame) -> int:
 
     Raises Corrupt or Unsupported if such a message cannot be opened (AbstractLegacyRecordBatch.baseOffset).
     """
-    if frame.magic >= MAX_MAGIC:
+    if frame.magic >= CURRENT_MAGIC:
         return frame.offset
     entry = reader.read(frame)
     if isinstance(entry, RecordBatch) or not entry.attributes & CODEC_MASK:
@@ -473,7 +471,7 @@ def ensure_valid(window: Window, frame: Frame, path: str) -> Entry:
     The size is checked before the header, because the file may end inside the header.
     """
     position = window.base + frame.position
-    if frame.magic >= MAX_MAGIC and frame.size < RECORD_BATCH_OVERHEAD:
+    if frame.magic >= CURRENT_MAGIC and frame.size < RECORD_BATCH_OVERHEAD:
         raise Corrupt(
             f"Record batch is corrupted (the size {frame.size} is smaller than the minimum allowed overhead "
             f"{RECORD_BATCH_OVERHEAD})",

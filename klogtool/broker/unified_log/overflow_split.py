@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from klogtool.broker.draft import span_of
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.log_segment import MAX_MAGIC, LogSegment, first_inner_offset, walk_entries
+from klogtool.broker.unified_log.log_segment import LogSegment, first_inner_offset, walk_entries
 from klogtool.broker.unified_log.log_segments import LogSegments
 from klogtool.errors import Corrupt
 from klogtool.format.batch import CODEC_MASK
+from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.indexes import to_relative_offset
 from klogtool.format.names import FileKind
 from klogtool.log.entries import Entry, Message
@@ -94,7 +95,7 @@ def _append_what_fits(part: LogSegment, source: LogSegment, file: ContentFile, p
 def _checked(entries: Iterator[Entry]) -> Iterator[Entry]:
     """Check that batches which go through memory have a known magic (ByteBufferLogInputStream)."""
     for entry in entries:
-        if not 0 <= entry.magic <= MAX_MAGIC:
+        if not 0 <= entry.magic <= CURRENT_MAGIC:
             raise Corrupt(
                 f"Invalid magic found in record: {entry.magic}",
                 path=entry.path,
