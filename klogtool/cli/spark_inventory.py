@@ -21,7 +21,7 @@ from klogtool.disk.facts import check_saving_place
 from klogtool.parameters import Unit, parameter
 from klogtool.render.inventory import inventory_text, totals_of
 from klogtool.render.inventory_page import inventory_page
-from klogtool.spark.inventory import COLUMNS, find_fleet, take_inventory, write_inventory
+from klogtool.spark.inventory import find_fleet, take_inventory, write_inventory
 
 COMMAND = "spark inventory"
 
@@ -62,7 +62,7 @@ def command(paths: tuple[str, ...], question: InventoryQuestion, run: OnSpark) -
         rows = take_inventory(session, fleet, circumstances, on_progress=bar.advance)
     show = Show(COMMAND, run)
     for row in rows:
-        show.row({"type": "partition", **{name: row[name] for name in COLUMNS}})
+        show.row({"type": "partition", **row.columns()})
     show.row({"type": "summary", **totals_of(rows)})
     for line in inventory_text(rows):
         show.line(line)

@@ -4,111 +4,157 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from klogtool.plans.reclaimable_bytes import Headroom
 from klogtool.render.counts import count_text
 from klogtool.render.retain import size_text
 from klogtool.render.spark_text import table
 
-Row = Mapping[str, Any]
 MOST_NAMES = 5
+Key = TypeVar("Key", int, str)
 
 
-def inventory_text(rows: Sequence[Row]) -> Iterator[str]:
+class InventoryRow(Struct, frozen=True):
+    """A copy of a partition, from the headers of its batches.
+
+    magics: segments by magic; codecs: bytes by codec; batch_sizes: batches by the power of two above their size.
+    copies: how many copies of the partition are under the paths. damage: the first one, where the count ends.
+    """
+
+    topic: str | None
+    partition: int | None
+    folder: str
+    topic_id: str | None
+    copies: int
+    other_topic_id: bool
+    segments: int
+    bytes: int
+    index_bytes: int
+    log_start_offset: int
+    log_end_offset: int
+    leader_epoch: int | None
+    batches: int
+    records: int
+    magics: dict[int, int]
+    codecs: dict[str, int]
+    mean_batch_bytes: int | None
+    largest_batch_bytes: int
+    batch_sizes: dict[int, int]
+    transactional_batches: int
+    control_batches: int
+    max_timestamp: int | None
+    modified_ms: int
+    damage: str | None
+    headroom: Headroom
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}" if self.topic else self.folder
+
+    def columns(self) -> dict[str, object]:
+        """Return all columns by name, those of the headroom last."""
+        columns = asdict(self) | asdict(self.headroom)
+        del columns["headroom"]
+        return columns
+
+    @property
+    def due_bytes(self) -> int:
+        """What retention would free now; 0 if that is not known."""
+        return self.headroom.retention_due_bytes or 0
+
+    @property
+    def dirty_bytes(self) -> int:
+        """What the cleaner would clean now; 0 if cleaning is not due, or not known."""
+        return self.headroom.cleanable_bytes or 0 if self.headroom.is_cleaning_due else 0
+
+
+def inventory_text(rows: Sequence[InventoryRow]) -> Iterator[str]:
     """Yield a line for each topic, the largest first, then the remarks."""
     head = ("topic", "partitions", "segments", "bytes", "records", "magic", "codecs", "batch", "txn")
-    yield from table(map(_topic_line, topics_of(rows)), head)
+    yield from table((_topic_line(name, some) for name, some in topics_of(rows)), head)
     yield ""
     yield from remarks(rows)
 
 
-def topics_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+def topics_of(rows: Iterable[InventoryRow]) -> list[tuple[str, list[InventoryRow]]]:
     """Return the rows by topic, the largest topic first."""
-    results: dict[str, list[Row]] = {}
+    results: dict[str, list[InventoryRow]] = {}
     for row in rows:
-        results.setdefault(row["topic"] or row["folder"], []).append(row)
-    return sorted(results.items(), key=lambda pair: (-sum(row["bytes"] for row in pair[1]), pair[0]))
+        results.setdefault(row.topic or row.folder, []).append(row)
+    return sorted(results.items(), key=lambda pair: (-sum(row.bytes for row in pair[1]), pair[0]))
 
 
-def _topic_line(pair: tuple[str, list[Row]]) -> tuple[str, ...]:
-    name, rows = pair
-    batches = total(rows, "batches")
-    weighed = sum((row["mean_batch_bytes"] or 0) * row["batches"] for row in rows)
+def _topic_line(name: str, rows: Sequence[InventoryRow]) -> tuple[str, ...]:
+    batches = sum(row.batches for row in rows)
+    weighed = sum((row.mean_batch_bytes or 0) * row.batches for row in rows)
     return (
         name,
         f"{len(rows):,}",
-        f"{total(rows, 'segments'):,}",
-        size_text(total(rows, "bytes")),
-        f"{total(rows, 'records'):,}",
-        ",".join(map(str, merged(rows, "magics"))) or "-",
-        ",".join(merged(rows, "codecs")) or "-",
+        f"{sum(row.segments for row in rows):,}",
+        size_text(sum(row.bytes for row in rows)),
+        f"{sum(row.records for row in rows):,}",
+        ",".join(map(str, merged(row.magics for row in rows))) or "-",
+        ",".join(merged(row.codecs for row in rows)) or "-",
         size_text(weighed // batches) if batches else "-",
-        "yes" if total(rows, "transactional_batches") else "-",
+        "yes" if any(row.transactional_batches for row in rows) else "-",
     )
 
 
-def total(rows: Iterable[Row], name: str) -> int:
-    """Return the sum of a column; unknown values count as 0."""
-    return sum(row[name] or 0 for row in rows)
-
-
-def merged(rows: Iterable[Row], name: str) -> dict[Any, int]:
-    """Return the sum of a column of counts by key. Numeric keys are in ascending order, names by descending count."""
-    results: Counter[Any] = Counter()
-    for row in rows:
-        results.update({int(k) if str(k).isdigit() else k: n for k, n in row[name].items()})
+def merged(counts: Iterable[Mapping[Key, int]]) -> dict[Key, int]:
+    """Return the sums of counts by key. Numeric keys are in ascending order, names by descending count."""
+    results: Counter[Key] = Counter()
+    for each in counts:
+        results.update(each)
     if all(isinstance(key, int) for key in results):
         return dict(sorted(results.items()))
     return dict(results.most_common())
 
 
-def totals_of(rows: Sequence[Row]) -> dict[str, Any]:
+def totals_of(rows: Sequence[InventoryRow]) -> dict[str, object]:
     """Return the sums of all rows."""
-    names = ("segments", "bytes", "index_bytes", "batches", "records", "retention_due_bytes", "cleanable_bytes")
-    topics = {row["topic"] for row in rows if row["topic"]}
+    names = ("segments", "bytes", "index_bytes", "batches", "records")
     return {
         "partitions": len(rows),
-        "topics": len(topics),
-        **{name: total(rows, name) for name in names},
-        "magics": merged(rows, "magics"),
-        "codecs": merged(rows, "codecs"),
-        "batch_sizes": merged(rows, "batch_sizes"),
+        "topics": len({row.topic for row in rows if row.topic}),
+        **{name: sum(getattr(row, name) for row in rows) for name in names},
+        "retention_due_bytes": sum(row.due_bytes for row in rows),
+        "cleanable_bytes": sum(row.headroom.cleanable_bytes or 0 for row in rows),
+        "magics": merged(row.magics for row in rows),
+        "codecs": merged(row.codecs for row in rows),
+        "batch_sizes": merged(row.batch_sizes for row in rows),
     }
 
 
-def remarks(rows: Sequence[Row]) -> Iterator[str]:
+def remarks(rows: Sequence[InventoryRow]) -> Iterator[str]:
     """Yield a line for the totals and for each group of partitions that deserves attention."""
-    sums = totals_of(rows)
+    topics = {row.topic for row in rows if row.topic}
     yield (
-        f"{count_text(sums['partitions'], 'partition dir')} of {count_text(sums['topics'], 'topic')}: "
-        f"{size_text(sums['bytes'])} of logs, {size_text(sums['index_bytes'])} of indexes, "
-        f"{count_text(sums['records'], 'record')}."
+        f"{count_text(len(rows), 'partition dir')} of {count_text(len(topics), 'topic')}: "
+        f"{size_text(sum(row.bytes for row in rows))} of logs, "
+        f"{size_text(sum(row.index_bytes for row in rows))} of indexes, "
+        f"{count_text(sum(row.records for row in rows), 'record')}."
     )
-    due = [row for row in rows if row["retention_due_bytes"]]
-    if due:
-        yield f"Retention would free {size_text(total(due, 'retention_due_bytes'))} now: {names_of(due)}"
-    dirty = [row for row in rows if row["is_cleaning_due"]]
-    if dirty:
-        yield f"The cleaner would clean {size_text(total(dirty, 'cleanable_bytes'))} now: {names_of(dirty)}"
-    for what, result in _groups(rows):
-        if result:
-            yield f"{what}: {names_of(result)}"
+    yield from (f"{what}: {names_of(some)}" for what, some in _groups(rows) if some)
 
 
-def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    yield "With transactions", [row for row in rows if row["transactional_batches"]]
-    yield "In an old record format", [row for row in rows if any(int(magic) < 2 for magic in row["magics"])]
-    yield "More than one copy", [row for row in rows if row["copies"] > 1]
-    yield "With another topic id elsewhere", [row for row in rows if row["other_topic_id"]]
-    yield "Damaged, counted up to the damage", [row for row in rows if row["damage"]]
-    unknown = [row for row in rows if row["why_unknown"]]
-    yield "Space to gain not known", unknown
+def _groups(rows: Sequence[InventoryRow]) -> Iterator[tuple[str, list[InventoryRow]]]:
+    due = sum(row.due_bytes for row in rows)
+    yield f"Retention would free {size_text(due)} now", [row for row in rows if row.due_bytes]
+    dirty = sum(row.dirty_bytes for row in rows)
+    yield f"The cleaner would clean {size_text(dirty)} now", [row for row in rows if row.headroom.is_cleaning_due]
+    yield "With transactions", [row for row in rows if row.transactional_batches]
+    yield "In an old record format", [row for row in rows if min(row.magics, default=2) < 2]
+    yield "More than one copy", [row for row in rows if row.copies > 1]
+    yield "With another topic id elsewhere", [row for row in rows if row.other_topic_id]
+    yield "Damaged, counted up to the damage", [row for row in rows if row.damage]
+    yield "Space to gain not known", [row for row in rows if row.headroom.why_unknown]
 
 
-def names_of(rows: Sequence[Row]) -> str:
+def names_of(rows: Sequence[InventoryRow]) -> str:
     """Return the names of the first few partitions, and how many more there are."""
-    names = list(
-        dict.fromkeys(f"{row['topic']}-{row['partition']}" if row["topic"] else str(row["folder"]) for row in rows)
-    )
+    names = list(dict.fromkeys(map(str, rows)))
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

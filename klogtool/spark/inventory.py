@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec import Struct, field
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.errors import KlogError
 from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from klogtool.format.codecs import CODEC_NAMES
+from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.names import FileKind
 from klogtool.format.uuids import build_uuid
 from klogtool.log.storage import LOCAL_SCHEMES, open_place
 from klogtool.plans.reclaimable_bytes import Headroom, find_headroom
 from klogtool.render.arrow_reference import column_text
+from klogtool.render.inventory import InventoryRow
 from klogtool.spark.copies import Copy, find_copies
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 512 << 20
 TASKS_A_SLOT = 4
 FOLDERS_A_TASK = 32
-Row = dict[str, Any]
 
 
 class Fleet(Struct, frozen=True):
@@ -58,8 +58,8 @@ def find_fleet(paths: Sequence[str]) -> Fleet:
 
 def take_inventory(
     session: Session, fleet: Fleet, circumstances: Circumstances, *, on_progress: Callable[[int], None] = lambda _: None
-) -> list[Row]:
-    """A row for each copy, in order of topic, partition and folder; see COLUMNS."""
+) -> list[InventoryRow]:
+    """A row for each copy, in order of topic, partition and folder."""
     pieces = [piece for copy in fleet.copies for piece in pieces_of(copy)]
     many = session.slots * TASKS_A_SLOT
     most = max(1, min(MOST_BYTES, sum(map(_cost, pieces)) // many))
@@ -97,63 +97,74 @@ def pieces_of(copy: Copy) -> Iterator[SegmentRange]:
 # What a task does.
 
 
-def walk_pieces(pieces: Sequence[SegmentRange]) -> list[Row]:
+class HeadCounts(Struct):
+    """What the headers of a segment show, up to the first damage. codecs: bytes by codec; sizes: batches by the bits of
+    their size."""
+
+    batches: int = 0
+    records: int = 0
+    control_batches: int = 0
+    transactional_batches: int = 0
+    valid_bytes: int = 0
+    largest: int = 0
+    max_timestamp: int = -1
+    last_offset: int | None = None
+    magics: set[int] = field(default_factory=set)
+    codecs: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)
+    damage: str | None = None
+
+    def add(self, head: Any) -> None:
+        """Count a batch."""
+        entry, size = head.entry, head.size
+        self.batches += 1
+        self.records += 1 if entry.records_count is None else entry.records_count
+        self.control_batches += entry.is_control
+        self.transactional_batches += entry.is_transactional
+        self.valid_bytes, self.last_offset = head.end, entry.last_offset
+        self.max_timestamp = max(self.max_timestamp, entry.max_timestamp)
+        self.largest = max(self.largest, size)
+        self.magics.add(entry.magic)
+        self.sizes[size.bit_length()] += 1
+        self.codecs[codec_of(head)] += size
+
+    def add_rows(self, rows: HeadRows) -> None:
+        """Count many batches at a time."""
+        import pyarrow.compute as pc
+
+        sizes = rows.column("size")
+        self.batches += rows.count
+        self.records += pc.sum(rows.column("records_count")).as_py()
+        self.control_batches += pc.sum(rows.has_bit(CONTROL_BIT)).as_py()
+        self.transactional_batches += pc.sum(rows.has_bit(TRANSACTIONAL_BIT)).as_py()
+        self.valid_bytes, self.last_offset = rows.end, rows.column("last_offset")[rows.count - 1].as_py()
+        self.max_timestamp = max(self.max_timestamp, pc.max(rows.column("max_timestamp")).as_py())
+        self.largest = max(self.largest, pc.max(sizes).as_py())
+        self.magics.add(CURRENT_MAGIC)
+        for size in pc.value_counts(pc.floor(pc.log2(sizes))).to_pylist():
+            self.sizes[int(size["values"]) + 1] += size["counts"]
+        for codec in pc.unique(rows.codec_ids()).to_pylist():
+            self.codecs[CODEC_NAMES[codec]] += pc.sum(sizes.filter(pc.equal(rows.codec_ids(), codec))).as_py()
+
+
+def walk_pieces(pieces: Sequence[SegmentRange]) -> list[HeadCounts]:
     """Return what the headers of each segment show."""
     return [walk_piece(piece) for piece in pieces]
 
 
-def walk_piece(piece: SegmentRange) -> Row:
-    """Return the same for one segment. Nothing after damage counts: `damage` says where."""
-    row: Row = dict.fromkeys(("batches", "records", "control_batches", "transactional_batches", "valid_bytes"), 0)
-    row |= {"magics": Counter(), "codecs": {}, "sizes": Counter(), "largest": 0, "damage": None}
-    row |= {"max_timestamp": -1, "last_offset": None}
+def walk_piece(piece: SegmentRange) -> HeadCounts:
+    """Return the same for one segment."""
+    counts = HeadCounts()
     with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            for found in walk_head_rows(file, 0, piece.log.size, may_be_preallocated=piece.is_active):
-                if isinstance(found, HeadRows):
-                    _count_rows(row, found)
+            for head in walk_head_rows(file, 0, piece.log.size, may_be_preallocated=piece.is_active):
+                if isinstance(head, HeadRows):
+                    counts.add_rows(head)
                 else:
-                    _count(row, found)
+                    counts.add(head)
         except KlogError as error:
-            row["damage"] = str(error)
-    return row
-
-
-def _count(row: Row, head: Any) -> None:
-    entry, size = head.entry, head.size
-    row["batches"] += 1
-    row["records"] += 1 if entry.records_count is None else entry.records_count
-    row["control_batches"] += entry.is_control
-    row["transactional_batches"] += entry.is_transactional
-    row["valid_bytes"], row["last_offset"] = head.end, entry.last_offset
-    row["max_timestamp"] = max(row["max_timestamp"], entry.max_timestamp)
-    row["largest"] = max(row["largest"], size)
-    row["magics"][entry.magic] += 1
-    row["sizes"][size.bit_length()] += 1
-    codec = row["codecs"].setdefault(codec_of(head), [0, 0])
-    codec[0] += 1
-    codec[1] += size
-
-
-def _count_rows(row: Row, rows: HeadRows) -> None:
-    """Count many batches at a time."""
-    import pyarrow.compute as pc
-
-    sizes = rows.column("size")
-    row["batches"] += rows.count
-    row["records"] += pc.sum(rows.column("records_count")).as_py()
-    row["control_batches"] += pc.sum(rows.has_bit(CONTROL_BIT)).as_py()
-    row["transactional_batches"] += pc.sum(rows.has_bit(TRANSACTIONAL_BIT)).as_py()
-    row["valid_bytes"], row["last_offset"] = rows.end, rows.column("last_offset")[rows.count - 1].as_py()
-    row["max_timestamp"] = max(row["max_timestamp"], pc.max(rows.column("max_timestamp")).as_py())
-    row["largest"] = max(row["largest"], pc.max(sizes).as_py())
-    row["magics"][2] += rows.count
-    for size in pc.value_counts(pc.floor(pc.log2(sizes))).to_pylist():
-        row["sizes"][int(size["values"]) + 1] += size["counts"]
-    for codec in pc.value_counts(rows.codec_ids()).to_pylist():
-        told = row["codecs"].setdefault(CODEC_NAMES[codec["values"]], [0, 0])
-        told[0] += codec["counts"]
-        told[1] += pc.sum(sizes.filter(pc.equal(rows.codec_ids(), codec["values"]))).as_py()
+            counts.damage = str(error)
+    return counts
 
 
 def look_at_folders(circumstances: Circumstances, folders: Sequence[str]) -> list[tuple[str, Headroom]]:
@@ -163,46 +174,10 @@ def look_at_folders(circumstances: Circumstances, folders: Sequence[str]) -> lis
 
 # The rows.
 
-COLUMNS = {
-    "topic": "string",
-    "partition": "int",
-    "folder": "string",
-    "topic_id": "string",
-    "copies": "int",
-    "other_topic_id": "bool",
-    "segments": "bigint",
-    "bytes": "bigint",
-    "index_bytes": "bigint",
-    "log_start_offset": "bigint",
-    "log_end_offset": "bigint",
-    "leader_epoch": "int",
-    "batches": "bigint",
-    "records": "bigint",
-    "magics": "map<int>",
-    "codecs": "map<string>",
-    "mean_batch_bytes": "bigint",
-    "largest_batch_bytes": "bigint",
-    "batch_sizes": "map<int>",
-    "transactional_batches": "bigint",
-    "control_batches": "bigint",
-    "max_timestamp": "bigint",
-    "modified_ms": "bigint",
-    "damage": "string",
-    "cleanup_policy": "string",
-    "retention_ms": "bigint",
-    "retention_bytes": "bigint",
-    "retention_due_bytes": "bigint",
-    "cleanable_bytes": "bigint",
-    "cleanable_ratio": "double",
-    "is_cleaning_due": "bool",
-    "why_unknown": "string",
-}
-"""The columns of a row. magics: segments by magic; codecs: bytes by codec; batch_sizes: batches by the power of two
-above their size. copies: how many copies of the partition are under the paths. damage: the first one, where the count
-ends."""
 
-
-def inventory_rows(copies: Sequence[Copy], walked: Iterable[Row], rooms: dict[str, Headroom]) -> Iterator[Row]:
+def inventory_rows(
+    copies: Sequence[Copy], walked: Iterable[HeadCounts], rooms: dict[str, Headroom]
+) -> Iterator[InventoryRow]:
     """Yield a row for each copy. walked: of all their segments, in order."""
     segments = iter(walked)
     counts: Counter[tuple[str | None, int | None]] = Counter((c.topic, c.partition) for c in copies if c.topic)
@@ -211,56 +186,61 @@ def inventory_rows(copies: Sequence[Copy], walked: Iterable[Row], rooms: dict[st
         if copy.topic and copy.topic_id is not None:
             ids.setdefault(copy.topic, set()).add(copy.topic_id)
     for copy in copies:
-        parts = [next(segments) for _ in copy.segments]
-        row = _copy_row(copy) | _summed(copy, parts)
-        row["copies"] = counts.get((copy.topic, copy.partition), 1)
-        row["other_topic_id"] = len(ids.get(copy.topic, ())) > 1
-        room = rooms.get(copy.folder, Headroom(why_unknown="not on this machine"))
-        yield row | dict(zip(room.__struct_fields__, astuple(room), strict=True))
+        yield _row(
+            copy,
+            [next(segments) for _ in copy.segments],
+            copies=counts.get((copy.topic, copy.partition), 1),
+            other_topic_id=len(ids.get(copy.topic, ())) > 1,
+            headroom=rooms.get(copy.folder, Headroom(why_unknown="not on this machine")),
+        )
 
 
-def _copy_row(copy: Copy) -> Row:
-    topic_id = copy.topic_id
-    return {
-        "topic": copy.topic,
-        "partition": copy.partition,
-        "folder": copy.folder,
-        "topic_id": None if topic_id is None else build_uuid(topic_id),
-        "segments": len(copy.segments),
-        "bytes": copy.size,
-        "index_bytes": sum(stored.size for segment in copy.segments for stored in segment.indexes.values()),
-        "log_start_offset": copy.log_start_offset,
-        "leader_epoch": copy.latest_epoch if FileKind.LEADER_EPOCH_CHECKPOINT.value in copy.side else None,
-        "modified_ms": max(segment.log.mtime_ms for segment in copy.segments),
-    }
-
-
-def _summed(copy: Copy, parts: Sequence[Row]) -> Row:
-    row: Row = {
-        name: sum(part[name] for part in parts)
-        for name in ("batches", "records", "control_batches", "transactional_batches")
-    }
+def _row(
+    copy: Copy, parts: Sequence[HeadCounts], *, copies: int, other_topic_id: bool, headroom: Headroom
+) -> InventoryRow:
     magics: Counter[int] = Counter()
     sizes: Counter[int] = Counter()
     codecs: Counter[str] = Counter()
     for part in parts:
-        magics.update(part["magics"].keys())
-        sizes.update(part["sizes"])
-        codecs.update({name: size for name, (_, size) in part["codecs"].items()})
-    valid = sum(part["valid_bytes"] for part in parts)
-    ends = [part["last_offset"] + 1 for part in parts if part["last_offset"] is not None]
+        magics.update(part.magics)
+        sizes.update(part.sizes)
+        codecs.update(part.codecs)
+    batches = sum(part.batches for part in parts)
+    ends = [part.last_offset + 1 for part in parts if part.last_offset is not None]
     known = [*CODEC_NAMES, "unknown"]
-    times = max((part["max_timestamp"] for part in parts), default=-1)
-    return row | {
-        "log_end_offset": ends[-1] if ends else copy.segments[-1].base_offset,
-        "magics": dict(sorted(magics.items())),
-        "codecs": {name: codecs[name] for name in sorted(codecs, key=known.index)},
-        "batch_sizes": {1 << bits: sizes[bits] for bits in sorted(sizes)},
-        "mean_batch_bytes": valid // row["batches"] if row["batches"] else None,
-        "largest_batch_bytes": max((part["largest"] for part in parts), default=0),
-        "max_timestamp": None if times < 0 else times,
-        "damage": next((part["damage"] for part in parts if part["damage"]), None),
-    }
+    latest = max((part.max_timestamp for part in parts), default=-1)
+    return InventoryRow(
+        topic=copy.topic,
+        partition=copy.partition,
+        folder=copy.folder,
+        topic_id=None if copy.topic_id is None else build_uuid(copy.topic_id),
+        copies=copies,
+        other_topic_id=other_topic_id,
+        segments=len(copy.segments),
+        bytes=copy.size,
+        index_bytes=sum(stored.size for segment in copy.segments for stored in segment.indexes.values()),
+        log_start_offset=copy.log_start_offset,
+        log_end_offset=ends[-1] if ends else copy.segments[-1].base_offset,
+        leader_epoch=copy.latest_epoch if FileKind.LEADER_EPOCH_CHECKPOINT.value in copy.side else None,
+        batches=batches,
+        records=sum(part.records for part in parts),
+        magics=dict(sorted(magics.items())),
+        codecs={name: codecs[name] for name in sorted(codecs, key=known.index)},
+        mean_batch_bytes=sum(part.valid_bytes for part in parts) // batches if batches else None,
+        largest_batch_bytes=max((part.largest for part in parts), default=0),
+        batch_sizes={1 << bits: sizes[bits] for bits in sorted(sizes)},
+        transactional_batches=sum(part.transactional_batches for part in parts),
+        control_batches=sum(part.control_batches for part in parts),
+        max_timestamp=None if latest < 0 else latest,
+        modified_ms=max(segment.log.mtime_ms for segment in copy.segments),
+        damage=next((part.damage for part in parts if part.damage), None),
+        headroom=headroom,
+    )
+
+
+# The file.
+
+_SHORT = ("partition", "copies", "leader_epoch")  # numbers of 32 bits
 
 
 def inventory_schema() -> pa.Schema:
@@ -268,23 +248,25 @@ def inventory_schema() -> pa.Schema:
     import pyarrow as pa
 
     kinds = {
-        "string": pa.string(),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "double": pa.float64(),
-        "bool": pa.bool_(),
-        "map<int>": pa.map_(pa.int64(), pa.int64()),
-        "map<string>": pa.map_(pa.string(), pa.int64()),
+        str: pa.string(),
+        bool: pa.bool_(),
+        int: pa.int64(),
+        float: pa.float64(),
+        dict[int, int]: pa.map_(pa.int64(), pa.int64()),
+        dict[str, int]: pa.map_(pa.string(), pa.int64()),
     }
-    return pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    hints = get_type_hints(InventoryRow) | get_type_hints(Headroom)
+    del hints["headroom"]
+    plain = {name: hint if get_origin(hint) is dict else (*get_args(hint), hint)[0] for name, hint in hints.items()}
+    return pa.schema([(name, pa.int32() if name in _SHORT else kinds[kind]) for name, kind in plain.items()])
 
 
-def write_inventory(rows: Sequence[Row], sink: Any) -> None:
+def write_inventory(rows: Iterable[InventoryRow], sink: Any) -> None:
     """Write the rows as a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    flat = [{name: _in_a_column(row[name]) for name in COLUMNS} for row in rows]
+    flat = [{name: _in_a_column(value) for name, value in row.columns().items()} for row in rows]
     pq.write_table(pa.Table.from_pylist(flat, inventory_schema()), sink)
 
 

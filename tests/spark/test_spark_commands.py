@@ -25,11 +25,11 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.opened import open_path
 from klogtool.plans.compact import CompactQuestion
-from klogtool.render.inventory import inventory_text, totals_of
+from klogtool.render.inventory import InventoryRow, inventory_text, totals_of
 from klogtool.render.inventory_page import inventory_page
 from klogtool.render.spark_text import findings_text
 from klogtool.spark.compacting import compact_with_spark, find_folders, of_topics
-from klogtool.spark.inventory import COLUMNS, find_fleet, take_inventory, write_inventory
+from klogtool.spark.inventory import find_fleet, inventory_schema, take_inventory, write_inventory
 from klogtool.spark.spreading import packed, spread
 from klogtool.spark.verifying import HowToVerify, verify_with_spark, write_findings
 from klogtool.verify.findings import Finding
@@ -127,7 +127,7 @@ def test_the_terminal_shows_how_many_there_are_of_each_kind() -> None:
 # inventory
 
 
-def inventory(*paths: str | pathlib.Path) -> list[dict[str, Any]]:
+def inventory(*paths: str | pathlib.Path) -> list[InventoryRow]:
     return take_inventory(
         HERE, find_fleet([os.fspath(path) for path in paths]), Circumstances(MAX_LONG, last_stop=CLEAN)
     )
@@ -137,12 +137,12 @@ def inventory(*paths: str | pathlib.Path) -> list[dict[str, Any]]:
 def test_an_inventory_counts_what_the_headers_tell(fixture: str) -> None:
     path = FIXTURES / fixture / "logdir"
     rows, segments = inventory(path), read(path, table="segments").to_pylist()
-    assert sum(row["batches"] for row in rows) == sum(segment["batches"] for segment in segments) > 0
-    assert sum(row["records"] for row in rows) == sum(segment["records"] for segment in segments)
-    assert sum(row["bytes"] for row in rows) == sum(segment["size"] for segment in segments)
+    assert sum(row.batches for row in rows) == sum(segment["batches"] for segment in segments) > 0
+    assert sum(row.records for row in rows) == sum(segment["records"] for segment in segments)
+    assert sum(row.bytes for row in rows) == sum(segment["size"] for segment in segments)
     assert totals_of(rows)["segments"] == len(segments)
-    assert sum(n for row in rows for n in row["batch_sizes"].values()) == sum(row["batches"] for row in rows)
-    assert all(set(row) == set(COLUMNS) for row in rows)
+    assert sum(n for row in rows for n in row.batch_sizes.values()) == sum(row.batches for row in rows)
+    assert all(list(row.columns()) == inventory_schema().names for row in rows)
 
 
 def test_copies_and_topic_ids_that_do_not_fit(tmp_path: pathlib.Path) -> None:
@@ -150,15 +150,15 @@ def test_copies_and_topic_ids_that_do_not_fit(tmp_path: pathlib.Path) -> None:
         shutil.copytree(FIXTURES / "transactions/logdir", tmp_path / name)
     metadata = tmp_path / "other/t-0/partition.metadata"
     metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
-    rows = [row for row in inventory(tmp_path) if row["topic"] == "t"]
-    assert {row["copies"] for row in rows} == {2}
-    assert all(row["other_topic_id"] for row in rows)
-    assert len({row["topic_id"] for row in rows}) == 2
+    rows = [row for row in inventory(tmp_path) if row.topic == "t"]
+    assert {row.copies for row in rows} == {2}
+    assert all(row.other_topic_id for row in rows)
+    assert len({row.topic_id for row in rows}) == 2
 
 
 def test_headroom_is_what_retain_would_delete(tmp_path: pathlib.Path) -> None:
     path = FIXTURES / "retention/logdir"
-    rows = {f"{row['topic']}-{row['partition']}": row for row in inventory(path)}
+    rows = {str(row): row for row in inventory(path)}
     told = run_here(["retain", str(path), "--now", str(MAX_LONG), "--last-stop", "clean", "--format", "json"], ROOT)
     plans = [row for line in told.out.splitlines() if (row := json.loads(line))["type"] == "plan"]
     due = {
@@ -169,7 +169,7 @@ def test_headroom_is_what_retain_would_delete(tmp_path: pathlib.Path) -> None:
         for plan in plans
         if "deletions" in plan["answer"]
     }
-    sizes = {name: rows[name]["retention_due_bytes"] for name in due}
+    sizes = {name: rows[name].due_bytes for name in due}
     assert sizes == due
     assert any(due.values())
 
@@ -179,12 +179,12 @@ def test_a_damaged_log_is_counted_up_to_there(tmp_path: pathlib.Path) -> None:
     log_dir = tmp_path / "logs"
     shutil.copytree(FIXTURES / "killed-mid-append/logdir/zero-tail-0", log_dir / "zero-tail-0")
     (sound,) = inventory(log_dir)
-    assert sound["damage"] is None
+    assert sound.damage is None
     with open(max((log_dir / "zero-tail-0").glob("*.log")), "ab") as log:
         log.write(b"no batch" * 20)
     (row,) = inventory(log_dir)
-    assert "zero-tail-0" in row["damage"]
-    assert row["batches"] == sound["batches"] > 0
+    assert "zero-tail-0" in row.damage
+    assert row.batches == sound.batches > 0
 
 
 @pytest.mark.slow
@@ -193,8 +193,8 @@ def test_an_inventory_in_all_its_forms(tmp_path: pathlib.Path) -> None:
     with open(tmp_path / "i.parquet", "wb") as sink:
         write_inventory(rows, sink)
     table = pq.read_table(tmp_path / "i.parquet").to_pylist()
-    assert [dict(row["codecs"]) for row in table] == [row["codecs"] for row in rows]
-    assert [row["folder"] for row in table] == [row["folder"] for row in rows]
+    assert [dict(row["codecs"]) for row in table] == [row.codecs for row in rows]
+    assert [row["folder"] for row in table] == [row.folder for row in rows]
     text = list(inventory_text(rows))
     assert len(text) > 20
     page = inventory_page(rows, ["/disks/<1>"], 0)
