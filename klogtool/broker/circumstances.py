@@ -341,7 +341,7 @@ def terms_of(
     config, sources = circumstances.settled_for(topic_partition.topic, cluster)
     has_line = circumstances.log_start_offset is None and log_start_offset is not None
     is_tiered = _is_tiered(topic_partition.topic, config, sources, cluster, has_line=has_line)
-    is_held = name is not None and name.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+    is_held = name is not None and name.state.is_live
     return LoadTerms(
         config,
         circumstances.now_ms,

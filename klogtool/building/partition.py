@@ -31,7 +31,7 @@ from klogtool.format.control import ControlRecordType
 from klogtool.format.framing import walk_frames
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, build_file_name
+from klogtool.format.names import FileKind, TopicPartition, build_file_name
 from klogtool.format.uuids import UUID_SIZE, parse_uuid
 from klogtool.log.folder import find_partition_dir_name
 
@@ -208,7 +208,7 @@ class LogInMaking:
         log.stop()
         parsed = find_partition_dir_name(self._name)
         assert parsed is not None
-        is_held = parsed.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+        is_held = parsed.state.is_live
         return BuiltPartition(
             self._name,
             self.draft,

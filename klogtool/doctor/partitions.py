@@ -36,7 +36,7 @@ from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import recover_partition
-from klogtool.plans.recover_log_dir import RecoverQuestion
+from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import Recovery
 from klogtool.verify.cures import unpacking
@@ -223,7 +223,7 @@ def _refused(path: str, error: KlogError) -> Ahead:
 def _prospect(
     path: str, log: LoadedLog, plan: Plan, recovery: Recovery, seconds: float, claim: PartitionClaim
 ) -> Prospect:
-    sizes = _log_sizes(plan)
+    sizes = plan.log_sizes
     recovered = sum(sizes.get(base, 0) for base in set(recovery.recovered))
     looked_at = {*recovery.recovered, *recovery.deleted_segments}
     return Prospect(
@@ -238,15 +238,6 @@ def _prospect(
         len(sizes),
         claim=claim,
     )
-
-
-def _log_sizes(plan: Plan) -> dict[int, int]:
-    files = ((parse_file_name(fact.path), fact.size) for fact in plan.facts)
-    return {
-        file.base_offset: size
-        for file, size in files
-        if file.kind is FileKind.LOG and not file.suffix and file.base_offset is not None
-    }
 
 
 def _work(log: LoadedLog, recovery: Recovery) -> Work:
@@ -500,12 +491,3 @@ def _counted(point: Ahead, state: _State) -> Ahead:
     ranges = ranges_of(hidden)
     first, last = span_of(ranges) or (None, None)
     return replace(point, lost_records=_records(hidden), first_offset=first, last_offset=last)
-
-
-def log_bytes(path: str) -> int:
-    """Return roughly how many bytes will be read."""
-    try:
-        with os.scandir(path) as entries:
-            return sum(entry.stat().st_size for entry in entries if entry.name.endswith(FileKind.LOG.value))
-    except OSError:  # reported when the file is opened
-        return 0

@@ -30,7 +30,7 @@ from klogtool.doctor.log_dirs import walk_log_dir_points
 from klogtool.doctor.metadata_level import walk_level_points
 from klogtool.doctor.metadata_lost import is_forgotten, walk_format_points, with_one_cause
 from klogtool.doctor.ordering import in_order
-from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, not_loaded, rehearse, what_of
+from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse, what_of
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
 from klogtool.doctor.replicas import walk_left_out, walk_replica_points
@@ -55,7 +55,7 @@ from klogtool.log.gentle import pace
 from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.plans.recover_log_dir import RecoverQuestion
+from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import StartProblem, find_start_problems, replay_problems
 from klogtool.verify.findings import Kind, Severity
 

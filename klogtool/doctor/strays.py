@@ -21,8 +21,6 @@ from klogtool.verify.identity import IdentityKind
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes
 
-_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
-
 
 def find_stray(partition: Partition, cluster: Cluster, current: Collection[TopicPartition | None]) -> Ahead | None:
     """Return the point if a broker would set the partition dir aside; None if it keeps it. current: the partitions of
@@ -34,7 +32,7 @@ def find_stray(partition: Partition, cluster: Cluster, current: Collection[Topic
 
 
 def _find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
-    if partition.state not in _LIVE or partition.topic in (None, METADATA_TOPIC) or not cluster.topic_ids:
+    if not partition.state.is_live or partition.topic in (None, METADATA_TOPIC) or not cluster.topic_ids:
         return None
     if not os.path.lexists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value)):
         return _stray(partition, cluster, "it has no partition.metadata", is_known=_knows_name(partition, cluster))

@@ -107,6 +107,11 @@ class PartitionDirState(Enum):
     FUTURE = "-future"
     STRAY = "-stray"
 
+    @property
+    def is_live(self) -> bool:
+        """Whether a broker goes on with such a dir."""
+        return self in (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+
 
 class PartitionDirName(Struct, frozen=True):
     """A partition dir's name, parsed. unique_id: the part between the last dot and the suffix, or None.
@@ -141,7 +146,7 @@ def parse_file_name(name: str) -> FileName:
     stem, suffix = _split_suffix(name)
     kind = _KINDS_BY_NAME.get(stem) or _kind_by_end(stem)
     if kind.has_base_offset:
-        return FileName(name, kind, _base_offset_or_none(name), suffix=suffix)
+        return FileName(name, kind, find_base_offset(name), suffix=suffix)
     if kind is FileKind.KRAFT_SNAPSHOT:
         snapshot = _kraft_snapshot_or_none(name)
         if snapshot is not None:
@@ -196,7 +201,8 @@ def _kind_by_end(stem: str) -> FileKind:
     return FileKind.FOREIGN
 
 
-def _base_offset_or_none(name: str) -> int | None:
+def find_base_offset(name: str) -> int | None:
+    """Return the offset at the beginning of a file's name, as `parse_base_offset`; None if there is none."""
     try:
         return parse_base_offset(name)
     except Corrupt:

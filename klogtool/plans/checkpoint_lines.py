@@ -19,12 +19,11 @@ from klogtool.broker.file_facts import file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
-from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
 
-_HELD = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 _RECOVERY_POINTS, _LOG_STARTS = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT
 _HIGH_WATERMARKS, _FIRST_DIRTY = FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT
 ONLY_IN_PLACE = (
@@ -53,7 +52,7 @@ def lines_of(
     """Return the lines for a log after all changes; None if the log has no name of a partition, so no checkpoint has
     it."""
     name = find_partition_dir_name(own_name(log.draft.path))
-    if name is None or name.state not in _HELD or name.topic == METADATA_TOPIC:
+    if name is None or not name.state.is_live or name.topic == METADATA_TOPIC:
         return None
     end = end_at_next_start(log)
     return CheckpointLines(

@@ -24,7 +24,6 @@ from klogtool.plans.plan_change import ChangeLog, plan_draft
 from klogtool.plans.question import PathText, Question
 
 _METADATA = FileKind.PARTITION_METADATA.value
-_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 _MOST_METADATA_BYTES = 1 << 16
 TOPIC_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
@@ -98,7 +97,7 @@ def known_topic_id(topic: str, log_dir: str, but: str = "") -> tuple[bytes | Non
     for other in list_folder(log_dir).folders:
         name = find_partition_dir_name(other)
         metadata = os.path.join(log_dir, other, _METADATA)
-        is_ours = name is not None and name.topic == topic and name.state in _LIVE
+        is_ours = name is not None and name.topic == topic and name.state.is_live
         if is_ours and other != but and os.path.isfile(metadata):
             try:
                 return parse_partition_metadata(read_whole(metadata, limit=_MOST_METADATA_BYTES)).topic_id, other

@@ -19,7 +19,6 @@ from klogtool.log.folder import find_partition_dir_name, names_in
 from klogtool.plans.free_choice import Candidate, Name, find_name
 from klogtool.plans.free_kinds import CLEANED, DELETE_FOLDER, DELETED, ORPHANED, STRAY, FreeKind
 
-_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _KRAFT_DELETED = ".checkpoint.deleted"
 _OTHER_LOGS = (".deleted", ".cleaned", ".swap")
@@ -52,7 +51,7 @@ class PartitionDir(Struct, frozen=True):
     @property
     def is_live(self) -> bool:
         """Whether a broker goes on with it."""
-        return self.state in _LIVE
+        return self.state.is_live
 
     @property
     def is_between(self) -> bool:

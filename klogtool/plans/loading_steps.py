@@ -183,17 +183,12 @@ class _Steps:
             return
         new = [parse_file_name(name) for name in self.differing() if name in self.wanted and name not in self.state]
         *oldest, last = sorted(self.report.dropped)
-        self._drop_whole(oldest)
+        self._drop_segments(oldest)
         for kind in (FileKind.PRODUCER_SNAPSHOT, _LOG):
             for file in new:
                 if file.kind is kind and not file.suffix:
                     self.change(file.name)
-        self._drop_whole([last])
-
-    def _drop_whole(self, base_offsets: Iterable[int]) -> None:
-        for base_offset in base_offsets:
-            for kind in _ORDER:
-                self._drop(build_file_name(kind, base_offset))
+        self._drop_segments([last])
 
     def _drop_cut_off(self) -> None:
         new, old = self.report.began_anew, sorted(self.report.cut_off, reverse=True)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
 from klogtool.broker.file_facts import Fact
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.plans.fields import JsonObject
 from klogtool.plans.question import Question
@@ -242,6 +243,16 @@ class Plan(Struct, frozen=True):
                 case Delete():
                     held += sizes.pop(step.path, 0)
         return held
+
+    @property
+    def log_sizes(self) -> dict[int, int]:
+        """The bytes of each segment's `.log` before the plan, by base offset."""
+        files = ((parse_file_name(fact.path), fact.size) for fact in self.facts)
+        return {
+            file.base_offset: size
+            for file, size in files
+            if file.kind is FileKind.LOG and not file.suffix and file.base_offset is not None
+        }
 
     @property
     def is_whole(self) -> bool:

@@ -154,10 +154,10 @@ def _load_all(
             prove(log)
         return _Loaded(plan, recovery.behind_end, log.log_end_offset, log.log_start_checkpoint)
 
-    return in_processes(load, names, processes, weight=lambda name: _log_bytes(os.path.join(path, name)))
+    return in_processes(load, names, processes, weight=lambda name: log_bytes(os.path.join(path, name)))
 
 
-def _log_bytes(path: str) -> int:
+def log_bytes(path: str) -> int:
     """Return roughly how many bytes will be read."""
     try:
         with os.scandir(path) as entries:
@@ -178,7 +178,7 @@ def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
         except Corrupt as error:
             raise error.at_path(os.path.join(path, name)) from None
         folders.append((name, parsed))
-        if parsed.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE) and parsed.topic != METADATA_TOPIC:
+        if parsed.state.is_live and parsed.topic != METADATA_TOPIC:
             key = TopicPartition(parsed.topic, parsed.partition), parsed.state
             if key in found:
                 raise Refused(

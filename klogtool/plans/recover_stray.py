@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 
 from klogtool.broker.circumstances import Checkpoints
-from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState
+from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.log.folder import find_partition_dir_name, own_name
-
-_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 
 
 def why_stray(path: str, beside: Checkpoints) -> str | None:
@@ -19,7 +17,7 @@ def why_stray(path: str, beside: Checkpoints) -> str | None:
     while the broker was down. That is reported in a note.
     """
     name = find_partition_dir_name(own_name(path))
-    if name is None or name.state not in _LIVE or name.topic == METADATA_TOPIC or beside.log_dir is None:
+    if name is None or not name.state.is_live or name.topic == METADATA_TOPIC or beside.log_dir is None:
         return None
     if os.path.lexists(os.path.join(path, FileKind.PARTITION_METADATA.value)) or not beside.knows_topic_ids:
         return None

@@ -29,7 +29,6 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.names import (
     METADATA_TOPIC,
     FileKind,
-    PartitionDirState,
     TopicPartition,
     build_file_name,
     parse_file_name,
@@ -190,7 +189,7 @@ def _new_name(path: str, question: TransplantQuestion) -> tuple[str, int]:
     """Return the topic and the partition's number. Raises Refused, or KlogError if they are not known."""
     name = find_partition_dir_name(own_name(path))
     # Of a folder that is being deleted or is a stray, the topic may be cut short.
-    is_whole = name is not None and name.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+    is_whole = name is not None and name.state.is_live
     topic = question.topic if question.topic is not None else name.topic if name and is_whole else None
     number = question.partition if question.partition is not None else name.partition if name else None
     if topic is None or number is None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, Struct
 
 from klogtool.escape import joined, quoted
-from klogtool.format.names import FileKind, parse_file_name
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_log_dir import RecoverQuestion
@@ -199,7 +198,7 @@ def _work(plan: Plan, recovery: Recovery) -> Iterator[str]:
 
 def scanned_bytes(plan: Plan, recovery: Recovery) -> int:
     """Return the bytes of the segments that recovery reads."""
-    sizes = _log_sizes(plan)
+    sizes = plan.log_sizes
     return sum(sizes.get(base, 0) for base in recovery.recovered)
 
 
@@ -212,16 +211,7 @@ def unread_segments(plan: Plan, recovery: Recovery) -> dict[int, int]:
     if isinstance(plan.question, RecoverQuestion) and plan.question.mark_clean:  # then every batch was read
         return {}
     seen = {*recovery.recovered, *recovery.deleted_segments}
-    return {base: size for base, size in _log_sizes(plan).items() if size and base not in seen}
-
-
-def _log_sizes(plan: Plan) -> dict[int, int]:
-    files = ((parse_file_name(fact.path), fact.size) for fact in plan.facts)
-    return {
-        file.base_offset: size
-        for file, size in files
-        if file.kind is FileKind.LOG and not file.suffix and file.base_offset is not None
-    }
+    return {base: size for base, size in plan.log_sizes.items() if size and base not in seen}
 
 
 # What to do.

@@ -14,12 +14,11 @@ from enum import Enum
 from msgspec import Struct
 
 from klogtool.broker.circumstances import Checkpoints
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import FileKind, TopicPartition
 from klogtool.log.partition import Partition
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_end
 
-_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 _REACHES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 
 
@@ -64,7 +63,7 @@ class TopicIds(Struct, frozen=True):
         ids: dict[str, Counter[str]] = defaultdict(Counter)
         for partition in partitions:
             topic_id = read_topic_id(partition)
-            if partition.state in _LIVE and partition.topic is not None and topic_id is not None:
+            if partition.state.is_live and partition.topic is not None and topic_id is not None:
                 ids[partition.topic][topic_id] += 1
         return cls.of({topic: counted.most_common(1)[0][0] for topic, counted in ids.items()})
 

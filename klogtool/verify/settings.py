@@ -9,7 +9,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ from klogtool.verify.path_patterns import MOST_CHARACTERS, PathPattern
 
 OWN_FILE, SHARED_FILE = "klogtool.toml", "pyproject.toml"
 TABLE = ("tool", "klogtool")
+Found = TypeVar("Found")
 MOST_SETTINGS_BYTES = 1 << 20
 MOST_ITEMS = 1000
 MOST_DOTS = 1000  # in a line
@@ -174,7 +175,7 @@ class _Reader:
             "severity": self._severities,
             "per-path-severity": self._severities_by_path,
             "baseline": self._file,
-            "kafka": self._release,
+            "kafka": partial(self._read, find_release),
             "fail-on": self._fail_on,
             "recursive": partial(self._typed, bool),
             "deep": partial(self._typed, bool),
@@ -217,27 +218,22 @@ class _Reader:
         return tuple(Exclusion(self._pattern(key, text), self._path) for text in self._texts(key, value))
 
     def _pattern(self, key: str, text: str) -> PathPattern:
-        try:
-            return make_pattern(text, self._folder)
-        except KlogError as error:
-            raise self._wrong(key, error.reason) from None
+        return self._read(lambda text: make_pattern(text, self._folder), key, text)
 
     def _severities(self, key: str, value: Any) -> tuple[SeverityRule, ...]:
         return (SeverityRule(self._severity_of_ids(key, value), self._path),)
 
     def _severity_of_ids(self, key: str, value: Any) -> Severities:
         table: Mapping[str, object] = self._typed(dict, key, value)
-        return {self._kind(key, name): self._severity(f"{key}.{name}", level) for name, level in table.items()}
+        return {
+            self._read(kind_of, key, name): self._read(parse_severity, f"{key}.{name}", level)
+            for name, level in table.items()
+        }
 
-    def _kind(self, key: str, name: str) -> Kind:
+    def _read(self, read: Callable[[str], Found], key: str, value: Any) -> Found:
+        """Read a text. Raises KlogError with the file and the key."""
         try:
-            return kind_of(name)
-        except KlogError as error:
-            raise self._wrong(key, error.reason) from None
-
-    def _severity(self, key: str, value: Any) -> Severity | None:
-        try:
-            return parse_severity(self._typed(str, key, value))
+            return read(self._typed(str, key, value))
         except KlogError as error:
             raise error if error.path else self._wrong(key, error.reason) from None
 
@@ -249,12 +245,6 @@ class _Reader:
             SeverityRule(self._severity_of_ids(f"{key}.{text}", level), self._path, self._pattern(key, text))
             for text, level in table.items()
         )
-
-    def _release(self, key: str, value: Any) -> Release:
-        try:
-            return find_release(self._typed(str, key, value))
-        except KlogError as error:
-            raise error if error.path else self._wrong(key, error.reason) from None
 
     def _fail_on(self, key: str, value: Any) -> str:
         text: str = self._typed(str, key, value)

@@ -287,12 +287,13 @@ class _Verification:
         return self._surroundings(Partition(path), checkpoints, with_ids)
 
     def _surroundings(self, partition: Partition, checkpoints: Checkpoints, with_ids: bool) -> Surroundings:
-        known = self.options.circumstances
+        known, name = self.options.circumstances, partition.topic_partition
         log_start_offset, recovery_point = known.log_start_offset, known.recovery_point
-        if log_start_offset is None:
-            log_start_offset = _checkpointed(partition, checkpoints, FileKind.LOG_START_CHECKPOINT)
-        if recovery_point is None:
-            recovery_point = _checkpointed(partition, checkpoints, FileKind.RECOVERY_POINT_CHECKPOINT)
+        # A checkpoint that cannot be read is a finding of the log dir.
+        if log_start_offset is None and name is not None:
+            log_start_offset = checkpoints.find_line(FileKind.LOG_START_CHECKPOINT, name)
+        if recovery_point is None and name is not None:
+            recovery_point = checkpoints.find_line(FileKind.RECOVERY_POINT_CHECKPOINT, name)
         is_clean = checkpoints.has_clean_marker if known.last_stop is None else known.last_stop == CLEAN
         return Surroundings(log_start_offset or 0, recovery_point, is_clean, with_ids)
 
@@ -333,21 +334,18 @@ class _Verification:
     def _result_of(self, begun: _Begun) -> VerifiedPartition:
         """Return the result of a partition whose segments were read. If files went away meanwhile, as beside a running
         broker, it is read again; if that happens each time, nothing is said of it."""
-        for _ in range(TRIES):
-            verified = self._with_gaps_explained(begun.target, _finished(begun))
+        for attempt in range(TRIES + 1):
+            verified = _finished(begun)
             if not _has_changed(begun):
-                return verified
-            begun = _Begun(begun.target)
-            for path, context in self._segments(begun):
-                scanned = self._scan(_SegmentShare(begun, path, context), self.options.jobs)
-                if scanned is not None:
-                    _take(begun, *scanned)
-        verified = _finished(begun)
-        if not _has_changed(begun):
-            return self._with_gaps_explained(begun.target, verified)
-        return VerifiedPartition(
-            (), PartitionEnds(begun.target.partition), Summary(left_out_partitions=1, was_changed=True), False
-        )
+                return self._with_gaps_explained(begun.target, verified)
+            if attempt < TRIES:
+                begun = _Begun(begun.target)
+                for path, context in self._segments(begun):
+                    scanned = self._scan(_SegmentShare(begun, path, context), self.options.jobs)
+                    if scanned is not None:
+                        _take(begun, *scanned)
+        changed = Summary(left_out_partitions=1, was_changed=True)
+        return VerifiedPartition((), PartitionEnds(begun.target.partition), changed, False)
 
     def _with_gaps_explained(self, target: Target, verified: VerifiedPartition) -> VerifiedPartition:
         """Mark gaps between segments as normal if the surroundings of the log show that its topic is compacted."""
@@ -551,17 +549,6 @@ def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
 def _by_place(finding: Finding) -> tuple[str, int]:
     """Sort key: file and byte; findings about the whole file come last."""
     return finding.path, MAX_LONG if finding.start is None else finding.start
-
-
-def _checkpointed(partition: Partition, checkpoints: Checkpoints, kind: FileKind) -> int | None:
-    """Return a partition's offset in a checkpoint; None also if that cannot be read, which is a finding of the log
-    dir."""
-    if partition.topic_partition is None:
-        return None
-    try:
-        return checkpoints.find(kind, partition.topic_partition)[0]
-    except KlogError:
-        return None
 
 
 def _ends_of(begun: _Begun) -> PartitionEnds:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
-from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -38,7 +38,6 @@ CHECKPOINTS = (
     FileKind.CLEANER_CHECKPOINT,
 )
 MOST_ENTRIES_TOLD = 20
-LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 
 
 class PartitionEnds(Struct, frozen=True):
@@ -190,7 +189,7 @@ def _false_entries(
         if here is None:
             yield _FalseEntry(topic_partition, offset, "but there is no such partition in this log dir", None)
             continue
-        alive = [end for end in here if end.partition.state in LIVE]
+        alive = [end for end in here if end.partition.state.is_live]
         wrong = _wrong_offset(kind, offset, alive, None if starts is None else starts.get(topic_partition, 0))
         if wrong is not None:
             yield _FalseEntry(topic_partition, offset, *wrong)
@@ -255,7 +254,7 @@ def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Fi
     recovery_points = stated.offsets.get(FileKind.RECOVERY_POINT_CHECKPOINT, {})
     for end in ends:
         partition = end.partition
-        if partition.state not in LIVE or end.log_end_offset is None or partition.topic == METADATA_TOPIC:
+        if not partition.state.is_live or end.log_end_offset is None or partition.topic == METADATA_TOPIC:
             continue  # the metadata log is recovered in any case
         name = partition.topic_partition
         flushed = recovery_points.get(name, 0) if name is not None else 0

@@ -32,7 +32,7 @@ from klogtool.verify.identity_cures import (
 )
 from klogtool.verify.log_end import find_log_bytes, find_log_end
 from klogtool.verify.stops import Stop, offline, refuses
-from klogtool.verify.verify_checkpoints import LIVE, has_clean_marker, unreadable_file
+from klogtool.verify.verify_checkpoints import has_clean_marker, unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
 from klogtool.verify.verify_names import METADATA_PARTITION
 from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with_directory_id
@@ -207,7 +207,7 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
     owners: dict[tuple[TopicPartition | None, PartitionDirState], str] = {}
     for partition in (partition for log_dir in log_dirs for partition in log_dir.partitions):
         key = partition.topic_partition, partition.state
-        if partition.state not in LIVE or _is_ignored(partition):
+        if not partition.state.is_live or _is_ignored(partition):
             continue
         owner = owners.setdefault(key, partition.path)
         if owner != partition.path:

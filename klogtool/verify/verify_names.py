@@ -18,6 +18,7 @@ from klogtool.format.names import (
     FileName,
     TopicPartition,
     build_file_name,
+    find_base_offset,
     find_renamed_log,
     parse_base_offset,
     parse_file_name,
@@ -229,7 +230,7 @@ _LEFTOVERS = (Kind.LEFTOVER_CLEANED, Kind.LEFTOVER_SWAP)
 
 def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
     names = [file.name for file in files if file.name.endswith((".cleaned", ".swap"))]
-    offsets = {name: _offset_or_none(name) for name in names}
+    offsets = {name: find_base_offset(name) for name in names}
     cleaned = [offset for name, offset in offsets.items() if name.endswith(".cleaned") and offset is not None]
     lowest_cleaned = min(cleaned, default=None)
     for name, offset in offsets.items():
@@ -247,7 +248,7 @@ def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
 def weigh_leftovers(layout: Layout, findings: list[Finding], reports: Sequence[SegmentReport]) -> list[Finding]:
     """Return the findings; those of `.log.swap` and `.log.cleaned` say which offsets are lost with what goes: the
     segments, or the file itself."""
-    cleaned = (_offset_or_none(name) for name in layout.names if name.endswith(".cleaned"))
+    cleaned = (find_base_offset(name) for name in layout.names if name.endswith(".cleaned"))
     lowest = min((offset for offset in cleaned if offset is not None), default=None)
     return [_weighed(finding, lowest, reports) if finding.id in _LEFTOVERS else finding for finding in findings]
 
@@ -264,13 +265,6 @@ def _weighed(finding: Finding, lowest_cleaned: int | None, reports: Sequence[Seg
         return finding
     detail = f"{finding.detail}; the segments go on where it ends: offsets {lost[0]:,} to {lost[1]:,} would be lost"
     return replace(finding, detail=detail)
-
-
-def _offset_or_none(name: str) -> int | None:
-    try:
-        return parse_base_offset(name)
-    except Corrupt:
-        return None
 
 
 def _fate_of_swap(layout: Layout, name: str, offset: int, lowest_cleaned: int | None) -> str:

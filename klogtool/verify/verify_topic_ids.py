@@ -19,7 +19,6 @@ from klogtool.verify.identity_cures import (
     read_topic_id,
     write_partition_metadata,
 )
-from klogtool.verify.verify_checkpoints import LIVE
 
 _WRONG = (IdentityKind.MISNAMED, IdentityKind.REPLACED)  # a folder of a deleted topic is what a broker sets aside
 
@@ -29,7 +28,7 @@ def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, 
 
     by_metadata: ids by topic, or None if the metadata is not available.
     """
-    live = [each for each in partitions if each.state in LIVE and each.topic not in (None, METADATA_TOPIC)]
+    live = [each for each in partitions if each.state.is_live and each.topic not in (None, METADATA_TOPIC)]
     known = TopicIds.of_most(live) if by_metadata is None else TopicIds.of(by_metadata)
     whose = "in its other partitions" if by_metadata is None else "in the cluster's metadata"
     folders = {os.path.basename(each.path): each for each in live}
