@@ -85,7 +85,7 @@ def _inflated(entry: Entry) -> bytes | None:
 def _find_record(body: bytes, count: int, limit: int) -> TooLarge | None:
     at = 0
     for number in range(count):
-        reader = _Cursor(body[at : at + _LONGEST_VARINT])
+        reader = _SizeCursor(body[at : at + _LONGEST_VARINT])
         try:
             size = read_zigzag(reader.read, VARINT_BITS)
         except (EOFError, Overlong):
@@ -111,7 +111,7 @@ def _find_message(body: bytes, limit: int) -> TooLarge | None:
     return None
 
 
-class _Cursor:
+class _SizeCursor:
     """Reads bytes one after another."""
 
     def __init__(self, data: bytes) -> None:

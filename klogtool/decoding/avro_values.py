@@ -66,14 +66,14 @@ class AvroDecoder:
 
 def read_avro(schema: AvroSchema, data: bytes) -> Any:
     """Return the value in JSON's types. Raises Corrupt if the bytes are not one value of the schema."""
-    reader = _Reader(schema.named, data)
+    reader = _AvroReader(schema.named, data)
     value = reader.value(schema.schema, 0)
     if reader.left:
         raise Corrupt(f"{reader.left:,} bytes are left behind the value")
     return to_json(value, bytes_form, size=len(data))
 
 
-class _Reader:
+class _AvroReader:
     def __init__(self, named: dict[str, object], data: bytes) -> None:
         self._named, self._data, self._at, self._budget = named, data, 0, Budget(len(data), MOST_OWN_ITEMS)
         self._primitives: dict[str, Callable[[], Any]] = {

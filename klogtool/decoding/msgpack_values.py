@@ -22,14 +22,14 @@ _FIXED_EXT = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 def decode_msgpack(data: bytes, _: str | None) -> Reading:
     """Decode one value that fills all bytes. Text that is not UTF-8 becomes bytes; an extension is its type and
     bytes."""
-    reader = _Reader(data)
+    reader = _MsgpackReader(data)
     value = reader.value(0)
     if reader.left:
         raise Corrupt(f"{reader.left:,} bytes are left behind the value")
     return Reading(to_json(value, bytes_form, size=len(data)))
 
 
-class _Reader:
+class _MsgpackReader:
     def __init__(self, data: bytes) -> None:
         self._data, self._at, self._budget = data, 0, Budget(len(data), MOST_OWN_ITEMS)
 

@@ -37,7 +37,7 @@ class ProtobufDecoder:
     def __init__(self, schemas: Schemas, *, is_key: bool) -> None:
         _require_protobuf()
         self._schemas, self._is_key = schemas.of(PROTOBUF), is_key
-        self._loaded: dict[str, _Loaded | Corrupt] = {}
+        self._loaded: dict[str, _LoadedSchema | Corrupt] = {}
 
     def __call__(self, data: bytes, topic: str | None) -> Reading:
         """Decode a value. Raises Corrupt."""
@@ -50,7 +50,7 @@ class ProtobufDecoder:
             indexes, payload = parse_indexes(payload)
         if file not in self._loaded:
             try:
-                self._loaded[file] = _Loaded(file, self._schemas.files[file])
+                self._loaded[file] = _LoadedSchema(file, self._schemas.files[file])
             except Corrupt as error:
                 self._loaded[file] = error
         loaded = self._loaded[file]
@@ -94,7 +94,7 @@ def _require_protobuf() -> Any:
     return descriptor_pb2, descriptor_pool, json_format, message, message_factory
 
 
-class _Loaded:
+class _LoadedSchema:
     """A descriptor set: its messages by index."""
 
     def __init__(self, file: str, data: bytes) -> None:

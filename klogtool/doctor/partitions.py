@@ -111,7 +111,7 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         return Rehearsed(not_loaded(path), (denied,))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, recovery)
-    state = _State(
+    state = _RehearsedLog(
         path,
         log,
         recovery,
@@ -254,7 +254,7 @@ def _work(log: LoadedLog, recovery: Recovery) -> Work:
 # What is ahead.
 
 
-class _State(Struct, frozen=True):
+class _RehearsedLog(Struct, frozen=True):
     """A loaded log, and what is known of it."""
 
     path: str
@@ -268,7 +268,7 @@ class _State(Struct, frozen=True):
     behind_end: tuple[Readable, ...] = ()
 
 
-def _walk_ahead(state: _State) -> Iterator[Ahead]:
+def _walk_ahead(state: _RehearsedLog) -> Iterator[Ahead]:
     behind = state.recovery.behind_end
     hidden, below, passed_over, behind_damage = (
         [part for why, part in state.measured.hidden if why is reason]
@@ -304,7 +304,7 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield Ahead(state.path, What.MISSING, f"its end is damaged: {behind.damage}", Severity.WARNING)
 
 
-def _cut(state: _State) -> Ahead:
+def _cut(state: _RehearsedLog) -> Ahead:
     log, lost = state.log, state.claim.lost
     all_gone = bool(log.report.below_start)
     kept = None if all_gone else last_timestamp(log)
@@ -329,7 +329,7 @@ def _between(kept: int | None, lost: Iterable[Readable]) -> int:
     return 0 if kept is None or newest < 0 else max(0, newest - kept)
 
 
-def _cut_text(state: _State, *, all_gone: bool) -> str:
+def _cut_text(state: _RehearsedLog, *, all_gone: bool) -> str:
     recovery, size, lost = state.recovery, state.measured.lost_bytes, state.claim.lost
     span = f", {offsets_text(lost.ranges)}" if lost.ranges else ""
     nothing = "" if lost.ranges else "; no record that can be read is lost"
@@ -360,7 +360,7 @@ def offsets_text(ranges: Sequence[OffsetRange]) -> str:
     return f"offset{'s' * (not is_one)} {told}{more}"
 
 
-def _ends_early(state: _State, hidden: Sequence[Readable], damage: str | None) -> Ahead:
+def _ends_early(state: _RehearsedLog, hidden: Sequence[Readable], damage: str | None) -> Ahead:
     kept, ranges = last_timestamp(state.log), ranges_of(hidden)
     first, last = span_of(ranges) or (None, None)
     told = (
@@ -391,11 +391,11 @@ def _no_roll(log: LoadedLog) -> str:
     return ", and from the first write on that needs a new segment, every write fails (UnknownServerException)"
 
 
-def _unread(state: _State, hidden: Sequence[Readable], told: str) -> Ahead:
+def _unread(state: _RehearsedLog, hidden: Sequence[Readable], told: str) -> Ahead:
     return _hidden(state, hidden, f"{told} {offsets_text(ranges_of(hidden))}")
 
 
-def _behind_end(state: _State, hidden: Sequence[Readable]) -> Ahead:
+def _behind_end(state: _RehearsedLog, hidden: Sequence[Readable]) -> Ahead:
     end = state.log.log_end_offset
     told = (
         f"batches are out of order: the broker takes {end:,} for the end, after the last batch in the file, and serves "
@@ -404,7 +404,7 @@ def _behind_end(state: _State, hidden: Sequence[Readable]) -> Ahead:
     return _hidden(state, hidden, f"{told} {offsets_text(ranges_of(hidden))}")
 
 
-def _hidden(state: _State, hidden: Sequence[Readable], detail: str) -> Ahead:
+def _hidden(state: _RehearsedLog, hidden: Sequence[Readable], detail: str) -> Ahead:
     first, last = span_of(ranges_of(hidden)) or (None, None)
     size = sum(part.stop - part.start for part in hidden)
     return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
@@ -414,7 +414,7 @@ def _records(parts: Iterable[Readable]) -> int:
     return sum(part.records for part in parts)
 
 
-def _served_damage(state: _State, behind: BehindEnd) -> Ahead:
+def _served_damage(state: _RehearsedLog, behind: BehindEnd) -> Ahead:
     told = (
         f"its last batch, up to offset {state.log.log_end_offset - 1:,}, is damaged ({behind.damage}): a broker "
         "does not check it after a clean stop and serves it, so consumers stop there; what is appended next follows it"
@@ -422,14 +422,14 @@ def _served_damage(state: _State, behind: BehindEnd) -> Ahead:
     return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
 
 
-def _consumers_fail(state: _State) -> Ahead:
+def _consumers_fail(state: _RehearsedLog) -> Ahead:
     told = (
         f"a segment is damaged, and the start does not read it: consumers fail at offset {state.consumers_fail_at[0]:,}"
     )
     return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
 
 
-def _fails_as_leader(state: _State) -> Ahead | None:
+def _fails_as_leader(state: _RehearsedLog) -> Ahead | None:
     """Return the point if the broker cannot become the leader. It looks up the batch at the high watermark, if that is
     below the log's end (Partition.makeLeader, UnifiedLog.fetchHighWatermarkMetadata). Without a line in the checkpoint
     it is 0. An IOException does less harm: only this partition is offline then."""
@@ -450,7 +450,7 @@ def _fails_as_leader(state: _State) -> Ahead | None:
     return None
 
 
-def _consumers_wait(state: _State, position: int) -> Ahead:
+def _consumers_wait(state: _RehearsedLog, position: int) -> Ahead:
     end = state.log.log_end_offset
     told = (
         f"the broker takes {end:,} for the end, above all records: consumers wait at offset "
@@ -464,7 +464,7 @@ def _consumers_wait(state: _State, position: int) -> Ahead:
     return Ahead(state.path, What.HIDDEN, told, Severity.WARNING)
 
 
-def _gone(state: _State, ranges: tuple[OffsetRange, ...]) -> Ahead:
+def _gone(state: _RehearsedLog, ranges: tuple[OffsetRange, ...]) -> Ahead:
     first, last = span_of(ranges) or (None, None)
     shown = ", ".join(witness.value for witness in state.claim.gone_already.witness)
     verb = "is" if len(ranges) == 1 and first == last else "are"
@@ -472,7 +472,7 @@ def _gone(state: _State, ranges: tuple[OffsetRange, ...]) -> Ahead:
     return Ahead(state.path, What.MISSING, detail, Severity.WARNING, first, last)
 
 
-def _walk_set_aside(state: _State) -> Iterator[Ahead]:
+def _walk_set_aside(state: _RehearsedLog) -> Iterator[Ahead]:
     """Yield a point for the segments that somebody gave names like `.log.bak`, if they have records."""
     draft = state.log.draft
     renamed = {name: find_renamed_log(name) for name in sorted(draft.before)}
@@ -485,7 +485,7 @@ def _walk_set_aside(state: _State) -> Iterator[Ahead]:
         yield _counted(Ahead(state.path, What.IGNORED, told, Severity.ERROR, lost_bytes=size), state)
 
 
-def _counted(point: Ahead, state: _State) -> Ahead:
+def _counted(point: Ahead, state: _RehearsedLog) -> Ahead:
     """Return the point of a file that no broker reads, with the records that only it has."""
     hidden = [part for why, part in state.measured.hidden if why is HiddenBy.NAME]
     ranges = ranges_of(hidden)

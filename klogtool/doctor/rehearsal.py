@@ -76,7 +76,7 @@ class Examination(Struct, frozen=True):
     controllers: tuple[tuple[str, Mapping[str, str] | None], ...] = ()
 
 
-class _Found(Struct, frozen=True):
+class _SeenOnDisks(Struct, frozen=True):
     """What was found on the disks, the same for every release."""
 
     log_dirs: tuple[str, ...]
@@ -102,7 +102,7 @@ def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[R
     return [_diagnose(found, named, each) for each in asked]
 
 
-def _find(named: Sequence[str], how: Examination) -> _Found:
+def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     log_dirs, absent = split_log_dirs(named)
     cluster = read_cluster(log_dirs)
     points = absent + tuple(_ahead_of(problem) for problem in find_start_problems(log_dirs, how.circumstances))
@@ -110,7 +110,7 @@ def _find(named: Sequence[str], how: Examination) -> _Found:
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
     current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
     rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held, current))
-    return _Found(log_dirs, cluster, points, rehearsed)
+    return _SeenOnDisks(log_dirs, cluster, points, rehearsed)
 
 
 def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
@@ -119,7 +119,7 @@ def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
         yield from map(_ahead_of, replay_problems(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), rules))
 
 
-def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagnosis:
+def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> Diagnosis:
     patient = Patient(found.log_dirs, found.cluster, how.circumstances)
     held = {point.path for point in found.points}
     loaded = [point for each in found.rehearsed for point in each.ahead if point.path not in held]
@@ -179,7 +179,7 @@ def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> 
     return Starts.LOSES_DATA if any(point.is_losing for point in points) else Starts.YES
 
 
-def _stops_at_metadata(found: _Found) -> bool:
+def _stops_at_metadata(found: _SeenOnDisks) -> bool:
     """Return whether the broker ends because of the metadata that is not whole: nothing is forgotten then."""
     if found.cluster.metadata_dir is None or not is_forgotten(found.cluster):
         return False
@@ -259,7 +259,7 @@ def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
     return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
 
 
-def _notes(found: _Found, patient: Patient, how: Examination, view: QuorumView | None) -> Iterator[str]:
+def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: QuorumView | None) -> Iterator[str]:
     cluster = found.cluster
     if cluster.metadata is None and cluster.topic_ids:
         yield (

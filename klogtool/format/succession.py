@@ -54,7 +54,7 @@ class Why(IntEnum):
     """Its sequence number does not continue its producer's last one."""
 
 
-class _Producer(Struct):
+class _ProducerRun(Struct):
     """What is remembered of a producer. gaps: the number of gaps so far at its last batch with records."""
 
     epoch: int
@@ -89,7 +89,7 @@ class Succession:
         self.previous: tuple[int, ...] = ()
         self._offset_index = list(OFFSET_ENTRIES.unpack(offset_index))
         self._time_index = list(TIME_ENTRIES.unpack(time_index))
-        self._producers: dict[int, _Producer] = {}
+        self._producers: dict[int, _ProducerRun] = {}
         self._epochs: list[EpochStart] = []
 
     def follow(self, rows: array[int] | memoryview, at: int, count: int) -> tuple[int, int]:
@@ -232,7 +232,7 @@ class Succession:
         if producer is None:
             if len(self._producers) >= MOST_PRODUCERS:
                 return True
-            producer = self._producers[entry.producer_id] = _Producer(entry.producer_epoch, NO_SEQUENCE, gaps)
+            producer = self._producers[entry.producer_id] = _ProducerRun(entry.producer_epoch, NO_SEQUENCE, gaps)
         if entry.producer_epoch != producer.epoch:
             producer.epoch, producer.last_sequence = entry.producer_epoch, NO_SEQUENCE
         if not entry.is_control:

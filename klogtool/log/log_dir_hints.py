@@ -30,14 +30,14 @@ class LogDirsBelow(Struct, frozen=True):
 
 def find_log_dirs(path: str) -> LogDirsBelow:
     """Return the log dirs below a folder; if there are too many to name, those nearest to it."""
-    search = _Search()
+    search = _LogDirSearch()
     level = [path]
     for _ in range(MOST_LEVELS):
         level = [folder for above in level for folder in search.folders_in(above)]
     return LogDirsBelow(tuple(sorted(search.found)), not search.is_cut and not level)
 
 
-class _Search:
+class _LogDirSearch:
     """What was found so far, and how much was searched."""
 
     def __init__(self) -> None:

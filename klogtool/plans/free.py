@@ -56,7 +56,7 @@ def decide(path: str, question: FreeQuestion) -> Iterator[Plan]:
     group = _on_one_disk(path, question.log_dirs or (path,))
     if group[0] != path:
         return
-    search = _Search(group, question)
+    search = _FreeSearch(group, question)
     choice = choose(search.kinds(), question.asked_bytes)
     if question.asked_bytes is None or choice.on_disk < question.asked_bytes:
         search.look_at_the_rest(choice)
@@ -76,7 +76,7 @@ def _on_one_disk(path: str, log_dirs: Sequence[str]) -> list[str]:
     return [log_dir for (at, _), log_dir in by_inode.items() if at == device]
 
 
-class _Search(Struct):
+class _FreeSearch(Struct):
     """Finds candidates in log dirs, when a kind is asked for. left_out: partition dirs that nobody can judge.
     compactable: logs that could be made smaller. untouched: large files that are none of the kinds."""
 
@@ -128,7 +128,7 @@ class _Search(Struct):
         return found
 
 
-def _plan(log_dir: str, question: FreeQuestion, choice: FreeChoice, search: _Search) -> Plan:
+def _plan(log_dir: str, question: FreeQuestion, choice: FreeChoice, search: _FreeSearch) -> Plan:
     taken = [item for item in choice.taken if item.candidate.log_dir == log_dir]
     names = [name for item in taken for name in item.candidate.names]
     relied = (fact for item in taken for fact in item.candidate.facts)
@@ -194,7 +194,7 @@ class FreeResult(Result, frozen=True):
 
 
 def _result(
-    log_dir: str, question: FreeQuestion, choice: FreeChoice, taken: Sequence[Taken], search: _Search
+    log_dir: str, question: FreeQuestion, choice: FreeChoice, taken: Sequence[Taken], search: _FreeSearch
 ) -> FreeResult:
     wanted = question.asked_bytes
     return FreeResult(
@@ -227,7 +227,7 @@ def _item(item: Taken) -> FreedItem:
 
 
 def _kind_totals(
-    kind: FreeKind, candidates: Sequence[Candidate], choice: FreeChoice, log_dir: str, search: _Search
+    kind: FreeKind, candidates: Sequence[Candidate], choice: FreeChoice, log_dir: str, search: _FreeSearch
 ) -> KindTotals:
     here = [candidate for candidate in candidates if candidate.log_dir == log_dir]
     taken = [item for item in choice.taken if item.candidate.kind is kind and item.candidate.log_dir == log_dir]

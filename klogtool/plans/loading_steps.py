@@ -68,10 +68,10 @@ _ORDER = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN
 def order_steps(draft: Draft, report: LoadReport) -> tuple[Step, ...]:
     """Return the steps for every difference between the draft as found and as it is now."""
     _keep_what_is_the_same(draft)
-    return _Steps(draft, report).ordered()
+    return _LoadingSteps(draft, report).ordered()
 
 
-class _Steps:
+class _LoadingSteps:
     """state: the files after the steps so far, in terms of the contents that existed at the beginning."""
 
     def __init__(self, draft: Draft, report: LoadReport) -> None:

@@ -126,7 +126,7 @@ def walk_partition_dirs(path: str) -> Iterator[tuple[str, PartitionDirName, str 
         yield name, parsed, _skipped(parsed)
 
 
-class _Loaded(Struct, frozen=True):
+class _LoadedDir(Struct, frozen=True):
     """The result for a partition dir, and its lines in the log dir's checkpoints."""
 
     plan: Plan
@@ -141,18 +141,18 @@ def _load_all(
     question: RecoverQuestion,
     checkpoints: Checkpoints,
     recover_partition: RecoverPartition,
-) -> Iterator[_Loaded | KlogError]:
+) -> Iterator[_LoadedDir | KlogError]:
     """Load partition dirs in order. Many are loaded several at a time; a few are loaded each with several threads."""
     jobs = question.threads
     processes = jobs if len(names) >= 2 * jobs else 1
 
-    def load(name: str) -> _Loaded:
+    def load(name: str) -> _LoadedDir:
         log, plan, recovery = recover_partition(
             os.path.join(path, name), question, checkpoints, jobs if processes == 1 else 1
         )
         if question.mark_clean:
             prove(log)
-        return _Loaded(plan, recovery.behind_end, log.log_end_offset, log.log_start_checkpoint)
+        return _LoadedDir(plan, recovery.behind_end, log.log_end_offset, log.log_start_checkpoint)
 
     return in_processes(load, names, processes, weight=lambda name: log_bytes(os.path.join(path, name)))
 

@@ -164,7 +164,7 @@ class GrowingExport:
             if wanted.start > state.next_offset:
                 reason = f"offsets {state.next_offset:,} to {wanted.start - 1:,} were deleted before they were exported"
         totals, left_out = [0, 0, 0], list[UnreadRange]()
-        with closing(_PartitionWriter(self._parts, state, self._most_bytes)) as work:
+        with closing(_GrowingWriter(self._parts, state, self._most_bytes)) as work:
             for ranges in split(query, [replace(wanted, start=max(wanted.start, state.next_offset))], Bounds()):
                 for piece in ranges.pieces:
                     left_out += work.take(piece)
@@ -174,7 +174,7 @@ class GrowingExport:
         return _done(state, totals, left_out, reason)
 
     def _commit(
-        self, state: ExportedPartition, work: _PartitionWriter, totals: list[int], left_out: list[UnreadRange]
+        self, state: ExportedPartition, work: _GrowingWriter, totals: list[int], left_out: list[UnreadRange]
     ) -> None:
         """Let the files appear, then the manifest that names them."""
         files = work.finish()
@@ -310,7 +310,7 @@ class _OpenFile:
             self._context.__exit__(None, None, None)
 
 
-class _PartitionWriter:
+class _GrowingWriter:
     """The files of a partition, by day. next_offset: after the last record that was taken."""
 
     def __init__(self, parts: str, state: ExportedPartition, most_bytes: int) -> None:

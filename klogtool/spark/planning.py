@@ -160,7 +160,7 @@ def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) ->
     after = segment.next_base_offset
     end = min(LARGEST if after is None else after, LARGEST if wanted.end is None else wanted.end)
     first, last = max(segment.base_offset, wanted.start), end - 1 if end < LARGEST else LARGEST
-    whole = _Part(*_byte_range(wanted.copy, segment, first, last), first, last)
+    whole = _SegmentPart(*_byte_range(wanted.copy, segment, first, last), first, last)
     for part in _parts_of(query, wanted.copy, segment, whole) if query.most_records else [whole]:
         cuts = [part.start, *find_cuts(wanted.copy, segment, part.start, part.end, target), part.end]
         for positions in pairwise(cuts):
@@ -183,7 +183,7 @@ def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], of
     )
 
 
-class _Part(Struct, frozen=True):
+class _SegmentPart(Struct, frozen=True):
     """A part of a segment. start, end: bytes; first_offset, last_offset: of the wanted records, inclusive."""
 
     start: int
@@ -196,7 +196,7 @@ class _Part(Struct, frozen=True):
         return max(0, min(last, self.last_offset) - max(first, self.first_offset) + 1)
 
 
-def _parts_of(query: Query, copy: Copy, segment: SegmentFiles, whole: _Part) -> Iterator[_Part]:
+def _parts_of(query: Query, copy: Copy, segment: SegmentFiles, whole: _SegmentPart) -> Iterator[_SegmentPart]:
     """Yield parts that have at most as many offsets as a task may have: cut where sound batches begin.
 
     Offsets do not say where a part is, because damage may have put a record out of order. Only inside a batch that has
@@ -228,11 +228,11 @@ def _parts_of(query: Query, copy: Copy, segment: SegmentFiles, whole: _Part) -> 
     yield from _shared(whole, begin, whole.end, inner)
 
 
-def _shared(whole: _Part, start: int, end: int, inner: Iterable[int]) -> Iterator[_Part]:
+def _shared(whole: _SegmentPart, start: int, end: int, inner: Iterable[int]) -> Iterator[_SegmentPart]:
     """Yield parts of the same bytes, which begin at the wanted offsets, and at some inside them."""
     starts = [whole.first_offset, *sorted(set(inner))]
     for first, after in pairwise([*starts, whole.last_offset + 1]):
-        yield _Part(start, end, first, after - 1)
+        yield _SegmentPart(start, end, first, after - 1)
 
 
 def _is_sound(copy: Copy, segment: SegmentFiles, head: Head) -> bool:

@@ -91,7 +91,7 @@ def read_settings(path: str) -> VerifySettings:
     table = _table_of(document, path, names)
     if table is None:
         raise KlogError("it has no table [tool.klogtool]", path=path)
-    return _Reader(path).settings(table)
+    return _SettingsReader(path).settings(table)
 
 
 def _parsed(data: bytes, path: str) -> dict[str, object]:
@@ -160,10 +160,10 @@ def _meant(text: str, known: Iterable[str]) -> str:
 
 def setting_names() -> list[str]:
     """Return the keys of a settings file."""
-    return list(_Reader("").readers)
+    return list(_SettingsReader("").readers)
 
 
-class _Reader:
+class _SettingsReader:
     """Reads the keys of a table, and knows the file for errors and relative paths."""
 
     def __init__(self, path: str) -> None:

@@ -57,7 +57,7 @@ def verify_segment(
     try:
         with LogFile(segment.path) as file:
             report.size = file.size
-            verification = _Verification(segment, file, context, report)
+            verification = _SegmentVerification(segment, file, context, report)
             yield from verification.findings(deep=deep, jobs=jobs, on_progress=on_progress)
     except KlogError as error:
         report.is_complete, report.is_damaged = False, True
@@ -66,7 +66,7 @@ def verify_segment(
     return report
 
 
-class _Verification:
+class _SegmentVerification:
     """One segment: what its findings need."""
 
     def __init__(self, segment: Segment, file: LogFile, context: SegmentContext, report: SegmentReport) -> None:

@@ -56,7 +56,7 @@ def walk_partly(batch: RecordBatch) -> Iterator[Record]:
     body = inflate(batch)
     if batch.records_count < 0:
         raise _invalid(f"Found invalid record count {batch.records_count} in magic v{batch.magic} batch")
-    reader = _Reader(body)
+    reader = _RecordCursor(body)
     for n in range(batch.records_count):
         record = _read_partly(reader, batch)
         if n == batch.records_count - 1 and reader.at < len(body):
@@ -64,7 +64,7 @@ def walk_partly(batch: RecordBatch) -> Iterator[Record]:
         yield record
 
 
-def _read_partly(reader: _Reader, batch: RecordBatch) -> Record:
+def _read_partly(reader: _RecordCursor, batch: RecordBatch) -> Record:
     reader.varint()
     reader.skip(1)
     timestamp = wrap_long(batch.base_timestamp + reader.varlong())
@@ -86,7 +86,7 @@ def _read_partly(reader: _Reader, batch: RecordBatch) -> Record:
     return Record(offset, timestamp, SKIPPED if key_size >= 0 else None, None, crc=PARTIAL)
 
 
-class _Reader:
+class _RecordCursor:
     """A cursor over inflated bytes, with Java's numbers."""
 
     def __init__(self, data: bytes) -> None:

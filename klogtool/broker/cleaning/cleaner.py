@@ -305,7 +305,7 @@ class Pass:
 
     def _clean_into(self, cleaned: LogSegment, source: LogSegment, writer: ContentWriter, terms: FilterTerms) -> None:
         with source.open_log() as file:
-            chunk = _Chunk(cleaned, writer, self.buffer, per_batch=self.rules.index_entry_per_batch)
+            chunk = _CleanedChunk(cleaned, writer, self.buffer, per_batch=self.rules.index_entry_per_batch)
             for batch in walk_batches(file, self.buffer):
                 chunk.begin(batch)
                 kept = filter_batch(batch, terms, can_discard=self.transactions.can_discard(batch))
@@ -334,7 +334,7 @@ def _index_sizes(segment: LogSegment) -> tuple[int, int]:
     return offset_index.entries * offset_index.entry_size, time_index.entries * time_index.entry_size
 
 
-class _Chunk:
+class _CleanedChunk:
     """The batches that fit into the buffer together, and what is kept of them. Only when they are appended together is
     their largest offset checked against the segment's range."""
 

@@ -300,7 +300,7 @@ class _Reading:
 
     def _walk(self, file: LogFile, start: int) -> tuple[int, str]:
         """Take entries from byte `start` on; return where the first one begins that was not taken, and why."""
-        steps = _Steps(self.replay, self._work, file.path, start)
+        steps = _CommitSteps(self.replay, self._work, file.path, start)
         for window in walk_windows(file, start=start, pool=self._buffers):
             try:
                 for _ in walk_steps(steps, window, window.cut, self._zstd):
@@ -320,7 +320,7 @@ def _why_it_ends(window: Window, file: LogFile) -> str:
     return "less than a batch at the end of the file"
 
 
-class _Steps:
+class _CommitSteps:
     """The entries of windows, into a replay (log.walking.Steps). reached: the first byte that was not taken."""
 
     is_enough = False

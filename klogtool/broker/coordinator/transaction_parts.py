@@ -59,7 +59,7 @@ class PartitionParts(Struct):
 
 def read_parts(loaded: LoadedPartition, partition: TopicPartition | None) -> PartitionParts:
     """Read a partition from its log start to its end, or up to damage. Needs memory for each transaction."""
-    reader = _Reader(PartitionParts(loaded.path, partition, [], loaded.log_start_offset), loaded.log_start_offset)
+    reader = _PartsReader(PartitionParts(loaded.path, partition, [], loaded.log_start_offset), loaded.log_start_offset)
     try:
         for segment in loaded.log.segments.values(loaded.log_start_offset):
             with segment.open_log() as file:
@@ -72,7 +72,7 @@ def read_parts(loaded: LoadedPartition, partition: TopicPartition | None) -> Par
     return reader.parts
 
 
-class _Reader:
+class _PartsReader:
     """Takes batch after batch."""
 
     def __init__(self, parts: PartitionParts, log_start_offset: int) -> None:

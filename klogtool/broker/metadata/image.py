@@ -188,7 +188,7 @@ def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata,
     problem, refusals = None, None
     for snapshot in reversed(partition.kraft_snapshots):
         image = ClusterMetadata()
-        replay = _Replay(image, rules)
+        replay = _ImageReplay(image, rules)
         replay.take(snapshot)
         if image.problem is None and not replay.has_batches:
             image.problem = f"{os.path.basename(snapshot.path)}: it contains no whole batch"
@@ -207,7 +207,7 @@ def _read_log(
     if segments and segments[0].base_offset > start:
         image.problem = f"the log begins at offset {segments[0].base_offset}, but the newest snapshot ends at {start}"
         return
-    replay = _Replay(image, rules, start, skips_damage=skips_damage)
+    replay = _ImageReplay(image, rules, start, skips_damage=skips_damage)
     for n, segment in enumerate(segments):
         if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
             continue
@@ -216,7 +216,7 @@ def _read_log(
             return
 
 
-class _Replay:
+class _ImageReplay:
     """Applies records of files, one after another, from offset `start` on (None: all of a snapshot). Records of a
     transaction count when it ends (KIP-868); a refusal does not wait for that. skips_damage: damaged batches do not end
     it."""

@@ -31,7 +31,7 @@ def replay_batches(producers: ProducerStateManager, segment: LogSegment, start: 
     Raises Corrupt or Unsupported at a batch that cannot be read.
     """
     content = span_of(segment.draft.files[segment.log_name].content, start, end - start)
-    if not _Replay(producers, segment).takes_over(ContentFile(segment.path, content)):
+    if not _StateReplay(producers, segment).takes_over(ContentFile(segment.path, content)):
         _by_reference(producers, segment, start, end)
 
 
@@ -60,7 +60,7 @@ class _UnusualError(Exception):
     """The reference has to start again from the beginning."""
 
 
-class _Replay:
+class _StateReplay:
     """The batches of one run (a mapped_windows.Reader)."""
 
     def __init__(self, producers: ProducerStateManager, segment: LogSegment) -> None:

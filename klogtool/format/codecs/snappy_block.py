@@ -31,7 +31,7 @@ def compress_block(data: bytes) -> bytes:
     return bytes(out)
 
 
-class _Table:
+class _MatchTable:
     """The last position of each word of four bytes. Words of the same hash share a place."""
 
     def __init__(self, data: bytes) -> None:
@@ -49,7 +49,7 @@ class _Table:
 
 def _compress_fragment(data: bytes, out: bytearray) -> None:
     """CompressFragment."""
-    at, limit, table = 0, len(data) - _MARGIN_BYTES, _Table(data)
+    at, limit, table = 0, len(data) - _MARGIN_BYTES, _MatchTable(data)
     while at < limit:
         match = _find_match(data, at + 1, limit, table)
         if match is None:
@@ -69,7 +69,7 @@ def _compress_fragment(data: bytes, out: bytearray) -> None:
         _put_literal(data[at:], out)
 
 
-def _find_match(data: bytes, at: int, limit: int, table: _Table) -> tuple[int, int] | None:
+def _find_match(data: bytes, at: int, limit: int, table: _MatchTable) -> tuple[int, int] | None:
     """Return the next position whose four bytes were seen before, and where they were."""
     skip = _FIRST_SKIP
     while True:
