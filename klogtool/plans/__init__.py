@@ -31,18 +31,15 @@
     quorum_voters            quorum --voters, --standalone: a new set of voters
 
     recover                  recover: the result of a broker's start and a clean stop, for a partition dir
-    recover_log_dir          recover of a log dir
+    recover_log_dir          recover of a log dir, and whether it may be marked as cleanly stopped
     start_problems           what prevents the start of a broker
-    recover_stray            whether a broker treats a partition as stray
     remote_fetch             a partition of a remote store, as a dir that a broker can load
     remote_metadata          __remote_log_metadata of a remote store, rebuilt from its objects
     recover_answer           the answer of a recovery, and its reasons
     recover_damage           what is wrong with damaged bytes, and what they contained
     recover_gaps             offsets that are missing between segments
-    recover_reach            how far a log reached in the past
+    recover_reach            how far a log reached in the past, and which offsets a recovery removes from it
     recover_result           what a recovery does to a log, as values of an answer
-    offsets_before_recovery  which offsets a recovery removes from a log
-    clean_stop               recover --mark-clean: whether a log may be marked as cleanly stopped
 
     free                     free: what to give up, the safest first
     free_kinds               free: the kinds of files that can be given up, and what is said about each

@@ -7,6 +7,7 @@ partition was read and is sound.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from klogtool.broker.circumstances import Checkpoints, terms_of
@@ -14,6 +15,8 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import AtPath, KlogError, Refused
+from klogtool.format.names import METADATA_TOPIC, FileKind
+from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
@@ -23,7 +26,6 @@ from klogtool.plans.plan import Plan
 from klogtool.plans.recover_answer import recovery_notes, recovery_of, recovery_verdicts
 from klogtool.plans.recover_log_dir import RecoverQuestion, plan_log_dir, walk_lowered
 from klogtool.plans.recover_result import Recovery
-from klogtool.plans.recover_stray import why_stray
 
 COMMAND = "recover"
 
@@ -84,3 +86,21 @@ def check_mark_clean(path: str) -> None:
     """Raises KlogError unless the path is a log dir: nothing else has a clean marker."""
     if not isinstance(open_path(path), LogDir):
         raise Refused("not a log dir: only a whole log dir can be marked clean", path=path)
+
+
+# Whether a broker treats a partition as stray at its start: it renames the folder, and creates an empty partition.
+
+
+def why_stray(path: str, beside: Checkpoints) -> str | None:
+    """Return why a broker does so with the partition dir `path`, or None if nothing shows that. beside: checkpoints of
+    its log dir.
+
+    A partition of a topic that the cluster no longer knows is stray too: this is how a topic goes that was deleted
+    while the broker was down. That is reported in a note.
+    """
+    name = find_partition_dir_name(own_name(path))
+    if name is None or not name.state.is_live or name.topic == METADATA_TOPIC or beside.log_dir is None:
+        return None
+    if os.path.lexists(os.path.join(path, FileKind.PARTITION_METADATA.value)) or not beside.knows_topic_ids:
+        return None
+    return "it has no partition.metadata, so a broker renames it and creates an empty partition"

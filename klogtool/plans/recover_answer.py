@@ -14,11 +14,10 @@ from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.probing import ends_in_zeros
-from klogtool.plans.offsets_before_recovery import find_lost_offsets
 from klogtool.plans.plan import SegmentVerdict
 from klogtool.plans.recover_damage import damage_at
 from klogtool.plans.recover_gaps import find_gaps
-from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, find_behind_end
+from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, find_behind_end, find_lost_offsets
 from klogtool.plans.recover_result import (
     BelowHighWatermark,
     LoadingLosses,

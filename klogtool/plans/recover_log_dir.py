@@ -16,6 +16,8 @@ from klogtool.broker.circumstances import CLEAN, Checkpoints
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.sound_batches import find_sound_end
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, build_clean_shutdown, parse_clean_shutdown
@@ -32,13 +34,13 @@ from klogtool.log.folder import list_folder
 from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import REMOTE_INDEX_CACHE
 from klogtool.parameters import parameter
-from klogtool.plans.clean_stop import prove
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import Question
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.results import LeftAlone, Result
 from klogtool.plans.start_problems import find_start_problems
+from klogtool.verify.cures import rebuild_index, salvage
 
 COMMAND = "recover"
 UNKNOWN_BROKER_EPOCH = -1
@@ -272,3 +274,39 @@ def _broker_epoch(draft: Draft) -> int:
         return UNKNOWN_BROKER_EPOCH
     epoch = parse_clean_shutdown(draft.read(_MARKER)).broker_epoch
     return UNKNOWN_BROKER_EPOCH if epoch is None else epoch
+
+
+# Whether a log may be marked as cleanly stopped: every batch was read, its CRC is right, and the log ends where indexes
+# say. A clean marker tells a broker not to check the log, so klogtool has to check it to the last byte.
+
+
+def prove(log: LoadedLog) -> None:
+    """Raises Refused if a segment that was not recovered is damaged, or does not end where a broker believes it
+    ends."""
+    recovered = set(log.report.recovered)
+    for segment in log.segments.all:
+        if segment.base_offset not in recovered:
+            end = _proved_end(segment, log.jobs)
+            if segment is log.segments.last and end != log.log_end_offset:
+                reason = f"because of its index, a broker believes that it ends at {log.log_end_offset}"
+                cure = rebuild_index(os.path.dirname(segment.path), "index", segment.base_offset)
+                raise _refused(segment, reason, end, cure)
+
+
+def _proved_end(segment: LogSegment, jobs: int) -> int:
+    """Return the offset after the last batch, or the base offset of an empty segment."""
+    try:
+        with segment.open_log() as file:
+            end, position = find_sound_end(file, jobs)
+    except Corrupt as error:
+        raise _refused(segment, error.reason, error.position, salvage(os.path.dirname(segment.path))) from error
+    if position < segment.size:
+        cure = salvage(os.path.dirname(segment.path))
+        raise _refused(segment, "the file ends inside a batch", position, cure)
+    return segment.base_offset if end is None else end
+
+
+def _refused(segment: LogSegment, reason: str, position: int | None, cure: str) -> KlogError:
+    """Return the error. Its cure is not a recovery, which would cut the log at the first damage with all sound batches
+    after it."""
+    return Refused(f"cannot be marked clean: {reason}", path=segment.path, position=position, cure=cure)

@@ -9,7 +9,7 @@ import pytest
 from running import ROOT
 
 from klogtool.broker.draft import Draft
-from klogtool.plans.offsets_before_recovery import find_lost_offsets
+from klogtool.plans.recover_reach import find_lost_offsets
 
 PARTITION = ROOT / "fixtures/killed-mid-append/logdir/flip-bit-0"
 
