@@ -269,7 +269,7 @@ class Partition(partition.Partition, frozen=True):
         `codec`, `magic`, `batch_bytes`, `batch_records`; `leader_epoch`; and as in `load`. A refused call does not
         prevent the others. Raises KlogError for invalid input; and as `plan_truncate` does.
         """
-        ways: dict[str, Any] = {"batches": [os.path.abspath(path) for path in batches] or None}
+        ways: dict[str, object] = {"batches": [os.path.abspath(path) for path in batches] or None}
         ways |= {"records_text": records_text, "requests_text": requests_text}
         ways |= {"records": records and os.path.abspath(records), "requests": requests and os.path.abspath(requests)}
         return _plan("append", self.path, {**{name: way for name, way in ways.items() if way}, **given})

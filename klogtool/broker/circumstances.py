@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -108,7 +108,7 @@ class Circumstances(Struct, frozen=True):
         defaults = LogConfig(message_timestamp_after_max_ms=rules_of(self.kafka).timestamp_after_max_ms_default)
         return settle(layers_of(topic, self.settings, by_file, cluster), defaults)
 
-    def as_arguments(self) -> dict[str, Any]:
+    def as_arguments(self) -> dict[str, object]:
         """Return all fields as JSON types, for a plan that is carried out later."""
         return {
             "now_ms": self.now_ms,

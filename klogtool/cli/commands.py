@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -125,6 +125,6 @@ class Commands(click.Group):
                 formatter.write_dl([(name, self.modules[name][1]) for name in names])
 
 
-def meant_by(name: str, known: Mapping[str, Any]) -> Iterator[str]:
+def meant_by(name: str, known: Iterable[str]) -> Iterator[str]:
     """Yield the commands that somebody may mean by a word that is no command: by its meaning, else by its letters."""
     yield from MEANINGS.get(name.lower(), ()) or near_names(name, known, most=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -20,6 +20,7 @@ from klogtool.render.selection import LARGEST, SMALLEST
 TEXT_OR_JSON, ABOUT_FORMAT = ("text", "json"), "Output format: text, or JSON Lines (--json)."
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Values: TypeAlias = dict[str, Any]  # of click's options, by the names of their parameters
 
 
 def debug(command: Command) -> Command:
@@ -64,7 +65,7 @@ def _release(_: click.Context, __: click.Parameter, value: str) -> Release:
 
 
 def packed(
-    build: Callable[[dict[str, Any]], Struct], name: str, *add: Callable[[Command], Command]
+    build: Callable[[Values], Struct], name: str, *add: Callable[[Command], Command]
 ) -> Callable[[Command], Command]:
     """Add options; the command gets their values as one struct. build: takes them out of all values, by name."""
 
@@ -83,7 +84,7 @@ def packed(
     return decorate
 
 
-def taken(kind: type[Struct]) -> Callable[[dict[str, Any]], Struct]:
+def taken(kind: type[Struct]) -> Callable[[Values], Struct]:
     """Return what builds a struct of the values with the names of its fields, and takes them out."""
     return lambda values: kind(**{key: values.pop(key) for key in kind.__struct_fields__ if key in values})
 

@@ -50,11 +50,11 @@ def circumstances(command: Command) -> Command:
     return question_options(Circumstances, "circumstances")(command)
 
 
-def _build(kind: type[Struct], values: dict[str, Any]) -> Struct:
+def _build(kind: type[Struct], values: options.Values) -> Struct:
     """Build a struct of the values of its options, which are taken out of `values`."""
     if kind is Circumstances and values["now_ms"] is None:
         values["now_ms"] = time.time_ns() // 1_000_000
-    known: dict[str, Any] = {name: _build(inner, values) for name, inner in structs_in(kind).items()}
+    known = {name: _build(inner, values) for name, inner in structs_in(kind).items()}
     named = {field.encode_name: field.name for field in fields(kind)}
     return kind(**known, **{named[key]: values.pop(key) for key in named.keys() & values.keys()})
 

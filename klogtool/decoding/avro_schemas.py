@@ -6,7 +6,8 @@ fastavro parses schemas. Values are read by `avro_values`: fastavro believes the
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -15,13 +16,14 @@ from klogtool.decoding.schemas import Schemas
 from klogtool.errors import Corrupt, Unsupported
 
 MOST_REFERENCES = 1000
+Named: TypeAlias = dict[str, Any]  # schemas by full name, as fastavro has them
 
 
 class AvroSchema(Struct, frozen=True):
     """A schema as fastavro parses it, and its named types by full name."""
 
     schema: Any
-    named: dict[str, Any]
+    named: Named
 
 
 def require_fastavro() -> Any:
@@ -38,7 +40,7 @@ def parse_avro_schema(schemas: Schemas, file: str) -> AvroSchema:
 
     Raises Corrupt if it is no schema.
     """
-    named: dict[str, Any] = {}
+    named: Named = {}
     return AvroSchema(_parse(schemas, file, named, ()), named)
 
 
@@ -50,7 +52,7 @@ def fingerprint_of(schemas: Schemas, file: str) -> bytes:
     return bytes.fromhex(digits)
 
 
-def _parse(schemas: Schemas, file: str, named: dict[str, Any], above: tuple[str, ...]) -> Any:
+def _parse(schemas: Schemas, file: str, named: Named, above: tuple[str, ...]) -> Any:
     """Parse a schema into `named`. above: the files that refer to it."""
     if file in above:
         raise Corrupt(f"{above[0]} refers to itself through {file}")
@@ -92,7 +94,7 @@ def _check_shape(parsed: Any, file: str) -> None:
             raise Corrupt(f"{file} is no schema of Avro: {json.dumps(schema)[:100]}")
 
 
-def _below(schema: dict[str, Any]) -> list[Any] | None:
+def _below(schema: Mapping[str, object]) -> list[Any] | None:
     """Return the schemas inside one; None if something is missing, or of a wrong type."""
     kind = schema.get("type")
     if kind in ("record", "error"):

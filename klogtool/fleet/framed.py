@@ -33,13 +33,13 @@ class LastLine(Struct, frozen=True, tag="end"):
 
 
 class Framed(Struct, frozen=True):
-    """The head, and the rows between head and end."""
+    """The rows between head and end. version: of the klogtool that wrote them."""
 
-    head: Mapping[str, Any]
+    version: str
     rows: Sequence[Any]
 
 
-def walk_lines(head: Mapping[str, Any], rows: Iterable[Struct]) -> Iterator[str]:
+def walk_lines(head: Mapping[str, object], rows: Iterable[Struct]) -> Iterator[str]:
     """Yield the lines of a file, without line ends. head: as in all JSON of klogtool (cli/writing_options.header)."""
     summed, count = hashlib.blake2b(digest_size=16), 0
     for row in chain([head], map(msgspec.to_builtins, rows)):
@@ -65,16 +65,16 @@ class FramedFiles:
 
     def parse(self, lines: Sequence[bytes], path: str, changed: Changed = lambda rows, _: rows) -> Framed:
         """Parse the lines of a file. changed: what becomes of the rows while they are read."""
-        head = self._parse_head(lines[0] if lines else b"", path)
+        version = self._parse_head(lines[0] if lines else b"", path)
         self._check_end(lines, path)
         rows = (self._parse(line, n, path) for n, line in enumerate(lines[1:-1], 2))
-        return Framed(head, list(changed(rows, path)))
+        return Framed(version, list(changed(rows, path)))
 
     def refused(self, path: str, reason: str) -> Refused:
         """Return the error for a file that is not what it should be."""
         return Refused(f"not a file of '{self._command}': {reason}", path=path)
 
-    def _parse_head(self, line: bytes, path: str) -> Mapping[str, Any]:
+    def _parse_head(self, line: bytes, path: str) -> str:
         head = self._json_of(line, 1, path)
         if not isinstance(head, dict) or head.get("type") != "klogtool":
             raise self.refused(path, "its first line is not the head")
@@ -82,7 +82,7 @@ class FramedFiles:
             raise self.refused(path, f"another command wrote it: {str(head.get('command'))[:64]}")
         if head.get("schema") != SCHEMA:
             raise self.refused(path, f"its schema is {str(head.get('schema'))[:64]}, this version reads {SCHEMA}")
-        return head
+        return str(head.get("version", ""))[:64]
 
     def _check_end(self, lines: Sequence[bytes], path: str) -> None:
         """Raises Refused unless the last line is the end, and fits the lines before it."""

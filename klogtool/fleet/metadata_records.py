@@ -6,10 +6,11 @@ Sources: org.apache.kafka.image.MetadataImage.write, org.apache.kafka.server.com
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from klogtool.fleet.metadata import Rebuilt, SnapshotPartition, Topic
 from klogtool.format.internal.records import build_metadata_record
+from klogtool.format.internal.schema import Values
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.metadata_versions import METADATA_VERSION
 from klogtool.format.names import KraftSnapshotName, build_kraft_snapshot_name
@@ -28,7 +29,7 @@ class MetadataRecord(NamedTuple):
 
     name: str
     version: int
-    values: dict[str, Any]
+    values: Values
 
 
 def snapshot_name(rebuilt: Rebuilt) -> str:
@@ -59,9 +60,8 @@ def walk_records(rebuilt: Rebuilt) -> Iterator[MetadataRecord]:
             if epoch is None:
                 continue
             values = {"brokerId": broker, "brokerEpoch": epoch, "incarnationId": _ZERO_ID, "fenced": True}
-            if level >= _BROKER_LEVELS[1]:
-                values["logDirs"] = list(rebuilt.log_dirs.get(broker, ()))
-            yield MetadataRecord("RegisterBrokerRecord", version, values)
+            log_dirs = {"logDirs": list(rebuilt.log_dirs.get(broker, ()))} if level >= _BROKER_LEVELS[1] else {}
+            yield MetadataRecord("RegisterBrokerRecord", version, values | log_dirs)
     for topic in rebuilt.topics:
         yield MetadataRecord("TopicRecord", 0, {"name": topic.name, "topicId": topic.topic_id})
         for partition in topic.partitions:
@@ -94,7 +94,7 @@ def _partition(topic: Topic, partition: SnapshotPartition, level: int, *, has_el
     """
     leader, *others = partition.complete
     version = sum(level >= least for least in _PARTITION_LEVELS)
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "partitionId": partition.partition,
         "topicId": topic.topic_id,
         "replicas": list(partition.replicas),

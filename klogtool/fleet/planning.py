@@ -81,13 +81,13 @@ class FleetPlan(Struct, frozen=True):
         yield self.fleet
         yield from self.choices
 
-    def elections(self) -> dict[str, Any]:
+    def elections(self) -> dict[str, object]:
         """Return the JSON for `kafka-leader-election.sh --election-type UNCLEAN --path-to-json-file`: partitions whose
         best copy may be on a broker that the controller does not elect by itself."""
         unclean = filter(needs_election, self.choices)
         return {"partitions": [{"topic": choice.topic, "partition": choice.partition} for choice in unclean]}
 
-    def reassignments(self) -> dict[str, Any]:
+    def reassignments(self) -> dict[str, object]:
         """Return the JSON for `kafka-reassign-partitions.sh --reassignment-json-file`: partitions without the brokers
         that are missing, the best copy first. The tool refuses brokers that do not run."""
         lacking = [each for each in self.choices if each.missing and each.leader in each.replicas]
@@ -294,7 +294,7 @@ def is_damaged(choice: Choice) -> bool:
     return choice.best is not None and (hidden_damage(choice.best) is not None or bool(choice.fills))
 
 
-def _reassignment(choice: Choice) -> dict[str, Any]:
+def _reassignment(choice: Choice) -> dict[str, object]:
     leader = choice.leader
     others = [node_id for node_id in choice.replicas if node_id != leader and node_id not in choice.missing]
     return {"topic": choice.topic, "partition": choice.partition, "replicas": [leader, *others]}

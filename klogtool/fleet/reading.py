@@ -49,7 +49,7 @@ def _collected(framed: Framed, path: str) -> Collected:
         _of(PartitionFacts, rows),
         _of(CopyFacts, rows),
         path,
-        str(framed.head.get("version", ""))[:64],
+        framed.version,
     )
     if (wrong := wrong_file(file)) is not None:
         raise _FRAME.refused(path, wrong)
