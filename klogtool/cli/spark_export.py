@@ -132,12 +132,12 @@ def command(paths: tuple[str, ...], question: ExportQuestion, run: OnSpark) -> i
         else:
             _advise(error, export, paths, output, run)
         raise
-    totals, invalid = list(totals_of(messages)), sum(message["invalid"] for message in messages)
-    undecoded = sum(message.get("undecoded", 0) for message in messages) if export.how.formats != Formats() else None
+    totals, invalid = totals_of(messages), sum(message.invalid for message in messages)
+    undecoded = sum(message.undecoded for message in messages) if export.how.formats != Formats() else None
     show = Show(COMMAND, run)
     for total in totals:
-        show.row({"type": "exported", **total})
-    rows, files = sum(t["rows"] for t in totals), sum(t["files"] for t in totals)
+        show.row(total)
+    rows, files = sum(t.rows for t in totals), sum(t.files for t in totals)
     summary = {"type": "summary", "records": rows, "files": files, "invalid": invalid, "output": output}
     show.row(summary if undecoded is None else {**summary, "undecoded": undecoded})
     for line in exported_text(totals, invalid, output, undecoded or 0):

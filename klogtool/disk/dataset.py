@@ -11,11 +11,11 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 
 from klogtool.disk.disk import Disk
 from klogtool.disk.output import check_place
@@ -25,20 +25,37 @@ from klogtool.log.file import Unreadable, unreadable
 STATE = "_klogtool"
 PLAN = "plan.json"
 SUCCESS = "_SUCCESS"
+Kind = TypeVar("Kind")
+
+
+class WrittenFile(Struct, frozen=True):
+    """A file of a task. name: its final path below the dataset."""
+
+    name: str
+    bytes: int
+
+
+class TaskMessage(Struct, frozen=True):
+    """What a task leaves when it is done. rows: by topic; invalid, undecoded: keys and values that became null."""
+
+    place: str
+    files: tuple[WrittenFile, ...]
+    rows: dict[str, int] = {}
+    invalid: int = 0
+    undecoded: int = 0
 
 
 class Dataset(Struct, frozen=True):
-    """The folder. plan: what is being done to it, as JSON types."""
+    """The folder."""
 
     path: str
-    plan: Mapping[str, Any]
 
     @classmethod
-    def begin(cls, path: str, sources: Iterable[str], plan: Mapping[str, Any]) -> Dataset:
-        """Start a new dataset. Raises Refused if the folder is not empty, or would be inside a source or contain
-        one."""
+    def begin(cls, path: str, sources: Iterable[str], plan: object) -> Dataset:
+        """Start a new dataset. plan: what is being done to it. Raises Refused if the folder is not empty, or would be
+        inside a source or contain one."""
         check_new(path, sources)
-        made = cls(os.path.abspath(path), plan)
+        made = cls(os.path.abspath(path))
         try:
             os.makedirs(made._state(), exist_ok=True)
             _write_whole(made._state(PLAN), plan)
@@ -47,19 +64,18 @@ class Dataset(Struct, frozen=True):
         return made
 
     @classmethod
-    def resume(cls, path: str) -> Dataset:
-        """Open a dataset that was started and not finished. Raises Refused if there is none."""
+    def resume(cls, path: str, kind: type[Kind]) -> tuple[Dataset, Kind]:
+        """Return a dataset that was started and not finished, and its plan. Raises Refused if there is none."""
         if not os.path.exists(os.path.join(path, STATE, PLAN)):
             raise Refused("there is no unfinished export here to resume", path=path)
-        return cls(os.path.abspath(path), _read(os.path.join(path, STATE, PLAN)))
+        return cls(os.path.abspath(path)), _read(os.path.join(path, STATE, PLAN), kind)
 
-    def replanned(self, plan: Mapping[str, Any]) -> Dataset:
-        """Return the same dataset with another plan, which is saved."""
+    def replan(self, plan: object) -> None:
+        """Save another plan."""
         try:
             _write_whole(self._state(PLAN), plan)
         except OSError as error:
             raise not_written(self.path, error) from error
-        return Dataset(self.path, plan)
 
     def abandon(self) -> None:
         """Delete the unfinished work, and the folder itself if nothing else is in it. What cannot be deleted stays."""
@@ -67,22 +83,22 @@ class Dataset(Struct, frozen=True):
         with suppress(OSError):
             os.rmdir(self.path)
 
-    def done(self) -> dict[int, dict[str, Any]]:
+    def done(self) -> dict[int, TaskMessage]:
         """Return the messages of the tasks that are done, by task number."""
         found = {}
         for name in os.listdir(self._state()):
             number, _, kind = name.partition(".")
             if kind == "done" and number.isdecimal():
-                found[int(number)] = _read(self._state(name))
+                found[int(number)] = _read(self._state(name), TaskMessage)
         return found
 
-    def commit(self, messages: Sequence[Mapping[str, Any]]) -> None:
+    def commit(self, messages: Sequence[TaskMessage]) -> None:
         """Make all files appear that the messages name."""
         disk, folders = Disk(), {self.path}
         try:
             for message in messages:
-                for file in message["files"]:
-                    self._publish(disk, message["place"], file["name"], folders)
+                for file in message.files:
+                    self._publish(disk, message.place, file.name, folders)
             for folder in sorted(folders, reverse=True):
                 disk.sync_dir(folder)
             _write_whole(os.path.join(self.path, SUCCESS), {})
@@ -117,7 +133,7 @@ class Attempt:
     def __init__(self, dataset: str, number: int) -> None:
         self._state = os.path.join(dataset, STATE)
         self._number, self._place = number, f"{number}.{uuid.uuid4().hex}"
-        self._files: list[dict[str, Any]] = []
+        self._files: list[WrittenFile] = []
 
     @contextmanager
     def file(self, name: str) -> Iterator[BinaryIO]:
@@ -129,13 +145,13 @@ class Attempt:
                 yield sink
                 sink.flush()
                 os.fsync(sink.fileno())
-                self._files.append({"name": name, "bytes": sink.tell()})
+                self._files.append(WrittenFile(name, sink.tell()))
         except OSError as error:
             raise not_written(path, error) from error
 
-    def finish(self, more: Mapping[str, Any]) -> dict[str, Any]:
+    def finish(self, rows: dict[str, int] | None = None, invalid: int = 0, undecoded: int = 0) -> TaskMessage:
         """Finish the task: save its message in the folder and return it."""
-        message = {"place": self._place, "files": self._files, **more}
+        message = TaskMessage(self._place, tuple(self._files), rows or {}, invalid, undecoded)
         try:
             _write_whole(os.path.join(self._state, f"{self._number}.done"), message)
         except OSError as error:
@@ -154,11 +170,11 @@ def not_written(path: str, error: OSError) -> KlogError:
     return failed
 
 
-def _write_whole(path: str, value: Mapping[str, Any]) -> None:
+def _write_whole(path: str, value: object) -> None:
     part = f"{path}.{uuid.uuid4().hex}.part"
     try:
         with open(part, "x", encoding="utf-8") as file:
-            json.dump(value, file, separators=(",", ":"))
+            json.dump(to_builtins(value), file, separators=(",", ":"))
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -167,14 +183,11 @@ def _write_whole(path: str, value: Mapping[str, Any]) -> None:
             os.unlink(part)
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str, kind: type[Kind]) -> Kind:
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            return convert(json.load(file), kind)
     except OSError as error:
         raise unreadable(path, error) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
-    if not isinstance(found, dict):
-        raise KlogError("this file was damaged or changed since klogtool wrote it", path=path)
-    return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
 
 from klogtool.escape import joined
 from klogtool.plans.plan import Plan
@@ -52,15 +53,22 @@ def table(rows: Iterable[Sequence[str]], head: Sequence[str], *, left: int = 1) 
         yield "  ".join(cells).rstrip()
 
 
-def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str, undecoded: int = 0) -> Iterator[str]:
+class ExportedTopic(Struct, frozen=True, tag="exported"):
+    """What was exported of a topic. topic: empty for folders without one."""
+
+    topic: str
+    rows: int
+    files: int
+    bytes: int
+
+
+def exported_text(totals: Sequence[ExportedTopic], invalid: int, output: str, undecoded: int = 0) -> Iterator[str]:
     """Yield what was exported, by topic, and where it is."""
-    rows = [
-        (row["topic"] or "(no topic)", *(f"{row[name]:,}" for name in ("rows", "files", "bytes"))) for row in totals
-    ]
+    rows = [(row.topic or "(no topic)", f"{row.rows:,}", f"{row.files:,}", f"{row.bytes:,}") for row in totals]
     if rows:
         yield from table(rows, ("topic", "records", "files", "bytes"))
         yield ""
-    records, files = sum(row["rows"] for row in totals), sum(row["files"] for row in totals)
+    records, files = sum(row.rows for row in totals), sum(row.files for row in totals)
     yield f"{count_text(records, 'record')} in {count_text(files, 'file')}: {output}"
     if invalid:
         yield f"{invalid:,} keys and values are not JSON, and are null there."

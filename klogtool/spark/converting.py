@@ -23,10 +23,6 @@ class Form(Struct, frozen=True):
     key: str = "binary"
     value: str = "binary"
 
-    def as_json(self) -> dict[str, str]:
-        """In JSON's types."""
-        return {"key": self.key, "value": self.value}
-
 
 def target_schema(schema: pa.Schema, form: Form) -> pa.Schema:
     """Return the columns of records with keys and values in the wanted form."""

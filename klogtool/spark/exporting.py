@@ -7,19 +7,21 @@ reads the same ranges of the same files. Each task writes to its own place; see 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import Schemas, read_schemas
-from klogtool.disk.dataset import Attempt, Dataset
-from klogtool.errors import KlogError, Refused, StalePlan
+from klogtool.disk.dataset import Attempt, Dataset, TaskMessage
+from klogtool.errors import Refused, StalePlan
 from klogtool.log.storage import LOCAL_SCHEMES, open_place
+from klogtool.render.spark_text import ExportedTopic
 from klogtool.spark.converting import Form, converted, days_of, target_schema
 from klogtool.spark.decoding import DecodedColumns
 from klogtool.spark.filters import Bounds
@@ -66,16 +68,6 @@ class HowToExport(Struct, frozen=True):
     value_format: str | None = None
     schemas: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """In JSON's types."""
-        told: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
-        return told | {"form": self.form.as_json()}
-
-    @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> HowToExport:
-        """What `as_json` gave."""
-        return cls(**{**told, "form": Form(**told["form"])})
-
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the files; the topic is in the name of their folder."""
@@ -97,6 +89,13 @@ class HowToExport(Struct, frozen=True):
         return (self.option("mode") or "FAILFAST").upper()
 
 
+class ExportPlan(Struct, frozen=True):
+    """What is saved with an export, so that it can be resumed. splits: the pieces of each."""
+
+    how: HowToExport
+    splits: tuple[tuple[SegmentRange, ...], ...]
+
+
 class Export(Struct, frozen=True):
     """An export that was started: what its tasks read."""
 
@@ -114,20 +113,14 @@ def begin_export(path: str, how: HowToExport, notes: list[str]) -> Export:
     """List the logs, and fix what will be read. Raises KlogError if something does not exist, or Refused."""
     query = parse_query(how.options, notes)
     splits = plan_splits(query, Bounds(), notes)
-    plan = {"how": how.as_json(), "splits": to_builtins([split.pieces for split in splits])}
     sources = [open_place(place)[1] for place in query.places if not place.scheme]
-    return Export(Dataset.begin(path, sources, plan), how, tuple(splits))
+    return Export(Dataset.begin(path, sources, _plan_of(how, splits)), how, tuple(splits))
 
 
 def resume_export(path: str) -> Export:
     """Open an interrupted export as it was started. Raises Refused if there is none."""
-    dataset = Dataset.resume(path)
-    try:
-        how = HowToExport.of_json(dataset.plan["how"])
-        splits = tuple(map(Split, convert(dataset.plan["splits"], list[tuple[SegmentRange, ...]])))
-    except (KeyError, TypeError, ValueError) as error:
-        raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
-    return Export(dataset, how, splits)
+    dataset, plan = Dataset.resume(path, ExportPlan)
+    return Export(dataset, plan.how, tuple(map(Split, plan.splits)))
 
 
 def with_mode(export: Export, mode: str) -> Export:
@@ -142,13 +135,17 @@ def with_mode(export: Export, mode: str) -> Export:
             f"part of it was written with --mode {export.how.mode}: continue with that mode, or start a new export"
         )
     how = replace(export.how, options={**export.how.options, "mode": mode})
-    dataset = export.dataset.replanned({**export.dataset.plan, "how": how.as_json()})
-    return Export(dataset, how, export.splits)
+    export.dataset.replan(_plan_of(how, export.splits))
+    return Export(export.dataset, how, export.splits)
+
+
+def _plan_of(how: HowToExport, splits: Iterable[Split]) -> ExportPlan:
+    return ExportPlan(how, tuple(tuple(split.pieces) for split in splits))
 
 
 def carry_out_export(
     session: Session, export: Export, *, on_progress: Callable[[int], None] = lambda _: None
-) -> list[dict[str, Any]]:
+) -> list[TaskMessage]:
     """Do the remaining tasks, and let the result appear; return the tasks' messages. Raises KlogError; finished tasks
     then stay finished."""
     done = export.dataset.done()
@@ -169,7 +166,7 @@ def carry_out_export(
 
 def export_split(
     dataset: str, how: HowToExport, numbered: tuple[int, Split], schemas: Schemas | None = None
-) -> dict[str, Any]:
+) -> TaskMessage:
     """Write the records of a split; return the task's message. Raises KlogError if they cannot be read.
 
     schemas: those of `how.schemas`.
@@ -291,13 +288,12 @@ class _Files:
         self._open[folder] = found
         return found
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> TaskMessage:
         """Finish all files."""
         for file in self._open.values():
             file.close()
         self._open.clear()
-        undecoded = self._decoded.failed
-        return self._attempt.finish({"rows": self._rows, "invalid": self._invalid, "undecoded": undecoded})
+        return self._attempt.finish(self._rows, self._invalid, self._decoded.failed)
 
     def __enter__(self) -> _Files:
         return self
@@ -311,15 +307,14 @@ class _Files:
         self._attempt.give_up()
 
 
-def totals_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the number of rows, files and bytes of each topic."""
-    totals: dict[str, dict[str, int]] = {}
+def totals_of(messages: Iterable[TaskMessage]) -> list[ExportedTopic]:
+    """Return the number of rows, files and bytes of each topic."""
+    rows, files, size = Counter[str](), Counter[str](), Counter[str]()
     for message in messages:
-        for topic, rows in message["rows"].items():
-            totals.setdefault(topic, {"rows": 0, "files": 0, "bytes": 0})["rows"] += rows
-        for file in message["files"]:
-            topic = file["name"].split("/")[0].removeprefix("topic=")
-            total = totals.setdefault("" if topic == NO_TOPIC else topic, {"rows": 0, "files": 0, "bytes": 0})
-            total["files"] += 1
-            total["bytes"] += file["bytes"]
-    yield from ({"topic": topic, **totals[topic]} for topic in sorted(totals))
+        rows.update(message.rows)
+        for file in message.files:
+            topic = file.name.split("/")[0].removeprefix("topic=")
+            topic = "" if topic == NO_TOPIC else topic
+            files[topic] += 1
+            size[topic] += file.bytes
+    return [ExportedTopic(topic, rows[topic], files[topic], size[topic]) for topic in sorted({*rows, *files})]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from klogtool.disk.dataset import Attempt, Dataset, check_new
+from klogtool.disk.dataset import Attempt, Dataset, TaskMessage, WrittenFile, check_new
 from klogtool.errors import KlogError, Refused
 
 
@@ -17,12 +17,12 @@ def written(folder: pathlib.Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def attempt(dataset: Dataset, number: int, names: list[str], data: bytes) -> dict[str, Any]:
+def attempt(dataset: Dataset, number: int, names: list[str], data: bytes) -> TaskMessage:
     made = Attempt(dataset.path, number)
     for name in names:
         with made.file(name) as sink:
             sink.write(data)
-    return made.finish({"rows": len(data)})
+    return made.finish({"t": len(data)})
 
 
 def begun(tmp_path: pathlib.Path) -> Dataset:
@@ -54,9 +54,9 @@ def test_one_that_was_cut_short_is_gone_on_with_and_knows_what_is_done(tmp_path:
     attempt(first, 3, ["a/x"], b"data")
     with pytest.raises(Refused, match="--resume"):
         check_new(first.path, [])
-    again = Dataset.resume(first.path)
-    assert again.plan == {"what": 1}
-    assert [(n, message["rows"]) for n, message in again.done().items()] == [(3, 4)]
+    again, plan = Dataset.resume(first.path, dict[str, int])
+    assert plan == {"what": 1}
+    assert [(n, message.rows) for n, message in again.done().items()] == [(3, {"t": 4})]
 
 
 @pytest.mark.parametrize("renamed", [0, 1, 2, 3])
@@ -65,17 +65,17 @@ def test_a_commit_that_was_cut_short_is_done_again(tmp_path: pathlib.Path, renam
     messages = [attempt(dataset, n, [f"a/{n}"], b"data") for n in range(3)]
     for n, message in enumerate(messages[:renamed]):
         (tmp_path / "out/a").mkdir(exist_ok=True)
-        os.rename(f"{dataset.path}/_klogtool/{message['place']}/a/{n}", f"{dataset.path}/a/{n}")
-    Dataset.resume(dataset.path).commit(messages)
+        os.rename(f"{dataset.path}/_klogtool/{message.place}/a/{n}", f"{dataset.path}/a/{n}")
+    Dataset.resume(dataset.path, dict[str, int])[0].commit(messages)
     assert sorted(written(tmp_path / "out")) == ["_SUCCESS", "a/0", "a/1", "a/2"]
 
 
 def test_a_file_that_a_message_names_and_is_not_there_is_an_error(tmp_path: pathlib.Path) -> None:
     dataset = begun(tmp_path)
     message = attempt(dataset, 0, ["a/x"], b"data")
-    message["files"].append({"name": "a/other", "bytes": 1})
+    other = replace(message, files=(*message.files, WrittenFile("a/other", 1)))
     with pytest.raises(KlogError):
-        dataset.commit([message])
+        dataset.commit([other])
     assert not (tmp_path / "out/_SUCCESS").exists()
 
 
@@ -86,7 +86,7 @@ def test_a_place_that_is_taken_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(Refused, match="the output folder is not empty"):
         Dataset.begin(str(tmp_path / "out"), [str(tmp_path / "source")], {})
     with pytest.raises(Refused):
-        Dataset.resume(str(tmp_path / "out"))
+        Dataset.resume(str(tmp_path / "out"), dict[str, int])
     with pytest.raises(Refused, match="inside its source"):
         Dataset.begin(str(tmp_path / "source/out"), [str(tmp_path / "source")], {})
 
@@ -95,4 +95,4 @@ def test_what_is_no_state_of_ours_is_told(tmp_path: pathlib.Path) -> None:
     dataset = begun(tmp_path)
     (tmp_path / "out/_klogtool/plan.json").write_text(json.dumps([1]))
     with pytest.raises(KlogError, match="this file was damaged or changed since klogtool wrote it"):
-        Dataset.resume(dataset.path)
+        Dataset.resume(dataset.path, dict[str, int])

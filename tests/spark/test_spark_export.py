@@ -65,8 +65,8 @@ def test_every_record_is_there_once(fixture: str, split_bytes: int, tmp_path: pa
     )
     found = rows_of(tmp_path / "out")
     assert [{name: row[name] for name in expected[0]} for row in found] == expected
-    assert sum(total["rows"] for total in totals_of(messages)) == len(expected) > 0
-    assert sum(total["bytes"] for total in totals_of(messages)) == sum(
+    assert sum(total.rows for total in totals_of(messages)) == len(expected) > 0
+    assert sum(total.bytes for total in totals_of(messages)) == sum(
         p.stat().st_size for p in (tmp_path / "out").rglob("*.parquet")
     )
 

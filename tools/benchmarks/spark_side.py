@@ -70,7 +70,7 @@ def export(spark: Any, options: Mapping[str, str], target: str) -> int:
     from klogtool.spark.starting import Session
 
     done = carry_out_export(Session(spark, "", is_local=True), begin_export(target, HowToExport(options), []))
-    return sum(sum(message["rows"].values()) for message in done)
+    return sum(sum(message.rows.values()) for message in done)
 
 
 def main() -> None:
