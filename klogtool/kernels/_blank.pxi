@@ -34,7 +34,7 @@ cdef inline bint blank_plain_records(uint8_t* body, int64_t size, int32_t count)
     cdef Record r
     cdef int32_t i
     cdef int again
-    for again in range(2):
+    for again in range(2):      # all are checked before one is changed: a batch is blanked whole or not at all
         c.at, c.end, c.broken = body, body + size, False
         for i in range(count):
             if not next_record(&c, &r):
@@ -106,6 +106,7 @@ cdef inline bint blank_one(uint8_t* b, int64_t size, int64_t open_from_ms, int64
         memset(body, 0, size - BATCH_SIZE)
     elif not blank_plain_records(body, size - BATCH_SIZE, be32(b + BATCH_RECORDS_COUNT)):
         return False
+    # Whoever looks for preallocated zeros at the end of a file finds as many as before: they begin behind this byte.
     if end and body[end - 1] == 0:
         body[end - 1] = 1
     store_be32(b + BATCH_CRC, crc32c_of(0, b + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM))

@@ -265,6 +265,7 @@ cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept n
     why = find_body(&f.job, b + BATCH_SIZE, size - BATCH_SIZE, h.codec, 2, &body, &body_size)
     if why:
         return why
+    # done_bytes is of an earlier call: if the file has changed since, it may lie behind the end.
     if h.count > body_size // SMALLEST_RECORD or f.done_bytes > body_size:
         return _REFERENCE
     l.position, l.base_offset, l.has_base_offset = position, h.base_offset, True
@@ -296,6 +297,7 @@ cdef int inner_rows(Fill* f, Inner* outer, Lineage* l) noexcept nogil:
                              &body, &body_size)
     if why:
         return why
+    # All are walked before the first row: only the last one tells what the offsets count from (see inner_lines).
     count = walk_inner(body, body + body_size, &m, &last)
     if count < 0 or (outer.magic == 1 and outer.offset != 0 and outer.offset < last) or f.done_bytes > body_size:
         return _REFERENCE
@@ -329,6 +331,7 @@ cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noex
     valid = message_valid(&m)
     if not valid:
         note_invalid(f, position)
+    # The offset of a wrapper is that of its last message: it does not say where they begin.
     if not may_hold(f, valid, m.offset if codec == CODEC_NONE else NO_FIRST_OFFSET, m.offset, m.timestamp, -1):
         return _DONE
     l.position, l.base_offset, l.has_base_offset = position, m.offset, codec == CODEC_NONE

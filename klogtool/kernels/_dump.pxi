@@ -201,12 +201,14 @@ cdef int record_lines(Job* job, Batch* h, Bytes body, int64_t size) noexcept nog
             return _REFERENCE
         offset = plus(h.base_offset, r.offset_delta)
         timestamp = h.max_timestamp if h.attributes & TIMESTAMP_TYPE_BIT else plus(h.base_timestamp, r.timestamp_delta)
+        # Records that are not shown count, too: a gap is one of the log, not one of the selection.
         see(job, offset)
         if not record_wanted(job, offset, timestamp, r.key, r.key_size, r.value, r.value_size):
             continue
         shown += 1
         if not record_line(job, h, &r, offset, timestamp):
             return _REFERENCE
+    # RecordIterator throws if bytes are left; with a count of 0 the iterator is empty, and nothing is looked at.
     if h.count and c.at != c.end:
         return _REFERENCE
     if job.select.asked and not shown:
@@ -260,12 +262,14 @@ cdef int batch_text(Job* job, Bytes b, int64_t size, int64_t position) noexcept 
             return room_or_reference(job)
         batch_head(job, &h)
         return _DONE
+    # A negative count throws (RecordIterator). Compressed bytes with a wrong checksum may inflate to anything.
     if h.count < 0 or (h.codec != CODEC_NONE and not h.valid):
         return _REFERENCE
     if h.count:
         why = find_body(job, b + BATCH_SIZE, size - BATCH_SIZE, h.codec, 2, &body, &body_size)
     if why:
         return why
+    # The count decides how much room is asked for, so it is believed only as far as the bytes can hold so many.
     if h.count > body_size // SMALLEST_RECORD:
         return _REFERENCE
     if not fits(job, h.count, body_size):
@@ -372,6 +376,9 @@ cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
     if why:
         return why
     end = body + body_size
+    # DeepRecordsIterator: the offset of a wrapper of magic 1 is that of its last message, so all of them are walked before
+    # the first has its own. It throws if the wrapper is below its last message, but not if it is 0: some versions of
+    # librdkafka wrote that.
     count = walk_inner(body, end, &m, &last)
     if count < 0 or (outer.magic == 1 and outer.offset != 0 and outer.offset < last):
         return _REFERENCE
@@ -389,6 +396,7 @@ cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
             return _REFERENCE
         body += LOG_OVERHEAD + m.size
         m.offset = plus(base, m.offset)
+        # LegacyRecord.timestamp: with LogAppendTime, the time of the wrapper is that of all its messages.
         if m.magic == 1 and outer.magic == 1 and outer.attributes & TIMESTAMP_TYPE_BIT:
             m.timestamp = outer.timestamp
         shown += message_line(job, outer, &m, position)
@@ -404,10 +412,12 @@ cdef int message_text(Job* job, Bytes entry, int64_t size, int64_t position) noe
     if not read_message(entry, size, &m):
         return _REFERENCE
     codec = m.attributes & CODEC_MASK
+    # Not opened, zstd is just a name; opened, an old message with zstd throws (DeepRecordsIterator).
     if codec > (CODEC_LZ4 if job.flags & _DEEP else CODEC_ZSTD):
         return _REFERENCE
     valid = message_valid(&m)
     note_validity(job, valid, position)
+    # A wrapper does not say where its messages begin.
     if not batch_wanted(job, m.offset if codec == CODEC_NONE else NO_FIRST_OFFSET, m.offset, m.timestamp, -1):
         return _DONE
     if codec != CODEC_NONE and job.flags & _DEEP:
@@ -441,6 +451,7 @@ cdef int entry_text(Job* job, Bytes b, int64_t left, int64_t position, int64_t* 
         why = batch_text(job, b, size[0], position)
     elif magic == 0 or magic == 1:
         why = message_text(job, b, size[0], position)
+    # The entry comes again, here or in the reference. What is written and counted of it now would be there twice.
     if why:
         job.out, job.last_offset, job.gap_count, job.invalid = before, last_offset, gap_count, invalid
     return why

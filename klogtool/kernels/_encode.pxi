@@ -138,6 +138,7 @@ cdef class _Encoder:
             headers = self.headers_size(row, &first_header, &last_header)
             if headers < 0:
                 return headers
+        # The first record is taken whatever its size (MemoryRecordsBuilder.hasRoomFor), so no batch stays empty.
         if self.count and (delta > 2147483647 or self.count >= self.batch_records):
             return _FULL
         size = 1 + zigzag_size(time_delta) + zigzag_size(delta) + zigzag_size(key_size) + zigzag_size(value_size)
@@ -221,6 +222,7 @@ cdef class _Encoder:
         put_number(to + BATCH_PRODUCER_EPOCH, self.producer_epoch, 2)
         put_number(to + BATCH_BASE_SEQUENCE, self.base_sequence, 4)
         put_number(to + BATCH_RECORDS_COUNT, self.count, 4)
+        # Last, since it covers all that stands behind it.
         put_number(to + BATCH_CRC, crc32c_of(0, to + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM), 4)
         if self.base_sequence != -1:
             self.base_sequence = increment_sequence(self.base_sequence, <int32_t> self.count)

@@ -30,6 +30,7 @@ def batch_heads(const uint8_t[::1] log not None, int64_t at, int64_t end, int64_
             attributes = be16(b + BATCH_ATTRIBUTES)
             if b[BATCH_MAGIC] != 2 or length < BATCH_SIZE - LOG_OVERHEAD or length > end - at - LOG_OVERHEAD:
                 break
+            # After this no sum overflows. What ends here is for the reference, which adds as Java does.
             if offset < 0 or offset >> MAX_LONG_UP_TO_DELTA == (<int64_t> 0xffffffff) or delta < 0 or sequence < -1:
                 break
             if attributes & CODEC_MASK > CODEC_ZSTD:

@@ -31,11 +31,12 @@ cdef inline bint next_record(Cursor* batch, Record* r) noexcept nogil:
     r.key = field(&c, &r.key_size)
     r.value = field(&c, &r.value_size)
     r.header_count, r.headers = varint(&c), c.at
+    # As DefaultRecord.readFrom: a header takes at least one byte, so a larger count is false.
     if r.header_count < 0 or r.header_count > c.end - c.at:
         return False
     for i in range(r.header_count):
         n = varint(&c)
-        if c.broken or n < 0 or n > c.end - c.at:
+        if c.broken or n < 0 or n > c.end - c.at:       # a key of a header is never null: DefaultRecord.readHeaders throws
             return False
         c.at += n
         field(&c, &n)

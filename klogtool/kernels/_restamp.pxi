@@ -15,6 +15,7 @@ def set_leader_epochs(uint8_t[::1] data not None, int64_t at, int64_t stop, int3
             if length < MIN_LENGTH or length > have - at - LOG_OVERHEAD:
                 break
             if b[at + FRAME_MAGIC] >= 2 and length + LOG_OVERHEAD >= BATCH_SIZE:
+                # A magic from 128 on is a negative byte in Java: no batch. The checksum does not cover the epoch.
                 if b[at + FRAME_MAGIC] < 128 and be32(b + at + BATCH_PARTITION_LEADER_EPOCH) != epoch:
                     store_be32(b + at + BATCH_PARTITION_LEADER_EPOCH, <uint32_t> epoch)
                     changed += 1

@@ -2,7 +2,7 @@
 
 cdef enum:
     SNAPPY_BLOCK = 32768                # what snappy-java compresses at a time
-    SNAPPY_MARGIN = 15
+    SNAPPY_MARGIN = 15                  # bytes before the end in which no match is looked for: le32 may read there
     SNAPPY_LEAST_BITS = 8
     SNAPPY_MOST_BITS = 14
     SNAPPY_FACTOR = 0x1E35A7BD
@@ -50,6 +50,7 @@ cdef uint8_t* put_snappy_block(uint8_t* to, Bytes data, int64_t size, uint16_t* 
     cdef int64_t at = 0, limit = size - SNAPPY_MARGIN, place, before, step, skip, n
     cdef int bits = SNAPPY_LEAST_BITS
     cdef uint32_t mask
+    # A small block has a small table: to clear a large one would take longer than to compress the block.
     while bits < SNAPPY_MOST_BITS and (<int64_t> 1) << bits < size:
         bits += 1
     mask = (<uint32_t> 1 << bits) - 1
@@ -58,11 +59,14 @@ cdef uint8_t* put_snappy_block(uint8_t* to, Bytes data, int64_t size, uint16_t* 
     while at < limit:
         place, skip, before = at + 1, 32, -1
         while True:
+            # After 32 bytes without a match only every second byte is tried, after 32 more every third: data that
+            # does not compress passes fast.
             step = skip >> 5
             skip += step
             if place + step > limit:
                 break
             before = snappy_swap(table, mask, data, place)
+            # A place that was never set is 0, the start of the block; only the bytes tell whether they match.
             if le32(data + before) == le32(data + place):
                 break
             before = -1
@@ -71,6 +75,7 @@ cdef uint8_t* put_snappy_block(uint8_t* to, Bytes data, int64_t size, uint16_t* 
             break
         to = put_snappy_literal(to, data + at, place - at)
         at = place
+        # A copy may follow a copy. A literal begins only where nothing matches right behind one.
         while le32(data + before) == le32(data + at):
             n = 4
             while at + n < size and data[before + n] == data[at + n]:

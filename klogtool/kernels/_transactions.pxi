@@ -37,7 +37,7 @@ cdef inline void begin_producer(Producer* p, int64_t producer_id) noexcept nogil
     p.id, p.epoch, p.coordinator_epoch, p.last_timestamp = producer_id, -1, -1, -1
 
 cdef inline void take_epoch(Producer* p, int16_t epoch) noexcept nogil:
-    """Batches of another epoch are forgotten."""
+    """Batches of another epoch are forgotten (ProducerStateEntry.maybeUpdateProducerEpoch)."""
     if epoch != p.epoch:
         p.count, p.epoch = 0, epoch
 
