@@ -29,7 +29,7 @@ _STARTED, _FINISHED = 0, 1  # ordinals of RemoteLogSegmentState
 MOST_RECORDS = 1000  # of one batch
 
 
-class LeftOut(Struct, frozen=True):
+class UndescribedObject(Struct, frozen=True):
     """Objects that are not in the metadata. why: None: they lie wholly below the start of the log."""
 
     key: SegmentKey
@@ -43,7 +43,7 @@ class RebuiltMetadata(Struct, frozen=True):
     files: Mapping[str, Content]
     partitions: int
     segments: Sequence[RemoteSegment]
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[UndescribedObject]
 
     @property
     def folders(self) -> list[str]:
@@ -57,11 +57,11 @@ def rebuild_metadata(
     """Make the records of all segments. count: of partitions of the topic. adopted: the id of a topic that comes from
     another cluster: its segments get one leader epoch, which no leader of this cluster is below."""
     segments: list[RemoteSegment] = []
-    left_out: list[LeftOut] = []
+    left_out: list[UndescribedObject] = []
     for partition in partitions:
         for one in partition.segments:
             found = _described(partition, one)
-            if isinstance(found, LeftOut):
+            if isinstance(found, UndescribedObject):
                 left_out.append(found)
             elif found is not None:
                 segments.append(_adopted(found) if found.key.topic_id == adopted else found)
@@ -79,15 +79,15 @@ def rebuild_metadata(
     return RebuiltMetadata(files, count, segments, left_out)
 
 
-def _described(partition: ListedPartition, one: ListedSegment) -> RemoteSegment | LeftOut | None:
+def _described(partition: ListedPartition, one: ListedSegment) -> RemoteSegment | UndescribedObject | None:
     if one.stored is None:
         return None
     if one.metadata is None or one.problem is not None:
         why = "it does not say what it is" if one.problem is None else one.problem.reason
-        return LeftOut(one.key, one.stored.path, why)
+        return UndescribedObject(one.key, one.stored.path, why)
     local = partition.local
     if local is not None and one.metadata.end_offset < local.start:
-        return LeftOut(one.key, one.stored.path, None)
+        return UndescribedObject(one.key, one.stored.path, None)
     # The folder decides whose segment it is: a manifest keeps the id of the topic that it was written for.
     return replace(one.metadata, key=one.key, topic=partition.topic)
 
