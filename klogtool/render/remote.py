@@ -15,6 +15,8 @@ from klogtool.render.counts import count_text
 _OTHERS = {
     TierLayout.ICEBERG: "of Aiven's plugin in Iceberg mode: the records are in Parquet files of a table",
     TierLayout.PINTEREST: "named as Pinterest's uploader names them: local segments, without ids",
+    TierLayout.CONFLUENT: "named as Confluent Platform names tiered segments: its layout is not public",
+    TierLayout.REDPANDA: "named as Redpanda names tiered segments: not segments of Kafka",
     TierLayout.AUTOMQ: "named as AutoMQ names them: not segments of Kafka",
     TierLayout.UNKNOWN: "of no layout that klogtool knows",
 }

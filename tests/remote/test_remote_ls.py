@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
@@ -70,6 +74,46 @@ def test_foreign_objects_are_one_line(tmp_path: Path) -> None:
     assert done.out.decode().splitlines()[-1].startswith("3 other objects, named as AutoMQ names them")
     assert run_here(["remote", "ls", "nowhere"], tmp_path).status == 2
     assert run_here(["remote", "ls", "store", "--metadata", "store"], tmp_path).status != 0
+
+
+@pytest.mark.parametrize(
+    ("layout", "path"),
+    [
+        ("Confluent", "0/Y2Zx/AejNNKazRgCOP9s5ws4LnA/0/00000000000000000000_0_v0.segment"),
+        ("Redpanda", "a0000000/meta/kafka/orders/0_18/manifest.bin"),
+        ("Redpanda", "0d1f2a3b/kafka/orders/0_18/0-1023-1048576-1-v1.log.1"),
+        ("AutoMQ", "7c5e0001/ns/1"),
+        ("Aiven, Iceberg", "db/orders/metadata/gTyBSv1KTnGyPZSidSrdHQ.puffin"),
+        ("Pinterest", "orders-0/00000000000000000000.log"),
+        ("unknown", "wal/0b0d2f2e-8b4c-4f5e-9a55-0a7c4d2b9e11"),
+    ],
+)
+def test_other_layouts_are_known_by_their_names(layout: str, path: str, tmp_path: Path) -> None:
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_bytes(b"x")
+    done, rows = ls(str(tmp_path))
+    assert (done.status, rows[-1]["foreign"], rows[-1]["foreign_layout"]) == (0, 1, layout)
+
+
+@pytest.mark.slow
+def test_ten_thousand_objects_are_listed_within_a_minute_and_256_mb(tmp_path: Path) -> None:
+    (folder,) = STORE.glob("orders-0-*")
+    files = [(file.suffix, file.read_bytes()) for file in folder.glob("*-YUXISDMJQTuoSDibMdAKoQ.*")]
+    for number in range(10_000 // len(files)):
+        place = tmp_path / f"t{number // 100}-0-{number // 100:022d}"
+        place.mkdir(exist_ok=True)
+        for suffix, data in files:
+            (place / f"{0:020d}-{number:022d}{suffix}").write_bytes(data)
+    words = [sys.executable, "-m", "klogtool", "remote", "ls", str(tmp_path), "--json"]
+    began = time.monotonic()
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        last = process.stdout.read().splitlines()[-1]
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+    assert json.loads(last)["segments"] == 10_000 // len(files)
+    assert time.monotonic() - began < 60
+    assert usage.ru_maxrss < 256 << 10
 
 
 @pytest.mark.shared

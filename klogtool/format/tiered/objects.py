@@ -20,6 +20,8 @@ class TierLayout(Enum):
     AIVEN = "Aiven"
     ICEBERG = "Aiven, Iceberg"
     PINTEREST = "Pinterest"
+    CONFLUENT = "Confluent"
+    REDPANDA = "Redpanda"
     AUTOMQ = "AutoMQ"
     UNKNOWN = "unknown"
 
@@ -28,6 +30,14 @@ READ = (TierLayout.LOCAL, TierLayout.AIVEN)
 _OTHERS = {
     TierLayout.ICEBERG: re.compile(r"(.*/)?metadata/[A-Za-z0-9_-]{22}\.puffin"),
     TierLayout.PINTEREST: re.compile(r"(.*/)?[^/]+-\d{1,10}/\d{20}\.(log|index|timeindex)"),
+    # Names of these two are from what is publicly known of them; no store of theirs was tried.
+    TierLayout.CONFLUENT: re.compile(
+        r"(.*/)?\d{20}_\d+_v\d+\.(segment|segment-with-metadata|offset-index|timestamp-index|transaction-index|"
+        r"producer-state|epoch-state)"
+    ),
+    TierLayout.REDPANDA: re.compile(
+        r"(.*/)?[0-9a-f]{8}/([^/]+/)+(\d+_\d+/)?((topic_|partition_)?manifest\.(json|bin)|\d+-\d+-\d+-\d+-v\d+\.log(\.\d+)?)"
+    ),
     TierLayout.AUTOMQ: re.compile(r"(.*/)?[0-9a-f]{8}/([^/]+/)?\d{1,19}"),
 }
 
