@@ -60,20 +60,20 @@ def rebuild_metadata(
     left_out: list[UndescribedObject] = []
     for partition in partitions:
         for one in partition.segments:
-            found = _described(partition, one)
-            if isinstance(found, UndescribedObject):
-                left_out.append(found)
-            elif found is not None:
-                segments.append(_adopted(found) if found.key.topic_id == adopted else found)
+            described = _described(partition, one)
+            if isinstance(described, UndescribedObject):
+                left_out.append(described)
+            elif described is not None:
+                segments.append(_adopted(described) if described.key.topic_id == adopted else described)
     segments.sort(key=lambda one: (one.event_ms, one.start_offset, one.key))
     values: dict[int, list[tuple[int, bytes]]] = {}
     for segment in segments:
         number = metadata_partition(segment.key.topic_id, segment.key.partition, count)
         values.setdefault(number, []).extend(_values(segment))
     files: dict[str, Content] = {}
-    for number, found in sorted(values.items()):
+    for number, records in sorted(values.items()):
         draft = Draft(f"{TOPIC}-{number}", {})
-        draft.write(build_file_name(FileKind.LOG, 0), _log(found))
+        draft.write(build_file_name(FileKind.LOG, 0), _log(records))
         recover_new(draft, now_ms)
         files |= {f"{draft.path}/{name}": draft.files[name].content for name in draft.names()}
     return RebuiltMetadata(files, count, segments, left_out)
