@@ -6,6 +6,7 @@ over pieces of the file, so that a damaged length costs time but no memory.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from klogtool import kernels
@@ -13,8 +14,10 @@ from klogtool.errors import Changed, KlogError
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.batch_proof import EntryFacts, Judged, batch_of, judge_batch, judge_message, message_of, recounted
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, FrameStop, find_frame
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
 from klogtool.log.file import LogFile
+from klogtool.log.folder import list_folder
 from klogtool.log.resync import search_next_batch
 
 CHUNK_BYTES = 1 << 20
@@ -26,6 +29,22 @@ BEHIND_ALL = 1 << 62
 def ends_in_zeros(file: LogFile, position: int) -> bool:
     """Return whether only zeros follow up to the end of the file, as in one that a broker has preallocated."""
     return Probe(file, end=file.size, lowest=0).zeros_from() <= position
+
+
+def ends_preallocated(file: LogFile, position: int) -> bool:
+    """Return whether the log of this partition ends at a byte of this file, and zeros follow it: the file is the last
+    segment of its folder. A broker trims a segment when it rolls (LogSegment.onBecomeInactiveSegment), so in any other
+    they are damage."""
+    return ends_in_zeros(file, position) and _is_last_segment(file.path)
+
+
+def _is_last_segment(path: str) -> bool:
+    name = parse_file_name(os.path.basename(path))
+    if name.kind is not FileKind.LOG or name.base_offset is None:
+        return False
+    files = list_folder(os.path.dirname(path) or os.curdir).files
+    logs = (file for file in files if file.kind is FileKind.LOG and not file.suffix)
+    return all(log.base_offset is None or log.base_offset <= name.base_offset for log in logs)
 
 
 class Probe:

@@ -21,7 +21,7 @@ from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
 from klogtool.log.foreign import check_named
 from klogtool.log.opened import open_path
-from klogtool.log.probing import ends_in_zeros
+from klogtool.log.probing import ends_preallocated
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import walk_made
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, SpanBatches
@@ -131,7 +131,7 @@ def walk_record_batches(
     span_bytes: int = SPAN_BYTES,
     blocks: Blocks | None = None,
     maker: BatchMaker | None = None,
-    may_be_preallocated: bool = False,
+    is_preallocated: Callable[[LogFile, int], bool] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a log file, in order, in record batches of at most 65 536 rows and 16 MiB, none empty.
 
@@ -141,7 +141,8 @@ def walk_record_batches(
     columns: only these. with_control: include control records, such as the end markers of transactions. span_bytes: how
     much of the file a thread takes at a time, and the most that a record batch is made of. blocks: memory shared by
     several walks. maker: the maker of the previous file's record batches (see its `take_up`), which then makes these
-    too, on one thread. may_be_preallocated: the walk ends where only zeros follow up to the end of the file.
+    too, on one thread. is_preallocated: whether the bytes from a position on are zeros behind the end of the log, at
+    which the walk ends.
 
     Records of a batch with a wrong checksum are included, with `_crc_ok` false. For anything that cannot be read, and
     for stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the
@@ -176,7 +177,7 @@ def walk_record_batches(
                 else:
                     yield result
                 del result
-        if created.tail is not None and may_be_preallocated and ends_in_zeros(file, created.reached):
+        if created.tail is not None and is_preallocated is not None and is_preallocated(file, created.reached):
             return
         if created.tail is not None and (end is None or created.tail.kafka_class):
             _damage(created.tail.at_path(file.path), on_damage)
@@ -202,14 +203,19 @@ def walk_files(paths: Iterable[str | os.PathLike[str] | LogFile], **options: Any
     """Yield the records of log files, one file after another (see `walk_record_batches`).
 
     Topic and partition come from the folder's name; they are null if it is not a partition dir. Of a file that is open
-    already, nobody knows them. It is closed after its last record.
+    already, nobody knows them. It is closed after its last record. Zeros behind the end of a partition's last segment
+    are what a broker has preallocated.
     """
     _pyarrow()
     blocks = Blocks()
     for path in paths:
-        topic, partition = (None, None) if isinstance(path, LogFile) else partition_of(path)
+        if isinstance(path, LogFile):
+            place: dict[str, Any] = {"topic": None, "partition": None}
+        else:
+            place = dict(zip(("topic", "partition"), partition_of(path), strict=True))
+            place["is_preallocated"] = ends_preallocated
         with path if isinstance(path, LogFile) else LogFile(path) as file:
-            yield from walk_record_batches(file, topic=topic, partition=partition, blocks=blocks, **options)
+            yield from walk_record_batches(file, blocks=blocks, **place, **options)
 
 
 def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:

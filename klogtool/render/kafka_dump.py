@@ -18,6 +18,7 @@ from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.log.probing import ends_preallocated
 from klogtool.render.arrow import partition_of
 from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
@@ -177,7 +178,9 @@ class KafkaDump:
                 where = log.path if self.is_stdin(log.path) else os.path.abspath(log.path)
                 self.reports.gaps.setdefault(where, {}).update(dump.gaps)
             self.note_damage(dump, log.path)
-        return dump.valid_bytes, max(0, end - dump.valid_bytes) if max_bytes == INT_MAX else 0
+        left = max(0, end - dump.valid_bytes) if max_bytes == INT_MAX else 0
+        is_end = left and not form.is_text and ends_preallocated(log, dump.valid_bytes)
+        return dump.valid_bytes, 0 if is_end else left
 
     def note_damage(self, dump: LogDump, path: str) -> None:
         """Complain about damage that did not end the dump of a log."""

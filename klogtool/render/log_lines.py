@@ -19,6 +19,7 @@ from klogtool.format.framing import walk_frames
 from klogtool.format.message import Message, check_magic, parse_entry
 from klogtool.json_rows import row_line
 from klogtool.log.file import LogFile
+from klogtool.log.probing import ends_preallocated
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import SpanMaker, walk_made
 from klogtool.log.windows import BufferPool
@@ -409,6 +410,8 @@ def dump_log_lines(
         file = _mended(file, form, write, dump, end)
     while at is not None:
         damage = _dump_from(at, file, form, write, dump, end, jobs)
+        if damage is not None and not form.is_text and ends_preallocated(file, dump.valid_bytes):
+            return
         if damage is not None and not form.go_on:
             raise damage
         at = _skip(file, form, write, dump, end, damage) if form.go_on and dump.valid_bytes < end else None

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
+from klogtool.log.probing import ends_in_zeros
 from klogtool.log.storage import open_place
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import walk_record_batches
@@ -63,7 +64,7 @@ class _Collector:
             columns=COLUMNS,
             on_damage=self._take,
             resync=True,
-            may_be_preallocated=piece.is_active,
+            is_preallocated=ends_in_zeros if piece.is_active else None,
         ):
             for run in self._runs(rows):
                 if run.reason is None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
+from klogtool.log.probing import ends_in_zeros
 from klogtool.log.storage import open_place
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import Skipped, Tally, schema, walk_record_batches
@@ -199,7 +200,7 @@ class _Reader:
             resync=not strict,
             blocks=self._blocks,
             maker=self._maker,
-            may_be_preallocated=piece.is_active,
+            is_preallocated=ends_in_zeros if piece.is_active else None,
         )
 
     def _judge(self, file: LogFile, piece: SegmentRange) -> None:
