@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from klogtool.format.internal.decoders import INTERNAL_TOPICS
 from klogtool.format.names import FileKind
 from klogtool.format.text import java_utf8
 from klogtool.log.folder import find_partition_dir_name
@@ -12,14 +13,6 @@ from klogtool.render.decoder_classes import Decoder, Texts
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
-
-INTERNAL_TOPICS = (
-    "__cluster_metadata",
-    "__consumer_offsets",
-    "__remote_log_metadata",
-    "__share_group_state",
-    "__transaction_state",
-)
 
 
 def decoder_of_values(values: Decoding, topic: str | None) -> Decoder:

@@ -21,9 +21,9 @@ from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.disk.dataset import Attempt, Dataset, TaskMessage
 from klogtool.errors import Refused, StalePlan
 from klogtool.log.storage import LOCAL_SCHEMES, open_place
+from klogtool.render.decoded_columns import DecodedColumns
 from klogtool.render.spark_text import ExportedTopic
 from klogtool.spark.converting import Form, converted, days_of, target_schema
-from klogtool.spark.decoding import DecodedColumns
 from klogtool.spark.filters import Bounds
 from klogtool.spark.options import MODES, parse_query
 from klogtool.spark.planning import SegmentRange, Split, plan_splits
@@ -256,7 +256,7 @@ class _Files:
     def __init__(self, attempt: Attempt, number: int, how: HowToExport, decoded: DecodedColumns) -> None:
         self._attempt, self._number, self._how = attempt, number, how
         self._schema = target_schema(arrow_schema("records", how.columns), how.form)
-        self._decoded, self._whole = decoded, decoded.added_to(self._schema)
+        self._decoded, self._whole = decoded, _joined(self._schema, decoded.schema)
         self._open: dict[str, _Open] = {}
         self._made: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -264,10 +264,13 @@ class _Files:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows of one topic."""
+        import pyarrow as pa
+
         topic = batch.column("topic")[0].as_py()
         folder = f"topic={topic or NO_TOPIC}"
         rows, invalid = converted(batch, self._schema, self._how.form, is_strict=self._how.mode == "FAILFAST")
-        rows = self._decoded.of(batch, rows, topic, self._whole)
+        decoded = self._decoded.arrays(batch, topic, self._decoded.schema.names)
+        rows = pa.RecordBatch.from_arrays([*rows.columns, *decoded.values()], schema=self._whole)
         self._invalid += invalid
         self._rows[topic or ""] = self._rows.get(topic or "", 0) + batch.num_rows
         if not self._how.by_day:
@@ -305,6 +308,12 @@ class _Files:
             with suppress(OSError):  # the first error is the one to report
                 file.give_up()
         self._attempt.give_up()
+
+
+def _joined(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([*one, *other])
 
 
 def totals_of(messages: Iterable[TaskMessage]) -> list[ExportedTopic]:

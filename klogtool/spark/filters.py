@@ -35,15 +35,15 @@ class Bounds(Struct, frozen=True):
         )
 
 
-def bounds_of(filters: Iterable[Any]) -> Bounds:
+def bounds_of(filters: Iterable[Any], prefix: str = "") -> Bounds:
     """Return the common bounds of all these filters of pyspark.sql.datasource; filters that it cannot use are
-    ignored."""
+    ignored. prefix: what the names of the columns of records begin with."""
     bounds = Bounds()
     for given in filters:
         kind: str = type(given).__name__
         column: tuple[str, ...] = getattr(given, "attribute", ())
-        if kind in TAKEN and len(column) == 1:
-            bounds = _narrowed(bounds, column[0].lower(), kind, given.value)
+        if kind in TAKEN and len(column) == 1 and column[0].startswith(prefix):
+            bounds = _narrowed(bounds, column[0].removeprefix(prefix).lower(), kind, given.value)
     return bounds
 
 

@@ -11,8 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
+from klogtool.decoding.formats import WITH_SCHEMAS
+from klogtool.decoding.record_values import Formats
+from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.errors import KlogError, Refused
+from klogtool.format.internal.decoders import INTERNAL_TOPICS as TOPICS_WITH_MESSAGES
 from klogtool.format.text import did_you_mean
 from klogtool.log.storage import Place, check_place, expand
 
@@ -49,6 +54,7 @@ OWN = (
     *("minpartitions", "maxrecordsperpartition", "splitbytes", "storageoptions", "kafka.isolation.level"),
     *("startingoffsets", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
     *("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "deep", "failonleftout", "copies"),
+    *("decode", "keyformat", "valueformat", "schemas"),
 )
 
 
@@ -57,14 +63,8 @@ SPELLED = {
     for name in (
         *("subscribePattern", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"),
         *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
-        *(
-            "includeHeaders",
-            "includeMetadata",
-            "failOnDataLoss",
-            "failOnLeftOut",
-            "minPartitions",
-            "maxRecordsPerPartition",
-        ),
+        *("includeHeaders", "includeMetadata", "failOnDataLoss", "failOnLeftOut", "keyFormat", "valueFormat"),
+        *("minPartitions", "maxRecordsPerPartition"),
         *("splitBytes", "storageOptions", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
         *("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs"),
         *("groupIdPrefix", "includeTimestamp"),
@@ -91,16 +91,20 @@ class Bound(Struct, frozen=True):
 
 
 class Shape(Struct, frozen=True):
-    """Which rows and columns are wanted; columns: None for all that the flags select."""
+    """Which rows and columns are wanted; columns: None for all that the flags select. formats: of keys and values that
+    are decoded, too. internal: the internal topic whose messages are the columns, in the place of keys and values."""
 
     table: str = "records"
     columns: tuple[str, ...] | None = None
     include_headers: bool = False
     include_metadata: bool = False
+    formats: Formats = Formats()
+    internal: str | None = None
 
 
 class Query(Struct, frozen=True):
-    """What is wanted. strategy, chosen: the option that selects topics, and its value; None for all."""
+    """What is wanted. strategy, chosen: the option that selects topics, and its value; None for all. schemas: for the
+    formats of the shape."""
 
     places: tuple[Place, ...]
     shape: Shape = Shape()
@@ -118,6 +122,7 @@ class Query(Struct, frozen=True):
     split_bytes: int = DEFAULT_SPLIT_BYTES
     deep: bool = False
     all_copies: bool = False
+    schemas: Schemas | None = None
     most_offsets: int = 0
     least_offsets: int = 0
     most_seconds: int = DEFAULT_TRIGGER_DELAY_SECONDS
@@ -164,6 +169,8 @@ def parse_shape(given: Mapping[str, str]) -> Shape:
         columns=tuple(name.strip() for name in columns.split(",")) if columns else None,
         include_headers=_flag(options, "includeheaders"),
         include_metadata=_flag(options, "includemetadata"),
+        formats=_formats(options),
+        internal=_internal_topic(options),
     )
 
 
@@ -200,6 +207,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         split_bytes=_bytes(options, "splitbytes") or DEFAULT_SPLIT_BYTES,
         deep=_flag(options, "deep"),
         all_copies=_all_copies(options, stream=stream),
+        schemas=read_schemas(options["schemas"]) if "schemas" in options else None,
         **(rates if stream else {}),
     )
 
@@ -239,6 +247,34 @@ def _all_copies(options: Mapping[str, str], *, stream: bool) -> bool:
     if is_all and stream:
         raise Refused("a stream reads one copy of each partition: option copies must be one")
     return is_all
+
+
+def _formats(options: Mapping[str, str]) -> Formats:
+    formats = Formats(options.get("keyformat"), options.get("valueformat"))
+    given = [name for name in ("keyformat", "valueformat", "schemas") if name in options]
+    if given and options.get("table", "records") != "records":
+        raise Refused(f"option {SPELLED.get(given[0], given[0])} is for the table records")
+    if given == ["schemas"]:
+        raise Refused("option schemas needs keyFormat or valueFormat")
+    if "schemas" not in options and (form := next((f for f in WITH_SCHEMAS if f in astuple(formats)), None)):
+        raise Refused(f"format {form} needs the option schemas: a folder with the schemas")
+    return formats
+
+
+def _internal_topic(options: Mapping[str, str]) -> str | None:
+    """Return the one internal topic of decode=internal: its fields are the columns, so it has to be named."""
+    if _one_of(options, "decode", ("none", "internal")) == "none":
+        return None
+    if options.get("table", "records") != "records" or "keyformat" in options or "valueformat" in options:
+        raise Refused("decode internal is for the table records, without keyFormat and valueFormat")
+    topics = {topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()}
+    if "assign" in options:
+        topics = {topic for topic, _ in partitions_of_json("assign", options["assign"])}
+    if len(topics) != 1 or not topics <= TOPICS_WITH_MESSAGES.keys():
+        raise Refused(
+            f"decode internal reads one topic, named by subscribe or assign: {', '.join(TOPICS_WITH_MESSAGES)}"
+        )
+    return topics.pop()
 
 
 def _most_left_out(options: Mapping[str, str]) -> int | None:

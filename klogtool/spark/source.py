@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from klogtool.spark.options import check_options, parse_shape
 from klogtool.spark.source_reader import KlogFilteringReader, KlogReader
 from klogtool.spark.streaming import make_stream_reader
-from klogtool.spark.tables import ddl, default_columns
+from klogtool.spark.tables import ddl, default_columns, table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -39,7 +39,7 @@ class KlogDataSource(DataSource):
     def schema(self) -> str:
         """Return the columns that the options select."""
         shape = parse_shape(dict(self.options))
-        return ddl(shape.table, default_columns(shape))
+        return ddl(table_schema(shape, default_columns(shape)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of these columns.

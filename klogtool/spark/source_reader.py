@@ -14,8 +14,7 @@ from klogtool.spark.findings import plan_parts, read_findings
 from klogtool.spark.notes import log_warning
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.planning import Split, plan_splits
-from klogtool.spark.reading import Task, read_split
-from klogtool.spark.tables import arrow_schema, checked_columns, ddl, read_table
+from klogtool.spark.tables import checked_columns, ddl, derived_columns, read_records, read_table, table_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +36,7 @@ class KlogReader(DataSourceReader):
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
         self._notes: list[str] = []
         self.query: Query = parse_query(options, self._notes)
-        self.columns = columns_wanted(self.query.shape.table, schema)
+        self.columns = columns_wanted(self.query, schema)
         self.names = tuple(schema.fieldNames())
         self.bounds = Bounds()
 
@@ -61,7 +60,7 @@ class KlogFilteringReader(KlogReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         """Narrow what is read. All filters are returned, so Spark applies them again."""
-        self.bounds = bounds_of(filters)
+        self.bounds = bounds_of(filters, prefix="" if self.query.shape.internal is None else "_")
         return filters
 
 
@@ -76,7 +75,7 @@ def read_partition(
     if partition.split is None:
         return iter(())
     if query.shape.table == "records":
-        return read_split(partition.split, Task(tuple(columns), bounds, query.mode, query.most_left_out))
+        return read_records(partition.split, query, columns, bounds)
     return read_table(partition.split, query.shape.table, columns, mode=query.mode)
 
 
@@ -86,14 +85,14 @@ def renamed(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> Iterator
         yield batch if batch.schema.names == list(names) else batch.rename_columns(list(names))
 
 
-def columns_wanted(table: str, schema: StructType) -> tuple[str, ...]:
+def columns_wanted(query: Query, schema: StructType) -> tuple[str, ...]:
     """Return the columns that Spark wants, as the table spells them. Raises Refused if a user's schema has others, or
-    other types."""
-    columns = checked_columns(table, schema.fieldNames())
-    if as_arrow(schema).types != arrow_schema(table, columns).types:
-        raise Refused(
-            f"the column types of the given schema are not those of the table; they are: {ddl(table, columns)}"
-        )
+    other types; KlogError if what decodes them is missing."""
+    columns = checked_columns(query.shape, schema.fieldNames())
+    wanted = table_schema(query.shape, columns)
+    if as_arrow(schema).types != wanted.types:
+        raise Refused(f"the column types of the given schema are not those of the table; they are: {ddl(wanted)}")
+    derived_columns(query)
     return columns
 
 

@@ -47,7 +47,7 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.query: Query = parse_query(options, notes, stream=True)
         if self.query.shape.table != "records":
             raise Refused("only the table records can be a stream: read the other tables with spark.read")
-        self.columns = columns_wanted("records", schema)
+        self.columns = columns_wanted(self.query, schema)
         self.names = tuple(schema.fieldNames())
         self._follower = Follower(self.query)
         self._until: Mapping[Key, LogNow] | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
+from klogtool.decoding.record_values import Formats
 from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import (
     CONTROL_BIT,
@@ -30,6 +31,8 @@ from klogtool.log.probing import Probe
 from klogtool.log.resync import find_next_batch
 from klogtool.log.storage import open_place
 from klogtool.render.arrow_reference import column_text
+from klogtool.render.decoded_columns import DecodedColumns, decoded_schema
+from klogtool.render.internal_columns import InternalColumns
 from klogtool.render.json_lines import json_timestamp
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.salvage.mended_entries import MAGIC, mended
@@ -39,12 +42,13 @@ from klogtool.spark.left_out import walk_left_out
 from klogtool.spark.notes import log_warning
 from klogtool.spark.owners import OWNER, Owner
 from klogtool.spark.planning import SegmentRange, Split
-from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
+from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, Task, columns_of, read_split, spare_collections
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from klogtool.spark.options import Shape
+    from klogtool.spark.filters import Bounds
+    from klogtool.spark.options import Query, Shape
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 RECORDS = {
@@ -154,28 +158,58 @@ Row = tuple[Any, ...]
 def default_columns(shape: Shape) -> tuple[str, ...]:
     """Return the columns of a table that the options select. Raises Refused for an unknown column."""
     if shape.columns is not None:
-        return checked_columns(shape.table, shape.columns)
-    if shape.table == "records":
-        return columns_of(headers=shape.include_headers, metadata=shape.include_metadata)
-    return tuple(TABLES[shape.table])
+        return checked_columns(shape, shape.columns)
+    if shape.table != "records":
+        return tuple(TABLES[shape.table])
+    plain = columns_of(headers=shape.include_headers, metadata=shape.include_metadata)
+    if shape.internal is None:
+        return (*plain, *decoded_schema(shape.formats).names)
+    return (*_internal_columns(shape.internal).schema.names, *plain[len(RECORD_COLUMNS) :])
 
 
-def checked_columns(table: str, columns: Sequence[str]) -> tuple[str, ...]:
+def table_schema(shape: Shape, columns: Sequence[str] | None = None) -> pa.Schema:
+    """Return names and types of columns of a table, as Spark wants them; of all that the table can have for None."""
+    import pyarrow as pa
+
+    fields = list(arrow_schema(shape.table, tuple(TABLES[shape.table])))
+    if shape.internal is not None:
+        fields = [*_internal_columns(shape.internal).schema, *fields[len(RECORD_COLUMNS) :]]
+    every = pa.schema([*fields, *decoded_schema(shape.formats)])
+    return every if columns is None else pa.schema([every.field(name) for name in columns])
+
+
+def _internal_columns(topic: str) -> InternalColumns:
+    return InternalColumns(topic, arrow_schema("records", RECORD_COLUMNS))
+
+
+def derived_columns(query: Query) -> DecodedColumns | InternalColumns | None:
+    """Return how the columns are made that records do not have as they are; None if the query has none of these.
+
+    Raises KlogError for a format that does not exist, or without the package that it needs.
+    """
+    shape = query.shape
+    if shape.internal is not None:
+        return _internal_columns(shape.internal)
+    return DecodedColumns(shape.formats, query.schemas) if shape.formats != Formats() else None
+
+
+def checked_columns(shape: Shape, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns as the table spells them: case does not matter. Raises Refused for a column that a table does
     not have, or that is named twice."""
-    spelled = {name.lower(): name for name in TABLES[table]}
+    every = table_schema(shape).names
+    spelled = {name.lower(): name for name in every}
     wrong = [name for name in columns if name.lower() not in spelled]
     known = tuple(spelled[name.lower()] for name in columns if name.lower() in spelled)
     if wrong or len(set(known)) < len(known) or not columns:
         raise Refused(
-            f"table {table} has no such column, or it was named twice: {', '.join(wrong or columns)} "
-            f"(columns: {', '.join(TABLES[table])})"
+            f"table {shape.table} has no such column, or it was named twice: {', '.join(wrong or columns)} "
+            f"(columns: {', '.join(every)})"
         )
     return known
 
 
 def arrow_schema(table: str, columns: Sequence[str]) -> pa.Schema:
-    """Return the types of columns as Spark wants them."""
+    """Return the types of columns that a table always has, as Spark wants them."""
     import pyarrow as pa
 
     kinds = {
@@ -193,9 +227,49 @@ def arrow_schema(table: str, columns: Sequence[str]) -> pa.Schema:
     return pa.schema([(name, kinds[TABLES[table][name]]) for name in columns])
 
 
-def ddl(table: str, columns: Sequence[str]) -> str:
-    """Return the same in Spark's DDL."""
-    return ", ".join(f"`{name}` {TABLES[table][name]}" for name in columns)
+def ddl(schema: pa.Schema) -> str:
+    """Return a schema in Spark's DDL."""
+    return ", ".join(f"`{field.name}` {_sql_type(field.type)}" for field in schema)
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        return f"array<{_sql_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'`{field.name}`:{_sql_type(field.type)}' for field in kind)}>"
+    return "timestamp" if pa.types.is_timestamp(kind) else _SQL_TYPES[str(kind)]
+
+
+_SQL_TYPES = {
+    "binary": "binary",
+    "string": "string",
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "double": "double",
+}
+
+
+def read_records(split: Split, query: Query, columns: Sequence[str], bounds: Bounds) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a split, as `read_split` does, with the columns that are made of keys and values."""
+    import pyarrow as pa
+
+    derived = derived_columns(query)
+    own = [] if derived is None else [name for name in columns if name in derived.schema.names]
+    if derived is None or not own:
+        yield from read_split(split, Task(tuple(columns), bounds, query.mode, query.most_left_out))
+        return
+    plain = [name for name in columns if name not in own]
+    read = tuple(dict.fromkeys((*plain, *derived.needs(own))))
+    for records in read_split(split, Task(read, bounds, query.mode, query.most_left_out)):
+        topic = records.column("topic")[0].as_py() if "topic" in read else None
+        arrays = derived.arrays(records, topic, own) | {name: records.column(name) for name in plain}
+        yield pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
 
 
 def read_table(split: Split, table: str, columns: Sequence[str], *, mode: str) -> Iterator[pa.RecordBatch]:

@@ -12,8 +12,7 @@ from klogtool.render.scan import scan
 from klogtool.spark.filters import Bounds, bounds_of
 from klogtool.spark.options import parse_query
 from klogtool.spark.planning import Split, plan_splits
-from klogtool.spark.reading import Task, read_split
-from klogtool.spark.tables import arrow_schema, default_columns, read_table
+from klogtool.spark.tables import default_columns, read_records, read_table, table_schema
 
 Path = str | os.PathLike[str]
 
@@ -37,12 +36,12 @@ def read(path: Path, *, filters: Iterable[Any] = (), **options: Any) -> pa.Table
     columns = default_columns(query.shape)
     splits = plan_splits(query, bounds_of(filters), [])
     if query.shape.table == "records":
-        task = Task(columns, bounds_of(filters) if filters else Bounds(), query.mode, query.most_left_out)
-        batches = [batch for split in splits for batch in read_split(split, task)]
+        bounds = bounds_of(filters) if filters else Bounds()
+        batches = [batch for split in splits for batch in read_records(split, query, columns, bounds)]
     else:
         batches = [b for split in splits for b in read_table(split, query.shape.table, columns, mode=query.mode)]
     assert all(batch.num_rows for batch in batches)
-    return pa.Table.from_batches(batches, arrow_schema(query.shape.table, columns))
+    return pa.Table.from_batches(batches, table_schema(query.shape, columns))
 
 
 def offsets(table: pa.Table) -> list[int]:

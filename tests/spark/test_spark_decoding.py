@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from here import HERE
+from planned import read
 from running import ROOT, Done, run_here
 
 from klogtool.cli import spark_export
 from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import read_schemas
-from klogtool.spark.decoding import DecodedColumns
+from klogtool.errors import KlogError
+from klogtool.render.decoded_columns import DecodedColumns
 from klogtool.spark.starting import Session
 
 EXAMPLE = ROOT / "docs/examples/values"
@@ -89,12 +91,10 @@ def test_without_a_format_nothing_is_added(tmp_path: pathlib.Path) -> None:
 def test_every_type(form: str, data: bytes, kind: Any, value: str) -> None:
     columns = DecodedColumns(Formats(value=form), None)
     raw = pa.RecordBatch.from_pydict({"value": pa.array([data, None, b"\0" * 3], pa.binary())})
-    schema = columns.added_to(raw.schema)
-    found = columns.of(raw, raw, "t", schema)
-    assert schema.field("value_decoded").type == kind
-    assert str(found.column("value_decoded")[0].as_py()) == value
-    assert found.column("value_decoded")[1].as_py() is None
-    assert found.column("value").to_pylist() == [data, None, b"\0" * 3]
+    found = columns.arrays(raw, "t", ["value_decoded"])["value_decoded"]
+    assert (found.type, columns.schema.field("value_decoded").type) == (kind, kind)
+    assert str(found[0].as_py()) == value
+    assert found[1].as_py() is None
 
 
 def test_the_schemas_travel_with_the_tasks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +107,8 @@ def test_the_schemas_travel_with_the_tasks(tmp_path: pathlib.Path, monkeypatch: 
     shutil.rmtree(folder)
     columns = DecodedColumns(*pickle.loads(sent))
     raw = pa.RecordBatch.from_pydict({"value": pa.array([b"\0\0\0\0\x12"], pa.binary())})
-    found = columns.of(raw, raw, "orders", columns.added_to(raw.schema))
-    assert found.column("value_error")[0].as_py() == f"no schema 18 in {folder}"
+    found = columns.arrays(raw, "orders", ["value_error"])["value_error"]
+    assert found[0].as_py() == f"no schema 18 in {folder}"
 
 
 @pytest.mark.parametrize(
@@ -123,3 +123,52 @@ def test_wrong_usage_is_told_before_anything_is_written(words: list[str], told: 
     done = export(tmp_path, "orders", *words)
     assert (done.status, told in done.err) == (2, True), done.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("topic", "options"),
+    [
+        ("orders", {"valueFormat": "avro", "keyFormat": "string"}),
+        ("counts", {"keyFormat": "int", "valueFormat": "long"}),
+        ("moves", {"valueFormat": "protobuf"}),
+        ("visits", {"valueFormat": "json"}),
+        ("profiles", {"VALUEFORMAT": "msgpack", "keyformat": "hex"}),
+    ],
+)
+def test_the_source_has_the_columns_of_an_export(tmp_path: pathlib.Path, topic: str, options: dict[str, str]) -> None:
+    lowered = {name.lower(): form for name, form in options.items()}
+    words = [
+        word
+        for piece in ("key", "value")
+        if (form := lowered.get(f"{piece}format"))
+        for word in (f"--{piece}-format", form)
+    ]
+    assert export(tmp_path, topic, *words, "--schemas", SCHEMAS).status == 0
+    expected = pa.concat_tables(
+        pq.read_table(path, partitioning=None) for path in sorted((tmp_path / "out").rglob("*.parquet"))
+    )
+    names = [name for name in expected.schema.names if name.endswith(("_decoded", "_error"))]
+    assert len(names) == 2 * len(options)
+    for more in ({}, {"maxRecordsPerPartition": 1}, {"includeMetadata": True, "includeHeaders": True}):
+        table = read(EXAMPLE / "logdir", subscribe=topic, schemas=SCHEMAS, **options, **more)
+        assert table.schema.names[-len(names) :] == names
+        assert table.select(["offset", "value", *names]).equals(expected.select(["offset", "value", *names]))
+    some = read(EXAMPLE / "logdir", subscribe=topic, schemas=SCHEMAS, columns=f"{names[0].upper()},offset", **options)
+    assert some.equals(table.select([names[0], "offset"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"valueFormat": "avro"}, "format avro needs the option schemas"),
+        ({"schemas": SCHEMAS}, "option schemas needs keyFormat or valueFormat"),
+        ({"valueFormat": "long", "table": "batches"}, "option valueFormat is for the table records"),
+        ({"valueFormat": "long", "columns": "key_decoded"}, "no such column"),
+        ({"columns": "value_decoded"}, "no such column"),
+        ({"valueFormat": "avro", "schemas": "nowhere"}, "no such file"),
+        ({"valueFormat": "longs"}, "longs"),
+    ],
+)
+def test_what_the_source_cannot_decode_is_refused(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(KlogError, match=reason):
+        read(EXAMPLE / "logdir", subscribe="counts", **options)

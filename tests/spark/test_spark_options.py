@@ -129,7 +129,7 @@ def test_a_size_may_have_a_unit() -> None:
 def test_every_option_has_a_name_as_people_write_it() -> None:
     known = [name for name in (*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED) if not name.startswith("kafka.")]
     assert {name for name in known if name not in SPELLED} <= {
-        *("path", "paths", "table", "columns", "mode", "deep", "copies", "subscribe", "assign"),
+        *("path", "paths", "table", "columns", "mode", "deep", "copies", "subscribe", "assign", "decode", "schemas"),
     }
 
 

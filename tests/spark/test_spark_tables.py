@@ -102,4 +102,4 @@ def test_types_are_those_that_klogtool_makes() -> None:
         if field.name in ("topic", "headers"):
             continue
         assert arrow_schema("records", (field.name,)).field(0).type == field.type, field.name
-    assert ddl("records", ("key", "offset")) == "`key` binary, `offset` bigint"
+    assert ddl(arrow_schema("records", ("key", "offset"))) == "`key` binary, `offset` bigint"

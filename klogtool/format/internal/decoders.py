@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -32,7 +31,7 @@ from klogtool.format.internal.records import (
     parse_short,
 )
 from klogtool.format.internal.remote_log import remote_log_text
-from klogtool.format.internal.schema import schema_of
+from klogtool.format.internal.schema import api_keys, schema_of
 
 TOMBSTONE = "<DELETE>"
 CONSUMER_PROTOCOL = "consumer"
@@ -151,10 +150,10 @@ def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str,
     `{"key": {"type", "version", "data"}, "value": {...}}`, either of them null if there is nothing to decode. type is
     the name of Kafka's message class (`OffsetCommitKey`). If Kafka's reader fails at either: `{"error": ...}`.
     """
-    if topic not in _READERS:
+    if topic not in INTERNAL_TOPICS:
         return None
     try:
-        key_message, value_message = _READERS[topic](key, value)
+        key_message, value_message = read_internal_record(topic, key, value)
         return {"key": _message_json(key_message), "value": _message_json(value_message)}
     except KlogError as error:
         return {"error": error.reason}
@@ -170,29 +169,39 @@ def _message_json(message: ApiMessage | None) -> Json:
     }
 
 
-_Reader = Callable[[bytes | None, bytes | None], tuple[ApiMessage | None, ApiMessage | None]]
+def read_internal_record(
+    topic: str, key: bytes | None, value: bytes | None
+) -> tuple[ApiMessage | None, ApiMessage | None]:
+    """Return the messages in key and value of a record of an internal topic, by the schemas of the newest release.
 
-
-def _coordinator_reader(module: str) -> _Reader:
-    def read(key: bytes | None, value: bytes | None) -> tuple[ApiMessage | None, ApiMessage | None]:
-        if key is None:
-            raise Corrupt("the record has no key")
-        return parse_coordinator_record(module, key, value, newest=True)
-
-    return read
-
-
-def _metadata_reader(module: str) -> _Reader:
-    def read(key: bytes | None, value: bytes | None) -> tuple[ApiMessage | None, ApiMessage | None]:
+    A topic without keys has None for the key's, and a null value gives None. Raises KlogError where Kafka's reader
+    fails, KeyError for any other topic.
+    """
+    module = INTERNAL_TOPICS[topic]
+    if module in _WITHOUT_KEYS:
         return None, None if value is None else parse_metadata_record(module, value, newest=True)
+    if key is None:
+        raise Corrupt("the record has no key")
+    return parse_coordinator_record(module, key, value, newest=True)
 
-    return read
+
+def message_names_of(topic: str) -> dict[str, tuple[str, ...]]:
+    """Return the messages of an internal topic by the name that key and value share, each with the names of its
+    schemas: of the key and of the value, or of the one message."""
+    module = INTERNAL_TOPICS[topic]
+    if module in _WITHOUT_KEYS:
+        return {name: (name,) for name in api_keys(module, "metadata", newest=True).values()}
+    values = api_keys(module, "coordinator-value", newest=True)
+    keys = api_keys(module, "coordinator-key", newest=True)
+    return {name.removesuffix("Key"): (name, values[api_key]) for api_key, name in keys.items()}
 
 
-_READERS: dict[str, _Reader] = {
-    "__consumer_offsets": _coordinator_reader(GROUP),
-    "__transaction_state": _coordinator_reader(TRANSACTION),
-    "__share_group_state": _coordinator_reader(SHARE),
-    "__cluster_metadata": _metadata_reader(METADATA),
-    "__remote_log_metadata": _metadata_reader(REMOTE_LOG),
+INTERNAL_TOPICS: dict[str, str] = {
+    "__consumer_offsets": GROUP,
+    "__transaction_state": TRANSACTION,
+    "__share_group_state": SHARE,
+    "__cluster_metadata": METADATA,
+    "__remote_log_metadata": REMOTE_LOG,
 }
+"""Internal topics by name, with the module of Kafka that has their messages."""
+_WITHOUT_KEYS = (METADATA, REMOTE_LOG)
