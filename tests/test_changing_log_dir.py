@@ -157,7 +157,7 @@ def verdict_of(log_dir: pathlib.Path, *words: str) -> tuple[int, list[Any]]:
 
 
 @pytest.mark.parametrize("victim", [victim for victim in VICTIMS if victim.startswith("t-0/")])
-@pytest.mark.parametrize("words", [("verify",), ("verify", "--deep"), ("doctor",)], ids=" ".join)
+@pytest.mark.parametrize("words", [("verify",), ("verify", "--deep"), ("doctor",), ("txns",)], ids=" ".join)
 def test_the_verdict_is_about_the_disk_as_it_is_afterwards(
     log_dir: pathlib.Path, words: tuple[str, ...], victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +169,7 @@ def test_the_verdict_is_about_the_disk_as_it_is_afterwards(
     assert found == verdict_of(log_dir, *words)
 
 
-@pytest.mark.parametrize("words", [("verify",), ("doctor",)], ids=" ".join)
+@pytest.mark.parametrize("words", [("verify",), ("doctor",), ("txns",)], ids=" ".join)
 def test_a_partition_that_never_stands_still_is_left_out(
     log_dir: pathlib.Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,3 +188,4 @@ def test_a_partition_that_never_stands_still_is_left_out(
     assert done.status in (1, 4)
     assert "unreadable" not in done.out.decode()
     assert "offline" not in done.out.decode()
+    assert words[0] != "txns" or (done.status == 4 and f"{log_dir}/t-1:" in done.out.decode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
 import click
@@ -19,11 +20,12 @@ from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import error_lines, note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Row, Show, is_refusal
-from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.txns_audit import TxnsQuestion, run_audit
 from klogtool.errors import KlogError
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.log.second_reading import has_changed
 from klogtool.render.counts import count_text
 from klogtool.render.txns import (
     closing_text,
@@ -59,7 +61,7 @@ def command(paths: tuple[str, ...], question: TxnsQuestion, reading: ReadingOpti
       klogtool txns --audit LOGDIR LOGDIR
 
     Exit status: 0 done; 1 damage was met, a broker refuses to load a partition, or --audit found something; 2 wrong
-    usage, no such path; 4 a file could not be read.
+    usage, no such path; 4 a file could not be read, or a partition changed all the time and was left out.
     """
     clusters = clusters_of([*paths, *question.transaction_state])
     if len(clusters) > 1:
@@ -78,6 +80,8 @@ def command(paths: tuple[str, ...], question: TxnsQuestion, reading: ReadingOpti
         else:
             show.partition(path, None)
     show.close()
+    if not show.is_whole:
+        return COULD_NOT
     return FOUND if show.refused else DONE
 
 
@@ -88,7 +92,7 @@ class _TxnsShow(Show):
         """is_one: only one partition is asked for, so its path need not be told."""
         super().__init__(COMMAND, reading, kafka=question.circumstances.kafka)
         self._paths, self._question, self._reading = paths, question, reading
-        self._with_path, self._without = not is_one, 0
+        self._with_path, self._without, self.is_whole = not is_one, 0, True
 
     @cached_property
     def coordinators(self) -> Coordinators:
@@ -103,9 +107,9 @@ class _TxnsShow(Show):
 
     def partition(self, path: str, checkpoints: Checkpoints | None) -> None:
         """Show one of them. checkpoints: of its log dir, if all of its partitions are shown. Raises KlogError where we
-        could not go on."""
+        could not go on; one of several that changes all the time is left out."""
         beside: Row = {"path": path} if self._with_path else {}
-        with self.refusals(beside):
+        with self.refusals(beside), self._left_out():
             loaded = load_and_tell(path, self._question.circumstances, self._reading, checkpoints)
             state = loaded.transaction_state()
             if self.json:
@@ -117,6 +121,16 @@ class _TxnsShow(Show):
                 self.answer({**beside, **state_row(state)})
             else:
                 self._text(path, loaded, state)
+
+    @contextmanager
+    def _left_out(self) -> Iterator[None]:
+        try:
+            yield
+        except KlogError as error:
+            if not (self._with_path and has_changed(error)):
+                raise
+            self.is_whole = False
+            self.error(error)
 
     def close(self) -> None:
         """Say how many partitions were passed over."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +21,7 @@ from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
-from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
+from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.names import (
     OFFSET_DIGITS,
@@ -34,6 +33,7 @@ from klogtool.format.names import (
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
+from klogtool.log.second_reading import has_changed, read_again
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import recover_partition
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
@@ -64,9 +64,6 @@ class Rehearsed(Struct, frozen=True):
     depends_on_release: bool = False
 
 
-TRIES = 3
-
-
 def what_of(outcome: StopOutcome) -> What:
     """Return the same outcome in the doctor's words."""
     return _WHAT[outcome]
@@ -78,23 +75,7 @@ def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, thr
     A file that went away since the folder was listed is none: the rehearsal begins anew. Raises Unreadable or Changed
     if that happens each time: a broker is running.
     """
-    for _ in range(TRIES - 1):
-        try:
-            return _rehearse(path, question, checkpoints, threads)
-        except (FileGone, Changed):
-            continue
-    try:
-        return _rehearse(path, question, checkpoints, threads)
-    except FileGone as gone:
-        raise gone.error from None
-
-
-class FileGone(Exception):
-    """A file went away between the listing and the opening, or became shorter while it was read."""
-
-    def __init__(self, error: KlogError) -> None:
-        super().__init__(str(error))
-        self.error = error
+    return read_again(lambda: _rehearse(path, question, checkpoints, threads))
 
 
 def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int) -> Rehearsed:
@@ -102,8 +83,8 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
     try:
         log, plan, recovery = recover_partition(path, question, checkpoints, threads)
     except KlogError as error:
-        if isinstance(error, Changed) or (isinstance(error, Unreadable) and error.errno == errno.ENOENT):
-            raise FileGone(error) from error
+        if has_changed(error):
+            raise
         if (broken := _broken_link(error)) is not None:
             return Rehearsed(_unknown(path), (broken,))
         return Rehearsed(not_loaded(path), (_refused(path, error),))

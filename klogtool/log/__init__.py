@@ -20,6 +20,7 @@ storage           where log dirs are: on this machine, or in storage that pyarro
 gentle            the same past the page cache, at a pace: reading that a running broker does not feel
 changes           waits until something changes in a folder
 followed          a partition that is being written to: what is new in it
+second_reading    the same again where files go away meanwhile
 foreign           the error for files and folders that are not Kafka's
 mapped            pieces of a file, mapped
 windows           a log in windows that hold whole entries

@@ -28,6 +28,7 @@ from klogtool.format.typed import parse_moment, whole_number
 from klogtool.log.cores import usable_cores
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.log.second_reading import read_again
 
 if TYPE_CHECKING:
     from klogtool.broker.content import Content
@@ -44,14 +45,14 @@ def load(
     """Load a partition dir. jobs: threads, if a broker would recover; default: all cores. checkpoints: of the log dir,
     for callers that load several of its partitions; default: those beside the partition.
 
-    Raises KlogError for what is not a partition dir; Corrupt, Refused or Unsupported, with Kafka's class, if a broker
-    refuses to load it.
+    What changes while it is read is read again. Raises KlogError for what is not a partition dir; Corrupt, Refused or
+    Unsupported, with Kafka's class, if a broker refuses to load it.
     """
     if not isinstance(open_path(path), Partition):
         raise KlogError("not a partition dir", path=path)
     with AtPath(path):
         terms = terms_of(path, circumstances, checkpoints=checkpoints)
-        return LoadedPartition(LoadedLog(Draft.of(path), terms, jobs=jobs or usable_cores()))
+        return read_again(lambda: LoadedPartition(LoadedLog(Draft.of(path), terms, jobs=jobs or usable_cores())))
 
 
 class LoadedPartition:
