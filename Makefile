@@ -48,7 +48,7 @@ judge: $(DEV)/.ready  ## hundreds of damaged log dirs: what doctor claims of the
 # The same faults each time, so that one commit has one answer. The base states are a broker's of today, so a few cases
 # differ from machine to machine: what it finds then is new, and to be mended (docs/safety.md); it does not end CI yet.
 judge-sample: $(DEV)/.ready  ## some of that in a few minutes, on 4.3.1 above all; fails if more than 1 of 100 claims is false
-	PYTHONPATH=tests $(RUN) -m judge --sample --seed 12 --at-most 1 --crowds 1 --alone 2 --log-dirs 15 --options 1 --dir-options 1 --commands 1 --quorums 3 $(JUDGE_ARGS)
+	PYTHONPATH=tests $(RUN) -m judge --sample --seed 12 --jobs 2 --at-most 1 --crowds 1 --alone 2 --log-dirs 15 --options 1 --dir-options 1 --commands 1 --quorums 3 $(JUDGE_ARGS)
 
 test-page: $(DEV)/.ready $(AXE)/.ready site  ## doctor's page and the site in a browser (needs chromium, and npm for axe-core)
 	@command -v chromium >/dev/null || { echo "needs chromium: apt-get install chromium" >&2; exit 2; }

@@ -23,7 +23,7 @@ from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.broker.unified_log.kept_segments import ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import Deletion, delete_old_segments
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, build_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
@@ -289,7 +289,7 @@ def _planned(
     def plan(folder: str) -> tuple[Plan, CheckpointLines | None] | KlogError:
         try:
             return plan_one(folder, question, checkpoints, make_spool)
-        except Unreadable:
+        except (Changed, Unreadable):
             raise
         except KlogError as error:
             return error.at_path(folder)
@@ -303,7 +303,7 @@ def dirty_ratio(folder: str, question: CompactQuestion, checkpoints: Checkpoints
     try:
         log = LoadedLog(Draft.of(folder), _terms(folder, question, checkpoints))
         ratio = find_log_to_clean(log, find_first_dirty(folder, checkpoints), log.terms.now_ms).cleanable_ratio
-    except Unreadable:
+    except (Changed, Unreadable):
         raise
     except KlogError:  # reported when the partition is planned
         return -1.0

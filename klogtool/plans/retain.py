@@ -18,7 +18,7 @@ from klogtool.broker.unified_log.kept_segments import Kept, ages_of, explain_kep
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
 from klogtool.broker.unified_log.segment_age import Age
-from klogtool.errors import KlogError
+from klogtool.errors import Changed, KlogError
 from klogtool.format.names import PartitionDirState
 from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
@@ -105,7 +105,7 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
             continue
         try:
             plan, lines = plan_one(folder, question, checkpoints)
-        except Unreadable:
+        except (Changed, Unreadable):
             raise
         except KlogError as error:
             errors.append(error)

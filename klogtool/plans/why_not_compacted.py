@@ -26,7 +26,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
 from klogtool.log.file import Unreadable
@@ -160,7 +160,7 @@ def standing_of(
     try:
         log = LoadedLog(Draft.of(path), terms)
         found = find_log_to_clean(log, checkpoint, terms.now_ms)
-    except Unreadable:
+    except (Changed, Unreadable):
         raise
     except KlogError as error:
         return Standing(path, (*unread, _breaks_off(error.at_path(path), path)))
@@ -370,7 +370,7 @@ def _trial(path: str, terms: LoadTerms, found: LogToClean) -> tuple[list[Reason]
         return [], None
     try:
         _, stats = clean(log, free, terms.now_ms)
-    except Unreadable:
+    except (Changed, Unreadable):
         raise
     except KlogError as error:
         return [_breaks_off(error.at_path(path), path)], None

@@ -20,7 +20,7 @@ from klogtool.broker.cleaning.cleaner import CleanLog, clean
 from klogtool.broker.cleaning.shares import clean_in_shares
 from klogtool.disk.assembling import Assembly, write_part
 from klogtool.disk.output import NewFolder
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import Changed, KlogError, Refused
 from klogtool.log.file import Unreadable, unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.logdir import LogDir
@@ -189,7 +189,7 @@ def compact_folder(stage: str, question: CompactQuestion, folder: CompactedFolde
         return Compacted(write_part(stage, folder.path, None), told if folder.is_partition else None, None)
     try:
         found = _planned(question, folder, clean)
-    except Unreadable:
+    except (Changed, Unreadable):
         raise
     except KlogError as error:
         refused = refused_plan(folder.path, question, error.at_path(folder.path))

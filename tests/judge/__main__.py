@@ -15,8 +15,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import get_context
 
 import pytest
 
@@ -66,6 +68,20 @@ def one(judged: Callable[[], Outcome]) -> Iterator[Outcome]:
     yield judged()
 
 
+def outcomes_of(case: Case) -> list[Outcome]:
+    """All outcomes of a case: what a process of its own hands back."""
+    return list(case())
+
+
+def judged_by(jobs: int, cases: Iterator[Case]) -> Iterator[Outcome]:
+    """The outcomes in the order of the cases. A broker waits most of its time, so two at a time take little longer."""
+    if jobs == 1:
+        yield from (outcome for case in cases for outcome in case())
+        return
+    with ProcessPoolExecutor(jobs, get_context("fork")) as pool:
+        yield from (outcome for outcomes in pool.map(outcomes_of, cases) for outcome in outcomes)
+
+
 def cases_of(given: argparse.Namespace, seed: int) -> Iterator[Case]:
     """The crowds of each release in turn, then its log dirs."""
     for version in given.releases.split(","):
@@ -100,6 +116,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--commands", type=int, default=2, help="starts after commands on 60 partitions, a release")
     parser.add_argument("--quorums", type=int, default=10, help="starts of controllers of a damaged quorum, a release")
     parser.add_argument("--at-most", type=int, default=0, help="how many of 100 may be false (default 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at a time; each has a broker (default 1)")
     parser.add_argument("--sample", action="store_true", help="the other releases than the first: a crowd only")
     return parser
 
@@ -116,15 +133,14 @@ def main() -> int:
     except pytest.skip.Exception as why:
         print(f"judge: left out: {why}")
         return int(os.environ.get("KLOGTOOL_NO_SKIP") == "1")
-    for case in cases_of(given, seed):
-        for outcome in case():
-            tally.add(outcome)
-            show(outcome)
-            print(
-                f"  {outcome.version} {outcome.case} {outcome.seed}: {outcome.judged} judged, "
-                f"{len(outcome.differences)} false ({time.monotonic() - began:.0f} s)",
-                flush=True,
-            )
+    for outcome in judged_by(given.jobs, cases_of(given, seed)):
+        tally.add(outcome)
+        show(outcome)
+        print(
+            f"  {outcome.version} {outcome.case} {outcome.seed}: {outcome.judged} judged, "
+            f"{len(outcome.differences)} false ({time.monotonic() - began:.0f} s)",
+            flush=True,
+        )
     print(*tally.lines(), sep="\n")
     if empty := tally.without_judgement():
         print(f"judge: FAILED: nothing was judged of {', '.join(empty)}: take another --seed, or more of them")
