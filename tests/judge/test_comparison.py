@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 import pytest
 
-from .__main__ import Tally
+from .__main__ import Tally, judged_by
 from .cases import Outcome
 from .claims import BrokerClaim, Claims, Gone, Hidden, LogDirClaim, Lost, PartitionClaim
-from .comparison import Before, _last_epoch_start, before_start, differences
+from .comparison import Before, Difference, _last_epoch_start, before_start, differences
 from .records_on_disk import Found
 from .truth import Loaded, Reading, Truth
 
@@ -210,3 +212,16 @@ def test_a_kind_that_judged_nothing_is_told() -> None:
     for case, judged in (("crowd", 104), ("dir options", 0), ("dirs", 1)):
         tally.add(Outcome(case, "4.3.1", "12.0", "S3", {}, judged))
     assert tally.without_judgement() == ["4.3.1 dir options"]
+
+
+def late_elsewhere(here: int, number: int) -> Iterator[Outcome]:
+    """A case whose client waits in vain in another process than this one."""
+    told = "error org.apache.kafka.common.errors.TimeoutException: Failed to get offsets by times in 6057ms"
+    is_late = number == 1 and os.getpid() != here
+    yield Outcome("crowd", "4.3.1", str(number), "S3", {}, 1, [Difference("SERVED", FOLDER, told)] if is_late else [])
+
+
+def test_what_was_late_beside_another_is_judged_alone() -> None:
+    found = list(judged_by(2, (partial(late_elsewhere, os.getpid(), number) for number in range(3))))
+    assert [outcome.seed for outcome in found] == ["0", "2", "1"]
+    assert not any(outcome.differences for outcome in found)
