@@ -15,6 +15,7 @@
     building/   log dirs made from a short description, and described
     verify/     every damage found, as findings
     copies/     copies of a partition compared
+    scrub/      closed segments, read again and again beside a broker
     salvage/    every sound batch of a damaged partition kept
     remote/     remote storage of tiered topics: its segments, and which of them serves which offset
     quorum/     the controllers of a cluster by their disks: who votes, whether anybody can lead

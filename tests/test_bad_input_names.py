@@ -25,6 +25,7 @@ ON_LOG_DIRS = (
     "doctor",
     "doctor --quick",
     "verify",
+    "scrub --recovery-point 9223372036854775807",
     "recover",
     "recover --mark-clean",
     "dump-log",

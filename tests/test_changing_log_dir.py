@@ -23,6 +23,7 @@ ON_LOG_DIR = (
     "doctor",
     "verify",
     "verify --deep",
+    "scrub --recovery-point 9223372036854775807",
     "recover",
     "dump-log",
     "dump-log --format json",

@@ -34,6 +34,7 @@ FLOORS |= {
     "verify": 5,
     "copies": 5,
     "salvage": 6,
+    "scrub": 6,
     "quorum": 6,
     "plans": 7,
     "disk": 8,

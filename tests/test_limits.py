@@ -26,7 +26,7 @@ from klogtool.decoding.bounds import (
     TEXT_PER_BYTE,
 )
 from klogtool.decoding.bounds import MOST_TEXT_BYTES as MOST_TEXT_BYTES_OF_VALUE
-from klogtool.disk import standard_input
+from klogtool.disk import line_file, standard_input
 from klogtool.disk.journal import MAX_FILE_BYTES
 from klogtool.format import codecs
 from klogtool.format.batch import MOST_HEADERS
@@ -41,6 +41,7 @@ from klogtool.log.resync import GIVEN_UP_BYTES, MOST_EXTRA_BYTES
 from klogtool.log.side_file import MOST_INDEX_BYTES, MOST_TEXT_BYTES
 from klogtool.plans.salvage import MOST_LEFT_OUT
 from klogtool.render.kept_answer import MOST_ANSWER_BYTES, MOST_PAGE_BYTES
+from klogtool.scrub.other_copies import MOST_HASH_LINE_BYTES
 from klogtool.verify import index_damage, settings, stable_offsets, verify_producers, verify_segment
 from klogtool.verify.baseline import MOST_BASELINE_BYTES
 
@@ -72,6 +73,8 @@ VALUES = {
     "`--baseline` | 256 MiB": (MOST_BASELINE_BYTES, 256 * MIB),
     "a settings file of `verify` | 1 MiB": (settings.MOST_SETTINGS_BYTES, MIB),
     "1,000 items in a list; 1,000 dots in a line": ((settings.MOST_ITEMS, settings.MOST_DOTS), (1000, 1000)),
+    "a state of `scrub` | 1 GiB": (line_file.MOST_BYTES, 1024 * MIB),
+    "lines of `hash` for `scrub --replica` | 64 MiB": (MOST_HASH_LINE_BYTES, 64 * MIB),
     "`doctor --from` | 16 MiB": (MOST_PAGE_BYTES, 16 * MIB),
     "the answer in it 16 MiB": (MOST_ANSWER_BYTES, 16 * MIB),
     "a journal | 4 GiB": ((MAX_PLAN_BYTES, MAX_FILE_BYTES), (4096 * MIB, 4096 * MIB)),

@@ -89,6 +89,15 @@ VERIFY_WAYS = {"plain": [], "deep": ["--deep"], "json": ["--format", "json"], "t
 VERIFY_WAYS |= {form: ["--format", form, "--recursive", "--notes"] for form in ("junit", "sarif", "github", "gitlab")}
 
 
+def test_scrub(unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], log_dir: pathlib.Path) -> None:
+    """Its state is the only file that it writes, outside of the log dir."""
+    with unchanged(log_dir):
+        for _ in range(2):
+            done = run_here(["scrub", str(log_dir), "--recovery-point", "1000", "--every", "0"], ROOT)
+            assert "Traceback" not in done.err
+    assert {path.name for path in log_dir.parent.iterdir()} == {"logdir", "logdir.klogtool-scrub"}
+
+
 @pytest.mark.parametrize("way", VERIFY_WAYS)
 def test_verify(
     unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], log_dir: pathlib.Path, way: str

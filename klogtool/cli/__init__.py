@@ -29,6 +29,7 @@ verify                klogtool verify: options
 verify_settings       klogtool verify: settings of a file and of the command line
 verifying             klogtool verify: the work
 verify_faces          klogtool verify: text, JSON, counts, and reports for CI systems
+scrub                 klogtool scrub
 recover               klogtool recover
 explain               klogtool explain
 doctor_page           klogtool doctor --html, --from

@@ -26,7 +26,8 @@ HEADINGS = dict.fromkeys(
 # What people type who know other tools, and the commands that do it.
 MEANINGS = {
     **dict.fromkeys(("repair", "fix", "mend", "heal", "restore"), ("doctor", "recover", "salvage")),
-    **dict.fromkeys(("fsck", "check", "scan", "scrub", "validate", "test"), ("verify", "doctor")),
+    **dict.fromkeys(("fsck", "check", "scan", "validate", "test"), ("verify", "doctor")),
+    **dict.fromkeys(("audit", "patrol", "bit-rot", "bitrot"), ("scrub",)),
     **dict.fromkeys(("ls", "list", "info", "stat", "status", "describe"), ("doctor", "verify", "dump-log")),
     **dict.fromkeys(("diagnose", "health", "start", "plan"), ("doctor",)),
     **dict.fromkeys(("rescue", "extract"), ("salvage",)),

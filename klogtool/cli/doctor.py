@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Annotated
+from typing import Annotated, Literal
 
 import click
 from msgspec import Struct
@@ -17,14 +17,15 @@ from klogtool.cli import commands, options
 from klogtool.cli.doctor_page import print_page, write_page
 from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.metrics_file import check_metrics_place, write_metrics
+from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing import PlanShow, head_of, save_plans
 from klogtool.cli.writing_options import Writing
 from klogtool.disk.facts import check_saving_place
-from klogtool.doctor.absent import split_log_dirs
-from klogtool.doctor.answers import Diagnosis
+from klogtool.doctor.absent import is_empty_folder, split_log_dirs
+from klogtool.doctor.answers import Diagnosis, Starts
 from klogtool.doctor.fixes import choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
 from klogtool.errors import Unsupported
@@ -38,7 +39,7 @@ from klogtool.render.metrics import doctor_metrics
 from klogtool.render.plans import NOTHING_CHANGED_YET
 from klogtool.render.progress_bar import Bar, is_drawn
 
-COMMAND = "doctor"
+COMMAND, LOSS = "doctor", "loss"
 
 
 class DoctorQuestion(Struct, frozen=True, kw_only=True):
@@ -64,6 +65,10 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
             option="controller-config-file",
         ),
     ] = ()
+    fail_on: Annotated[
+        Literal["anything", "loss"],
+        parameter("What makes the exit status 1. With loss, a broker may start after status 0: it loses nothing."),
+    ] = "anything"
     fix: Annotated[bool, parameter("Plan the chosen options. Nothing is changed: --plan-out saves the plan.")] = False
     numbers: Annotated[
         tuple[int, ...],
@@ -105,13 +110,17 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
 
     Exit status: 0 the broker starts and nothing is wrong; 1 something would be lost or refused, or is gone already; 2
     wrong usage, a path that is no log dir, a file that is no page; 3 --fix refused, or the file of --html exists; 4 a
-    log dir or page could not be read.
+    log dir or page could not be read. With --fail-on loss, for an init container: 0 the broker starts and loses
+    nothing, or all log dirs are empty folders; 1 it loses something, or refuses to start.
     """
     if not question.page:
         paths = paths or question.circumstances.log_dirs
     _check_usage(paths, question)
     if question.page:
         return print_page(question.page, reading.form)
+    if question.fail_on == LOSS and all(map(is_empty_folder, paths)):
+        note(f"klogtool: {', '.join(paths)}: empty, so nothing can be lost. Or it is the wrong disk.")
+        return DONE
     split_log_dirs(paths)
     for path in question.controllers:
         if not isinstance(open_path(path), LogDir):
@@ -125,7 +134,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
         progress = lambda: bar.advance_partition(0)  # noqa: E731
         how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
-    status = DONE if all(diagnosis.is_silent for diagnosis in diagnoses) else FOUND
+    status = FOUND if any(_fails(diagnosis, question) for diagnosis in diagnoses) else DONE
     write_metrics(question.metrics, COMMAND, paths, time.monotonic() - began, status, doctor_metrics(diagnoses[0]))
     if question.fix:
         return _fix(diagnoses[0], question, reading)
@@ -150,8 +159,13 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     return status
 
 
+def _fails(diagnosis: Diagnosis, question: DoctorQuestion) -> bool:
+    return diagnosis.starts is not Starts.YES if question.fail_on == LOSS else not diagnosis.is_silent
+
+
 def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
-    if question.page and (paths or options.first_used("quick", "matrix", "host", "fix", "html", "metrics")):
+    others = options.first_used("quick", "matrix", "host", "fix", "html", "metrics")
+    if question.page and (paths or others or options.is_typed("fail_on")):
         raise click.UsageError("--from goes with --format only.")
     if not paths and not question.page:
         raise click.UsageError("Missing argument 'LOGDIR...'.")

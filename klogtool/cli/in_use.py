@@ -18,6 +18,22 @@ GENTLY, RATE = "klogtool.gently", "klogtool.rate"  # in click's meta
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+def always_gently(command: Command) -> Command:
+    """--rate, for a command that always reads gently."""
+    return click.option(
+        "--rate",
+        callback=_note_rate_of_gentle,
+        expose_value=False,
+        metavar="SIZE/s",
+        help="Read at most so much a second, as 50MB/s.  [default: as the disk has nothing else to do]",
+    )(command)
+
+
+def _note_rate_of_gentle(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    ctx.meta[GENTLY] = True
+    _note_rate(ctx, param, value)
+
+
 def gently(command: Command) -> Command:
     """--gentle, --no-gentle, --rate: how `begin_reading` reads."""
     command = click.option(

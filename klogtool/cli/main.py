@@ -23,6 +23,7 @@ from klogtool.cli.version import version_text
 COMMANDS = {
     "doctor": ("klogtool.cli.doctor", "Say what a broker's start will do to its log dirs, and what to do first."),
     "verify": ("klogtool.cli.verify", "Find all damage under a path."),
+    "scrub": ("klogtool.cli.scrub", "Read closed segments again and again beside a broker: find bit rot."),
     "explain": ("klogtool.cli.explain", "Explain a finding of verify, or a line of a broker's log, and what to do."),
     "dump-log": (
         "klogtool.cli.dump_log",
@@ -80,6 +81,7 @@ GROUPS = {
     "Look (nothing is written)": (
         "doctor",
         "verify",
+        "scrub",
         "explain",
         "dump-log",
         "lookup",

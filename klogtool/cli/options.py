@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,6 +18,8 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.typed import parse_moment, parse_number, ungrouped
 from klogtool.render.selection import LARGEST, SMALLEST
 
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d|)")
+_SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86_400}
 TEXT_OR_JSON, ABOUT_FORMAT = ("text", "json"), "Output format: text, or JSON Lines (--json)."
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -146,6 +149,16 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int
         return parse_moment(value)
     except KlogError:
         raise click.BadParameter(f"'{value}' is neither epoch milliseconds nor ISO 8601.", ctx, param) from None
+
+
+def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Parse a duration such as 90, 90s, 10m, 2h, 30d into seconds (a click callback)."""
+    if value is None:
+        return None
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        raise click.BadParameter(f"'{value}' is not a duration such as 90s, 10m or 2h.", ctx, param)
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def long(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from klogtool.disk.facts import check_saving_folder, check_saving_place
+from klogtool.disk.facts import check_saving_folder, check_saving_place, not_written
 from klogtool.errors import Refused
-from klogtool.log.file import Unreadable
 
 
 @contextmanager
@@ -42,7 +41,7 @@ def output_file(path: str, *, replaces: bool = False) -> Iterator[BinaryIO]:
     except FileExistsError:
         raise Refused("a file with that name exists already", path=path) from None
     except OSError as error:
-        raise _not_written(path, error) from error
+        raise not_written(path, error) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(part)
@@ -69,7 +68,7 @@ def output_sink(path: str) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _not_written(path, error) from error
+        raise not_written(path, error) from error
 
 
 def _is_sink(path: str) -> bool:
@@ -78,9 +77,3 @@ def _is_sink(path: str) -> bool:
     except (OSError, ValueError):
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
-
-
-def _not_written(path: str, error: OSError) -> Unreadable:
-    failed = Unreadable(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path)
-    failed.errno = error.errno
-    return failed

@@ -26,19 +26,6 @@ from klogtool.verify.settings import (
     read_settings,
 )
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
-_SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
-
-
-def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Parse a duration such as 90, 90s, 10m, 2h into seconds (a click callback)."""
-    if value is None:
-        return None
-    match = _DURATION.fullmatch(value)
-    if match is None:
-        raise click.BadParameter(f"'{value}' is not a duration such as 90s, 10m or 2h.", ctx, param)
-    return float(match[1]) * _SECONDS[match[2]]
-
 
 def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int]:
     """Parse N/T (a click callback)."""
@@ -127,7 +114,7 @@ class VerifyQuestion(Struct, frozen=True, kw_only=True):
     isolated: Annotated[bool, parameter("Look for no settings file.")] = False
     max_duration: Annotated[
         float | None,
-        parameter("After this time, start no further segment: 90s, 10m, 2h.", Unit.TIME, parse=_duration),
+        parameter("After this time, start no further segment: 90s, 10m, 2h.", Unit.TIME, parse=options.duration),
     ] = None
     subset: Annotated[
         tuple[int, int],

@@ -30,6 +30,7 @@ manifest     what an entry records of each file: its state before and after, and
 belonging    which log dir a journal belongs to, wherever both are now
 states       which steps of a run are done, judged by the files themselves
 
+line_file    a file of lines that one process at a time adds to
 scratch      a temporary folder that lives as long as a command
 standard_input  standard input as a file that can be read at any position
 dataset      a folder of files that Spark tasks write; all files appear together at the end

@@ -38,6 +38,14 @@ def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, 
     return tuple(folders.values()), (*map(_absent, errors), *again)
 
 
+def is_empty_folder(path: str) -> bool:
+    """Return whether a folder has nothing, as a new disk: a broker's first start in it can lose nothing."""
+    try:
+        return not set(os.listdir(path)) - {"lost+found"}
+    except OSError:
+        return False
+
+
 def _error_of(path: str) -> KlogError | None:
     """Return why a path is no log dir; None if it is one. Raises KlogError if a broker can be given no such path."""
     try:

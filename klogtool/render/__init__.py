@@ -32,7 +32,8 @@ Arrow:
 Findings:
 
     findings           a finding as a block of text and as a row; what each id means, in a sentence
-    metrics            results of verify and doctor for Prometheus
+    scrub              findings of scrub, what it read, and what is due
+    metrics            results of verify, scrub and doctor for Prometheus
     statistics         how many findings there are of each id
     ci/                findings in the formats of CI systems: JUnit, SARIF, GitHub, GitLab
     worst_first        many findings: the most dangerous first, and a tally

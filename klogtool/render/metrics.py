@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from klogtool.doctor.answers import Diagnosis, Starts
 from klogtool.json_rows import presentable
+from klogtool.scrub.scrub_run import ScrubSummary
 from klogtool.verify.verification import Summary
 
 FIRST = b"# klogtool "  # how each of our files begins, so that no other file is replaced
@@ -50,6 +51,26 @@ def verify_metrics(summary: Summary, findings: Mapping[tuple[str, ...], float]) 
         gauge("checked_partitions", "Partition dirs that were read.", summary.partitions),
         gauge("left_out_partitions", "Partition dirs that were left out.", summary.left_out_partitions),
         Metric("findings", FOUND, LABELS_OF_FINDINGS, findings),
+    ]
+
+
+def scrub_metrics(summary: ScrubSummary, ended_ms: int) -> list[Metric]:
+    """Return what scrub read, what is left, and what it knows of all segments that are there."""
+    oldest_ms = ended_ms if summary.oldest_unread_ms is None else summary.oldest_unread_ms
+    standing: dict[tuple[str, ...], float] = {
+        (kind.value, kind.row.severity.value): count for kind, count in summary.standing.items()
+    }
+    return [
+        gauge("checked_bytes", "Bytes of logs that were read.", summary.bytes),
+        gauge("closed_segments", "Closed segments that a broker has flushed.", summary.segments),
+        gauge("checked_segments", "Segments that were read.", summary.checked),
+        gauge("due_segments", "Segments that are due, and were not read for want of time.", summary.due),
+        gauge(
+            "oldest_unchecked_seconds",
+            "For how long nobody has checked the bytes that were not checked for longest.",
+            max(0, ended_ms - oldest_ms) / 1000,
+        ),
+        Metric("findings", FOUND, LABELS_OF_FINDINGS, standing),
     ]
 
 

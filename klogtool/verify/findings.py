@@ -168,6 +168,12 @@ class Kind(StrEnum):
         served=(HEADER,),
         instead={"header": "The records can be read: consumers get them as they are."},
     )
+    BYTES_CHANGED = _error(
+        "bytes-changed",
+        "The disk now gives other bytes than before. No checksum covers them, so consumers and followers get them as "
+        "they are. Only `klogtool scrub` finds this.",
+        rank=23,
+    )
     TXNINDEX_MISSING = _error(
         "txnindex-missing",
         "Consumers with read_committed see aborted records as committed. A broker does not notice.",

@@ -9,6 +9,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import nullcontext
 
 from msgspec.structs import replace
 
@@ -46,16 +47,18 @@ def verify_segment(
     deep: bool = False,
     jobs: int = 1,
     on_progress: Callable[[int], None] | None = None,
+    file: LogFile | None = None,
 ) -> Generator[Finding, None, SegmentReport]:
     """Yield findings of a segment's `.log`, `.index` and `.timeindex`; the generator returns the report.
 
-    deep: decompress and parse every record. jobs: threads. on_progress: gets the number of bytes done, in pieces. A
-    file that cannot be read is a finding. Raises Corrupt for a segment whose name is not an offset.
+    deep: decompress and parse every record. jobs: threads. on_progress: gets the number of bytes done, in pieces. file:
+    the log, if it is open already; it stays open. A file that cannot be read is a finding. Raises Corrupt for a segment
+    whose name is not an offset.
     """
     base_offset = max(0, segment.base_offset)
     report = SegmentReport(segment.path, base_offset, base_offset)
     try:
-        with LogFile(segment.path) as file:
+        with LogFile(segment.path) if file is None else nullcontext(file) as file:
             report.size = file.size
             verification = _SegmentVerification(segment, file, context, report)
             yield from verification.findings(deep=deep, jobs=jobs, on_progress=on_progress)

@@ -34,6 +34,7 @@ TWO_KINDS = {
     "--option": "one of the doctor's, by its number; one of Spark's source",
     "--output": "a folder; of dump-log, which writes one table, a file",
     "--records": "read shows them, append takes a file of them",
+    "--replica": "a copy of a partition; scrub takes lines of hash, of copies that are on other machines",
     "--topic-id": "an id; fleet metadata has many topics, so it names the topic",
 }
 
