@@ -6,11 +6,12 @@ import json
 import os
 import pathlib
 import subprocess
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 from bad_input import FILES_OF_A_PARTITION, MEMORY_BYTES, garbage_for, writable_copy
-from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, with_memory, without_power_over_files
+from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, run_here, with_memory, without_power_over_files
 from sparse_logs import make_sparse_log
 
 QUESTIONS = {
@@ -51,6 +52,18 @@ def test_garbage_in_a_file(partition: Path, name: str, way: str) -> None:
     for data in garbage_for(partition / name):
         (partition / name).write_bytes(data)
         asked(partition, QUESTIONS[way])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow")
+@pytest.mark.parametrize("name", FILES_OF_A_PARTITION)
+def test_garbage_in_a_file_that_is_exported(partition: Path, tmp_path: Path, name: str) -> None:
+    for n, data in enumerate(garbage_for(partition / name)):
+        (partition / name).write_bytes(data)
+        done = run_here(["export", str(partition), "--output", str(tmp_path / f"out{n}")], tmp_path)
+        assert "Traceback" not in done.err
+        assert done.status in (0, 1, 4)
+        assert done.status == 0 or "klogtool: " in done.err or b"  left out: " in done.out
 
 
 @pytest.mark.slow
