@@ -144,7 +144,7 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from early_end_options(point, patient)
         case What.DAMAGED | What.LEADER_FAILS:
             yield from damage_options(point, patient)
-        case What.HIDDEN:
+        case What.HIDDEN | What.ENDS_LATE:
             yield from hidden_options(point, patient)
         case What.REFUSES | What.OFFLINE:
             yield from loading_options(point, patient)

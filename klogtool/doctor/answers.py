@@ -36,6 +36,8 @@ class What(Enum):
     """The log ends below its start offset, or its folder is marked for deletion: the broker deletes all of it."""
     ENDS_EARLY = "ends-early"
     """The clean marker is false: the broker does not check the log, and appends where records are."""
+    ENDS_LATE = "ends-late"
+    """The header of the last batch is wrong: the broker takes a higher offset for the end, and appends there."""
     DAMAGED = "damaged"
     """A batch is damaged, and this start does not look at it: the broker serves it, and consumers stop there."""
     STRAY = "stray"
@@ -234,6 +236,7 @@ ORDER = (
     What.HIDDEN,
     What.IGNORED,
     What.EXPIRES_EARLY,
+    What.ENDS_LATE,
     What.WRITES_FAIL,
     What.DAMAGED,
     What.STRAY,

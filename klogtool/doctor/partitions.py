@@ -39,6 +39,8 @@ from klogtool.plans.recover import recover_partition
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import Recovery
+from klogtool.salvage.corrections import find_closed_end
+from klogtool.verify.closed_end import judge_last_batch
 from klogtool.verify.cures import unpacking
 from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.stops import StopOutcome, stop_of
@@ -104,7 +106,8 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         judged.behind_end,
     )
     ignored = [_counted(point, state) for point in walk_ignored(Partition(path))]
-    ahead = (*_walk_ahead(state), *unopened, *(ignored or _walk_set_aside(state)))
+    wrong_end = _walk_wrong_end(log, find_closed_end(path, question.circumstances))
+    ahead = (*_walk_ahead(state), *wrong_end, *unopened, *(ignored or _walk_set_aside(state)))
     depends = log.report.has_odd_txn_version or judged.is_odd  # how a batch is found differs
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
     ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
@@ -370,6 +373,22 @@ def _no_roll(log: LoadedLog) -> str:
     if log.log_end_offset != active.base_offset or not active.size:
         return ""
     return ", and from the first write on that needs a new segment, every write fails (UnknownServerException)"
+
+
+def _walk_wrong_end(log: LoadedLog, closed_at: int | None) -> Iterator[Ahead]:
+    """Yield the point about a last batch whose header goes beyond the end at which the log was closed."""
+    segment = next((each for each in reversed(log.segments.all) if each.size), None)
+    if closed_at is None or segment is None or log.log_end_offset <= closed_at:
+        return
+    try:
+        found = list(judge_last_batch(segment.path, (0, segment.size), segment.base_offset, closed_at))
+    except KlogError:  # told elsewhere
+        return
+    for each in found:
+        does = f"the broker takes {log.log_end_offset:,} for the end, and appends there"
+        wrong = "; it serves these records under wrong offsets" if each.id == Kind.BATCH_HEADER else ""
+        told = f"{each.detail}: {does}{wrong}"
+        yield Ahead(log.draft.path, What.ENDS_LATE, told, Severity.ERROR, finding=each.id, field=each.field)
 
 
 def _unread(state: _RehearsedLog, hidden: Sequence[Readable], told: str) -> Ahead:

@@ -1,5 +1,5 @@
 """Corrects headers of batches that salvage keeps: leader epochs (see epoch_order), last offsets that reach beyond the
-records into the next batch, and the base offset of a last batch that is beyond the log's end at a clean stop, by
+records into the next batch, and the offsets of a last batch that is beyond the log's end at a clean stop, by
 verify's rules.
 """
 
@@ -29,7 +29,7 @@ from klogtool.salvage.stretches import (
     with_first_offset,
     with_last_offset,
 )
-from klogtool.verify.closed_end import find_right_offset
+from klogtool.verify.closed_end import find_right_offset, is_right_end
 from klogtool.verify.epoch_order import wrong_epochs
 from klogtool.verify.findings import Kind
 
@@ -134,12 +134,14 @@ def find_closed_end(path: str, circumstances: Circumstances) -> int | None:
 
 
 def mend_by_closed_end(stretches: Sequence[Stretch], closed_at: int | None) -> list[Stretch]:
-    """Return the same stretches; the last batch gets the base offset that the log's end proves."""
+    """Return the same stretches; the last batch gets the last or the base offset that the log's end proves."""
     results = list(stretches)
     run = results[-1] if results else None
     if closed_at is None or not isinstance(run, Run) or run.magic != MAGIC or run.last_offset < closed_at:
         return results
     *body, last = split_last(run)
+    if is_right_end(last.first_offset, last_record(last), closed_at):
+        return [*results[:-1], *body, with_last_offset(last, closed_at - 1)]
     before = next((item for item in (*body[::-1], *results[-2::-1]) if isinstance(item, Run)), None)
     lowest = max(run.segment, 0 if before is None else before.last_offset + 1)
     right = find_right_offset(last.first_offset, last.last_offset, lowest, closed_at)

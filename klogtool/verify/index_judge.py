@@ -6,18 +6,25 @@ from klogtool.format.batch_proof import EntryFacts
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.succession import Succession, Why
 from klogtool.log.probing import Probe
+from klogtool.verify.closed_end import is_right_end
 from klogtool.verify.index_damage import IndexFile, Ranges
 
 
 class IndexJudge:
     """Judges the index entries at which a succession stopped. Damaged parts of the log prove nothing about them.
 
-    Either index may be missing.
+    Either index may be missing. closed_at: where the log ended at a clean stop, or None.
     """
 
     def __init__(
-        self, succession: Succession, probe: Probe, offset_index: IndexFile | None, time_index: IndexFile | None
+        self,
+        succession: Succession,
+        probe: Probe,
+        offset_index: IndexFile | None,
+        time_index: IndexFile | None,
+        closed_at: int | None = None,
     ) -> None:
+        self._closed_at = closed_at
         self._succession, self._probe = succession, probe
         self._offset_index, self._time_index = offset_index, time_index
         self._damaged_bytes, self._missing_offsets, self._some_missing = Ranges(), Ranges(), False
@@ -147,6 +154,8 @@ class IndexJudge:
         timestamp, relative_offset = index.entry(number)
         if entry.position == self._doubtful_position or self._is_missing(relative_offset):
             return
+        if self._is_beyond_closed_end(entry):
+            return
         if timestamp != entry.max_timestamp or not self._has_doubtful_offset(entry):
             self._note_time(number)
 
@@ -159,6 +168,13 @@ class IndexJudge:
         if not self._is_missing(succession.time_noted):
             number = index.last_with(1, succession.time_noted, succession.time_at)
             _note(index, number, "the messages with this timestamp end below it")
+
+    def _is_beyond_closed_end(self, entry: EntryFacts) -> bool:
+        """Return whether the offsets of the last batch are wrong, because the log was closed below them."""
+        if self._closed_at is None or entry.end < self._probe.end or entry.last_offset < self._closed_at:
+            return False
+        last_record = self._probe.last_record(entry)
+        return entry.lowest_offset >= self._closed_at or is_right_end(entry.lowest_offset, last_record, self._closed_at)
 
     def _is_missing(self, relative_offset: int) -> bool:
         """Return whether an offset is in a damaged part of the log."""

@@ -52,7 +52,7 @@ class LogWalk:
         self._probe = Probe(file, end=file.size, lowest=base_offset)
         self._damage = DamageJudge(self._probe, base_offset, deep=deep)
         self._order = OrderJudge(self._succession, self._probe, context.next_base, self._epochs)
-        self._indexes = IndexJudge(self._succession, self._probe, *indexes)
+        self._indexes = IndexJudge(self._succession, self._probe, *indexes, context.closed_at)
         self._sound: list[tuple[int, int]] = []
         self._rows = RowPool()
         self._wrong_batches = 0

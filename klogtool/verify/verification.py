@@ -427,7 +427,9 @@ class _Verification:
         interval = given.config_for(layout.partition.topic or "").index_interval_bytes
         for name, following in zip(layout.segments.values(), bases[1:], strict=True):
             is_active = following is None
-            yield layout.path_of(name), SegmentContext(given.now_ms, following, is_active, around.is_clean, interval)
+            closed_at = around.recovery_point if is_active and around.is_clean else None
+            context = SegmentContext(given.now_ms, following, is_active, around.is_clean, interval, closed_at)
+            yield layout.path_of(name), context
 
     def _scan(self, share: _SegmentShare, jobs: int = 1) -> _Scan:
         if share.path is None or share.context is None:

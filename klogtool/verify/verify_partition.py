@@ -52,7 +52,10 @@ def verify_partition(
     log_start_offset = max(around.log_start_offset, base_offset)
     yield from _verify_chain(reports, log_start_offset)
     closed_at = around.recovery_point if around.is_clean else None
-    yield from verify_last_batch(reports, closed_at)
+    for wrong in verify_last_batch(reports, closed_at):
+        yield wrong
+        reports = [*reports[:-1], _without_last_batch(reports[-1], wrong)]
+        log_end_offset = reports[-1].next_offset
     certain_end = None if closed_at is None else max(closed_at, log_end_offset)
     if _may_have_producers(layout, reports):
         yield from verify_producers(layout, reports, log_start_offset, certain_end)
@@ -67,6 +70,14 @@ def _may_have_producers(layout: Layout, reports: Sequence[SegmentReport]) -> boo
     if layout.snapshots or any(report.has_producers for report in reports):
         return True
     return any(name.endswith(FileKind.TXN_INDEX.value) for name in layout.names)
+
+
+def _without_last_batch(report: SegmentReport, wrong: Finding) -> SegmentReport:
+    """Return the report without a last batch whose offsets are wrong, so that it accuses no other file."""
+    start, last_offset = wrong.start or 0, wrong.last_offset
+    sound = (*report.sound[:-1], (report.sound[-1][0], start))
+    next_offset = report.next_offset if last_offset is None else last_offset + 1
+    return replace(report, sound=sound, next_offset=next_offset, is_damaged=True)
 
 
 # The order of the segments.

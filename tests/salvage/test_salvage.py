@@ -14,15 +14,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from built import write_log_dir
 from damage import append_bytes, flip_bit, frames_of, overwrite, tear_at, zero_from
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from running import FIXTURES
+from running import FIXTURES, run_here
 from salvaging import Batch, batches, check_laws, logs, plan_salvage, write_result
 from verifying import found
 
 from klogtool import kernels
 from klogtool.broker.content import read_content
+from klogtool.building.spec_text import read_spec
 from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import build_raw_batch
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
@@ -211,6 +213,42 @@ def test_a_last_offset_beyond_the_records_costs_nothing(
         assert plan.answer["lost"] == plan.answer["rejected"] == []
         assert [mended["field"] for mended in plan.answer["mended"]] == ["last_offset_delta", "crc"]
         overwrite(path, batch.position, batch.data)
+
+
+CLOSED = """
+partitions:
+  - topic: t
+    log:
+      - generate: {records: 40, seed: 3, keys: 9, batch_bytes: 1000}
+      - batch: {producer: 7, codec: gzip, records: [{key: a, value: "1"}, {key: b, value: "2"}, {key: c, value: "3"}]}
+"""
+
+
+@pytest.mark.parametrize("beyond", [1, 40, 2**31 - 200])
+@pytest.mark.parametrize("field", ["last_offset_delta", "base_offset"])
+def test_a_last_batch_beyond_the_closed_end_costs_nothing(
+    tmp_path: Path, salvage: Salvage, field: str, beyond: int
+) -> None:
+    """Only the recovery point of a clean stop contradicts it: verify and the doctor name the field, salvage gives back
+    the bytes."""
+    partition = write_log_dir(read_spec(CLOSED.encode()), tmp_path / "d") / "t-0"
+    before = list(batches(partition))
+    path, batch = nth(partition, len(before) - 1)
+    value = (2 if field == "last_offset_delta" else batch.first_offset) + beyond
+    fields = [field] + ["crc"] * (field == "last_offset_delta")
+    overwrite(path, batch.position, rebuilt(batch, **{field: value}))
+    findings = found(partition.parent)
+    assert [(each.path, each.start, each.end, each.field) for each in findings] == [
+        (str(path), batch.position, batch.end, field)
+    ]
+    rows = [
+        json.loads(line) for line in run_here(["doctor", ".", "--format", "json"], partition.parent).out.splitlines()
+    ]
+    assert [row["what"] for row in rows if row["type"] == "ahead"] == ["ends-late"]
+    plan, kept = salvage(partition)
+    assert same(kept, before)
+    assert plan.answer["lost"] == plan.answer["rejected"] == []
+    assert [mended["field"] for mended in plan.answer["mended"]] == fields
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 1000])
