@@ -42,7 +42,8 @@ _FIRST, _LAST, _POSITION, _SIZE, _MAGIC, _ATTRIBUTES, _RECORDS, _NEWEST = (
 class Readable(Struct, frozen=True):
     """Sound batches in a row: bytes [start, stop) of a file, whose offsets follow one another. last_offset: of the last
     record, if its header says less. records: without control records. newest_timestamp: -1 if there is none.
-    is_miscounted: a batch whose header says another number of records than it has: a consumer may fail at it."""
+    is_miscounted: a batch whose header says another number of records than it has: a consumer may fail at it. is_odd: a
+    batch whose records contradict its header, or one another: a consumer may pass over some. Known if it was opened."""
 
     start: int
     stop: int
@@ -51,6 +52,7 @@ class Readable(Struct, frozen=True):
     records: int
     newest_timestamp: int
     is_miscounted: bool = False
+    is_odd: bool = False
 
 
 class Offsets:
@@ -129,7 +131,7 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
         if judged is not None:
             # A consumer stops at most headers that contradict their records.
             if judged.is_served or (judged.is_readable and judged.contradiction is None):
-                yield _of_entry(file, judged.facts)
+                yield replace(_of_entry(file, judged.facts), is_odd=judged.records_contradiction is not None)
             elif (whole := _recounted(probe, judged.facts)) is not None:
                 yield whole
             start = judged.facts.end
