@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from klogtool.doctor.claims import OffsetRange
 from klogtool.format.batch import CONTROL_BIT
-from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, recounted
+from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, is_blanked, recounted
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
@@ -132,6 +132,8 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
             # A consumer stops at most headers that contradict their records.
             if judged.is_served or (judged.is_readable and judged.contradiction is None):
                 yield replace(_of_entry(file, judged.facts), is_odd=judged.records_contradiction is not None)
+            elif judged.facts.magic >= _BATCHES_SINCE and is_blanked(probe.batch(judged.facts)):
+                yield _of_entry(file, judged.facts)
             elif (whole := _recounted(probe, judged.facts)) is not None:
                 yield whole
             start = judged.facts.end
