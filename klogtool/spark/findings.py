@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -184,7 +184,7 @@ def finding_batches(findings: Iterable[Finding], schema: pa.Schema) -> Iterator[
         yield pa.RecordBatch.from_pylist(some, schema)
 
 
-def finding_fields(found: Finding) -> dict[str, Any]:
+def finding_fields(found: Finding) -> dict[str, object]:
     """Return the columns of a finding; topic and partition come from the path."""
     row = {name: getattr(found, name) for name in FINDINGS if name not in ("topic", "partition", "severity")}
     row["severity"] = found.severity.value

@@ -109,9 +109,9 @@ def gone_text(keys: list[Key]) -> str:
 # The checkpoint.
 
 
-def as_json(reached: Mapping[Key, Reached]) -> dict[str, Any]:
+def as_json(reached: Mapping[Key, Reached]) -> dict[str, object]:
     """Return the contents of a stream's checkpoint."""
-    topics: dict[str, dict[str, Any]] = {}
+    topics: dict[str, dict[str, object]] = {}
     for (topic, partition), found in sorted(reached.items()):
         topics.setdefault(topic, {})[str(partition)] = {"end": found.end, "topic_id": found.topic_id}
     return {"version": VERSION, "topics": topics}
