@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from .comparison import Before, Difference, before_start, differences
 from .truth import Asked, Truth, is_plain, started
 
 LASTING = {"high-watermark", "recovery-point", "log-start", "producer-snapshot", "leader-epoch", "index"}
+PARTITION = re.compile(r"\w+-\d+")
+SET_ASIDE = re.compile(r"^d\d/(\w+-\d+)\.\w+-(?:delete|stray)$")
 DRAWS = 20  # of log dirs with a few faults, most have an option
 
 
@@ -79,11 +82,21 @@ def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions
 
 
 def _chosen(claims: Claims, root: Path, rng: random.Random) -> dict[int, str]:
-    """One option for each path, by its number."""
-    by_path: dict[str, list[int]] = {}
-    for number, path in claims.fixable:
-        by_path.setdefault(short(root, path), []).append(number)
-    return {rng.choice(numbers): path for path, numbers in by_path.items()}
+    """One option for each partition or other path, by its number. A folder that gets its name back moves away what has
+    this name, so it has no option of its own then."""
+    by_owner: dict[str, dict[int, str]] = {}
+    for number, full in claims.fixable:
+        path = short(root, full)
+        set_aside = SET_ASIDE.search(path)
+        by_owner.setdefault(set_aside[1] if set_aside else partition_of(path), {})[number] = path
+    chosen = (rng.choice(list(options.items())) for options in by_owner.values())
+    return dict(chosen)
+
+
+def partition_of(path: str) -> str:
+    """The name of a partition dir, on whatever disk; another path is its own."""
+    folder = Path(path)
+    return folder.name if len(folder.parts) == 2 and PARTITION.fullmatch(folder.name) else path
 
 
 def _planned(version: str, root: Path, plan: Path, chosen: dict[int, str]) -> Iterator[Difference]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +17,7 @@ from .__main__ import Tally, judged_by
 from .cases import Outcome
 from .claims import BrokerClaim, Claims, Gone, Hidden, LogDirClaim, Lost, PartitionClaim
 from .comparison import Before, Difference, _last_epoch_start, before_start, differences
+from .cures import _chosen
 from .records_on_disk import Found
 from .truth import Loaded, Reading, Truth
 
@@ -225,3 +227,14 @@ def test_what_was_late_beside_another_is_judged_alone() -> None:
     found = list(judged_by(2, (partial(late_elsewhere, os.getpid(), number) for number in range(3))))
     assert [outcome.seed for outcome in found] == ["0", "2", "1"]
     assert not any(outcome.differences for outcome in found)
+
+
+def test_a_folder_that_gets_its_name_back_leaves_no_other_option() -> None:
+    """It moves away what has that name: what the options of this one say does not hold then."""
+    paths = ("d1/t-0.5a3f-delete", "d0/t-0", "d0/t-0", "d0/t-0/x.log", "d0", "d0/u-1", "d1/meta.properties")
+    said = msgspec.structs.replace(claims(), fixable=tuple((n, f"/r/{path}") for n, path in enumerate(paths, 1)))
+    for seed in range(20):
+        chosen = _chosen(said, pathlib.Path("/r"), random.Random(seed))
+        assert len(chosen.keys() & {1, 2, 3}) == 1
+        assert chosen.keys() - {1, 2, 3} == {4, 5, 6, 7}
+        assert all(paths[number - 1] == path for number, path in chosen.items())
