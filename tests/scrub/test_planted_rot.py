@@ -57,3 +57,9 @@ def check_rot(log_dir: Path, state: Path, bits: int, rng: random.Random) -> None
 @pytest.mark.parametrize("seed", range(3))
 def test_every_bit_is_found_once(seed: int, tmp_path: Path) -> None:
     check_rot(make_log_dir(tmp_path / "logs"), tmp_path / "state", 30, random.Random(seed))
+
+
+@pytest.mark.slow
+def test_a_thousand_bits(tmp_path: Path) -> None:
+    log_dir = make_log_dir(tmp_path / "logs", partitions=4, records=100_000, segment_bytes=1 << 20)
+    check_rot(log_dir, tmp_path / "state", 1000, random.Random(7))
