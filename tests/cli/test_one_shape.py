@@ -26,6 +26,7 @@ SINGLE = [name for name, context in CONTEXTS.items() if not isinstance(context.c
 SAME_KIND = {"E": "N", "M": "N", "OFFSET": "N", "NAME": "TOPIC"}  # numbers, and names of topics
 # Words that stand for two kinds of value, and why.
 TWO_KINDS = {
+    "--fail-on": "of verify a severity, of doctor what a start does",
     "--format": "text and json everywhere; also reports of CI systems, tables, and what another tool of Kafka's reads",
     "--from": "the first offset of hash; the page that doctor prints again",
     "--key": "a key that records of dump-log have; a private key of remote storage",
