@@ -213,7 +213,10 @@ def test_a_salvaged_log_of_a_lone_controller_is_replayed(version: str, tmp_path:
         file.write(b"~")
     assert log_of(nodes, 1).position < end
     assert f"klogtool salvage {folder}" in run_here(["doctor", str(nodes.disk(1))], tmp_path).out.decode()
-    assert run_here(["salvage", folder, "--apply"], tmp_path).status in (0, 1)
+    run_here(["doctor", str(nodes.disk(1)), "--fix", "--option", "1", "--plan-out", "plan.json"], tmp_path)
+    done = run_here(["apply", "plan.json"], tmp_path)
+    assert done.status in (0, 1), done.err  # 1: a batch is lost
+    assert "salvage" in done.out.decode()
     assert log_of(nodes, 1).position == end
     truth = nodes.run()
     assert (truth.leader, truth.ended) == (1, {})
