@@ -28,7 +28,7 @@ SUCCESS = "_SUCCESS"
 Kind = TypeVar("Kind")
 
 
-class WrittenFile(Struct, frozen=True):
+class TaskFile(Struct, frozen=True):
     """A file of a task. name: its final path below the dataset."""
 
     name: str
@@ -39,7 +39,7 @@ class TaskMessage(Struct, frozen=True):
     """What a task leaves when it is done. rows: by topic; invalid, undecoded: keys and values that became null."""
 
     place: str
-    files: tuple[WrittenFile, ...]
+    files: tuple[TaskFile, ...]
     rows: dict[str, int] = {}
     invalid: int = 0
     undecoded: int = 0
@@ -133,7 +133,7 @@ class Attempt:
     def __init__(self, dataset: str, number: int) -> None:
         self._state = os.path.join(dataset, STATE)
         self._number, self._place = number, f"{number}.{uuid.uuid4().hex}"
-        self._files: list[WrittenFile] = []
+        self._files: list[TaskFile] = []
 
     @contextmanager
     def file(self, name: str) -> Iterator[BinaryIO]:
@@ -145,7 +145,7 @@ class Attempt:
                 yield sink
                 sink.flush()
                 os.fsync(sink.fileno())
-                self._files.append(WrittenFile(name, sink.tell()))
+                self._files.append(TaskFile(name, sink.tell()))
         except OSError as error:
             raise not_written(path, error) from error
 

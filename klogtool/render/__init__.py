@@ -17,6 +17,8 @@ dump-log, in text, JSON and CSV:
     records            which parts of records are shown
     selection          which records are wanted: `--offsets`, `--timestamps`, `--key`, ...
     decoded_records    keys and values as people read them (docs/values.md), and which topics they are of
+    decoded_columns    keys and values decoded, as further columns
+    internal_columns   keys and values of internal topics, as structs
     decoder_classes    kafka-dump-log's decoders of keys and values
     reports            what kafka-dump-log reports at its end
     fetched_records    the batches of `read`, as dump-log shows them

@@ -20,7 +20,6 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
     read_committed     what a read_committed consumer does not see
     following          streams: how far partitions have grown
     reached            streams: how far each partition is read
-    decoding           keys and values decoded, as further columns
     converting         keys and values as text or JSON; rows by day
 
 The sink, `rows.write.format("klog")`:

@@ -9,7 +9,7 @@ import pathlib
 import pytest
 from msgspec.structs import replace
 
-from klogtool.disk.dataset import Attempt, Dataset, TaskMessage, WrittenFile, check_new
+from klogtool.disk.dataset import Attempt, Dataset, TaskFile, TaskMessage, check_new
 from klogtool.errors import KlogError, Refused
 
 
@@ -73,7 +73,7 @@ def test_a_commit_that_was_cut_short_is_done_again(tmp_path: pathlib.Path, renam
 def test_a_file_that_a_message_names_and_is_not_there_is_an_error(tmp_path: pathlib.Path) -> None:
     dataset = begun(tmp_path)
     message = attempt(dataset, 0, ["a/x"], b"data")
-    other = replace(message, files=(*message.files, WrittenFile("a/other", 1)))
+    other = replace(message, files=(*message.files, TaskFile("a/other", 1)))
     with pytest.raises(KlogError):
         dataset.commit([other])
     assert not (tmp_path / "out/_SUCCESS").exists()
