@@ -36,7 +36,7 @@ from klogtool.parameters import Unit, parameter
 from klogtool.plans.mend import COMMAND as FIX
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
 from klogtool.render.metrics import doctor_metrics
-from klogtool.render.plans import NOTHING_CHANGED_YET
+from klogtool.render.plans import NOTHING_SAVED
 from klogtool.render.progress_bar import Bar, is_drawn
 
 COMMAND, LOSS = "doctor", "loss"
@@ -197,5 +197,5 @@ def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: ReadingOptions
         if question.plan_out:
             save_plans(head_of(FIX, ()), show.plans, question.plan_out)  # each plan is decided by itself
         elif not reading.quiet and show.has_steps:
-            show.text(NOTHING_CHANGED_YET)
+            show.text(NOTHING_SAVED)
     return REFUSED if show.refused else DONE

@@ -41,7 +41,7 @@ from klogtool.plans.recover_log_dir import MarkedClean
 from klogtool.plans.results import ChangeResult
 from klogtool.plans.saved_plan import KeptPlans, SavedPlan, build_saved_plans
 from klogtool.render.digest import Digest, Rank, Totals
-from klogtool.render.plans import NOTHING_CHANGED, NOTHING_CHANGED_YET, plan_text, steps_text
+from klogtool.render.plans import NOTHING_CHANGED, NOTHING_CHANGED_NO_UNDO, plan_text, steps_text
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.render.recover import recovery_first_text
 
@@ -316,7 +316,7 @@ def _carry_out(
 def _nothing_changed(face: PlanFace, question: Question) -> str:
     if face.nothing_changed is not None:
         return face.nothing_changed
-    return NOTHING_CHANGED_YET if question.no_undo else NOTHING_CHANGED
+    return NOTHING_CHANGED_NO_UNDO if question.no_undo else NOTHING_CHANGED
 
 
 def head_of(command: str, paths: Sequence[str]) -> dict[str, object]:

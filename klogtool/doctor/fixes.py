@@ -4,35 +4,86 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 
 from msgspec.structs import replace
 
 from klogtool.doctor.answers import Diagnosis, Option, Remedy, Trouble
 from klogtool.errors import KlogError, Refused
 from klogtool.plans.decisions import decide
-from klogtool.plans.mend import COMMAND, MendQuestion
+from klogtool.plans.mend import COMMAND, Edit, MendQuestion, MoveFolder
 from klogtool.plans.plan import Plan
+
+_NEW_LOG = ("recover", "salvage")
 
 
 def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
-    """Return the options with these numbers; without numbers, the first option of each trouble that can be planned.
+    """Return the options with these numbers; without numbers, the first option of each trouble that can be planned, but
+    none that excludes one of a worse trouble.
 
-    Raises Refused if there is nothing to plan, for a number that no option has, and for an option that only a person
-    can carry out.
+    Raises Refused if there is nothing to plan, for a number that no option has, for an option that only a person can
+    carry out, and for two that exclude each other.
     """
     if not numbers:
         firsts = [first for trouble in diagnosis.troubles if (first := first_fix(trouble)) is not None]
         if not firsts:
             why = "every option has to be carried out by hand" if diagnosis.troubles else "no trouble was found"
             raise Refused(f"there is nothing to plan: {why}")
-        return firsts
+        return _without_excluded(firsts)
     known = {option.number: option for trouble in diagnosis.troubles for option in trouble.options}
     for number in numbers:
         if number not in known:
             raise Refused(f"there is no option {number}: run klogtool doctor again, the options are numbered anew")
         if not known[number].remedies:
             raise Refused(f"option {number} is nothing that a plan can do; run it by hand: {known[number].command}")
-    return [known[number] for number in dict.fromkeys(numbers)]
+    chosen = [known[number] for number in dict.fromkeys(numbers)]
+    for one, other in combinations(chosen, 2):
+        if (both := _find_excluded(one, other)) is not None:
+            raise Refused(
+                f"options {one.number} and {other.number} exclude each other: choose one, apply it, and run klogtool "
+                "doctor again",
+                path=both,
+            )
+    return chosen
+
+
+def _without_excluded(options: Sequence[Option]) -> list[Option]:
+    chosen: list[Option] = []
+    for option in options:
+        if all(_find_excluded(one, option) is None for one in chosen):
+            chosen.append(option)
+    return chosen
+
+
+def _find_excluded(one: Option, other: Option) -> str | None:
+    """Return the folder that both options change, each as if the other did not: one of them moves it, or both make
+    another log of it. Two troubles may have the same remedy, or share an edit."""
+    if one.remedies == other.remedies:
+        return None
+    shared = _edits_of(one) & _edits_of(other)
+    moved, changed = _changes_of(one, shared)
+    others_moved, others_changed = _changes_of(other, shared)
+    logs = {remedy.path for remedy in one.remedies if remedy.command in _NEW_LOG}
+    logs &= {remedy.path for remedy in other.remedies if remedy.command in _NEW_LOG}
+    return min(moved & (others_moved | others_changed) | others_moved & changed | logs, default=None)
+
+
+def _edits_of(option: Option) -> set[tuple[str, Edit]]:
+    questions = ((remedy.path, remedy.question) for remedy in option.remedies)
+    return {
+        (path, edit) for path, question in questions if isinstance(question, MendQuestion) for edit in question.edits
+    }
+
+
+def _changes_of(option: Option, shared: set[tuple[str, Edit]]) -> tuple[set[str], set[str]]:
+    """Return the partition dirs that an option moves, and those in which it changes files."""
+    moved, changed = set[str](), {remedy.path for remedy in option.remedies if remedy.command != COMMAND}
+    for log_dir, edit in _edits_of(option) - shared:
+        if isinstance(edit, MoveFolder):
+            moved.add(os.path.join(log_dir, edit.path))
+        elif folder := os.path.dirname(edit.path):
+            changed.add(os.path.join(log_dir, folder))
+    return moved, changed
 
 
 def first_fix(trouble: Trouble) -> Option | None:

@@ -14,7 +14,8 @@ from klogtool.render.terminal import columns
 MOST_SEGMENTS = 12  # of a table
 LEAST_WIDTH = 28  # of the last cell of a table
 NOTHING_CHANGED = "Nothing was changed. --apply does it, with undo. --output DIR writes the result elsewhere."
-NOTHING_CHANGED_YET = "Nothing was changed. --apply does it, and it cannot be taken back. Without --no-undo it can."
+NOTHING_CHANGED_NO_UNDO = "Nothing was changed. --apply does it, and it cannot be taken back. Without --no-undo it can."
+NOTHING_SAVED = "Nothing was changed. --plan-out FILE saves the plan; klogtool apply FILE carries it out, with undo."
 
 
 def plan_text(plan: Plan) -> str:
