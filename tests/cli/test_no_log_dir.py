@@ -21,6 +21,7 @@ NEEDED: dict[str, list[list[str]]] = {
     "read": [["--offset", "0"]],
     "offsets": [[], ["--format", "csv"]],
     "hash": [[]],
+    "scrub": [["--state", "OUT"]],
     "quorum": [[]],
     "txns": [[], ["--audit"]],
     "drop-producer": [["--producer-id", "0"], ["--producer-id", "0", "--apply"]],
