@@ -220,3 +220,22 @@ def tree_of(root: pathlib.Path, *, with_bytes: bool = True) -> Tree:
         size = about.st_size if path.is_file() else None
         found[str(path.relative_to(root))] = (about.st_mode, size, about.st_mtime_ns, about.st_ctime_ns, data)
     return found
+
+
+IN_A_CHILD = """
+import os, resource, sys
+pid = os.posix_spawn(sys.executable, [sys.executable, "-m", "klogtool", *sys.argv[1:]], os.environ)
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def peak_bytes(words: list[str], output: int = subprocess.DEVNULL) -> int:
+    """The most memory of klogtool, in a process of its own, started by a small one: a count begins with that of who
+    starts it. output: where its stdout goes."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", IN_A_CHILD, *words], stdout=output, stderr=subprocess.PIPE, cwd=ROOT, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return int(done.stderr.split()[-1])

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import subprocess
-import sys
 from functools import cache
 
 import pytest
 from raw_batches import raw_batch
-from running import ROOT, run_apart, with_memory
+from running import ROOT, peak_bytes, run_apart, with_memory
 
 from klogtool.broker.appending.calls import MOST_LINE_BYTES
 from klogtool.cli.append import MOST_STDIN_BYTES
@@ -128,26 +126,6 @@ PEAKS = {
 }
 # All but one byte needs six in JSON.
 VALUES_OF_A_RECORD = {"control characters": bytes([1]) * VALUE_BYTES, "no UTF-8": bytes([1, 255]) * (VALUE_BYTES // 2)}
-IN_A_CHILD = """
-import os, resource, sys
-pid = os.posix_spawn(sys.executable, [sys.executable, "-m", "klogtool", *sys.argv[1:]], os.environ)
-status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
-sys.exit(status)
-"""
-
-
-def peak_bytes(words: list[str]) -> int:
-    """Of a process of its own, started by a small one: a count begins with that of who starts it."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", IN_A_CHILD, *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return int(done.stderr.split()[-1])
 
 
 def record(value: bytes = b"\1", headers: bytes = b"\0") -> bytes:
