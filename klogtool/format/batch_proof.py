@@ -206,13 +206,6 @@ def recounted(batch: RecordBatch) -> RecordBatch | None:
     return whole if judged.contradiction is None and judged.is_readable and judged.unchecked is None else None
 
 
-def is_blanked(batch: RecordBatch) -> bool:
-    """Return whether zeros replace the compressed records of a batch, as in an image (format/blanking): nobody knows
-    whether they could be read."""
-    body = bytes(batch.data[RECORD_BATCH_OVERHEAD:])
-    return batch.magic == 2 and bool(batch.attributes & CODEC_MASK and body) and body.strip(b"\0") in (b"", b"\1")
-
-
 def batch_of(head: Buffer, data: Buffer, size: int, position: int) -> RecordBatch:
     """Return the batch of magic 2 and of `size` bytes that begins with these 61, whatever their length and magic say.
 
