@@ -270,7 +270,10 @@ def _without_directory_id(point: Ahead, patient: Patient) -> Iterator[Option]:
     command = drop_directory_id(point.path, "a broker creates a new id")
     edits = (WriteFile(_inside(point.path, patient), _other_lines(point.path)),)
     title = "delete its directory.id: the broker makes a new one"
-    yield _losing_nothing(mending(title, point.path, command, edits, patient))
+    option = mending(title, point.path, command, edits, patient)
+    # A controller of a dynamic quorum does not vote with another id.
+    has_metadata = patient.log_dir_of(point.path) == patient.cluster.metadata_dir
+    yield option if has_metadata else _losing_nothing(option)
 
 
 def _other_lines(path: str) -> str:

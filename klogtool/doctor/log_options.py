@@ -21,7 +21,7 @@ from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_other
 from klogtool.doctor.kraft_options import copy_option
-from klogtool.doctor.measured import first_offset_of
+from klogtool.doctor.measured import first_offset_of, is_set_aside
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
@@ -149,7 +149,7 @@ def _walk_set_aside(draft: Draft) -> Iterator[tuple[str, str]]:
     """Yield the files that may be segments which are not there, and the names of these."""
     for name in draft.before:
         plain = find_renamed_log(name)
-        if plain is not None and plain not in draft.before:
+        if plain is not None and is_set_aside(name, draft.before):
             yield name, plain
 
 

@@ -7,7 +7,7 @@ other records under the same offsets are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import zip_longest
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from klogtool.doctor.batch_contents import KnownBatches, in_rows, offsets_alone
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
-from klogtool.format.names import FileKind, FileName, find_renamed_log, parse_file_name
+from klogtool.format.names import OFFSET_DIGITS, FileKind, FileName, find_renamed_log, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 
@@ -121,18 +121,31 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
             if isinstance(part, FileRange) and part.start < part.stop:
                 kept.setdefault(part.path, Offsets()).add(part.start, part.stop - 1)
     for name, file in sorted(before.files.items()):
-        if file.size and (_counts(parse_file_name(name)) or is_set_aside(name, before)):
+        if file.size and (_counts(parse_file_name(name)) or _is_kept_aside(name, before)):
             paths = [part.path for part in file.content if isinstance(part, FileRange)]
             found = next((kept[path] for path in paths if path in kept), Offsets())
             if spans := [(first, last + 1) for first, last in found.holes(0, file.size - 1)]:
                 yield name, spans
 
 
-def is_set_aside(name: str, before: Before) -> bool:
-    """Return whether a file may be a segment that somebody gave another name, and that is not there. Of a compacted log
-    the segments that a cleaning replaced are not there, either."""
+def _is_kept_aside(name: str, before: Before) -> bool:
+    """Of a compacted log the segments that a cleaning replaced are not there, either."""
+    return not before.is_compacted and is_set_aside(name, before.files)
+
+
+def is_set_aside(name: str, names: Collection[str]) -> bool:
+    """Return whether a file may be a segment that somebody gave another name, and that is not there. names: of all
+    files. Below the first segment it may be a copy of one that retention deleted; that deletes the index as well."""
     plain = find_renamed_log(name)
-    return plain is not None and plain not in before.files and not before.is_compacted
+    if plain is None or plain in names:
+        return False
+    logs = [other for other in names if _is_log(other)]
+    index = plain.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
+    return index in names or not logs or min(logs) < plain
+
+
+def _is_log(name: str) -> bool:
+    return len(name) == OFFSET_DIGITS + len(FileKind.LOG.value) and name.endswith(FileKind.LOG.value)
 
 
 def _counts(log: FileName) -> bool:

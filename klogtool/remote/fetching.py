@@ -11,7 +11,8 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, Unsupported
+from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
 from klogtool.format.names import FileKind
@@ -21,7 +22,7 @@ from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.lineage import RemoteLogCache
-from klogtool.remote.metadata import RemoteMetadata
+from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import NO_CLOCK
 from klogtool.remote.segment_file import find_side_file, open_log
 from klogtool.remote.store import RemoteStore
@@ -59,8 +60,15 @@ class LogChoice(Struct, frozen=True):
 def choose_log(
     store: RemoteStore, partition: ListedPartition, metadata: RemoteMetadata | None, first_offset: int | None
 ) -> LogChoice:
-    """Choose the segments from an offset on; None: from the log's start on. Raises Corrupt if nothing says which
-    segments are the log's."""
+    """Choose the segments from an offset on; None: from the log's start on. Raises Unsupported if the
+    metadata that says which segments are the log's is not at hand, Corrupt if no object can be read."""
+    home = None if metadata is None else metadata.missing_home(partition.topic_id, partition.partition)
+    if home is not None:
+        raise Unsupported(
+            f"its metadata is in {TOPIC}-{home}, which is in none of the log dirs (--metadata)",
+            path=store.uri,
+            cure="Name the log dir that has it, too; or leave --metadata out: the objects say then what they are.",
+        )
     cache = _cache_of(partition, metadata)
     local, segments = partition.local, list(cache.segments.values())
     if local is not None:
@@ -69,7 +77,8 @@ def choose_log(
         epochs = _newest_epochs(store, partition, segments)
         start, end = min(one.start_offset for one in segments), max(one.end_offset for one in segments) + 1
     else:
-        raise Corrupt("no segment of it can be read", path=store.uri)
+        command = f"klogtool remote verify {quoted(store.uri)}"
+        raise Corrupt("no segment of it can be read", path=store.uri, cure=f"{command}  # says why")
     start = start if first_offset is None else max(start, first_offset)
     own = {one.key: one for one in partition.segments}
     sources: list[LogSource] = []

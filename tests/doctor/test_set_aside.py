@@ -102,3 +102,15 @@ def test_verify_names_the_file_that_may_be_the_segment(disks: Path) -> None:
     assert all(f"{LOGS[1]}.bak" in row["cure"] for row in orphans)
     subprocess.run(shlex.split(orphans[0]["cure"]), check=True)
     assert run_here(["verify", str(partition)], disks).status == 0
+
+
+def test_a_copy_of_what_retention_deleted_is_nothing(disks: Path) -> None:
+    """Its index went with it, and other segments are above it."""
+    partition = disks / "d1/t-0"
+    for kind in ("log", "index", "timeindex", "txnindex"):
+        (partition / f"{0:020d}.{kind}").unlink(missing_ok=True)
+    deleted = claim_of(doctor(disks), partition)
+    shutil.copy(HERE / "broker/d1/t-0" / LOGS[0], partition / f"{LOGS[0]}.bak")
+    rows = doctor(disks)
+    assert claim_of(rows, partition) == deleted
+    assert not [row for row in rows if row["type"] == "ahead" and row["what"] == "ignored"]

@@ -124,3 +124,21 @@ def test_damaged_objects_never_give_damaged_logs(suffix: str, tmp_path: Path) ->
         assert status in (0, 1, 3, 4)
         assert (status in (0, 1)) == (tmp_path / f"out{n}").exists()
         assert status != 1 or answer["missing"]
+
+
+def test_metadata_that_is_not_at_hand_is_no_missing_record(tmp_path: Path) -> None:
+    """Without the partition of the metadata topic that has its records, nobody knows that no segment serves them."""
+    logs = Path(shutil.copytree(LOGS, tmp_path / "logs"))
+    has_records = [log.parent for log in logs.glob("__remote_log_metadata-*/*.log") if log.stat().st_size]
+    empty = [folder for folder in logs.glob("__remote_log_metadata-*") if folder not in has_records]
+    if not empty:  # the topic stays, with another partition
+        empty = [logs / "__remote_log_metadata-7"]
+        shutil.copytree(has_records[0], empty[0])
+        (empty[0] / f"{0:020d}.log").write_bytes(b"")
+    for folder in has_records:
+        shutil.rmtree(folder)
+    for more in ([], ["--local", str(logs)]):
+        done = run_here(["remote", "fetch", str(STORE), "orders-0", "--metadata", str(logs), *more], ROOT)
+        assert (done.status, done.out) == (4, b"")
+        assert "which is in none of the log dirs (--metadata)" in done.told
+    assert b"  from 0 " in run_here(["remote", "fetch", str(STORE), "orders-0"], ROOT).out
