@@ -160,9 +160,9 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from set_aside_options(point, patient)
         case What.MISSING:
             yield from gap_options(point, patient)
-        case What.EXPIRES_EARLY | What.EXPIRES_LATE | What.WRITES_FAIL:
+        case What.EXPIRES_EARLY | What.EXPIRES_LATE:
             yield from rebuilding_options(point.path, "timeindex", patient)
-        case What.ROLLS_EARLY:
+        case What.ROLLS_EARLY | What.WRITES_FAIL:
             yield from rebuilding_options(point.path, "index,timeindex", patient)
         case _:
             pass

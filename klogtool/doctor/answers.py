@@ -73,7 +73,7 @@ class What(Enum):
     EXPIRES_LATE = "expires-late"
     """By a false time index, retention leaves records that are due, or that become due."""
     WRITES_FAIL = "writes-fail"
-    """The time index of the active segment ends beyond the log: writes fail, and their bytes stay in the log."""
+    """An index of the active segment ends beyond the log: writes fail, and their bytes stay in the log."""
     ROLLS_EARLY = "rolls-early"
     """An index of the active segment is full of zeros: the first append rolls the segment."""
     MISSING = "missing"

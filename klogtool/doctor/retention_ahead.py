@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
-from klogtool.broker.unified_log.index_files import TimeIndex
+from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex
 from klogtool.broker.unified_log.kept_segments import ages_of, explain_kept
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import TIME, Deletion, delete_old_segments
@@ -84,20 +84,31 @@ def _rolls(path: str, log: LoadedLog, zeros: int) -> Ahead:
 
 
 def _find_refused_writes(path: str, log: LoadedLog) -> Ahead | None:
-    """Return the point about a time index whose last entry has an offset beyond the log. A start after a clean stop
-    does not look at it; each append that adds an entry, or rolls, compares it (TimeIndex.maybeAppend)."""
+    """Return the point about an index whose last entry has an offset beyond the log. A start after a clean stop does
+    not look at it; each append that adds an entry compares it (OffsetIndex.append, TimeIndex.maybeAppend), the time
+    index where it rolls as well."""
     draft, active = Draft(log.draft.path, dict(log.draft.files)), log.segments.last
-    name = active.name_of(FileKind.TIME_INDEX)
+    most, end = log.terms.config.segment_index_bytes, log.log_end_offset
+    names = [active.name_of(kind) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)]
     try:
-        index = TimeIndex(draft, name, active.base_offset, log.terms.config.segment_index_bytes)
+        offsets = OffsetIndex(draft, names[0], active.base_offset, most)
+        times = TimeIndex(draft, names[1], active.base_offset, most)
     except KlogError:  # told as what the broker cannot open
         return None
-    if not index.entries or index.last_entry.offset < log.log_end_offset:
+    if offsets.entries and offsets.last_offset >= end:
+        which, last = "index", offsets.last_offset
+        what = "writes fail (UnknownServerException) where they add an entry"
+    elif times.entries and times.last_entry.offset > end:
+        which, last = "time index", times.last_entry.offset
+        what = (
+            f"writes with a later timestamp than {time_text(times.last_entry.timestamp)} fail "
+            "(UnknownServerException) where they add an entry or need a new segment"
+        )
+    else:
         return None
     detail = (
-        f"the time index of the active segment ends with offset {index.last_entry.offset:,}, but the log ends at "
-        f"{log.log_end_offset:,}: writes with a later timestamp than {time_text(index.last_entry.timestamp)} fail "
-        "(UnknownServerException) where they add an entry or need a new segment, after their bytes are in the log"
+        f"the {which} of the active segment ends with offset {last:,}, but the log ends at {end:,}: {what}, after "
+        "their bytes are in the log"
     )
     return Ahead(path, What.WRITES_FAIL, detail, Severity.ERROR)
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -216,6 +217,24 @@ def test_an_entry_beyond_the_log_makes_writes_fail(sound: pathlib.Path, tmp_path
     assert [row["what"] for row in ahead] == (["writes-fail"] if stop == "clean" else [])
     assert run_here(["rebuild-index", "t-0", "--only", "timeindex", "--apply"], log_dir).status == 0
     assert [row for row in asked(log_dir, "doctor", *told) if row["type"] == "ahead"] == []
+
+
+@pytest.mark.parametrize("kept", ["index", "timeindex", "both"])
+def test_an_empty_active_log_whose_indexes_stayed(sound: pathlib.Path, tmp_path: pathlib.Path, kept: str) -> None:
+    """Either index refuses the appends (put to Kafka's own classes), so the option builds both anew."""
+    log_dir = pathlib.Path(shutil.copytree(sound, tmp_path / "d"))
+    log = (log_dir / timeindex(bases(sound)[-1])).with_suffix(".log")
+    log.write_bytes(b"")
+    for kind in ("index", "timeindex"):
+        if kept not in (kind, "both"):
+            log.with_suffix(f".{kind}").write_bytes(b"")
+    told = (".", "--last-stop", "clean", *settings(WRITTEN_MS + DAY_MS, 7))
+    rows = asked(log_dir, "doctor", *told)
+    assert "writes-fail" in [row["what"] for row in rows if row["type"] == "ahead"]
+    (command,) = [row["command"] for row in rows if row["type"] == "option" and "rebuild-index" in row["command"]]
+    assert run_here(shlex.split(command)[1:], log_dir).status == 0
+    assert "writes-fail" not in [row["what"] for row in asked(log_dir, "doctor", *told) if row["type"] == "ahead"]
+    assert (log.with_suffix(".index").stat().st_size, log.with_suffix(".timeindex").stat().st_size) == (0, 0)
 
 
 def test_both_dates_are_shown_and_the_cure(sound: pathlib.Path, tmp_path: pathlib.Path) -> None:
