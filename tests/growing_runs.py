@@ -36,6 +36,14 @@ def doomed_segments(log_dir: pathlib.Path, count: int) -> pathlib.Path:
     return folder
 
 
+def renamed_segments(log_dir: pathlib.Path, count: int) -> pathlib.Path:
+    """Somebody gave the first half of the segments names that a broker does not read."""
+    folder = make_segments(log_dir, count)
+    for log in sorted(folder.glob("*.log"))[: count // 2]:
+        log.rename(f"{log}.bak")
+    return folder
+
+
 SHAPES: dict[str, tuple[Callable[[pathlib.Path, int], pathlib.Path], int]] = {
     "segments": (make_segments, 8),
     "segments after a kill": (partial(make_segments, is_clean=False), 8),
@@ -43,12 +51,14 @@ SHAPES: dict[str, tuple[Callable[[pathlib.Path, int], pathlib.Path], int]] = {
     "segments of an epoch each": (partial(make_segments, epochs=True), 8),
     "damaged segments": (damaged_segments, 8),
     "side files without segments": (orphans, 8),
+    "segments of other names": (renamed_segments, 8),
     "segments that are to be deleted": (doomed_segments, 8),
     "epochs": (make_epochs, 40),
     "partitions": (make_partitions, 6),
 }
 COMMANDS = {
     "verify": "verify {log_dir}",
+    "doctor": "doctor {log_dir}",
     "verify --deep": "verify --deep {log} --format json",
     "recover": "recover {log} --last-stop unclean --recovery-point 0",
     "recover --apply": "recover {log} --last-stop unclean --recovery-point 0 --apply",
@@ -78,7 +88,7 @@ COMMANDS = {
     "compact into small segments": "compact {log} --config cleanup.policy=compact --config segment.bytes=300 --force",
     "append": "append {log} --records {records} --apply",
 }
-MAIN = ("verify", "recover", "salvage", "rebuild-index")  # of every shape
+MAIN = ("verify", "doctor", "recover", "salvage", "rebuild-index")  # of every shape
 OF_A_LOG_DIR = {
     "verify": "verify {log_dir}",
     "verify --deep": "verify --deep {log_dir} --format json",

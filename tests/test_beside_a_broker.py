@@ -91,13 +91,6 @@ def test_the_rules_ask_for_metrics_that_there_are(tmp_path: Path) -> None:
         assert f'{label}="' in written
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool")
-def test_promtool_takes_the_rules(tmp_path: Path) -> None:
-    (rules,) = [manifest for manifest in MANIFESTS if "groups" in manifest]
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
-    subprocess.run(["promtool", "check", "rules", tmp_path / "rules.yml"], check=True, timeout=60)
-
-
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd")
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     """It wants to find the program."""

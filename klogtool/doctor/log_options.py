@@ -21,12 +21,12 @@ from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_other
 from klogtool.doctor.kraft_options import copy_option
-from klogtool.doctor.measured import first_offset_of, is_set_aside
+from klogtool.doctor.measured import find_set_aside, first_offset_of
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, find_renamed_log, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
@@ -130,7 +130,7 @@ def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give segments their names back that somebody renamed, like `.log.bak`."""
     draft = _draft_of(point.path)
     if draft is not None:
-        moves = {old: new for old, new in _walk_set_aside(draft) if unpacking(old) is None}
+        moves = {old: new for old, new in find_set_aside(draft.before).items() if unpacking(old) is None}
         names = " and ".join([*moves][:3]) + (f" and {len(moves) - 3:,} more" if len(moves) > 3 else "")
         yield from _renaming(point.path, f"give {names} the name of a segment again", draft, moves, patient)
 
@@ -138,19 +138,11 @@ def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 def _unpacking(point: Ahead) -> Iterator[Option]:
     """Yield what to do about segments that are missing, and that somebody seems to have compressed."""
     draft = _draft_of(point.path)
-    for old, new in () if draft is None else _walk_set_aside(draft):
+    for old, new in () if draft is None else find_set_aside(draft.before).items():
         unpack, base = unpacking(os.path.join(point.path, old)), parse_file_name(new).base_offset or 0
         if unpack is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1):
             command = f"{unpack}  # before the broker starts"
             yield Option(f"unpack {old}", point.path, command, Strategy.NOTHING_LOST, is_undone=False)
-
-
-def _walk_set_aside(draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield the files that may be segments which are not there, and the names of these."""
-    for name in draft.before:
-        plain = find_renamed_log(name)
-        if plain is not None and is_set_aside(name, draft.before):
-            yield name, plain
 
 
 def _renaming(path: str, title: str, draft: Draft, moves: Mapping[str, str], patient: Patient) -> Iterator[Option]:

@@ -7,8 +7,10 @@ other records under the same offsets are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -90,6 +92,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     lost_bytes, is_cleaned = 0, False
     # What stays comes first: what is on the disk is not lost, though it may be hidden.
     hidden = list(_walk_outside(before, after, served, counted, looks_behind_end=looks_behind_end))
+    swaps = _swaps_of(before)
     gone = sorted(_walk_gone(before, after), key=lambda found: found[0] not in after.names)
     for name, spans in gone:
         with ContentFile(name, before.files[name].content) as file:
@@ -104,7 +107,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
                 lost_bytes += sum(part.stop - part.start for part in alone)
                 continue
             lost_bytes += sum(stop - start for start, stop in spans)
-            cleaned_end = _cleaned_end(before, name)
+            cleaned_end = _cleaned_end(before, swaps, name)
             if cleaned_end is None:
                 lost += served.walk_others(file, found, counted)
             else:
@@ -120,28 +123,29 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
         for part in content:
             if isinstance(part, FileRange) and part.start < part.stop:
                 kept.setdefault(part.path, Offsets()).add(part.start, part.stop - 1)
+    # Of a compacted log the segments that a cleaning replaced are not there, either.
+    aside = {} if before.is_compacted else find_set_aside(before.files)
     for name, file in sorted(before.files.items()):
-        if file.size and (_counts(parse_file_name(name)) or _is_kept_aside(name, before)):
+        if file.size and (name in aside or _counts(parse_file_name(name))):
             paths = [part.path for part in file.content if isinstance(part, FileRange)]
             found = next((kept[path] for path in paths if path in kept), Offsets())
             if spans := [(first, last + 1) for first, last in found.holes(0, file.size - 1)]:
                 yield name, spans
 
 
-def _is_kept_aside(name: str, before: Before) -> bool:
-    """Of a compacted log the segments that a cleaning replaced are not there, either."""
-    return not before.is_compacted and is_set_aside(name, before.files)
+def find_set_aside(names: Collection[str]) -> dict[str, str]:
+    """Return the files that may be segments which somebody gave another name, by name, with the name that each had.
 
+    names: of all files of a partition dir. A segment that is there is none. Below the first segment it may be a copy of
+    one that retention deleted; that deletes the index as well.
+    """
+    first = min(filter(_is_log, names), default="")
 
-def is_set_aside(name: str, names: Collection[str]) -> bool:
-    """Return whether a file may be a segment that somebody gave another name, and that is not there. names: of all
-    files. Below the first segment it may be a copy of one that retention deleted; that deletes the index as well."""
-    plain = find_renamed_log(name)
-    if plain is None or plain in names:
-        return False
-    logs = [other for other in names if _is_log(other)]
-    index = plain.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
-    return index in names or not logs or min(logs) < plain
+    def is_missing(plain: str) -> bool:
+        index = plain.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
+        return plain not in names and (index in names or first < plain)
+
+    return {name: plain for name in sorted(names) if (plain := find_renamed_log(name)) and is_missing(plain)}
 
 
 def _is_log(name: str) -> bool:
@@ -271,17 +275,23 @@ def _outside(file: LogFile, parts: Iterable[Readable], after: After) -> Iterator
 # Cleaned segments.
 
 
-def _cleaned_end(before: Before, name: str) -> int | None:
+def _swaps_of(before: Before) -> list[tuple[int, str]]:
+    """Return the base offsets and names of cleaned segments that replace others, ascending."""
+    if not before.is_compacted:
+        return []
+    files = [parse_file_name(name) for name in before.files if name.endswith(SWAP)]
+    return sorted(
+        (file.base_offset, file.name) for file in files if file.kind is FileKind.LOG and file.base_offset is not None
+    )
+
+
+def _cleaned_end(before: Before, swaps: Sequence[tuple[int, str]], name: str) -> int | None:
     """Return the last offset of the cleaned segment that replaces this one; -1 if it is damaged, so that nobody knows
     what it had; None if none does, or if it is only a part of this one, which no cleaner makes."""
-    base = parse_file_name(name).base_offset or 0
-    parsed = (parse_file_name(other) for other in before.files)
-    logs = [other for other in parsed if other.kind is FileKind.LOG and other.suffix == SWAP]
-    swaps = [(other.base_offset, other.name) for other in logs if other.base_offset is not None]
-    replacing = max((swap for swap in swaps if swap[0] <= base), default=None)
-    if replacing is None or name not in before.replaced or not before.is_compacted:
+    following = bisect_right(swaps, parse_file_name(name).base_offset or 0, key=itemgetter(0))
+    if not following or name not in before.replaced:
         return None
-    swap = before.files[replacing[1]].content
+    swap = before.files[swaps[following - 1][1]].content
     if _is_head(swap, before.files[name].content):
         return None
     with ContentFile(name, swap) as file:

@@ -16,7 +16,7 @@ from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.doctor.answers import Ahead, Prospect, What, Work
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
-from klogtool.doctor.measured import Measured, is_set_aside
+from klogtool.doctor.measured import Measured, find_set_aside
 from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
@@ -474,7 +474,7 @@ def _gone(state: _RehearsedLog, ranges: tuple[OffsetRange, ...]) -> Ahead:
 def _walk_set_aside(state: _RehearsedLog) -> Iterator[Ahead]:
     """Yield a point for the segments that somebody gave names like `.log.bak`, if they have records."""
     draft = state.log.draft
-    names = [name for name in sorted(draft.before) if is_set_aside(name, draft.before) and not unpacking(name)]
+    names = [name for name in find_set_aside(draft.before) if not unpacking(name)]
     hidden = [part for why, part in state.measured.hidden if why is HiddenBy.NAME]
     if names and hidden:
         others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""

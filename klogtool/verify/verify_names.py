@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,7 +42,8 @@ class Layout(Struct, frozen=True):
     """A partition dir by names. segments, snapshots, kraft_snapshots: offset -> name, ascending.
 
     names: of all readable files, whatever they are. present: also unreadable files, and folders with the name of a
-    file; segments and snapshots include these. files: the total number.
+    file; segments and snapshots include these. renamed_logs: name of a `.log` -> a file that may be it (see
+    find_renamed_log). files: the total number.
     """
 
     partition: Partition
@@ -50,6 +52,7 @@ class Layout(Struct, frozen=True):
     segments: dict[int, str]
     snapshots: dict[int, str]
     kraft_snapshots: dict[int, str]
+    renamed_logs: dict[str, str]
     files: int
 
     @property
@@ -101,6 +104,7 @@ def _layout(partition: Partition, readable: list[FileName], present: list[FileNa
             names = {offset: name for offset, name in names.items() if name == build_file_name(kind, offset)}
         return dict(sorted(names.items()))
 
+    by_name = sorted(readable, key=attrgetter("name"), reverse=True)
     return Layout(
         partition,
         frozenset(file.name for file in readable),
@@ -108,6 +112,7 @@ def _layout(partition: Partition, readable: list[FileName], present: list[FileNa
         by_offset(FileKind.LOG),
         by_offset(FileKind.PRODUCER_SNAPSHOT),
         by_offset(FileKind.KRAFT_SNAPSHOT),
+        {log: file.name for file in by_name if (log := find_renamed_log(file.name))},
         count,
     )
 
@@ -193,7 +198,7 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
         log = build_file_name(FileKind.LOG, file.base_offset)
         if log not in layout.present:
             detail, cure = f"there is no {log}: a broker deletes this file at startup", ""
-            renamed = next((name for name in sorted(layout.names) if find_renamed_log(name) == log), None)
+            renamed = layout.renamed_logs.get(log)
             if renamed is not None:
                 detail += f"; {renamed} may be that segment"
                 old = layout.path_of(renamed)
