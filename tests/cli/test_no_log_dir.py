@@ -73,7 +73,8 @@ def test_the_log_dirs_below_are_named(command: str, options: list[str], tmp_path
         4,
         f"klogtool: {tmp_path}/disks: neither a log dir nor a partition dir",
     )
-    assert second == f"Log dirs below it: {tmp_path}/disks/d1 {tmp_path}/disks/d2"
+    below = [str(tmp_path / "disks" / name) for name in ("d1", "d2")]
+    assert second == f"Log dirs below it: {shlex.join(below)}"
     assert tree_of(tmp_path / "disks") == before
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 

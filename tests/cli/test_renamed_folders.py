@@ -6,6 +6,7 @@ answer that it gives for the folder under its plain name, and says what a broker
 
 import json
 import pathlib
+import shlex
 import shutil
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_no_next_step_gives_the_result_a_name_that_nobody_serves(tmp_path: pathl
     assert done.status == 0, done.err
     steps = [line for line in done.out.decode().splitlines() if line.startswith("  klogtool ") or " mv " in line]
     assert [line.split()[:2] for line in steps] == [["klogtool", "transplant"]]
-    assert f"--topic t --partition 0 --log-dir {log_dir}" in steps[0]
+    assert f"--topic t --partition 0 --log-dir {shlex.quote(str(log_dir))}" in steps[0]
 
 
 def test_checkpoints_are_those_of_the_folder_that_took_its_place(tmp_path: pathlib.Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shlex
 import shutil
 from typing import Any
 
@@ -177,7 +178,7 @@ def test_a_producer_is_dropped_and_put_back(log_dir: Path) -> None:
         3: "unknown",
     }
     undo = done.out.decode().partition("To take it back: klogtool ")[2].splitlines()[0]
-    assert run_here(undo.split(), log_dir).status == 0
+    assert run_here(shlex.split(undo), log_dir).status == 0
     assert {path: path.read_bytes() for path in snapshots} == snapshots
 
 

@@ -60,9 +60,9 @@ def test_what_apply_says_takes_back_all_of_it(disks: list[pathlib.Path]) -> None
 
 def test_with_an_id_only_that_log_dir(disks: list[pathlib.Path]) -> None:
     before = pictures(disks)
-    ids = re.findall(r"klogtool undo ([0-9a-f]{12}-[0-9]+) --journal (\S+)", retained(*disks).out.decode())
+    undos = re.findall(r"klogtool (undo [0-9a-f]{12}-[0-9]+ --journal .+)", retained(*disks).out.decode())
     after = pictures(disks)
-    assert run("undo", ids[1][0], "--journal", ids[1][1]).status == 0
+    assert run(*shlex.split(undos[1])).status == 0
     assert pictures(disks) == [after[0], before[1]]
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -358,7 +359,7 @@ def test_a_block_for_each_finding_and_a_closing_line(broken: Path) -> None:
     told = verify(broken).out.decode()
     assert told.startswith("error    t-0/partition.metadata\n         partition-metadata-corrupt\n")
     assert "\nwarning  t-0/leader-epoch-checkpoint\n         epochs-content\n" in told
-    assert f"klogtool rebuild-index {broken}/t-0 --only leader-epoch-checkpoint --apply\n" in told
+    assert f"klogtool rebuild-index {shlex.quote(f'{broken}/t-0')} --only leader-epoch-checkpoint --apply\n" in told
     assert told.splitlines()[-1] == (
         "1 error, 1 warning, 0 notes.  78 records in 16 batches, by their headers (--deep opens them).  Exit status 1."
     )
