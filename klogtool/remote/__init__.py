@@ -9,5 +9,6 @@ local         what the log dirs of brokers have of tiered partitions
 lineage       which segment serves which offset (RemoteLogMetadataCache)
 inventory     partitions, from objects and from metadata: what `klogtool remote ls` lists
 fetching      which bytes are the log of a partition, from an offset on
+cures         what a person can do about what is wrong
 verification  all that is wrong in a store, and what consumers do not get
 """

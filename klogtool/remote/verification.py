@@ -6,7 +6,6 @@ Nothing is written. Segments are read on several threads, each in pieces; findin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from itertools import groupby
 
 from msgspec import Struct
@@ -15,9 +14,10 @@ from msgspec.structs import replace
 from klogtool.broker.timestamps import time_text
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
 from klogtool.log.in_order import in_order
+from klogtool.remote.cures import OrphanGrade, PartitionPlace, cure_of
 from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_partitions
 from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage
-from klogtool.remote.local import LocalLogs
+from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import CheckedSegment, Consumer, check_segment
 from klogtool.remote.store import RemoteStore, StoredSegment
@@ -27,14 +27,6 @@ from klogtool.verify.verification import PartitionDone, Summary
 GRACE_MS = 3_600_000  # a copy that began within an hour may still be going on
 _MET = (Consumer.STUCK, Consumer.SKIPPED)
 _READ = (SegmentState.COPY_FINISHED, SegmentState.UNKNOWN)
-
-
-class OrphanGrade(StrEnum):
-    """Why nobody reads the objects of a segment, and so who deletes them. Kind.REMOTE_ORPHAN has the sentences."""
-
-    NO_METADATA = "no-metadata"
-    OTHER_LINEAGE = "other-lineage"
-    SECOND_COPY = "second-copy"
 
 
 class StoreTerms(Struct, frozen=True):
@@ -59,16 +51,20 @@ def verify_store(store: RemoteStore, terms: StoreTerms) -> Iterator[Finding | Su
 
 def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterator[Finding]:
     for problem in terms.metadata.problems if terms.metadata is not None else ():
-        yield Finding(Kind.REMOTE_METADATA, problem.path or store.uri, problem.reason, start=problem.position)
+        finding = Finding(Kind.REMOTE_METADATA, problem.path or store.uri, problem.reason, start=problem.position)
+        yield replace(finding, cure=cure_of(finding, store, PartitionPlace(TOPIC, 0, True)))
     partitions = [_Partition(store, terms, one) for one in walk_partitions(store, terms.metadata, terms.local)]
     pairs = ((one, segment) for one in partitions for segment in one.segments)
     checked = in_order(lambda: lambda pair: _checked(store, terms, *pair), pairs, terms.jobs)
     for partition, group in groupby(checked, key=lambda one: one[0][0]):
-        yield from partition.findings(((segment, found) for (_, segment), found in group), summary)
-    yield from _vanished(store, terms, partitions)
+        for finding in partition.findings(((segment, found) for (_, segment), found in group), summary):
+            yield replace(finding, cure=cure_of(finding, store, partition.place))
+    for log, finding in _vanished(terms, partitions):
+        yield replace(finding, cure=cure_of(finding, store, PartitionPlace(log.topic, log.partition, False)))
     for copy in store.copies:
         detail = f"a second copy of segment {copy.key.segment_id}, in another folder: {copy.size:,} bytes"
-        yield Finding(Kind.REMOTE_ORPHAN, copy.path, detail, field=OrphanGrade.SECOND_COPY)
+        finding = Finding(Kind.REMOTE_ORPHAN, copy.path, detail, field=OrphanGrade.SECOND_COPY)
+        yield replace(finding, cure=cure_of(finding, store, PartitionPlace(copy.topic, copy.key.partition, True)))
 
 
 def _checked(
@@ -79,7 +75,7 @@ def _checked(
     return check_segment(store, segment, deep=terms.deep)
 
 
-def _vanished(store: RemoteStore, terms: StoreTerms, listed: list[_Partition]) -> Iterator[Finding]:
+def _vanished(terms: StoreTerms, listed: list[_Partition]) -> Iterator[tuple[LocalLog, Finding]]:
     """Yield the gaps of partitions of which neither objects nor metadata are left."""
     if terms.local is None:
         return
@@ -87,7 +83,8 @@ def _vanished(store: RemoteStore, terms: StoreTerms, listed: list[_Partition]) -
     for log in (*terms.local.by_id.values(), *terms.local.by_name.values()):
         if id(log) not in known and log.start < log.local_start:
             detail = f"no object of {log.topic}-{log.partition} is in the store; its log starts at {log.start}"
-            yield Finding(Kind.REMOTE_GAP, log.path, detail, None, None, log.start, log.local_start - 1, Consumer.RESET)
+            span = log.start, log.local_start - 1
+            yield log, Finding(Kind.REMOTE_GAP, log.path, detail, None, None, *span, Consumer.RESET)
 
 
 class _Partition:
@@ -100,6 +97,7 @@ class _Partition:
         self._cache = RemoteLogCache() if metadata is None else metadata.caches.get(key, RemoteLogCache())
         self._listed = self._cache.listed()
         self._missing_home = None if metadata is None else metadata.missing_home(*key)
+        self.place = PartitionPlace(partition.topic, partition.partition, bool(self._cache.segments))
         self._served = self._find_served()
         folder = next((one.stored.folder for one in partition.segments if one.stored is not None), None)
         self._folder = folder or f"{store.uri}/{partition.topic}-{partition.partition}"

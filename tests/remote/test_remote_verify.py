@@ -6,7 +6,9 @@ import json
 import pathlib
 import random
 import re
+import shlex
 import shutil
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +30,9 @@ NOW = "2026-11-26"
 def verify(*words: str) -> tuple[int, list[dict[str, Any]]]:
     done = run_here(["remote", "verify", *words, "--now", NOW, "--json"], ROOT)
     rows = [json.loads(line) for line in done.out.splitlines()]
-    return done.status, [row for row in rows if row["type"] == "finding"]
+    findings = [row for row in rows if row["type"] == "finding"]
+    assert all("cure" in row for row in findings if row["severity"] != "info"), findings
+    return done.status, findings
 
 
 def told(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
@@ -57,6 +61,22 @@ def test_real_damage_is_what_a_consumer_met() -> None:
     assert len([row for row in rows if row["id"] == "remote-orphan"]) == 2
     assert len([row for row in rows if row["id"] == "remote-copy-unfinished"]) == 1
     assert tree_of(REMOTE) == before
+
+
+def test_a_command_that_is_a_cure_works(tmp_path: Path) -> None:
+    """Where the metadata does not have a segment at all, `rm`; where it has none of the partition, it is rebuilt."""
+    place = tmp_path / "a b"
+    shutil.copytree(REMOTE, place)
+    named = [str(place / "store"), "--metadata", str(place / "logs"), "--local", str(place / "logs")]
+    (removal,) = [row["cure"] for row in verify(*named)[1] if row["cure"].startswith("rm ")]
+    subprocess.run(["bash", "-c", removal], check=True, timeout=60)
+    rows = verify(*named)[1]
+    assert len([row for row in rows if row["id"] == "remote-orphan"]) == 1
+    (rebuilding,) = [row["cure"] for row in rows if row["cure"].startswith("klogtool ")]
+    words = ["klogtool", *shlex.split(rebuilding, comments=True)[1:]]
+    words[words.index("DIR")] = str(tmp_path / "rebuilt")
+    assert run_here(words[1:], ROOT).status in (0, 1)
+    assert list((tmp_path / "rebuilt").glob("__remote_log_metadata-*/*.log"))
 
 
 def test_sound_segments_have_no_finding(tmp_path: Path) -> None:
