@@ -10,6 +10,7 @@ serdes_values      formats with one value: Kafka's own serializers, and hex
 json_values        JSON
 msgpack_values     MessagePack
 avro_values        Avro
+avro_programs      schemas of Avro for the kernel that makes JSON of values
 avro_schemas       schemas of Avro, and those that they refer to
 protobuf_values    Protobuf
 framing            what serializers of schema registries put before a value

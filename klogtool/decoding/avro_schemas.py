@@ -16,6 +16,7 @@ from klogtool.decoding.schemas import Schemas
 from klogtool.errors import Corrupt, Unsupported
 
 MOST_REFERENCES = 1000
+PER_SECOND = {"millis": 1000, "micros": 1_000_000, "nanos": 1_000_000_000}  # of the logical types of times
 Named: TypeAlias = dict[str, Any]  # schemas by full name, as fastavro has them
 
 

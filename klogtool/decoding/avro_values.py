@@ -1,7 +1,8 @@
 """Values of Avro, read with bounds.
 
 A count or a length in a value is compared with what is left before anything is made of it. Logical types become what
-people read: dates and times by ISO 8601, decimals as text, UUIDs.
+people read: dates and times by ISO 8601, decimals as text, UUIDs. kernels/_avro.pxi makes the same of most values, as
+text: change both.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from klogtool.decoding.avro_schemas import AvroSchema, fingerprint_of, parse_avro_schema, require_fastavro
+from klogtool.decoding.avro_programs import AvroProgram, build_program
+from klogtool.decoding.avro_schemas import PER_SECOND, AvroSchema, fingerprint_of, parse_avro_schema, require_fastavro
 from klogtool.decoding.bounds import MOST_OWN_ITEMS, Budget, check_depth, to_json
 from klogtool.decoding.decoded import Reading, bytes_form
 from klogtool.decoding.framing import SINGLE_OBJECT, SINGLE_OBJECT_SIZE, find_schema
@@ -23,7 +25,6 @@ from klogtool.format.serdes import parse_little_double, parse_little_float
 INT_BITS, LONG_BITS, LONGEST_VARINT = 32, 64, 10
 MOST_DECIMAL_BYTES = 1000
 EPOCH = datetime.datetime(1970, 1, 1)
-_PER_SECOND = {"millis": 1000, "micros": 1_000_000, "nanos": 1_000_000_000}
 
 
 class AvroDecoder:
@@ -33,11 +34,27 @@ class AvroDecoder:
         require_fastavro()
         self._schemas, self._is_key = schemas.of(AVRO), is_key
         self._parsed: dict[str, AvroSchema | Corrupt] = {}
+        self._programs: dict[str, AvroProgram | None] = {}
         self._by_fingerprint: dict[bytes, str] | None = None
 
     def __call__(self, data: bytes, topic: str | None) -> Reading:
         """Decode a value. Raises Corrupt."""
-        file, payload = self._of_single_object(data) or find_schema(self._schemas, data, topic, is_key=self._is_key)
+        file, payload = self._schema_and_payload(data, topic)
+        return Reading(read_avro(self._schema(file), payload), file)
+
+    def json_text(self, data: bytes, topic: str | None) -> str | None:
+        """Return what `decoded.json_text` makes of the value, without the value: 20 times as fast. None: decode it, it
+        may be none. Raises Corrupt."""
+        file, payload = self._schema_and_payload(data, topic)
+        if file not in self._programs:
+            self._programs[file] = build_program(self._schema(file))
+        program = self._programs[file]
+        return None if program is None else program.text(payload)
+
+    def _schema_and_payload(self, data: bytes, topic: str | None) -> tuple[str, bytes]:
+        return self._of_single_object(data) or find_schema(self._schemas, data, topic, is_key=self._is_key)
+
+    def _schema(self, file: str) -> AvroSchema:
         if file not in self._parsed:
             try:
                 self._parsed[file] = parse_avro_schema(self._schemas, file)
@@ -46,7 +63,7 @@ class AvroDecoder:
         schema = self._parsed[file]
         if isinstance(schema, Corrupt):
             raise Corrupt(schema.reason)
-        return Reading(read_avro(schema, payload), file)
+        return schema
 
     def _of_single_object(self, data: bytes) -> tuple[str, bytes] | None:
         if data[: len(SINGLE_OBJECT)] != SINGLE_OBJECT or len(data) < SINGLE_OBJECT_SIZE:
@@ -233,13 +250,13 @@ def _time_of(name: str, value: int) -> Any:
     if name == "date":
         return (EPOCH + datetime.timedelta(days=value)).date().isoformat()
     kind, _, unit = name.rpartition("-")
-    if unit not in _PER_SECOND or kind not in ("time", "timestamp", "local-timestamp"):
+    if unit not in PER_SECOND or kind not in ("time", "timestamp", "local-timestamp"):
         return value
-    seconds, rest = divmod(value, _PER_SECOND[unit])
+    seconds, rest = divmod(value, PER_SECOND[unit])
     if kind == "time" and not 0 <= seconds < 86_400:
         return value
     moment = (EPOCH + datetime.timedelta(seconds=seconds)).isoformat()
-    text = f"{moment}.{rest:0{len(str(_PER_SECOND[unit])) - 1}d}"
+    text = f"{moment}.{rest:0{len(str(PER_SECOND[unit])) - 1}d}"
     if kind == "time":
         return text.partition("T")[2]
     return f"{text}Z" if kind == "timestamp" else text

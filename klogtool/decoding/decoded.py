@@ -56,7 +56,11 @@ class Decoded(Struct, frozen=True):
 
 def json_text(value: Any) -> str:
     """Return a value as compact JSON that a terminal shows as it is."""
-    text = _ENCODER.encode(value)
+    return shown_json(_ENCODER.encode(value))
+
+
+def shown_json(text: str) -> str:
+    """Return JSON as a terminal shows it as it is."""
     return text if text.isascii() and text.isprintable() else escaped_json(text)
 
 

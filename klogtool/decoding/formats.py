@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 from klogtool.decoding.decoded import Reading
 from klogtool.decoding.plugged import plugged_decoder, plugged_names
@@ -12,6 +13,15 @@ from klogtool.errors import KlogError
 
 Decode = Callable[[bytes, str | None], Reading]
 """(bytes, topic) -> what it is. Raises Corrupt with a reason."""
+
+
+@runtime_checkable
+class WritesJson(Protocol):
+    """A decoder that can also make the JSON of bytes without their value."""
+
+    def json_text(self, data: bytes, topic: str | None) -> str | None:
+        """Return what `decoded.json_text` makes of the value; None: decode it. Raises Corrupt."""
+
 
 WITH_SCHEMAS = ("avro", "protobuf")
 FORMATS = (*PARSERS, "json", *WITH_SCHEMAS, "msgpack")

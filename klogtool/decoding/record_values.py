@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from klogtool.decoding.bounds import MOST_BYTES
 from klogtool.decoding.decoded import Decoded
-from klogtool.decoding.formats import Decode, find_decoder
+from klogtool.decoding.formats import Decode, WritesJson, find_decoder
 from klogtool.decoding.schemas import Schemas
 from klogtool.errors import Corrupt
 
@@ -28,8 +28,20 @@ class Piece:
 
     def __init__(self, form: str, decode: Decode) -> None:
         self.form, self._decode = form, decode
+        self._json_text = decode.json_text if isinstance(decode, WritesJson) else None
         self.seen = self.failed = 0
         self.first_failure: str | None = None
+
+    def json_text(self, data: bytes, topic: str | None) -> str | None:
+        """Return the JSON of bytes where it can be had without their value; None: see what `decoded` says."""
+        if self._json_text is None or len(data) > MOST_BYTES:
+            return None
+        try:
+            text = self._json_text(data, topic)
+        except Corrupt:
+            return None
+        self.seen += text is not None
+        return text
 
     def decoded(self, data: bytes, topic: str | None) -> Decoded:
         """Decode bytes. If that fails, the reason is in the answer."""

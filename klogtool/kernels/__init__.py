@@ -51,6 +51,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     _merge.pxi         bytes that two copies share, and their items merged            format/item_merge
     _digest.pxi        fingerprints of records, what copies are compared by       format/record_digests
                                                                                   format/xxh64
+    _avro.pxi          values of Avro as JSON                                     decoding/avro_values
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The types of the extension's public names. kernels/absent.py has the same ones; a test holds the three together."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from klogtool.format import commit_replay, item_merge, producer_replay, succession
@@ -45,6 +45,9 @@ RECORD_ITEMS: int
 """Five numbers for each record: see format.record_digests."""
 HEAD_ITEMS: int
 """Five numbers for each entry."""
+
+AVRO_KINDS: tuple[str, ...]
+"""Nodes of a program of `AvroTexts`: the number of a kind is its place here."""
 
 CAN_WATCH: bool
 """Whether mapped files can be watched over."""
@@ -310,3 +313,10 @@ class Watch:
     def __init__(self, view: memoryview, fetch: bool) -> None: ...
     def was_hit(self) -> bool: ...
     def let_go(self) -> None: ...
+
+class AvroTexts:
+    """Values of one schema of Avro as compact JSON. code, names: as decoding.avro_programs makes them. float_of: what
+    four bytes are as a float."""
+
+    def __init__(self, code: array[int], names: bytes, float_of: Callable[[bytes], float]) -> None: ...
+    def text(self, data: bytes, items: int, most: int) -> str | None: ...

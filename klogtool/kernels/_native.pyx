@@ -72,5 +72,6 @@ include "_restamp.pxi"
 include "_digest.pxi"
 include "_merge.pxi"
 include "_encode.pxi"
+include "_avro.pxi"
 
 make_crc_tables()

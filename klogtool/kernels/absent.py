@@ -7,7 +7,7 @@ reference, as it does wherever the extension stops. A kernel whose reference lie
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from klogtool.format import (
@@ -32,6 +32,10 @@ DONE, FULL, BODY, REFERENCE, CUT_OFF = 0, 1, 2, 3, 4
 LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10
 DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA, CSV = 1, 2, 4, 8, 16, 32
 DIGEST_ROWS, RECORD_ITEMS, HEAD_ITEMS = 0, 1, 2
+AVRO_KINDS = (
+    "null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "decimal", "date", "moment",
+    "enum", "union", "array", "map", "record",
+)  # fmt: skip
 CAN_WATCH = RUNS_IN_THREADS = False
 CRC32C_WAYS = ("the reference",)
 
@@ -450,3 +454,14 @@ class BatchCleaner(NeverMade):
 
 class Watch(NeverMade):
     """Files are read, not mapped."""
+
+
+class AvroTexts:
+    """Values of Avro as JSON: none."""
+
+    def __init__(self, code: array[int], names: bytes, float_of: Callable[[bytes], float]) -> None:
+        pass
+
+    def text(self, data: bytes, items: int, most: int) -> str | None:
+        """No value."""
+        return None

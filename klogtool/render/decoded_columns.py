@@ -73,13 +73,15 @@ class DecodedColumns:
     def _arrays_of(self, name: str, column: pa.Array, topic: str | None) -> dict[str, pa.Array]:
         import pyarrow as pa
 
-        decode, kind = getattr(self._decoding, name).decoded, self.schema.field(f"{name}_decoded").type
-        values = [None if data is None else decode(data, topic) for data in column.to_pylist()]
-        cell = _cell_of(kind)
-        return {
-            f"{name}_decoded": pa.array([None if one is None else cell(one) for one in values], kind),
-            f"{name}_error": pa.array([None if one is None else _failure(one) for one in values], pa.string()),
-        }
+        piece, kind = getattr(self._decoding, name), self.schema.field(f"{name}_decoded").type
+        cell, values = _cell_of(kind), column.to_pylist()
+        cells = [None if data is None else piece.json_text(data, topic) for data in values]
+        errors: list[str | None] = [None] * len(values)
+        for row, data in enumerate(values):
+            if data is not None and cells[row] is None:
+                one = piece.decoded(data, topic)
+                cells[row], errors[row] = cell(one), _failure(one)
+        return {f"{name}_decoded": pa.array(cells, kind), f"{name}_error": pa.array(errors, pa.string())}
 
 
 def _cell_of(kind: Any) -> Callable[[Decoded], Any]:
