@@ -39,11 +39,11 @@ FLOORS |= {
     "plans": 7,
     "disk": 8,
     "doctor": 8,
-    "fleet": 8,
+    "fleet": 9,
 }
 FLOORS |= {"clock": 8, "decoding": 4}
-FLOORS |= {"render": 9, "objects": 9, "spark": 10, "cli": 11, "testing": 11}
-ROOF = 12
+FLOORS |= {"render": 10, "objects": 10, "spark": 11, "cli": 12, "testing": 12}
+ROOF = 13
 DOORS = {
     "construct": "klogtool/format/",
     "crcmod": "klogtool/format/",

@@ -2,43 +2,125 @@
 
 from __future__ import annotations
 
-import click
+import os
+from collections.abc import Iterator, Sequence
 
-from klogtool.cli import commands, options
-from klogtool.cli.show import Screen, Show
+import click
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import commands, options, question_options
+from klogtool.cli.in_use import begin_reading
+from klogtool.cli.output import note
+from klogtool.cli.output_file import output_file
+from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND
+from klogtool.disk.facts import check_saving_place
+from klogtool.doctor.answers import Starts
+from klogtool.escape import quoted
 from klogtool.fleet.checking import check
-from klogtool.fleet.planning import read_fleet_plan
+from klogtool.fleet.collected import Collected
+from klogtool.fleet.collecting import Collecting, collect, log_dir_facts, open_log_dir
+from klogtool.fleet.framed import walk_lines
+from klogtool.fleet.planning import COMMAND as PLAN
+from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
 from klogtool.fleet.reading import read_collected
+from klogtool.fleet.restored import judge_set
 from klogtool.render.fleet_apply import checked_text
+from klogtool.render.fleet_restored import plan_command, restored_rows, restored_text
 
 COMMAND = "fleet check"
 
 
 @commands.command("check")
-@click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
-@click.argument("plan", type=click.Path(), metavar="PLAN")
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="FILE... PLAN")
+@click.option(
+    "--restored",
+    is_flag=True,
+    help="Judge a set of restored disks, before any broker starts. Name a FILE for each broker, or all log dirs.",
+)
+@click.option("--plan-out", type=click.Path(), metavar="FILE", help="With --restored: save the plan of fleet plan.")
+@options.packed(options.taken(ReadingOptions), "reading", options.output_format(), options.jobs, options.quiet)
+@question_options.circumstances
 @options.debug
-def command(files: tuple[str, ...], plan: str, screen: Screen) -> int:
+def command(
+    paths: tuple[str, ...], restored: bool, plan_out: str | None, circumstances: Circumstances, reading: ReadingOptions
+) -> int:
     """Check that the disks are as the plan wants them: from files that were collected again, after fleet apply.
 
     The best copy must have all that it had, without damage. Copies that were to be cut must fit it. Folders that were
     to be set aside or renamed must be so. Brokers may have started meanwhile.
 
+    With --restored: whether a set of restored disks is a cluster, and what it lacks. PLAN is left out, and a FILE may
+    be a log dir: all log dirs of all brokers. It says whether the set starts, and what may be lost, reset and torn.
+
     \b
     Examples:
       klogtool fleet check *.klog plan.json
-      klogtool fleet check --json *.klog plan.json
+      klogtool fleet check --restored *.klog
+      klogtool fleet check --restored /mnt/broker-1 /mnt/broker-2 /mnt/broker-3 --plan-out plan.json
 
-    Exit status: 0 all is as planned; 1 something is not, or a broker's file is missing; 2 wrong usage, no such file; 3
-    a file that is not whole, or of another kind; 4 a file could not be read.
+    Exit status: 0 all is as planned, or the set starts and loses nothing; 1 something is not, or a broker's file is
+    missing, or the set loses records or does not start; 2 wrong usage, no such file; 3 a file that is not whole, or of
+    another kind; 4 a file could not be read.
     """
-    results = list(check(read_fleet_plan(plan), [read_collected(path) for path in files]))
-    show, holding = Show(COMMAND, screen), sum(result.holds for result in results)
+    if restored:
+        return _check_set(paths, plan_out, circumstances, reading)
+    if plan_out is not None:
+        raise click.UsageError("--plan-out needs --restored.")
+    if len(paths) < 2:
+        raise click.UsageError("Missing argument 'PLAN'.")
+    results = list(check(read_fleet_plan(paths[-1]), [read_collected(path) for path in paths[:-1]]))
+    show, holding = Show(COMMAND, reading), sum(result.holds for result in results)
     for result in results:
         show.row(result)
     show.row({"type": "summary", "holds": holding, "fails": len(results) - holding})
     for line in checked_text(results):
         show.line(line)
+    show.close()
     return DONE if holding == len(results) else FOUND
+
+
+def _check_set(
+    paths: Sequence[str], plan_out: str | None, circumstances: Circumstances, reading: ReadingOptions
+) -> int:
+    """Show the verdict for a set of disks, and save the plan if it is wanted. Returns the exit status."""
+    if plan_out is not None:
+        check_saving_place(plan_out)
+    begin_reading([path for path in paths if os.path.isdir(path)], quiet=reading.quiet)
+    files = list(_files(paths, Collecting(circumstances, reading.jobs)))
+    result = judge_set(files)
+    show = Show(COMMAND, reading)
+    if show.json:
+        for row in restored_rows(result):
+            show.row(row)
+    else:
+        for line in restored_text(result, plan_command(paths), is_verbose=reading.verbose):
+            show.line(line)
+    show.close()
+    if plan_out is not None:
+        _save_plan(plan_out, files, is_quiet=reading.quiet)
+    return DONE if result.starts is Starts.YES else FOUND
+
+
+def _files(paths: Sequence[str], how: Collecting) -> Iterator[Collected]:
+    """Yield what is known of each broker: of files as they are, of log dirs together with others of its node."""
+    log_dirs: dict[tuple[int | None, str | None, str], list[str]] = {}
+    for path in dict.fromkeys(map(os.path.abspath, paths)):
+        if not os.path.isdir(path):
+            yield read_collected(path)
+            continue
+        facts = log_dir_facts(open_log_dir(path))
+        alone = path if facts.node_id is None else ""  # whose it is, nobody knows
+        log_dirs.setdefault((facts.node_id, facts.cluster_id, alone), []).append(path)
+    for own in log_dirs.values():
+        yield replace(collect(own, how), path=own[0])
+
+
+def _save_plan(path: str, files: Sequence[Collected], *, is_quiet: bool) -> None:
+    plan = make_fleet_plan(files)
+    with output_file(path) as sink:
+        for line in walk_lines(header(PLAN), plan.rows()):
+            sink.write(line.encode() + b"\n")
+    if not is_quiet:
+        note(f"klogtool: plan saved; on each broker: klogtool fleet apply {quoted(path)} LOGDIR...")

@@ -11,5 +11,9 @@ histories   which leaders wrote a log, and where two logs part
 choosing    the best copy of one partition, and what becomes of the others
 planning    all partitions: who leads, in which order brokers start, what Kafka's tools are given
 sharing     one broker's share of a plan: what is done already, what is still to do
+coordinating  what transactions and groups have left on one broker
+restored_identity  whether restored disks are one cluster, and whose metadata leads it
+forecast    what becomes of each partition if all disks of a set start together
+restored    the verdict for a set of restored disks: lost, reset, torn, and what to do
 checking    whether the disks are as the plan wants them
 """

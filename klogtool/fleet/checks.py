@@ -10,7 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from klogtool.escape import escaped
-from klogtool.fleet.collected import BrokerFacts, Collected, CopyFacts, Epoch, LogDirFacts, PartitionFacts, TopicFacts
+from klogtool.fleet.collected import (
+    BrokerFacts,
+    Collected,
+    CommitFacts,
+    CopyFacts,
+    Epoch,
+    LogDirFacts,
+    PartitionFacts,
+    TopicFacts,
+    TransactionFacts,
+)
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.plans.plan import is_plain_name
 
@@ -65,6 +75,13 @@ def _wrong(row: Any) -> Iterator[str]:
                 yield "a replica is in it twice"
     elif isinstance(row, CopyFacts):
         yield from wrong_copy(row)
+    elif isinstance(row, CommitFacts):
+        yield from wrong_topic(row.topic)
+        yield from wrong_number(min(row.partition, row.coordinator))
+    elif isinstance(row, TransactionFacts):
+        for topic, partition in row.partitions:
+            yield from wrong_topic(topic)
+            yield from wrong_number(min(partition, row.coordinator))
 
 
 def wrong_log_dirs(log_dirs: Sequence[LogDirFacts]) -> Iterator[str]:

@@ -7,6 +7,8 @@ The lines, in this order:
     {"type":"topic",...}       each topic of `__cluster_metadata`, if a log dir has it                  TopicFacts
     {"type":"partition",...}   each partition of `__cluster_metadata`: replicas, ISR, leader epoch      PartitionFacts
     {"type":"copy",...}        each partition dir, also those that end in -future, -stray, -delete      CopyFacts
+    {"type":"committed",...}   each offset that a group has committed, by `__consumer_offsets`          CommitFacts
+    {"type":"transaction",...} each transactional id, by `__transaction_state`                          TransactionFacts
     {"type":"end",...}         how many lines there are, and their checksum: a file cut short is refused
 
 `reading.read_collected(path)` gives `Collected`. Somebody else may have written the file: every field is read by its
@@ -87,7 +89,8 @@ class LogDirFacts(Struct, frozen=True):
 
 class MetadataFacts(Struct, frozen=True):
     """`__cluster_metadata` of this broker. end_offset: of its log. features: name -> level. problem: why it was not
-    read to its end. epoch: of its last record. voters: ids in its last record of voters; none in a static quorum."""
+    read to its end. epoch: of its last record. voters: ids in its last record of voters; none in a static quorum.
+    voter_directories: the directory id of each of these. controllers: nodes that have registered as controllers."""
 
     log_dir: Name
     end_offset: Offset
@@ -95,6 +98,8 @@ class MetadataFacts(Struct, frozen=True):
     problem: Word | None = None
     epoch: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] = 0
     voters: Brokers = ()
+    voter_directories: Annotated[tuple[Uuid, ...], Meta(max_length=MOST_LISTED)] = ()
+    controllers: Brokers = ()
 
     @property
     def completeness(self) -> tuple[bool, int, int]:
@@ -142,6 +147,21 @@ class PartitionFacts(Struct, frozen=True, tag="partition"):
     last_known_elr: Brokers = ()
 
 
+class ProducerFacts(Struct, frozen=True, array_like=True, gc=False):
+    """A transactional producer in a log: `[producer_id, epoch, first_offset, marker_epoch, marker_ms, is_abort]`.
+
+    first_offset: of its open transaction, or None. marker_*, is_abort: its last marker in the active segment; None if
+    there is none.
+    """
+
+    producer_id: Long
+    epoch: Int
+    first_offset: Offset | None = None
+    marker_epoch: Int | None = None
+    marker_ms: Long | None = None
+    is_abort: bool | None = None
+
+
 class CopyFacts(Struct, frozen=True, tag="copy"):
     """A partition dir: `folder` in `log_dir`. The batches are proved by their checksums.
 
@@ -156,7 +176,8 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
 
     wounds: the first ones, MOST_WOUNDS at most; wounds_count: all. newest_timestamp: epoch ms, or None. fingerprint: of
     names, sizes and mtimes of the files: it changes when a broker or a person changes the folder. problem: why the
-    folder could not be read; then no other fact counts.
+    folder could not be read; then no other fact counts. producers: those with transactions; None if a broker cannot
+    load them.
     """
 
     topic: Name
@@ -186,6 +207,7 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
     bytes: Size = 0
     newest_timestamp: Long | None = None
     problem: Word | None = None
+    producers: Annotated[tuple[ProducerFacts, ...], Meta(max_length=MOST_LISTED)] | None = ()
 
     @property
     def key(self) -> tuple[str, int]:
@@ -193,7 +215,30 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
         return self.topic, self.partition
 
 
-Row: TypeAlias = BrokerFacts | TopicFacts | PartitionFacts | CopyFacts
+class CommitFacts(Struct, frozen=True, tag="committed"):
+    """An offset that a group has committed. coordinator: the partition of `__consumer_offsets` that says so."""
+
+    coordinator: Int
+    group: Word
+    topic: Name
+    partition: Int
+    offset: Long
+
+
+class TransactionFacts(Struct, frozen=True, tag="transaction"):
+    """A transactional id. coordinator: the partition of `__transaction_state` that says so. state: as Kafka's tools
+    print it. partitions: those that its transaction writes to. start_ms: when that began; -1 if there is none."""
+
+    coordinator: Int
+    transactional_id: Word
+    producer_id: Long
+    epoch: Int
+    state: Word
+    partitions: Annotated[tuple[tuple[Name, Int], ...], Meta(max_length=MOST_LISTED)] = ()
+    start_ms: Long = -1
+
+
+Row: TypeAlias = BrokerFacts | TopicFacts | PartitionFacts | CopyFacts | CommitFacts | TransactionFacts
 
 
 class Collected(Struct, frozen=True):
@@ -205,6 +250,8 @@ class Collected(Struct, frozen=True):
     copies: tuple[CopyFacts, ...] = ()
     path: str = ""
     version: str = ""
+    commits: tuple[CommitFacts, ...] = ()
+    transactions: tuple[TransactionFacts, ...] = ()
 
     def rows(self) -> Iterator[Row]:
         """Yield the facts in the order of the file."""
@@ -212,3 +259,5 @@ class Collected(Struct, frozen=True):
         yield from self.topics
         yield from self.partitions
         yield from self.copies
+        yield from self.commits
+        yield from self.transactions

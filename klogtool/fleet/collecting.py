@@ -32,8 +32,9 @@ from klogtool.fleet.collected import (
     PartitionFacts,
     TopicFacts,
 )
+from klogtool.fleet.coordinating import find_producers, walk_commits, walk_transactional_ids
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
-from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.format.uuids import build_uuid
 from klogtool.log.cores import usable_cores
 from klogtool.log.in_processes import in_processes
@@ -85,7 +86,15 @@ def collect(paths: Sequence[str], how: Collecting) -> Collected:
         _kafka_at_least(known, facts, log_dirs),
     )
     topics = (TopicFacts(topic, uuid, known.topics.get(topic, {})) for topic, uuid in sorted(known.topic_ids.items()))
-    return Collected(broker, tuple(topics), tuple(_partitions(known)), copies)
+    jobs = how.jobs or usable_cores()
+    return Collected(
+        broker,
+        tuple(topics),
+        tuple(_partitions(known)),
+        copies,
+        commits=tuple(walk_commits(log_dirs, jobs)),
+        transactions=tuple(walk_transactional_ids(copies, log_dirs, how.circumstances, jobs)),
+    )
 
 
 def open_log_dir(path: str) -> LogDir:
@@ -143,9 +152,17 @@ def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[Co
     own = (copy for copy in copies if copy.key == (METADATA_TOPIC, 0) and copy.log_dir == log_dir)
     end = next((copy.log_end_offset for copy in own if copy.state == "current"), 0)
     log = read_metadata_log(os.path.join(log_dir, CLUSTER_METADATA_DIR))
-    voters = tuple(voter.id for voter in log.quorum.voters or ())
-    end = max(end, log.position.end_offset)
-    return MetadataFacts(log_dir, end, metadata.features, metadata.problem, max(log.position.epoch, 0), voters)
+    voters = log.quorum.voters or ()
+    return MetadataFacts(
+        log_dir,
+        max(end, log.position.end_offset),
+        metadata.features,
+        metadata.problem,
+        max(log.position.epoch, 0),
+        tuple(voter.id for voter in voters),
+        tuple(voter.directory_id for voter in voters),
+        tuple(sorted(metadata.known.controllers)),
+    )
 
 
 def _partitions(metadata: ClusterMetadata) -> Iterator[PartitionFacts]:
@@ -226,8 +243,10 @@ def collect_copy(
     start = max([facts.log_start_checkpoint or 0, *bases[:1]])
     end = max([start, *(run.last_offset + 1 for run in runs[-1:]), *bases[-1:]])
     newest = max((run.newest_timestamp for run in runs), default=-1)
+    is_read = partition.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE) and facts.topic != METADATA_TOPIC
     return replace(
         facts,
+        producers=find_producers(partition.path, circumstances, checkpoints, jobs) if is_read else (),
         topic_id=None if files.metadata is None else build_uuid(files.metadata.topic_id),
         log_start_offset=start,
         log_end_offset=end,

@@ -154,11 +154,11 @@ def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:
     brokers = _by_node(files)
     cluster_id = _cluster_id(files)
     known, metadata_from = _known_partitions(brokers)
-    placed = _placed(brokers)
+    placed = placed_copies(brokers)
     keys = sorted({*placed, *known})
-    unclean = _unclean(brokers, metadata_from)
+    unclean = find_unclean(brokers, metadata_from)
     choices = [choose(placed.get(key, ()), known.get(key), tuple(brokers), key, unclean) for key in keys]
-    open_topics = _open_to_all(brokers, metadata_from)
+    open_topics = open_to_all(brokers, metadata_from)
     choices = [
         replace(each, electable=tuple(dict.fromkeys((*each.electable, *each.replicas))))
         if each.topic in open_topics
@@ -222,7 +222,7 @@ def _known_partitions(brokers: Mapping[int, Collected]) -> tuple[dict[tuple[str,
     return {(known.topic, known.partition): known for known in brokers[newest].partitions}, newest
 
 
-def _unclean(brokers: Mapping[int, Collected], metadata_from: int | None) -> set[int]:
+def find_unclean(brokers: Mapping[int, Collected], metadata_from: int | None) -> set[int]:
     """Return brokers that register without their last epoch, because a log dir has no clean marker: with
     eligible.leader.replicas.version 1 the controller takes them out of ISR and ELR (KIP-966)."""
     metadata = None if metadata_from is None else brokers[metadata_from].broker.metadata
@@ -231,13 +231,14 @@ def _unclean(brokers: Mapping[int, Collected], metadata_from: int | None) -> set
     return {n for n, file in brokers.items() if not all(log_dir.is_clean for log_dir in file.broker.log_dirs)}
 
 
-def _open_to_all(brokers: Mapping[int, Collected], metadata_from: int | None) -> set[str]:
+def open_to_all(brokers: Mapping[int, Collected], metadata_from: int | None) -> set[str]:
     """Return the topics for which the controller elects any replica that runs, if none in sync does."""
     topics = () if metadata_from is None else brokers[metadata_from].topics
     return {known.topic for known in topics if known.settings.get(UNCLEAN_ELECTIONS) == "true"}
 
 
-def _placed(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[PlacedCopy]]:
+def placed_copies(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[PlacedCopy]]:
+    """Return the copies of each partition, but those of the cluster's metadata."""
     results: dict[tuple[str, int], list[PlacedCopy]] = defaultdict(list)
     for node_id, file in brokers.items():
         log_dirs = {log_dir.path: log_dir for log_dir in file.broker.log_dirs}

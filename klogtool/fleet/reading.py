@@ -14,15 +14,17 @@ from klogtool.fleet.collected import (
     MOST_EPOCHS,
     BrokerFacts,
     Collected,
+    CommitFacts,
     CopyFacts,
     PartitionFacts,
     Row,
     TopicFacts,
+    TransactionFacts,
 )
 from klogtool.fleet.framed import Framed, FramedFiles, LastLine
 
 _FRAME = FramedFiles(COMMAND, Row | LastLine, wrong_row)
-_Kind = TypeVar("_Kind", BrokerFacts, TopicFacts, PartitionFacts, CopyFacts)
+_Kind = TypeVar("_Kind", BrokerFacts, TopicFacts, PartitionFacts, CopyFacts, CommitFacts, TransactionFacts)
 
 
 def read_collected(path: str) -> Collected:
@@ -50,6 +52,8 @@ def _collected(framed: Framed, path: str) -> Collected:
         _of(CopyFacts, rows),
         path,
         framed.version,
+        _of(CommitFacts, rows),
+        _of(TransactionFacts, rows),
     )
     if (wrong := wrong_file(file)) is not None:
         raise _FRAME.refused(path, wrong)

@@ -82,6 +82,7 @@ Other answers:
     image              image
     fleet_metadata     fleet metadata
     fleet_plan         `fleet plan`
+    fleet_restored     `fleet check --restored`
     fleet_apply        `fleet apply`, `fleet check`
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory

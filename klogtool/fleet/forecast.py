@@ -1,0 +1,289 @@
+"""What becomes of each partition if all disks of a set start together. Pure: a forecast that is never too rosy.
+
+The controller may elect any broker that its metadata lets lead (choosing.electable_of); the others then cut their
+copies to the leader's. So a partition ends somewhere between the worst and the best of these copies, and what is behind
+the worst end may be lost. Counts are offsets: of a compacted log there are fewer records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+from klogtool.fleet.choosing import Choice, PlacedCopy, choose, hidden_damage
+from klogtool.fleet.collected import Brokers, Collected, CopyFacts, PartitionFacts
+from klogtool.fleet.histories import brokers_cut, latest_epoch_of
+from klogtool.fleet.planning import find_unclean, open_to_all, placed_copies
+
+
+class LossReason(Enum):
+    """Why records are lost, or may be."""
+
+    NO_COPY = "no-copy"
+    """The metadata knows the partition, and no disk has it: it begins empty."""
+    STRAY = "stray"
+    """The metadata does not know the copy: its broker renames the folder to -stray, and serves nothing of it."""
+    OLDER_LEADER = "older-leader"
+    """A broker that may lead has an older copy; the others cut theirs to it."""
+    EMPTY_LEADER = "empty-leader"
+    """A broker that may lead has no copy; the others cut theirs to nothing."""
+    OTHER_HISTORY = "other-history"
+    """A copy has records of another leader at offsets where the best one has others: its broker cuts them."""
+    DAMAGED = "damaged"
+    """Records of the best copy are damaged or missing, and no other copy has them."""
+    BROKER_MISSING = "broker-missing"
+    """A broker that may lead is not in the set: only it may have the last acknowledged records."""
+    METADATA_NEWER = "metadata-newer"
+    """The leader of the metadata's epoch has not written it down: its disk is older than the metadata."""
+    METADATA_OLDER = "metadata-older"
+    """Logs have leader epochs that the metadata has not given yet: they may be given again, to another leader."""
+    ONCE_LONGER = "once-longer"
+    """A checkpoint, an index or a segment's name says that the log was longer once."""
+    UNREADABLE = "copy-unreadable"
+    """A copy cannot be read."""
+
+
+# What no disk has, so that no start loses it.
+_GONE = frozenset(
+    (
+        LossReason.NO_COPY,
+        LossReason.DAMAGED,
+        LossReason.BROKER_MISSING,
+        LossReason.METADATA_NEWER,
+        LossReason.ONCE_LONGER,
+    )
+)
+# Only one of several brokers leads: of these losses one happens.
+_ALTERNATIVES = frozenset((LossReason.OLDER_LEADER, LossReason.EMPTY_LEADER))
+
+
+class PartitionLoss(Struct, frozen=True):
+    """A loss. node_id, folder: the witness: whose copy, or whose lack of one. records: at most; None: unknown.
+    first, last: their offsets; None: unknown. lost_ms: by the newest timestamps; None: unknown."""
+
+    reason: LossReason
+    node_id: int | None = None
+    folder: str | None = None
+    records: int | None = None
+    first: int | None = None
+    last: int | None = None
+    lost_ms: int | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Return whether no disk of the set has the records."""
+        return self.reason in _GONE
+
+
+class Forecast(Struct, frozen=True, tag="forecast"):
+    """A partition. may_lead: brokers of the set that the controller may elect by itself, with or without a copy; empty:
+    it stays offline. end_least, end_most: where its log may end after the start; None: there is no copy."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    may_lead: Brokers
+    end_least: int | None
+    end_most: int | None
+    losses: tuple[PartitionLoss, ...] = ()
+
+    @property
+    def lost_records(self) -> int | None:
+        """Records that the start loses, at most: those that a disk has, and nobody is served afterwards."""
+        return at_most([loss for loss in self.losses if not loss.is_gone])
+
+    @property
+    def lost_at_best(self) -> int | None:
+        """Records that the start loses at most if the best copy leads."""
+        return at_most([loss for loss in self.losses if not loss.is_gone and loss.reason not in _ALTERNATIVES])
+
+    @property
+    def gone_records(self) -> int | None:
+        """Records that no disk of the set has, although something says that they were there."""
+        return at_most([loss for loss in self.losses if loss.is_gone])
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nothing is lost, and a leader is there."""
+        return not self.losses and bool(self.may_lead)
+
+
+def at_most(losses: Sequence[PartitionLoss]) -> int | None:
+    """Return the sum of what is lost; of alternatives the highest. None if one is unknown."""
+    counts = [loss.records for loss in losses]
+    if None in counts:
+        return None
+    either = [loss.records or 0 for loss in losses if loss.reason in _ALTERNATIVES]
+    return sum(loss.records or 0 for loss in losses if loss.reason not in _ALTERNATIVES) + max(either, default=0)
+
+
+def walk_forecasts(leading: Collected, files: Sequence[Collected]) -> Iterator[tuple[Forecast, Choice | None]]:
+    """Yield all partitions, by name, and what `fleet plan` would choose. leading: whose metadata leads the cluster."""
+    brokers = {file.broker.node_id: file for file in files if file.broker.node_id is not None}
+    known = {(each.topic, each.partition): each for each in leading.partitions}
+    unclean, open_topics = find_unclean(brokers, leading.broker.node_id), open_to_all(brokers, leading.broker.node_id)
+    placed = placed_copies(brokers)
+    for key in sorted({*known, *placed}):
+        own, strays = _by_metadata(placed.get(key, ()), known.get(key))
+        if key not in known:
+            if strays:
+                yield _forgotten(key, strays), None
+            continue
+        choice = choose(own, known[key], tuple(brokers), key, unclean)
+        may_lead = tuple(dict.fromkeys((*choice.electable, *(choice.replicas if key[0] in open_topics else ()))))
+        yield _forecast(choice, known[key], may_lead, strays, brokers), choice
+
+
+def _by_metadata(
+    placed: Sequence[PlacedCopy], known: PartitionFacts | None
+) -> tuple[list[PlacedCopy], list[PlacedCopy]]:
+    """Return the copies that their brokers keep, and those that become -stray (LogManager.isStrayReplica)."""
+    kept: list[PlacedCopy] = []
+    strays: list[PlacedCopy] = []
+    for each in placed:
+        if each.copy.state == "current" and each.copy.problem is None:
+            is_known = known is not None and each.copy.topic_id == known.topic_id and each.node_id in known.replicas
+            (kept if is_known else strays).append(each)
+        elif each.copy.state == "current":
+            kept.append(each)
+    return kept, strays
+
+
+def _forgotten(key: tuple[str, int], strays: Sequence[PlacedCopy]) -> Forecast:
+    topic_id = next((each.copy.topic_id for each in strays if each.copy.topic_id is not None), None)
+    return Forecast(*key, topic_id, (), None, None, tuple(_strayed(strays, None)))
+
+
+def _strayed(strays: Sequence[PlacedCopy], best: CopyFacts | None) -> Iterator[PartitionLoss]:
+    """Yield what only stray copies have: the longest one counts. best: of the copies that stay."""
+    for topic_id in dict.fromkeys(each.copy.topic_id for each in strays):
+        longest = max(
+            (each for each in strays if each.copy.topic_id == topic_id), key=lambda each: each.copy.log_end_offset
+        )
+        copy = longest.copy
+        first = copy.log_start_offset
+        if best is not None and best.topic_id == topic_id:
+            first = max(first, best.log_end_offset)
+        if first < copy.log_end_offset:
+            yield _loss(LossReason.STRAY, longest, first, copy.log_end_offset)
+
+
+def _loss(reason: LossReason, witness: PlacedCopy, first: int, end: int, lost_ms: int | None = None) -> PartitionLoss:
+    return PartitionLoss(reason, witness.node_id, witness.copy.folder, end - first, first, end - 1, lost_ms)
+
+
+def _forecast(
+    choice: Choice,
+    known: PartitionFacts,
+    may_lead: Sequence[int],
+    strays: Sequence[PlacedCopy],
+    brokers: Mapping[int, Collected],
+) -> Forecast:
+    here = tuple(node_id for node_id in may_lead if node_id in brokers)
+    own: dict[int, PlacedCopy] = {}
+    for share in choice.shares:
+        if share.placed.copy.problem is None and share.placed.copy.state == "current":
+            own[share.placed.node_id] = share.placed
+    ends = [_end_as_leader(own[node_id].copy) if node_id in own else 0 for node_id in here]
+    losses = (
+        *_of_leaders(choice.best, own, here),
+        *_strayed(strays, None if choice.best is None else choice.best.copy),
+        *_of_histories(choice, known, own, here),
+        *_gone(choice, known, own, may_lead, brokers),
+    )
+    is_empty = choice.best is None
+    return Forecast(
+        choice.topic,
+        choice.partition,
+        known.topic_id,
+        here,
+        None if is_empty else min(ends, default=None),
+        None if is_empty else max(ends, default=None),
+        losses,
+    )
+
+
+def _end_as_leader(copy: CopyFacts) -> int:
+    """Return where a log ends once its broker has recovered it."""
+    return min(copy.log_end_offset, copy.sound_end_offset)
+
+
+def _of_leaders(best: PlacedCopy | None, own: Mapping[int, PlacedCopy], may_lead: Brokers) -> Iterator[PartitionLoss]:
+    """Yield what each broker that may lead would make the best copy lose."""
+    if best is None:
+        return
+    copy = best.copy
+    for node_id in may_lead:
+        rival = own.get(node_id)
+        if rival is None:
+            if copy.log_end_offset > copy.log_start_offset:
+                yield PartitionLoss(
+                    LossReason.EMPTY_LEADER,
+                    node_id,
+                    None,
+                    copy.log_end_offset - copy.log_start_offset,
+                    copy.log_start_offset,
+                    copy.log_end_offset - 1,
+                )
+            continue
+        # A leader's own log ends at its first damage, also if it is the best one.
+        kept = _end_as_leader(rival.copy)
+        if rival is not best:
+            kept = min(kept, brokers_cut(copy, rival.copy, is_clean=False))
+        if kept < copy.log_end_offset:
+            first = max(kept, copy.log_start_offset)
+            yield _loss(LossReason.OLDER_LEADER, rival, first, copy.log_end_offset, _ms(best, rival))
+
+
+def _ms(best: PlacedCopy, rival: PlacedCopy) -> int | None:
+    """Return how much older the newest record of a copy is."""
+    newest, older = best.copy.newest_timestamp, rival.copy.newest_timestamp
+    return None if newest is None or older is None else max(0, newest - older)
+
+
+def _of_histories(
+    choice: Choice, known: PartitionFacts, own: Mapping[int, PlacedCopy], may_lead: Collection[int]
+) -> Iterator[PartitionLoss]:
+    for span in choice.only_elsewhere:
+        witness = own.get(span.node_id)
+        folder = None if witness is None else witness.copy.folder
+        yield PartitionLoss(
+            LossReason.OTHER_HISTORY, span.node_id, folder, span.last - span.first + 1, span.first, span.last
+        )
+    ahead = [each for each in own.values() if latest_epoch_of(each.copy) > known.leader_epoch]
+    for each in ahead[:1]:
+        yield PartitionLoss(LossReason.METADATA_OLDER, each.node_id, each.copy.folder)
+    for share in choice.shares:
+        if share.placed.copy.problem is not None:
+            yield PartitionLoss(LossReason.UNREADABLE, share.placed.node_id, share.placed.copy.folder)
+
+
+def _gone(
+    choice: Choice,
+    known: PartitionFacts,
+    own: Mapping[int, PlacedCopy],
+    may_lead: Sequence[int],
+    brokers: Mapping[int, Collected],
+) -> Iterator[PartitionLoss]:
+    """Yield what no disk of the set has."""
+    best = choice.best
+    for node_id in may_lead:
+        if node_id not in brokers:
+            yield PartitionLoss(LossReason.BROKER_MISSING, node_id)
+    if best is None:
+        if not any(node_id not in brokers for node_id in known.replicas):
+            yield PartitionLoss(LossReason.NO_COPY)
+        return
+    leader = own.get(known.leader)
+    if leader is not None and latest_epoch_of(leader.copy) < known.leader_epoch:
+        yield PartitionLoss(LossReason.METADATA_NEWER, leader.node_id, leader.copy.folder)
+    for hole in choice.lost:
+        last = hole.first if hole.last is None else hole.last
+        yield _loss(LossReason.DAMAGED, best, hole.first, last + 1)
+    if (damage := hidden_damage(best)) is not None and damage < best.copy.log_end_offset and not choice.lost:
+        yield _loss(LossReason.DAMAGED, best, damage, best.copy.log_end_offset)
+    reached = max(own.values(), key=lambda each: each.copy.reached_offset, default=best)
+    if reached.copy.reached_offset > best.copy.log_end_offset:
+        yield _loss(LossReason.ONCE_LONGER, reached, best.copy.log_end_offset, reached.copy.reached_offset)

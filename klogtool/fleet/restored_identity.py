@@ -1,0 +1,159 @@
+"""Whether restored disks are those of one cluster, and whose metadata will lead it. Pure.
+
+The controllers' disks are of different seconds. A controller is elected if a majority has no better log than its own,
+so one with older metadata may be, too: all that may lead count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+from klogtool.broker.metadata.quorum import Quorum
+from klogtool.fleet.collected import Collected, LogDirFacts
+from klogtool.format.kraft_snapshot import Endpoint, Voter
+from klogtool.quorum.controllers import Controller, MetadataLog, Position
+from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
+from klogtool.quorum.settings import BROKER, CONTROLLER, QuorumSettings
+
+_NOWHERE = Endpoint("", "", 0)  # a voter of a static quorum: its settings say where it is
+
+
+class SetProblem(Enum):
+    """Why a set of disks does not start as one cluster."""
+
+    NO_IDENTITY = "no-meta-properties"
+    """A log dir has no meta.properties, or no node id in it: its broker does not start."""
+    UNREADABLE = "meta-properties-unreadable"
+    """A log dir's meta.properties or a checkpoint cannot be read."""
+    OTHER_CLUSTER = "other-cluster-id"
+    """A log dir is of another cluster than most."""
+    SAME_NODE = "same-node-id"
+    """Two brokers of the set have the same node id: two generations of one disk, or a clone."""
+    SAME_DIRECTORY = "same-directory-id"
+    """Two log dirs have the same directory id."""
+    NO_DIRECTORY = "directory-missing"
+    """The metadata places partitions of a broker in a log dir that is not in the set."""
+    NO_METADATA = "no-metadata"
+    """No disk of the set has __cluster_metadata-0."""
+    NO_LEADER = "no-controller-elected"
+    """The controllers of the set elect no leader."""
+    LEADER_UNKNOWN = "controller-election-unknown"
+    """What the disks show does not decide whether a leader is elected."""
+
+
+# A missing log dir costs its copies; all others keep a broker, or the cluster, from its start.
+NO_REFUSALS = (SetProblem.NO_DIRECTORY, SetProblem.LEADER_UNKNOWN)
+
+
+class SetTrouble(Struct, frozen=True, tag="problem"):
+    """A problem of the set. node_id, path: where it is, as far as it has a place. value: the id that is wrong. causes:
+    of an election."""
+
+    problem: SetProblem
+    node_id: int | None = None
+    path: str | None = None
+    value: str | None = None
+    causes: tuple[ElectionCause, ...] = ()
+
+    @property
+    def refuses(self) -> bool:
+        """Return whether a broker or the cluster does not start because of it."""
+        return self.problem not in NO_REFUSALS
+
+
+def find_troubles(files: Sequence[Collected]) -> Iterator[SetTrouble]:
+    """Yield what is wrong with the ids of a set: one file for each broker."""
+    clusters = Counter(file.broker.cluster_id for file in files if file.broker.cluster_id is not None)
+    usual = clusters.most_common(1)[0][0] if clusters else None
+    nodes: set[int] = set()
+    directories: dict[str, str] = {}
+    for file in files:
+        broker = file.broker
+        if broker.node_id in nodes:
+            yield SetTrouble(SetProblem.SAME_NODE, broker.node_id, broker.log_dirs[0].path if broker.log_dirs else None)
+        if broker.node_id is not None:
+            nodes.add(broker.node_id)
+        if broker.cluster_id not in (None, usual):
+            yield SetTrouble(SetProblem.OTHER_CLUSTER, broker.node_id, file.path or None, broker.cluster_id)
+        for log_dir in broker.log_dirs:
+            yield from _of_log_dir(log_dir, directories)
+
+
+def _of_log_dir(log_dir: LogDirFacts, directories: dict[str, str]) -> Iterator[SetTrouble]:
+    if log_dir.problem is not None:
+        yield SetTrouble(SetProblem.UNREADABLE, log_dir.node_id, log_dir.path, log_dir.problem)
+    elif log_dir.node_id is None:
+        yield SetTrouble(SetProblem.NO_IDENTITY, None, log_dir.path)
+    if log_dir.directory_id is not None:
+        if log_dir.directory_id in directories:
+            yield SetTrouble(SetProblem.SAME_DIRECTORY, log_dir.node_id, log_dir.path, log_dir.directory_id)
+        directories[log_dir.directory_id] = log_dir.path
+
+
+def find_missing_directories(leader: Collected, files: Sequence[Collected]) -> Iterator[SetTrouble]:
+    """Yield the log dirs that the metadata of a broker names, and that the set lacks, of brokers that are in it."""
+    here = {file.broker.node_id: {log_dir.directory_id for log_dir in file.broker.log_dirs} for file in files}
+    told: set[tuple[int, str]] = set()
+    for known in leader.partitions:
+        for node_id, directory in zip(known.replicas, known.directories, strict=False):
+            is_reserved = directory.startswith("AAAAAAAAAAAAAAAAAAAA")  # DirectoryId.LOST, UNASSIGNED, MIGRATING
+            if node_id in here and directory not in here[node_id] and not is_reserved:
+                told.add((node_id, directory))
+    for node_id, directory in sorted(told):
+        yield SetTrouble(SetProblem.NO_DIRECTORY, node_id, None, directory)
+
+
+def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected, ...], int | None]:
+    """Return the election of these controllers, the files whose metadata may lead, the newest one first, and the node
+    with the newest metadata. Without metadata there is no election."""
+    with_metadata = [file for file in files if file.broker.metadata is not None and file.broker.node_id is not None]
+    if not with_metadata:
+        return None, (), None
+    by_age = sorted(with_metadata, key=_completeness, reverse=True)
+    # Who votes in a static quorum stands in settings only; but who registered as a controller is one.
+    metadata = by_age[0].broker.metadata
+    static = () if metadata is None or metadata.voters else metadata.controllers
+    own = [_controller(file, static) for file in with_metadata]
+    election = judge_election([one for one in own if not static or one.node_id in static])
+    leading = tuple(file for file in by_age if file.broker.node_id in election.may_lead)
+    return election, leading or tuple(by_age[:1]), by_age[0].broker.node_id
+
+
+def _completeness(file: Collected) -> tuple[bool, int, int]:
+    metadata = file.broker.metadata
+    return (False, 0, 0) if metadata is None else metadata.completeness
+
+
+def _controller(file: Collected, static: Sequence[int]) -> Controller:
+    """Return a controller as `klogtool quorum` has it, as far as the file says. static: voters of a static quorum."""
+    metadata, broker = file.broker.metadata, file.broker
+    assert metadata is not None
+    own = next((log_dir for log_dir in broker.log_dirs if log_dir.path == metadata.log_dir), None)
+    named = zip(metadata.voters, metadata.voter_directories, strict=False)
+    voters = tuple(Voter(node_id, directory, ()) for node_id, directory in named) or None
+    log = MetadataLog(Position(metadata.epoch, metadata.end_offset), Quorum(1 if voters else 0, voters))
+    roles = frozenset((BROKER, CONTROLLER))
+    settings = QuorumSettings(broker.node_id, roles, dict.fromkeys(static, _NOWHERE)) if static else None
+    return Controller(
+        metadata.log_dir,
+        broker.node_id,
+        None if own is None else own.directory_id,
+        broker.cluster_id,
+        own is not None and own.node_id is not None,
+        log,
+        settings=settings,
+    )
+
+
+def judge_quorum(election: Election | None) -> Iterator[SetTrouble]:
+    """Yield why no leader is elected for sure."""
+    if election is None:
+        yield SetTrouble(SetProblem.NO_METADATA)
+    elif election.outcome is ElectionOutcome.NEVER:
+        yield SetTrouble(SetProblem.NO_LEADER, causes=election.causes)
+    elif election.outcome is ElectionOutcome.UNKNOWN:
+        yield SetTrouble(SetProblem.LEADER_UNKNOWN, causes=election.causes)

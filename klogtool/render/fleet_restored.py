@@ -1,0 +1,192 @@
+"""The text and rows of `fleet check --restored`: the verdict for a set of disks, then what is lost, reset and torn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import to_builtins
+
+from klogtool.doctor.answers import Starts
+from klogtool.escape import escaped, quoted
+from klogtool.fleet.forecast import Forecast, LossReason, PartitionLoss
+from klogtool.fleet.restored import (
+    Fate,
+    GroupReset,
+    Restored,
+    RestoreOption,
+    RestoreStep,
+    TransactionAhead,
+    walk_options,
+)
+from klogtool.fleet.restored_identity import SetProblem, SetTrouble
+from klogtool.render.counts import count_text, offsets_text
+
+_PROBLEMS = {
+    SetProblem.NO_IDENTITY: "it has no meta.properties with a node id: its broker does not start",
+    SetProblem.UNREADABLE: "it cannot be read",
+    SetProblem.OTHER_CLUSTER: "it is of another cluster than the others",
+    SetProblem.SAME_NODE: "a second disk of this node: two generations, or a clone. Name one of them",
+    SetProblem.SAME_DIRECTORY: "a second log dir with this directory id: two generations, or a clone. Name one of them",
+    SetProblem.NO_DIRECTORY: "the metadata places partitions in a log dir that is not in the set",
+    SetProblem.NO_METADATA: "no disk has __cluster_metadata-0: klogtool fleet metadata builds it",
+    SetProblem.NO_LEADER: "the controllers of the set elect no leader",
+    SetProblem.LEADER_UNKNOWN: "the disks do not say whether a controller is elected",
+}
+_REASONS = {
+    LossReason.NO_COPY: "no disk has a copy: it begins empty",
+    LossReason.STRAY: "the metadata does not know this copy: its broker renames it to -stray",
+    LossReason.OLDER_LEADER: "may lead with an older copy; the others cut theirs to it",
+    LossReason.EMPTY_LEADER: "may lead without a copy; the others cut theirs to nothing",
+    LossReason.OTHER_HISTORY: "records of another leader; its broker cuts them when it follows",
+    LossReason.DAMAGED: "damaged or missing in the best copy, and no other copy has them",
+    LossReason.BROKER_MISSING: "may lead, and is not in the set: it may have more",
+    LossReason.METADATA_NEWER: "has led in an epoch that its disk does not know: the disk is older than the metadata",
+    LossReason.METADATA_OLDER: "has a leader epoch that the metadata has not given yet: another leader may get it",
+    LossReason.ONCE_LONGER: "the log was longer once, and no copy reaches so far",
+    LossReason.UNREADABLE: "the copy cannot be read",
+}
+_FATES = {
+    Fate.HANGS: "open, and no coordinator ends it: consumers of committed records wait there",
+    Fate.TORN: "its coordinator may end it otherwise than it ended already",
+    Fate.ABORTED: "open: its coordinator aborts it",
+    Fate.COMMITTED: "open: its coordinator commits it",
+}
+_STARTS = {
+    Starts.YES: "This set starts, and loses nothing.",
+    Starts.LOSES_DATA: "This set starts, and may lose records.",
+    Starts.REFUSES: "This set does not start as one cluster.",
+}
+
+
+def restored_text(restored: Restored, command: str, *, is_verbose: bool = False) -> Iterator[str]:
+    """Yield the lines. command: `klogtool fleet plan` with what was named. is_verbose: also whole partitions."""
+    yield _STARTS[restored.starts]
+    yield from _summary(restored)
+    yield from map(_trouble_line, restored.troubles)
+    for forecast in restored.forecasts:
+        if is_verbose or not forecast.is_whole:
+            yield ""
+            yield from _forecast_lines(forecast)
+    yield from _titled("Groups that may be reset:", [_reset_line(one) for one in restored.resets])
+    told = [one for one in restored.transactions if is_verbose or one.fate in (Fate.HANGS, Fate.TORN)]
+    yield from _titled("Transactions:", [_transaction_line(one) for one in told])
+    options = [f"{option.number}. {_option_text(option, command)}" for option in walk_options(restored)]
+    yield from _titled("What to do, in this order:", options)
+
+
+def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield ""
+        yield title
+        yield from lines
+
+
+def _summary(restored: Restored) -> Iterator[str]:
+    brokers = ", ".join(map(str, restored.brokers))
+    yield f"{count_text(len(restored.brokers), 'node')}: {brokers or 'none'}."
+    if restored.starts is Starts.REFUSES:
+        return
+    hurt = sum(not one.is_whole for one in restored.forecasts)
+    partitions = count_text(len(restored.forecasts), "partition")
+    if restored.starts is Starts.LOSES_DATA:
+        seconds = "" if restored.lost_ms is None else f", {restored.lost_ms / 1000:,.1f} s of records"
+        yield f"Lost at most: {_records(restored.lost_records)}{seconds}, in {hurt:,} of {partitions}."
+        if restored.gone_records != 0:
+            yield f"On no disk of the set: {_records(restored.gone_records)}."
+    if restored.metadata_from:
+        others = restored.metadata_from[1:]
+        more = f", or that of {_nodes(others)}: a majority has none that is newer" if others else ""
+        yield f"The metadata of node {restored.metadata_from[0]} leads{more}."
+
+
+def _records(count: int | None) -> str:
+    return "an unknown number of records" if count is None else count_text(count, "record")
+
+
+def _nodes(nodes: Sequence[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
+
+
+def _trouble_line(trouble: SetTrouble) -> str:
+    where = "" if trouble.node_id is None else f"node {trouble.node_id}: "
+    place = "" if trouble.path is None else f"{escaped(trouble.path)}: "
+    value = "" if trouble.value is None else f" ({escaped(trouble.value)})"
+    causes = ", ".join(cause.value for cause in trouble.causes)
+    return f"PROBLEM  {where}{place}{_PROBLEMS[trouble.problem]}{value}{f': {causes}' if causes else ''}"
+
+
+def _forecast_lines(forecast: Forecast) -> Iterator[str]:
+    name = escaped(f"{forecast.topic}-{forecast.partition}")
+    if forecast.end_least is None:
+        end = "no copy is served"
+    elif forecast.end_least == forecast.end_most:
+        end = f"ends at {forecast.end_least:,}"
+    else:
+        end = f"may end at {forecast.end_least:,} to {forecast.end_most:,}"
+    lost = "" if forecast.lost_records == 0 else f"; lost at most: {_records(forecast.lost_records)}"
+    yield f"{name}  {end}{lost}"
+    if not forecast.may_lead and forecast.end_most is not None:
+        yield "  no broker of the set may lead: it stays offline until an unclean election"
+    yield from map(_loss_line, forecast.losses)
+
+
+def _loss_line(loss: PartitionLoss) -> str:
+    who = "" if loss.node_id is None else f"node {loss.node_id}"
+    offsets = "" if loss.first is None or loss.last is None else f"; {offsets_text(loss.first, loss.last)}"
+    seconds = "" if loss.lost_ms is None else f", {loss.lost_ms / 1000:,.1f} s"
+    return f"  {who:<10} {_REASONS[loss.reason]}{offsets}{seconds}"
+
+
+def _reset_line(reset: GroupReset) -> str:
+    verb = "ends" if reset.is_certain else "may end"
+    where = escaped(f"{reset.group}  {reset.topic}-{reset.partition}")
+    return f"  {where}  committed {reset.committed:,}, and the log {verb} at {reset.log_end_offset:,}"
+
+
+def _transaction_line(one: TransactionAhead) -> str:
+    who = f"producer {one.producer_id}" if one.transactional_id is None else escaped(one.transactional_id)
+    at = "" if one.first_offset is None else f" from offset {one.first_offset:,}"
+    return f"  {who}  {escaped(f'{one.topic}-{one.partition}')} of node {one.node_id}{at}: {_FATES[one.fate]}"
+
+
+def _option_text(option: RestoreOption, command: str) -> str:
+    if option.step is RestoreStep.MEND_IDS:
+        return "Mend what is marked PROBLEM, and check again."
+    if option.step is RestoreStep.COPY_METADATA:
+        return (
+            f"Copy __cluster_metadata-0 of node {option.node_id} to every other controller, in place of its own, "
+            "and check again. Keep the old ones."
+        )
+    lost = f"Lost at most: {_records(option.lost_records)}."
+    if option.step is RestoreStep.FLEET_PLAN:
+        return f"{command} --plan-out plan.klog, then klogtool fleet apply on each broker, and the plan's order. {lost}"
+    return f"Or start all brokers together. {lost}"
+
+
+def plan_command(paths: Sequence[str]) -> str:
+    """Return the command that saves the plan for what was named."""
+    return " ".join(("klogtool fleet check --restored", *map(quoted, paths)))
+
+
+def restored_rows(restored: Restored) -> Iterator[Mapping[str, object]]:
+    """Yield the rows of JSON: the verdict, then each problem, partition, group, transaction and option."""
+    yield {
+        "type": "verdict",
+        "starts": restored.starts.value,
+        "brokers": restored.brokers,
+        "metadata_from": restored.metadata_from,
+        "lost_records": restored.lost_records,
+        "lost_ms": restored.lost_ms,
+        "gone_records": restored.gone_records,
+    }
+    yield from map(to_builtins, restored.troubles)
+    for forecast in restored.forecasts:
+        yield {
+            **to_builtins(forecast),
+            "lost_records": forecast.lost_records,
+            "gone_records": forecast.gone_records,
+        }
+    yield from map(to_builtins, restored.resets)
+    yield from map(to_builtins, restored.transactions)
+    for option in walk_options(restored):
+        yield {"type": "option", **to_builtins(option)}

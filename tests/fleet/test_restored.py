@@ -1,0 +1,239 @@
+"""Sets of restored disks: is each a cluster, and what may its start lose? The forecast is never too rosy."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+import random
+
+import pytest
+from fleet.test_fleet_model import NODES, TOPIC_ID, Cluster, Replica, facts_of
+from fleets import collect_broker, make_fleet
+from msgspec.structs import replace
+from running import run_here
+
+from klogtool.doctor.answers import Starts
+from klogtool.fleet.choosing import electable_of
+from klogtool.fleet.collected import (
+    BrokerFacts,
+    Collected,
+    CommitFacts,
+    LogDirFacts,
+    MetadataFacts,
+    PartitionFacts,
+    ProducerFacts,
+    TransactionFacts,
+)
+from klogtool.fleet.forecast import LossReason
+from klogtool.fleet.restored import Fate, Restored, RestoreStep, judge_set, walk_options
+from klogtool.fleet.restored_identity import SetProblem
+
+SETS = 400
+ALL_EQUAL = """
+metadata t-0 replicas 1 2 3 isr 1 2 3 leader 1
+broker 1
+  t-0 epochs 9:0 end 60
+broker 2
+  t-0 epochs 9:0 end 60
+broker 3
+  t-0 epochs 9:0 end 60
+"""
+
+
+def set_of(text: str, root: pathlib.Path, voters: tuple[int, ...] = (1, 2, 3)) -> list[Collected]:
+    """The files of a fleet, each with the metadata of the text; `voters` are controllers."""
+    fleet, log_dirs = make_fleet(text, root)
+    return [with_voters(collect_broker(paths, fleet), voters) for paths in log_dirs.values()]
+
+
+def with_voters(file: Collected, voters: tuple[int, ...]) -> Collected:
+    assert file.broker.metadata is not None
+    return replace(file, broker=replace(file.broker, metadata=replace(file.broker.metadata, controllers=voters)))
+
+
+def reasons(restored: Restored) -> list[tuple[LossReason, int | None, int | None]]:
+    return [(loss.reason, loss.node_id, loss.records) for one in restored.forecasts for loss in one.losses]
+
+
+def test_a_set_of_one_moment_starts_and_loses_nothing(tmp_path: pathlib.Path) -> None:
+    restored = judge_set(set_of(ALL_EQUAL, tmp_path))
+    assert (restored.starts, restored.lost_records, restored.gone_records) == (Starts.YES, 0, 0)
+    assert not list(walk_options(restored))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("end 60\nbroker 3", "end 41\nbroker 3"), [(LossReason.OLDER_LEADER, 2, 19)]),
+        (("broker 2\n  t-0 epochs 9:0 end 60\n", "broker 2\n"), [(LossReason.EMPTY_LEADER, 2, 60)]),
+        (("broker 3\n  t-0 epochs 9:0 end 60\n", ""), [(LossReason.BROKER_MISSING, 3, None)]),
+        (("metadata t-0", "metadata u-0"), [(LossReason.STRAY, 1, 60), (LossReason.NO_COPY, None, None)]),
+        (("  t-0 epochs 9:0 end 60", "  t-0 epochs 9:0 end 60 id B"), [(LossReason.STRAY, 1, 60)]),
+        (("epochs 9:0", "epochs 8:0"), [(LossReason.METADATA_NEWER, 1, None)]),
+        (("epochs 9:0", "epochs 9:0 10:50"), [(LossReason.METADATA_OLDER, 1, None)]),
+        (("end 60", "end 60 hw 70"), [(LossReason.ONCE_LONGER, 1, 10)]),
+        (
+            ("broker 1\n  t-0 epochs 9:0 end 60", "broker 1\n  t-0 epochs 9:0 end 60 holes 10-11"),
+            [(LossReason.OLDER_LEADER, 1, 50)],
+        ),
+    ],
+)
+def test_each_reason(
+    change: tuple[str, str], expected: list[tuple[LossReason, int | None, int | None]], tmp_path: pathlib.Path
+) -> None:
+    restored = judge_set(set_of(ALL_EQUAL.replace(*change), tmp_path))
+    assert restored.starts is Starts.LOSES_DATA
+    assert [one for one in reasons(restored) if one in expected] == expected, reasons(restored)
+
+
+def test_a_set_that_is_no_cluster_refuses(tmp_path: pathlib.Path) -> None:
+    files = set_of(ALL_EQUAL, tmp_path)
+    other = replace(files[1], broker=replace(files[1].broker, cluster_id="other"))
+    nameless = replace(files[1], broker=replace(files[1].broker, log_dirs=(LogDirFacts("/d"),)))
+    none = [replace(file, broker=replace(file.broker, metadata=None)) for file in files]
+    for case, problem in (
+        ([files[0], other, files[2]], SetProblem.OTHER_CLUSTER),
+        ([*files, files[0]], SetProblem.SAME_NODE),
+        ([files[0], nameless, files[2]], SetProblem.NO_IDENTITY),
+        (none, SetProblem.NO_METADATA),
+        (files[:1], SetProblem.NO_LEADER),
+    ):
+        restored = judge_set(case)
+        assert restored.starts is Starts.REFUSES
+        assert problem in {trouble.problem for trouble in restored.troubles}
+        assert [option.step for option in walk_options(restored)] == [RestoreStep.MEND_IDS]
+
+
+def test_a_controller_with_older_metadata_may_lead(tmp_path: pathlib.Path) -> None:
+    """Two of three voters have older metadata: their majority does not know the topic that the newest one knows."""
+    files = set_of(ALL_EQUAL, tmp_path)
+    assert files[2].broker.metadata is not None
+    newest = replace(files[2].broker.metadata, end_offset=200)
+    files[2] = replace(files[2], broker=replace(files[2].broker, metadata=newest))
+    files[:2] = [replace(file, partitions=()) for file in files[:2]]
+    restored = judge_set(files)
+    assert restored.metadata_from == (3, 1, 2)
+    assert reasons(restored) == [(LossReason.STRAY, 1, 60)]
+    assert next(option.step for option in walk_options(restored)) is RestoreStep.COPY_METADATA
+
+
+def test_groups_are_reset_where_their_log_ends_before(tmp_path: pathlib.Path) -> None:
+    files = set_of(ALL_EQUAL.replace("end 60\nbroker 3", "end 41\nbroker 3"), tmp_path)
+    commits = [("at-its-end", 41), ("reset-by-one", 50), ("reset-anyway", 70)]
+    files[0] = replace(files[0], commits=tuple(CommitFacts(0, group, "t", 0, offset) for group, offset in commits))
+    told = [(one.group, one.log_end_offset, one.is_certain) for one in judge_set(files).resets]
+    assert told == [("reset-anyway", 41, True), ("reset-by-one", 41, False)]
+
+
+ENDED = ProducerFacts(7, 5, None, 5, 1000, False)
+OPEN = ProducerFacts(7, 4, 50)
+
+
+@pytest.mark.parametrize(
+    ("producer", "row", "fate"),
+    [
+        (OPEN, None, Fate.HANGS),
+        (OPEN, ("CompleteCommit", 5, ()), Fate.HANGS),
+        (OPEN, ("Ongoing", 4, (("t", 1),)), Fate.HANGS),
+        (OPEN, ("Ongoing", 2, (("t", 0),)), Fate.HANGS),
+        (OPEN, ("Ongoing", 4, (("t", 0),)), Fate.ABORTED),
+        (OPEN, ("PrepareCommit", 5, (("t", 0),)), Fate.COMMITTED),
+        (OPEN, ("Ongoing", 6, (("t", 0),)), Fate.TORN),
+        (ENDED, ("Ongoing", 4, (("t", 0),)), Fate.TORN),
+        (ENDED, ("PrepareCommit", 5, (("t", 0),)), None),
+        (ENDED, ("Ongoing", 9, (("t", 0),)), None),
+        (ENDED, None, None),
+    ],
+)
+def test_the_fate_of_a_transaction(
+    producer: ProducerFacts,
+    row: tuple[str, int, tuple[tuple[str, int], ...]] | None,
+    fate: Fate | None,
+    tmp_path: pathlib.Path,
+) -> None:
+    files = set_of(ALL_EQUAL, tmp_path)
+    copies = tuple(replace(each, producers=(producer,)) for each in files[0].copies)
+    known = () if row is None else (TransactionFacts(0, "x", 7, row[1], row[0], row[2], 900),)
+    files = [replace(files[0], copies=copies, transactions=known), *(replace(f, transactions=known) for f in files[1:])]
+    restored = judge_set(files)
+    assert [one.fate for one in restored.transactions] == ([] if fate is None else [fate])
+    assert (restored.starts is Starts.YES) == (fate not in (Fate.HANGS, Fate.TORN))
+
+
+# A model: disks of a cluster that runs, each copied at another step.
+
+
+def copied_set(seed: int) -> tuple[dict[int, Replica], PartitionFacts]:
+    """The copies, and what the metadata of one of the moments says."""
+    chance = random.Random(seed)
+    cluster = Cluster(chance, unclean=chance.random() < 0.2)
+    for _ in range(chance.randint(5, 60)):
+        cluster.step()
+    copies: dict[int, Replica] = {}
+    moments = []
+    for node in chance.sample(NODES, 3 if chance.random() < 0.8 else 2):
+        for _ in range(chance.choice((0, 0, 3, 10))):
+            cluster.step()
+        one = copy.deepcopy(cluster.replicas[node])
+        one.lose(chance.randint(one.synced, len(one.log)))
+        copies[node] = one
+        isr, leader = tuple(sorted(cluster.isr)), cluster.leader or -1
+        moments.append(PartitionFacts("t", TOPIC_ID, 0, NODES, isr, (), leader, cluster.epoch))
+    return copies, chance.choice(moments[-2:])
+
+
+def file_of(node: int, one: Replica, known: PartitionFacts) -> Collected:
+    metadata = MetadataFacts("/d", 100, controllers=NODES)
+    broker = BrokerFacts(1, node, "c", (LogDirFacts("/d", node, "c"),), metadata)
+    return Collected(broker, (), (known,), (facts_of(one),))
+
+
+def test_no_forecast_is_too_rosy() -> None:
+    """Whoever leads of those that may, what a copy has and the leader lacks is within the bound; and the log ends
+    where the forecast says. How often the bound is reached is counted: else it would say nothing."""
+    unknown = exact = dark = 0
+    for seed in range(SETS):
+        copies, known = copied_set(seed)
+        restored = judge_set([file_of(node, one, known) for node, one in copies.items()])
+        assert restored.starts is not Starts.REFUSES, seed
+        (forecast,) = restored.forecasts
+        may_lead = [node for node in electable_of(known, ()) if node in copies]
+        assert set(may_lead) <= set(forecast.may_lead), seed
+        if forecast.lost_records is None:
+            unknown += 1
+            continue
+        everything = set().union(*(one.sound() for one in copies.values()))
+        worst = max((len(everything - copies[node].sound()) for node in may_lead), default=0)
+        assert worst <= forecast.lost_records, f"seed {seed}: {worst} lost, {forecast.lost_records} told: {forecast}"
+        exact, dark = exact + (worst == forecast.lost_records), dark + (worst < forecast.lost_records)
+        for node in may_lead:
+            end = len(copies[node].log)
+            assert (forecast.end_least or 0) <= end <= (forecast.end_most or 0), seed
+    assert exact > SETS // 2, (exact, dark, unknown)
+
+
+# The command.
+
+
+def test_the_command_takes_files_and_log_dirs(tmp_path: pathlib.Path) -> None:
+    text = ALL_EQUAL.partition("broker 1")[2]
+    _, log_dirs = make_fleet(f"broker 1{text}", tmp_path)
+    paths = [str(path) for own in log_dirs.values() for path in own]
+    files = []
+    for number, path in enumerate(paths):
+        files.append(str(tmp_path / f"{number}.klog"))
+        pathlib.Path(files[-1]).write_bytes(run_here(["fleet", "collect", "-q", path], tmp_path).out)
+    told = [run_here(["fleet", "check", "--restored", "--json", *each], tmp_path) for each in (files, paths)]
+    rows = [[json.loads(line) for line in done.out.splitlines()] for done in told]
+    assert [done.status for done in told] == [1, 1]
+    assert rows[0] == rows[1]
+    assert rows[0][1]["starts"] == "refuses"
+    assert [row["problem"] for row in rows[0] if row["type"] == "problem"] == ["no-metadata"]
+    told_text = run_here(["fleet", "check", "--restored", *paths], tmp_path)
+    assert told_text.out.startswith(b"This set does not start as one cluster.\n3 nodes: 1, 2, 3.\nPROBLEM ")
+
+
+def test_options_that_do_not_fit(tmp_path: pathlib.Path) -> None:
+    assert run_here(["fleet", "check", "--plan-out", "p", "a", "b"], tmp_path).status == 2
+    assert run_here(["fleet", "check", "a"], tmp_path).status == 2
