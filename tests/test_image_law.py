@@ -18,10 +18,14 @@ from imaging import (
     without_details,
     without_options,
 )
+from kafka import layout
 from kafka.damage import KINDS, harm
+from kafka.test_brokers_read_the_wounds import BAD, SOUND, instead, write
 from running import FIXTURES, ROOT
 from wounded import CASES
 
+from klogtool.format.batch import CODEC_NAMES, RECORD_BATCH_OVERHEAD
+from klogtool.format.codecs import compress
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.plans.image_names import INTERNAL_TOPICS
 
@@ -61,6 +65,45 @@ def test_corpora(tmp_path: Path, name: str) -> None:
         pytest.skip(f"no ../shared/corpus/{name} beside the project")
     for n, log_dir in enumerate(log_dirs_in(CORPORA / name)):
         assert_lawful(copied(log_dir, tmp_path / str(n)))
+
+
+def inside(record: int, at: int, new: bytes, codec: str) -> bytes:
+    """A log of ten batches of three records. One record of the third batch has other bytes; its CRC is right."""
+    whole = SOUND[BAD]
+    place = RECORD_BATCH_OVERHEAD + record * (len(whole) - RECORD_BATCH_OVERHEAD) // 3 + at
+    changed = whole[:place] + new + whole[place + 1 :]
+    head, body = bytearray(changed[:RECORD_BATCH_OVERHEAD]), changed[RECORD_BATCH_OVERHEAD:]
+    head[22] = CODEC_NAMES.index(codec)
+    return instead(layout.sealed(bytes(head) + compress(codec, body, magic=2)))
+
+
+def cut_stream(codec: str) -> bytes:
+    """The same, with a compressed stream that ends too early."""
+    head = bytearray(SOUND[BAD][:RECORD_BATCH_OVERHEAD])
+    head[22] = CODEC_NAMES.index(codec)
+    return instead(layout.sealed(bytes(head) + compress(codec, SOUND[BAD][RECORD_BATCH_OVERHEAD:], magic=2)[:-6]))
+
+
+INSIDE = {
+    "a record's length": (1, 0, b"\2"),
+    "a length that does not end": (1, 0, b"\xff" * 6),
+    "an offset twice": (1, 3, b"\0"),
+    "an offset of a later batch": (1, 3, b"\x0a"),
+}
+WOUNDED_INSIDE = {
+    **{f"{name}, {codec}": inside(*how, codec) for name, how in INSIDE.items() for codec in ("none", "zstd")},
+    **{f"a stream, {codec}": cut_stream(codec) for codec in ("gzip", "snappy", "lz4", "zstd")},
+}
+
+
+@pytest.mark.parametrize("name", WOUNDED_INSIDE)
+def test_damage_inside_a_batch(tmp_path: Path, name: str) -> None:
+    """No start looks into records whose CRC is right, but the doctor says what consumers get of them."""
+    log_dir = tmp_path / "d"
+    write(log_dir / "t-0", WOUNDED_INSIDE[name])
+    (log_dir / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=1\n")
+    (log_dir / ".kafka_cleanshutdown").write_text("")
+    assert_lawful(log_dir)
 
 
 LEFT_OUT = {"unreadable"}  # a FIFO is not in an image

@@ -52,7 +52,8 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
             claim = _in_folder(claim, is_known=prospect.path not in folders)
             if may_end or log_dir in failing:
                 claim = _until_it_fails(claim)
-            yield replace(claim, served=None) if claim.served and is_delta_cut else claim
+            is_open = claim.served and is_delta_cut
+            yield replace(claim, served=None, reason=WhyUnknown.WHILE_IT_RUNS) if is_open else claim
     yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
 
 
@@ -77,12 +78,13 @@ def _in_log_dir(claim: PartitionClaim, *, is_served: bool) -> PartitionClaim:
     """A partition of a log dir that is given up, or of a broker that does not start, is served to nobody."""
     if is_served:
         return claim
-    return replace(claim, served=False, hidden=Hidden(None, (), (HiddenBy.LOG_DIR,)))
+    return replace(claim, served=False, hidden=Hidden(None, (), (HiddenBy.LOG_DIR,), WhyUnknown.NOT_SERVED))
 
 
 def _until_it_fails(claim: PartitionClaim) -> PartitionClaim:
     """A partition of a log dir that goes offline while the broker runs, or whose broker ends then."""
-    return replace(claim, served=None, hidden=Hidden(None)) if claim.served else claim
+    why = WhyUnknown.WHILE_IT_RUNS
+    return replace(claim, served=None, hidden=Hidden(None, reason=why), reason=why) if claim.served else claim
 
 
 def _in_folder(claim: PartitionClaim, *, is_known: bool) -> PartitionClaim:
@@ -91,8 +93,7 @@ def _in_folder(claim: PartitionClaim, *, is_known: bool) -> PartitionClaim:
         return claim
     if is_known and partition.state is PartitionDirState.CURRENT:
         return claim
-    why = HiddenBy.FOLDER
-    return replace(claim, served=False, hidden=Hidden(None, (), (why,)))
+    return replace(claim, served=False, hidden=Hidden(None, (), (HiddenBy.FOLDER,), WhyUnknown.NOT_SERVED))
 
 
 def _of_option(option: Option) -> OptionClaim:

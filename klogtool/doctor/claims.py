@@ -26,6 +26,12 @@ class WhyUnknown(Enum):
     """A file cannot be read."""
     COMPACTED = "compacted"
     """A cleaned segment replaces others: what it lacks may have newer records of the same keys."""
+    TOO_LARGE = "too-large"
+    """The log is damaged or out of order, and too large to follow a consumer through it."""
+    WHILE_IT_RUNS = "while-it-runs"
+    """The broker may fail at it, or end, and that is decided while it runs."""
+    NOT_SERVED = "not-served"
+    """Nothing of it is served, and nobody counted what it has."""
 
 
 class Witness(Enum):
@@ -76,18 +82,21 @@ class Lost(Struct, frozen=True):
 
 
 class Gone(Struct, frozen=True):
-    """Offsets that no file has. ranges: None if unknown. witness: what shows that they existed, the strongest first."""
+    """Offsets that no file has. ranges: None if unknown, for a reason. witness: what shows that they existed, the
+    strongest first."""
 
     ranges: tuple[OffsetRange, ...] | None = ()
     witness: tuple[Witness, ...] = ()
+    reason: WhyUnknown | None = None
 
 
 class Hidden(Struct, frozen=True):
-    """Records that stay on the disk, and that nobody is served. records: None if unknown."""
+    """Records that stay on the disk, and that nobody is served. records: None if unknown, for a reason."""
 
     records: int | None = 0
     ranges: tuple[OffsetRange, ...] = ()
     why: tuple[HiddenBy, ...] = ()
+    reason: WhyUnknown | None = None
 
 
 class BrokerClaim(Struct, frozen=True):
@@ -114,7 +123,8 @@ class LogDirClaim(Struct, frozen=True):
 
 class PartitionClaim(Struct, frozen=True):
     """What a start does to a partition dir. served: whether clients are served from it; None if unknown. deleted,
-    renamed, rewritten: names of its files, None if unknown; a renamed file is there with its old name."""
+    renamed, rewritten: names of its files, None if unknown; a renamed file is there with its old name. reason: why
+    something of this is None."""
 
     path: str
     served: bool | None = None
@@ -126,6 +136,7 @@ class PartitionClaim(Struct, frozen=True):
     deleted: tuple[str, ...] | None = ()
     renamed: tuple[str, ...] | None = ()
     rewritten: tuple[str, ...] | None = ()
+    reason: WhyUnknown | None = None
 
 
 class OptionClaim(Struct, frozen=True):

@@ -47,7 +47,8 @@ _WITNESSES = {
 class Judgement(Struct, frozen=True):
     """The claim about a loaded log, and what it was measured by; None if a file cannot be read. watermark: the high
     watermark, if it is above the log's end. is_odd: offsets are not simply in order. behind_end: what is
-    there though the broker appends before it; consumers may get it."""
+    there though the broker appends before it; consumers may get it. fails_inside: where consumers fail first, they may
+    get some records of the batch."""
 
     claim: PartitionClaim
     measured: Measured | None
@@ -56,15 +57,18 @@ class Judgement(Struct, frozen=True):
     watermark: int | None = None
     is_odd: bool = False
     behind_end: tuple[Readable, ...] = ()
+    fails_inside: bool = False
 
 
-def judge_loaded(path: str, log: LoadedLog, recovery: Recovery) -> Judgement:
-    """Return the claim about a partition dir whose start was rehearsed. recovery: its answer of `recover`."""
+def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int) -> Judgement:
+    """Return the claim about a partition dir whose start was rehearsed. recovery: its answer of `recover`. most_unread:
+    bytes to read beyond what the start reads."""
     try:
         measured = _measure(log, recovery)
     except KlogError:  # the offsets are still told
         measured = None
-    followed = follow(log) if measured else None
+    found_by = follow(log, most_unread) if measured else WhyUnknown.UNREADABLE
+    followed, why = (found_by, None) if isinstance(found_by, Followed) else (None, found_by)
     behind_end = tuple(_walk_behind_end(log, measured)) if measured else ()
     if measured and followed:
         measured = with_hidden(measured, followed)
@@ -80,7 +84,7 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery) -> Judgement:
         log.log_end_offset,
         lost,
         _gone(log, recovery, found, followed),
-        _hidden(measured, is_read=followed is not None),
+        _hidden(measured, why),
         tuple(sorted(_deleted(draft, renamed))),
         tuple(renamed),
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
@@ -88,7 +92,14 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery) -> Judgement:
     if followed is None:
         return Judgement(claim, measured, behind_end=behind_end)
     return Judgement(
-        claim, measured, followed.fails_at, followed.waits_at, followed.watermark, bool(followed.odd), behind_end
+        claim,
+        measured,
+        followed.fails_at,
+        followed.waits_at,
+        followed.watermark,
+        bool(followed.odd),
+        behind_end,
+        followed.fails_inside,
     )
 
 
@@ -141,22 +152,23 @@ def _deleted(draft: Draft, renamed: list[str]) -> Iterator[str]:
     return (name for name in draft.before if name not in draft.files and name not in renamed)
 
 
-def _hidden(measured: Measured | None, *, is_read: bool) -> Hidden:
-    if measured is None:
-        return Hidden(None)
-    why = tuple(dict.fromkeys(why for why, _ in measured.hidden))
-    ranges = ranges_of(part for _, part in measured.hidden)
-    if measured.hidden:
-        return Hidden(measured.hidden_records, ranges, why)
-    return Hidden() if is_read else Hidden(None, (), (HiddenBy.NOT_READ,))
+def _hidden(measured: Measured | None, unknown: WhyUnknown | None) -> Hidden:
+    """unknown: why nobody followed a consumer. Then there may be more than what was measured."""
+    parts = measured.hidden if measured else ()
+    why = tuple(dict.fromkeys(why for why, _ in parts))
+    ranges = ranges_of(part for _, part in parts)
+    if unknown is None or parts:
+        return Hidden(sum(part.records for _, part in parts), ranges, why)
+    return Hidden(None, (), (HiddenBy.NOT_READ,) if unknown is WhyUnknown.NOT_READ else (), unknown)
 
 
-def follow(log: LoadedLog, *, reads_all: bool = False) -> Followed | None:
-    """Return what a consumer gets of a loaded log; None if nobody knows. reads_all: also if the start reads less."""
+def follow(log: LoadedLog, most_unread: int | None = None) -> Followed | WhyUnknown:
+    """Return what a consumer gets of a loaded log, or why nobody knows. most_unread: bytes to read beyond what the
+    start reads; None: all."""
     try:
-        return follow_consumer(log, _deleted_below(log), reads_all=reads_all)
+        return follow_consumer(log, _deleted_below(log), most_unread)
     except KlogError:
-        return None
+        return WhyUnknown.UNREADABLE
 
 
 def with_hidden(measured: Measured, followed: Followed) -> Measured:

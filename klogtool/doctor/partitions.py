@@ -18,6 +18,7 @@ from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, Pa
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
 from klogtool.doctor.measured import Measured, find_set_aside
 from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
+from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
@@ -70,16 +71,21 @@ def what_of(outcome: StopOutcome) -> What:
     return _WHAT[outcome]
 
 
-def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int) -> Rehearsed:
-    """Rehearse the start of a partition dir. An error is a point.
+def rehearse(
+    path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int, most_unread: int = LEAST_READ_BYTES
+) -> Rehearsed:
+    """Rehearse the start of a partition dir. An error is a point. most_unread: bytes to read beyond what the start
+    reads.
 
     A file that went away since the folder was listed is none: the rehearsal begins anew. Raises Unreadable or Changed
     if that happens each time: a broker is running.
     """
-    return read_again(lambda: _rehearse(path, question, checkpoints, threads))
+    return read_again(lambda: _rehearse(path, question, checkpoints, threads, most_unread))
 
 
-def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int) -> Rehearsed:
+def _rehearse(
+    path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int, most_unread: int
+) -> Rehearsed:
     began = time.monotonic()
     try:
         log, plan, recovery = recover_partition(path, question, checkpoints, threads)
@@ -92,7 +98,7 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
     if (denied := find_denied(path, log)) is not None:
         return Rehearsed(not_loaded(path), (denied,))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
-    judged = judge_loaded(path, log, recovery)
+    judged = judge_loaded(path, log, recovery, most_unread)
     state = _RehearsedLog(
         path,
         log,
@@ -103,6 +109,7 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         judged.consumers_wait_at,
         judged.watermark,
         judged.behind_end,
+        judged.fails_inside,
     )
     ignored = [_counted(point, state) for point in walk_ignored(Partition(path))]
     wrong_end = _walk_wrong_end(log, find_closed_end(path, question.circumstances))
@@ -120,11 +127,12 @@ def not_loaded(path: str, why: WhyUnknown = WhyUnknown.NOT_LOADED, work: Work = 
         path,
         None if why is WhyUnknown.NAMES_ONLY else False,
         lost=Lost(None, (), why),
-        gone_already=Gone(None),
-        hidden=Hidden(None),
+        gone_already=Gone(None, reason=why),
+        hidden=Hidden(None, reason=why),
         deleted=None,
         renamed=None,
         rewritten=None,
+        reason=why,
     )
     return Prospect(path, work, claim=claim)
 
@@ -188,7 +196,9 @@ def _broken_link(error: KlogError) -> Ahead | None:
 def _unknown(path: str) -> Prospect:
     """Return the prospect of a partition dir that a broker loads otherwise than klogtool."""
     prospect = not_loaded(path)
-    return prospect if prospect.claim is None else replace(prospect, claim=replace(prospect.claim, served=None))
+    if prospect.claim is None:
+        return prospect
+    return replace(prospect, claim=replace(prospect.claim, served=None, reason=WhyUnknown.UNREADABLE))
 
 
 def _refused(path: str, error: KlogError) -> Ahead:
@@ -249,6 +259,7 @@ class _RehearsedLog(Struct, frozen=True):
     consumers_wait_at: int | None = None
     watermark: int | None = None
     behind_end: tuple[Readable, ...] = ()
+    fails_inside: bool = False
 
 
 def _walk_ahead(state: _RehearsedLog) -> Iterator[Ahead]:
@@ -422,10 +433,15 @@ def _served_damage(state: _RehearsedLog, behind: BehindEnd) -> Ahead:
 
 
 def _consumers_fail(state: _RehearsedLog) -> Ahead:
-    told = (
-        f"a segment is damaged, and the start does not read it: consumers fail at offset {state.consumers_fail_at[0]:,}"
-    )
+    log = state.log
+    is_read = {segment.base_offset for segment in log.segments.all} <= set(log.report.recovered)
+    why = "a batch has damaged records, and no start looks into them" if is_read else _UNREAD
+    inside = ", or at a later one of its batch" if state.fails_inside else ""
+    told = f"{why}: consumers fail at offset {state.consumers_fail_at[0]:,}{inside}"
     return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
+
+
+_UNREAD = "a segment is damaged, and the start does not read it"
 
 
 def _fails_as_leader(state: _RehearsedLog) -> Ahead | None:

@@ -23,16 +23,17 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.reading import OffsetMetadata, watermark_as_leader
 from klogtool.doctor.batch_contents import BatchKey, in_rows, key_of, records_of
-from klogtool.doctor.claims import HiddenBy, OffsetRange
+from klogtool.doctor.claims import HiddenBy, OffsetRange, WhyUnknown
 from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
-from klogtool.format.batch import Record, RecordBatch, stream_records
+from klogtool.format.batch import Record, RecordBatch, inflate, stream_records
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, FrameStop
+from klogtool.format.message import Message
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.probing import Probe
 
-MOST_READ_BYTES = 1 << 20  # of a partition, beyond what its start reads
+LEAST_READ_BYTES = 1 << 20  # of a partition, beyond what its start reads
 FETCH_BYTES = 1 << 20  # max.partition.fetch.bytes
 _MOST_FETCHED_BYTES = 1 << 26  # a log can be made so that no fetch gets far
 _LAST_MAGIC = 2
@@ -52,23 +53,37 @@ class _Outcome(Enum):
 
     GOES_ON = "goes on"
     FAILS = "fails"
+    FAILS_INSIDE = "fails inside"
+    """Compressed bytes are damaged: it gets as many records as come before that, at most those of the batch."""
     ALL_FAILS = "all fails"
     """It does not return what came before in this fetch either, since the exception is none of Kafka's."""
 
 
+class _Taken(Struct, frozen=True):
+    """What a consumer got of a sound batch: offsets. number: of the record, if these are one record's."""
+
+    key: BatchKey
+    first: int
+    last: int
+    number: int | None = None
+
+
 class _Batch(Struct, frozen=True):
-    """A sound batch of a segment. last_record: the offset of its last record, whatever its header says."""
+    """A sound batch of a segment. last_record: the offset of its last record, whatever its header says. is_plain: a
+    consumer gets all of its records if it comes to them in order."""
 
     segment: int
     part: Readable
     key: BatchKey
     last_record: int
+    is_plain: bool = True
 
 
 class Followed(Struct, frozen=True):
     """hidden: what a consumer does not get. fails_at: offsets at which it fails. odd: all offsets of the segments, if
     they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above. got:
-    offsets that it gets; None if all that are there. watermark: the high watermark, if it is above the log's end."""
+    offsets that it gets; None if all that are there. watermark: the high watermark, if it is above the log's end.
+    fails_inside: the first of fails_at is where a batch begins of which it may get some records."""
 
     hidden: tuple[_Hidden, ...] = ()
     fails_at: tuple[int, ...] = ()
@@ -76,24 +91,28 @@ class Followed(Struct, frozen=True):
     waits_at: int | None = None
     got: tuple[OffsetRange, ...] | None = None
     watermark: int | None = None
+    fails_inside: bool = False
 
 
-def follow_consumer(log: LoadedLog, start: int, *, reads_all: bool = False) -> Followed | None:
-    """Follow a consumer through a loaded log; None if nobody looked, since the start does not read all of it, or if it
-    takes too long. start: below it, records were deleted on purpose. reads_all: look, whatever the start reads.
+def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Followed | WhyUnknown:
+    """Follow a consumer through a loaded log, or return why nobody did: the start does not read all of it, or it takes
+    too long. start: below it, records were deleted on purpose. most_unread: bytes to read beyond what the start reads;
+    None: all.
 
     Raises KlogError if a file cannot be read.
     """
     segments = log.segments.all
     recovered = set(log.report.recovered)
     unread = sum(segment.size for segment in segments if segment.base_offset not in recovered)
-    if unread > MOST_READ_BYTES and not reads_all:
-        return None
+    if most_unread is not None and unread > most_unread:
+        return WhyUnknown.NOT_READ
     bases = [segment.base_offset for segment in segments]
-    if all(map(_is_plain, segments, [*bases[1:], log.log_end_offset])):
+    is_large = sum(segment.size for segment in segments) > _MOST_FETCHED_BYTES
+    ends = [*bases[1:], log.log_end_offset]
+    if all(_is_plain(segment, end, opened=not is_large) for segment, end in zip(segments, ends, strict=True)):
         return Followed()
-    if sum(segment.size for segment in segments) > _MOST_FETCHED_BYTES:
-        return None
+    if is_large:
+        return WhyUnknown.TOO_LARGE
     unopened = [segment.unopened_indexes() for segment in segments]
     try:
         reader = _Consumer(segments, _served_up_to(log))
@@ -102,7 +121,7 @@ def follow_consumer(log: LoadedLog, start: int, *, reads_all: bool = False) -> F
         for segment, indexes in zip(segments, unopened, strict=True):
             segment.close_again(indexes)
     if not is_read:
-        return None
+        return WhyUnknown.TOO_LARGE
     return Followed(
         tuple((reader.why(log, n, part), part) for n, part in reader.walk_missed(start)),
         tuple(sorted(set(reader.fails_at))),
@@ -110,6 +129,7 @@ def follow_consumer(log: LoadedLog, start: int, *, reads_all: bool = False) -> F
         reader.waits_at,
         reader.offsets(),
         None if reader.watermark is None else reader.watermark.offset,
+        min(reader.fails_at, default=None) in reader.fails_inside,
     )
 
 
@@ -122,12 +142,13 @@ def _served_up_to(log: LoadedLog) -> OffsetMetadata | None:
     return watermark if watermark.offset > log.log_end_offset else None
 
 
-def _is_plain(segment: LogSegment, next_base: int) -> bool:
-    """Return whether a segment is sound batches, in order, within its offsets."""
+def _is_plain(segment: LogSegment, next_base: int, *, opened: bool) -> bool:
+    """Return whether a segment is sound batches, in order, within its offsets. opened: look at all their records."""
     with segment.open_log() as file:
-        parts = list(walk_readable(file, 0, file.size))
+        parts = list(walk_readable(file, 0, file.size, opened=opened))
     is_inside = not parts or (parts[0].first_offset >= segment.base_offset and parts[-1].last_offset < next_base)
-    is_sound = sum(part.stop - part.start for part in parts if not part.is_miscounted) == segment.size
+    sound = [part for part in parts if not (part.is_miscounted or part.is_odd)]
+    is_sound = sum(part.stop - part.start for part in sound) == segment.size
     return is_inside and is_sound and all(one.last_offset < other.first_offset for one, other in pairwise(parts))
 
 
@@ -144,7 +165,9 @@ class _Consumer:
         self._got_of_damaged = Offsets()
         self._damage: dict[int, int] = {}  # by segment: where the first damage was met
         self._left = _MOST_FETCHED_BYTES
+        self._got_of_odd: dict[BatchKey, set[int]] = {}  # numbers of records
         self.fails_at: list[int] = []
+        self.fails_inside: set[int] = set()
         self.waits_at: int | None = None
 
     def read(self, start: int, end: int) -> bool:
@@ -210,21 +233,23 @@ class _Consumer:
 
     def _consume(self, probe: Probe, n: int, at: int, asked: int) -> tuple[int, bool]:
         """Take what a fetch got, from a byte of a segment on; return as `_fetch`."""
-        last, position, taken = None, asked, list[tuple[BatchKey, int, int]]()
+        last, position, taken = None, asked, list[_Taken]()
         while (frame := _next_frame(probe, at)) is not None:
             batch = self._at.get((n, at))
-            if isinstance(frame, Frame) and batch is not None and not batch.part.is_miscounted:
+            if isinstance(frame, Frame) and batch is not None and batch.is_plain:
                 if batch.last_record >= position:
-                    taken.append((batch.key, max(batch.part.first_offset, position), batch.last_record))
+                    taken.append(_Taken(batch.key, max(batch.part.first_offset, position), batch.last_record))
                     position = batch.last_record + 1
                 last = _last_offset(probe, frame)
             else:
-                before = position
-                outcome, position = _take_damaged(probe, frame, at, before)
-                if position > before:
-                    self._got_of_damaged.add(before, position - 1)
+                outcome, got = _take_damaged(probe, frame, at, position)
+                position = got[-1][1] + 1 if got else position
+                for number, offset in got:
+                    self._got_of_damaged.add(offset, offset)
                     if batch is not None:
-                        taken.append((batch.key, max(batch.part.first_offset, before), position - 1))
+                        taken.append(_Taken(batch.key, offset, offset, number))
+                if outcome is _Outcome.FAILS_INSIDE:
+                    self.fails_inside.add(position)
                 if outcome is not _Outcome.GOES_ON or not isinstance(frame, Frame):
                     self._note_damage(n, at)
                     if outcome is _Outcome.ALL_FAILS:
@@ -238,9 +263,11 @@ class _Consumer:
         self._take(taken)
         return (position if last is None else last + 1), False
 
-    def _take(self, taken: Sequence[tuple[BatchKey, int, int]]) -> None:
-        for key, first, last in taken:
-            self._got.setdefault(key, Offsets()).add(first, last)
+    def _take(self, taken: Sequence[_Taken]) -> None:
+        for part in taken:
+            self._got.setdefault(part.key, Offsets()).add(part.first, part.last)
+            if part.number is not None:
+                self._got_of_odd.setdefault(part.key, set()).add(part.number)
 
     def _note_damage(self, n: int, at: int) -> None:
         self._damage[n] = min(at, self._damage.get(n, at))
@@ -261,13 +288,21 @@ class _Consumer:
         for batch in self._batches:
             got = self._got.get(batch.key, Offsets())
             first = max(start, batch.part.first_offset)
-            if batch.part.records and batch.last_record >= start and not got.covers(first, batch.last_record):
-                above = (record for record in self._records_of(batch) if record.offset >= start)
-                missed.setdefault(batch.key, (batch, [r for r in above if not got.covers(r.offset, r.offset)]))
+            if not batch.part.records or batch.last_record < start:
+                continue
+            if not (batch.is_plain and got.covers(first, batch.last_record)):
+                missing = [record for record, is_got in self._told_apart(batch) if not is_got]
+                missed.setdefault(batch.key, (batch, [record for record in missing if record.offset >= start]))
         elsewhere = self._records_elsewhere(record for _, records in missed.values() for record in records)
         for batch, records in missed.values():
             left = [record.offset for record in records if record not in elsewhere]
             yield from ((batch.segment, each) for each in in_rows(batch.part, left))
+
+    def _told_apart(self, batch: _Batch) -> Iterator[tuple[Record, bool]]:
+        """Yield the records of a batch, and whether the consumer got each."""
+        got, numbers = self._got.get(batch.key, Offsets()), self._got_of_odd.get(batch.key, set())
+        for n, record in enumerate(self._records_of(batch)):
+            yield record, got.covers(record.offset, record.offset) if batch.is_plain else n in numbers
 
     def _records_elsewhere(self, records: Iterator[Record]) -> set[Record]:
         """Return the records that the consumer got as part of another batch (a cleaner had begun)."""
@@ -279,11 +314,7 @@ class _Consumer:
         for batch in self._batches:
             got = self._got.get(batch.key)
             if got is not None and any(offsets.overlaps(*each) for each in got.ranges):
-                found |= {
-                    record
-                    for record in self._records_of(batch)
-                    if record in asked and got.covers(record.offset, record.offset)
-                }
+                found |= {record for record, is_got in self._told_apart(batch) if is_got and record in asked}
         return found
 
     def _records_of(self, batch: _Batch) -> list[Record]:
@@ -307,9 +338,10 @@ class _Consumer:
 
 def _walk_batches(n: int, segment: LogSegment) -> Iterator[_Batch]:
     with segment.open_log() as file:
-        for row in walk_readable(file, 0, file.size):
+        for row in walk_readable(file, 0, file.size, opened=True):
             for part in walk_each(file, row):
-                yield _Batch(n, part, key_of(file, part), _last_record(file, part))
+                is_plain = not (part.is_miscounted or row.is_odd)
+                yield _Batch(n, part, key_of(file, part), _last_record(file, part), is_plain)
 
 
 def _last_record(file: LogFile, part: Readable) -> int:
@@ -331,23 +363,43 @@ def _next_frame(probe: Probe, at: int) -> Frame | FrameStop | None:
     return FrameStop.LENGTH if is_short or is_strange else None
 
 
-def _take_damaged(probe: Probe, frame: Frame | FrameStop, at: int, position: int) -> tuple[_Outcome, int]:
-    """Return what becomes of a consumer at a damaged entry, and the offset behind what it gets of it."""
+def _take_damaged(
+    probe: Probe, frame: Frame | FrameStop, at: int, position: int
+) -> tuple[_Outcome, list[tuple[int, int]]]:
+    """Return what becomes of a consumer at a damaged entry, and the numbers and offsets of the records that it gets of
+    it: those whose offsets go up (CompletedFetch.nextFetchedRecord)."""
+    got, is_open = list[tuple[int, int]](), False
     if not isinstance(frame, Frame) or not 0 <= frame.magic <= _LAST_MAGIC:
-        return _Outcome.FAILS, position
+        return _Outcome.FAILS, got
     judged = probe.judge(at)
     if judged is None and frame.magic == _LAST_MAGIC:
-        return _Outcome.FAILS, position
+        return _Outcome.FAILS, got
+    entry: RecordBatch | Message | None = None
     try:  # the checksum of a wrapper is looked at once it is opened
         entry = FrameReader(probe.file).read(frame)
         if judged is None and not isinstance(entry, RecordBatch) and entry.base_offset is not None:
-            return _Outcome.FAILS, position  # of a message that is no wrapper, the checksum comes first
-        for record in stream_records(entry) if isinstance(entry, RecordBatch) else entry.records():
-            position = max(position, record.offset + 1) if judged else position
+            return _Outcome.FAILS, got  # of a message that is no wrapper, the checksum comes first
+        records = stream_records(entry) if isinstance(entry, RecordBatch) else entry.records()
+        for number, record in enumerate(records):
+            is_open = True
+            if judged and record.offset >= position:
+                got.append((number, record.offset))
+                position = record.offset + 1
     except (Corrupt, Unsupported) as error:
-        is_kafkas = getattr(error, "kafka_class", None) not in _NOT_KAFKAS
-        return _Outcome.FAILS if is_kafkas else _Outcome.ALL_FAILS, position
-    return _Outcome.GOES_ON if judged else _Outcome.FAILS, position
+        if getattr(error, "kafka_class", None) in _NOT_KAFKAS:
+            return _Outcome.ALL_FAILS, got
+        return _Outcome.FAILS_INSIDE if judged and not is_open and _is_packed_badly(entry) else _Outcome.FAILS, got
+    return _Outcome.GOES_ON if judged else _Outcome.FAILS, got
+
+
+def _is_packed_badly(entry: RecordBatch | Message | None) -> bool:
+    """Return whether the compressed bytes of a batch are damaged themselves."""
+    if not isinstance(entry, RecordBatch):
+        return False
+    try:
+        return bool(entry.codec != "none" and inflate(entry) is None)
+    except (Corrupt, Unsupported):
+        return True
 
 
 def _last_offset(probe: Probe, frame: Frame) -> int:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from klogtool.doctor.claims import OffsetRange
 from klogtool.format.batch import CONTROL_BIT
-from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, recounted
+from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, is_blanked, recounted
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
@@ -42,7 +42,8 @@ _FIRST, _LAST, _POSITION, _SIZE, _MAGIC, _ATTRIBUTES, _RECORDS, _NEWEST = (
 class Readable(Struct, frozen=True):
     """Sound batches in a row: bytes [start, stop) of a file, whose offsets follow one another. last_offset: of the last
     record, if its header says less. records: without control records. newest_timestamp: -1 if there is none.
-    is_miscounted: a batch whose header says another number of records than it has: a consumer may fail at it."""
+    is_miscounted: a batch whose header says another number of records than it has: a consumer may fail at it. is_odd: a
+    batch whose records contradict its header, or one another: a consumer may pass over some. Known if it was opened."""
 
     start: int
     stop: int
@@ -51,6 +52,7 @@ class Readable(Struct, frozen=True):
     records: int
     newest_timestamp: int
     is_miscounted: bool = False
+    is_odd: bool = False
 
 
 class Offsets:
@@ -129,6 +131,8 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
         if judged is not None:
             # A consumer stops at most headers that contradict their records.
             if judged.is_served or (judged.is_readable and judged.contradiction is None):
+                yield replace(_of_entry(file, judged.facts), is_odd=judged.records_contradiction is not None)
+            elif judged.facts.magic >= _BATCHES_SINCE and is_blanked(probe.batch(judged.facts)):
                 yield _of_entry(file, judged.facts)
             elif (whole := _recounted(probe, judged.facts)) is not None:
                 yield whole

@@ -31,6 +31,7 @@ from klogtool.doctor.metadata_level import walk_level_points
 from klogtool.doctor.metadata_lost import is_forgotten, walk_format_points, with_one_cause
 from klogtool.doctor.ordering import in_order
 from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse, what_of
+from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
 from klogtool.doctor.replicas import walk_left_out, walk_replica_points
@@ -58,6 +59,8 @@ from klogtool.log.partition import Partition
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import StartProblem, find_start_problems, replay_problems
 from klogtool.verify.findings import Kind, Severity
+
+_READ_BYTES = 1 << 30  # of a log dir, beyond what its start reads: shared by its partitions
 
 
 class Examination(Struct, frozen=True):
@@ -226,8 +229,12 @@ def _rehearse_log_dir(
     processes = jobs if len(loaded) >= 2 * jobs else 1
     threads = jobs if processes == 1 else 1
 
+    most_unread = max(LEAST_READ_BYTES, _READ_BYTES // max(1, len(loaded)))
+
     def work(partition: Partition) -> Rehearsed:
-        found = glance(partition) if how.quick else rehearse(partition.path, question, checkpoints, threads)
+        found = (
+            glance(partition) if how.quick else rehearse(partition.path, question, checkpoints, threads, most_unread)
+        )
         stray = find_stray(partition, cluster, current)
         found = found if stray is None else replace(found, ahead=(*found.ahead, stray))
         return found if how.quick else with_segments(found)

@@ -251,6 +251,23 @@ def stream_records(batch: RecordBatch) -> Iterator[Record]:
     return _walk_body(batch, _records_of(batch))
 
 
+def read_head(batch: RecordBatch) -> tuple[list[Record], int]:
+    """Return the records of an uncompressed batch that come before damage, and the bytes that they take. Their offsets
+    ascend, up to the last one of the batch."""
+    records, size = list[Record](), 0
+    try:
+        stream, end = _ViewStream(batch.data[RECORD_BATCH_OVERHEAD:]), len(batch.data) - RECORD_BATCH_OVERHEAD
+        while len(records) < batch.records_count:
+            record = _parse_record(batch, stream, end)
+            if not (records[-1].offset if records else batch.base_offset - 1) < record.offset <= batch.last_offset:
+                break
+            records.append(record)
+            size = stream.tell()
+    except KlogError:  # that is the damage
+        pass
+    return records, size
+
+
 def _records_of(batch: RecordBatch) -> memoryview:
     """Return the bytes of the records of a batch, without a codec."""
     if batch.size < RECORD_BATCH_OVERHEAD:

@@ -52,6 +52,7 @@ SMALLEST_RECORD_BYTES = 7  # length, attributes, two deltas, null key, null valu
 SMALLEST_MESSAGE_BYTES = {magic: size + 8 for magic, size in enumerate(HEAD_SIZES)}  # two sizes of null
 NOT_TOLD = -(2**63)  # the first offset of a wrapper: only its inner messages have it
 NO_MARKER = NO_COORDINATOR_EPOCH = -1
+_CODEC_MAGIC_BYTES = 4  # of the first bytes of gzip's, lz4's, zstd's, and Kafka's snappy streams, at most these
 HEADER = "header"  # contradicts records that can be read
 # Fields of HeaderFault: of the attributes the codec and the flags; BODY: the size of the records.
 CODEC, FLAGS, DELTA, COUNT, BODY, PRODUCER = (
@@ -204,6 +205,14 @@ def recounted(batch: RecordBatch) -> RecordBatch | None:
     whole = replace(batch, records_count=count)
     judged = judge_batch(whole, deep=True)
     return whole if judged.contradiction is None and judged.is_readable and judged.unchecked is None else None
+
+
+def is_blanked(batch: RecordBatch) -> bool:
+    """Return whether zeros replace the compressed records of a batch, as in an image (format/blanking): nobody knows
+    whether they could be read. No codec's stream begins with zeros; behind them an image may keep some bytes."""
+    first = bytes(batch.data[RECORD_BATCH_OVERHEAD : RECORD_BATCH_OVERHEAD + _CODEC_MAGIC_BYTES])
+    is_compressed = batch.magic == 2 and bool(batch.attributes & CODEC_MASK and first)
+    return is_compressed and first.strip(b"\0") in (b"", b"\1")
 
 
 def batch_of(head: Buffer, data: Buffer, size: int, position: int) -> RecordBatch:

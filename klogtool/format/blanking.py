@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import CODEC_MASK, CODEC_NAMES, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
-from klogtool.format.batch_proof import batch_of, recounted
+from klogtool.format.batch_proof import batch_of, is_blanked, judge_batch, recounted
 from klogtool.format.blanked_numbers import (
     FAR_OFFSET,
     LARGEST_OFFSET,
@@ -56,7 +56,7 @@ from klogtool.format.resync import (
     MESSAGE_ATTRIBUTES,
     OFFSETS_OF_A_SEGMENT,
 )
-from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, read_zigzag
+from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, most_bytes, read_zigzag
 
 Span: TypeAlias = tuple[int, int]  # bytes [start, stop)
 BlankValue: TypeAlias = Callable[[memoryview], None]
@@ -70,6 +70,7 @@ _OFFSET, _LENGTH = number(FRAME.offset), number(FRAME.length)
 _CONTROL_KEY, _MARKER = numbers(CONTROL_RECORD_KEY), numbers(END_TXN_MARKER)
 
 _NO_CONTROL_TYPE, _MOST_VERSIONS = -1, 10
+_NO_STREAM = b"\xff" * most_bytes(VARLONG_BITS)  # no codec's first bytes, and a size of a record that does not end
 
 
 class _Broken(ValueError):
@@ -123,6 +124,23 @@ def blank_batch(
         _fill(body, (0, len(body)))
         _keep_end(body, with_end)
     _set_batch_crc(entry, crc32c(entry[CRC_COVERS_FROM:]))
+
+
+def blank_contradicted(entry: memoryview, blank_value: BlankValue | None, most_offset: int = LARGEST_OFFSET) -> bool:
+    """Blank a batch of magic 2 whose checksum is right, and whose records contradict its header or one another. What
+    nobody can read, nobody can read afterwards either, and `is_blanked` is false. Otherwise as `blank_batch`.
+
+    Return whether its records say the same of it as before.
+    """
+    before = judge_batch(parse_batch(entry), deep=True)
+    blank_batch(entry, before.facts.max_timestamp, blank_value, most_offset)
+    batch = parse_batch(entry)
+    after = judge_batch(batch, deep=True)
+    if not before.is_readable and (after.is_readable or is_blanked(batch)):
+        body = entry[RECORD_BATCH_OVERHEAD:]
+        body[: len(_NO_STREAM)] = _NO_STREAM[: len(body)]
+        set_right_checksum(entry)
+    return before.is_readable and after.is_readable and before.records_contradiction == after.records_contradiction
 
 
 def _count_of_records(entry: memoryview) -> int:

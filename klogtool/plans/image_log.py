@@ -1,8 +1,9 @@
 """The bytes of a `.log` or of a KRaft snapshot without keys and values, piece by piece.
 
-`verify` says where the log is damaged. Between the damages all checksums are right, and stay right. Damaged bytes keep
-what looks like a header, so that they are judged in the same way; a wrong checksum stays wrong. Where a broker looks
-for a header and finds other bytes, a length and a magic of the same kind stay.
+`verify --deep` says where the log is damaged. Between the damages all checksums are right, and stay right. Damaged
+bytes keep what looks like a header, so that they are judged in the same way; a wrong checksum stays wrong, and records
+that cannot be read stay unreadable. Where a broker looks for a header and finds other bytes, a length and a magic of
+the same kind stay.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from klogtool.format.blanking import (
     BlankValue,
     blank_batch,
     blank_bytes,
+    blank_contradicted,
     blank_damaged,
     blank_entry,
     blank_message,
@@ -92,8 +94,12 @@ class _LogImage:
     def walk(self) -> Iterator[Piece]:
         """Yield all pieces."""
         at = 0
-        for damage in self._log_walk().walk():
-            if damage.start >= at and self._is_no_entry(damage):
+        for damage in self._log_walk(deep=True).walk():
+            if damage.start >= at and self._is_contradicted(damage):
+                yield from self._sound(at, damage.start)
+                yield self._contradicted(damage)
+                at = damage.end
+            elif damage.start >= at and self._is_no_entry(damage):
                 yield from self._sound(at, damage.start)
                 self._kept += _misled_from(self._probe, damage.start, damage.end)
                 self._kept.sort()
@@ -107,8 +113,24 @@ class _LogImage:
         entries, too."""
         return damage.id in NO_ENTRIES and (damage.entry is not None or self._probe.judge(damage.start) is None)
 
-    def _log_walk(self) -> LogWalk:
-        return LogWalk(self._file, self._base_offset, SegmentContext(now_ms=MAX_LONG), (None, None))
+    def _is_contradicted(self, damage: Damage) -> bool:
+        """Return whether it is a batch with a right checksum whose records are not as its header says: zeros would not
+        tell that."""
+        if damage.id not in (Kind.RECORDS_INVALID, Kind.BATCH_ATTRIBUTES) or damage.size > LARGEST_SOUGHT_BYTES:
+            return False
+        judged = self._probe.judge(damage.start)
+        return judged is not None and judged.facts.magic == 2
+
+    def _contradicted(self, damage: Damage) -> Piece:
+        entry = memoryview(bytearray(self._probe.read(damage.start, damage.size)))
+        if not blank_contradicted(entry, self._blank_value, self._most_offset):
+            self._on_hole(damage.size - RECORD_BATCH_OVERHEAD)
+        kept = [(at, data) for at, data in self._kept if at < damage.end and at + len(data) > damage.start]
+        fill_in(entry, [(at - damage.start, data, self._probe.read(at, len(data))) for at, data in kept])
+        return entry
+
+    def _log_walk(self, *, deep: bool = False) -> LogWalk:
+        return LogWalk(self._file, self._base_offset, SegmentContext(now_ms=MAX_LONG), (None, None), deep=deep)
 
     def _largest_timestamp(self) -> int:
         """Return the largest timestamp before the first damage. Retention names the record that has it, and a broker

@@ -20,7 +20,18 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange
 from klogtool.errors import KlogError
-from klogtool.format.batch import CRC_COVERS_FROM, NO_TIMESTAMP, parse_batch
+from klogtool.format.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_COVERS_FROM,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    Record,
+    RecordBatch,
+    parse_batch,
+    read_head,
+)
 from klogtool.format.batch_proof import (
     FACTS,
     NOT_TOLD,
@@ -208,6 +219,18 @@ def _with_count(run: Run, probe: Probe, count: int) -> Run:
     return replace(counted, records=count)
 
 
+def _ended_at(run: Run, probe: Probe, batch: RecordBatch, records: Sequence[Record]) -> Run:
+    """Return a single batch with these records, which are its first bytes up to the end of the run."""
+    last, newest = records[-1].offset, batch.max_timestamp
+    if not batch.attributes & TIMESTAMP_TYPE_BIT:
+        newest = max(record.timestamp for record in records)
+    run = set_field(run, "length", batch.length, run.size - LOG_OVERHEAD)
+    run = set_field(run, "last_offset_delta", batch.last_offset_delta, last - batch.base_offset)
+    run = set_field(run, "max_timestamp", batch.max_timestamp, newest)
+    run = _with_checked(run, probe, "records_count", batch.records_count, len(records))
+    return replace(run, last_offset=last, records=len(records), newest_timestamp=newest)
+
+
 def _with_checked(run: Run, probe: Probe, name: str, was: int, value: int) -> Run:
     """Return a single batch with another value in a field under its CRC, and with the CRC that fits."""
     result = set_field(run, name, was, value)
@@ -249,7 +272,7 @@ class _Walk:
         # An entry that proves itself is no damage, whatever is wrong inside: its end can be trusted.
         judged = self._probe.judge(at, deep=self._deep)
         if judged is not None:
-            yield self._judged(judged)
+            yield from self._judged(judged)
             return
         for damage in self._judge.judge(at, self._runs.last_offset):
             inside = self._proved_inside(damage)
@@ -268,20 +291,42 @@ class _Walk:
         result = self._probe.next_proved(damage.start + 1)
         return result if result is not None and result < damage.end else None
 
-    def _judged(self, judged: Judged) -> Stretch:
+    def _judged(self, judged: Judged) -> Iterator[Stretch]:
         facts = judged.facts
         if judged.is_sound:
-            return self._runs.run_of(facts)
+            yield self._runs.run_of(facts)
+            return
         # Consumers get these records although a header field is impossible, so to reject them would lose them.
         if self._deep and (judged.is_served or self._is_wrapper_elsewhere(judged)):
             shallow = self._probe.judge(facts.position) or judged  # of a wrapper the offsets are looked into
-            return self._runs.run_of(shallow.facts)
+            yield self._runs.run_of(shallow.facts)
+            return
         whole = recounted(self._probe.batch(facts)) if self._deep and facts.magic == MAGIC else None
         if whole is not None:
-            return _with_count(self._runs.run_of(facts), self._probe, whole.records_count)
+            yield _with_count(self._runs.run_of(facts), self._probe, whole.records_count)
+            return
         cause = Kind.BATCH_ATTRIBUTES if judged.contradiction is not None else Kind.RECORDS_INVALID
         detail = f"the checksum matches, but {judged.wrong}"
-        return self._rejected(facts.position, facts.end, cause, detail, facts.first_offset, facts.last_offset)
+        head = self._head_of(judged) if self._deep else None
+        if head is None:
+            yield self._rejected(facts.position, facts.end, cause, detail, facts.first_offset, facts.last_offset)
+            return
+        yield head
+        yield self._rejected(head.stop, facts.end, cause, detail, head.last_offset + 1, facts.last_offset)
+
+    def _head_of(self, judged: Judged) -> Run | None:
+        """Return a batch that ends before its damage, as one batch of the records that consumers get; None if they get
+        none, or as many as a decompressor gives."""
+        facts = judged.facts
+        is_plain = facts.magic == MAGIC and not facts.attributes & (CODEC_MASK | CONTROL_BIT)
+        if not is_plain or judged.contradiction is not None or judged.unchecked is not None:
+            return None
+        batch = self._probe.batch(facts)
+        records, size = read_head(batch)
+        if not records:
+            return None
+        run = replace(self._runs.run_of(facts), stop=facts.position + RECORD_BATCH_OVERHEAD + size)
+        return _ended_at(run, self._probe, batch, records)
 
     def _is_wrapper_elsewhere(self, judged: Judged) -> bool:
         """Return whether it is a wrapper of magic 1 whose messages can be read if its offset is another one."""

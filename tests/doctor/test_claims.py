@@ -265,9 +265,9 @@ def test_the_first_segments_that_are_gone_have_a_witness(tmp_path: Path) -> None
     for path in (*partition.glob(f"{0:020d}.*"), *partition.glob(f"{11:020d}.*")):
         path.unlink()
     claim = claim_about(rows_of(disks), partition)
-    assert claim["gone_already"] == {"ranges": [[0, 21]], "witness": ["leader-epoch"]}
+    assert claim["gone_already"] == {"ranges": [[0, 21]], "witness": ["leader-epoch"], "reason": None}
     (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 22\n")
-    assert claim_about(rows_of(disks), partition)["gone_already"] == {"ranges": [], "witness": []}
+    assert claim_about(rows_of(disks), partition)["gone_already"] == {"ranges": [], "witness": [], "reason": None}
 
 
 def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:

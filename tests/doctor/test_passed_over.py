@@ -41,6 +41,16 @@ def counted(made: bytes, count: int) -> bytes:
     return bytes(changed)
 
 
+def inside(made: bytes, record: int, at: int, new: bytes) -> bytes:
+    """A batch of three such records, one of which has other bytes at a place; the CRC is right."""
+    each = (len(made) - 61) // 3
+    place = 61 + record * each + at
+    changed = bytearray(made[:place] + new + made[place + 1 :])
+    changed[8:12] = (len(changed) - 12).to_bytes(4, "big")
+    changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return bytes(changed)
+
+
 SOUND = [batch(first) for first in range(0, 30, 3)]
 Log = Mapping[int, list[bytes]]
 # The log, the records that are hidden, the ranges of their offsets.
@@ -128,6 +138,22 @@ DAMAGED: Mapping[str, tuple[Log, int, list[list[int]], list[str]]] = {
         [[9, 9]],
         ["damage"],
     ),
+    # Inside a batch: the consumer has what comes before the damage, fails, and goes on if it seeks behind the batch.
+    "a record's length": ({0: [*SOUND[:2], inside(SOUND[2], 1, 0, b"\2"), *SOUND[3:]]}, 0, [], []),
+    "an offset twice": ({0: [*SOUND[:2], inside(SOUND[2], 1, 3, b"\0"), *SOUND[3:]]}, 1, [[6, 6]], ["order"]),
+    "an offset of a later batch": (
+        {0: [*SOUND[:2], inside(SOUND[2], 1, 3, b"\x0a"), *SOUND[3:]]},
+        4,
+        [[8, 11]],
+        ["order"],
+    ),
+    # None of Kafka's exceptions: it does not return what came before in this fetch either.
+    "a length that does not end": (
+        {0: [*SOUND[:2], inside(SOUND[2], 1, 0, b"\xff" * 6), *SOUND[3:]]},
+        6,
+        [[0, 5]],
+        ["damage"],
+    ),
     "the first segment renamed": ({1: SOUND[:5], 15: SOUND[5:]}, 1, [[0, 0]], ["below-log-start"]),
     "the first segment renamed to a later batch": ({7: SOUND[:5], 15: SOUND[5:]}, 7, [[0, 6]], ["below-log-start"]),
     "an older copy beside newer segments": ({0: SOUND[:2], 15: SOUND[5:]}, 0, [], []),
@@ -165,6 +191,27 @@ def test_what_consumers_do_not_come_to_is_counted(tmp_path: pathlib.Path, name: 
     log, records, ranges, why = DAMAGED[name]
     found = hidden(tmp_path, log, clean=True)
     assert (found["records"], found["ranges"], found["why"]) == (records, ranges, why)
+
+
+INSIDE = {
+    "a record's length": (1, b"\2", 7),
+    "a length that does not end": (1, b"\xff" * 6, 0),
+    "of the first record": (0, b"\2", 6),
+}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("name", INSIDE)
+def test_where_consumers_fail_inside_a_batch_is_told(tmp_path: pathlib.Path, name: str, clean: bool) -> None:
+    """No start looks into the records of a batch whose CRC is right. Salvage keeps the records before the damage."""
+    record, new, at = INSIDE[name]
+    hidden(tmp_path, {0: [*SOUND[:2], inside(SOUND[2], record, 0, new), *SOUND[3:]]}, clean=clean)
+    text = " ".join(run_here(["doctor", "d"], tmp_path).out.decode().split())
+    assert f"consumers fail at offset {at}" in text
+    assert ("no start looks into them" in text) is not clean
+    rows = map(json.loads, run_here(["salvage", "d/t-0", "--format", "json"], tmp_path).out.splitlines())
+    (lost,) = next(row["answer"] for row in rows if row.get("answer"))["lost"]
+    assert (lost["first_offset"], lost["last_offset"]) == (6 + record, 8)
 
 
 @pytest.mark.parametrize("name", [name for name, (_, records, _) in CASES.items() if records])
@@ -280,7 +327,12 @@ def test_an_option_about_a_side_file_is_priced_as_well(tmp_path: pathlib.Path, n
     assert all(claim["lost"]["records"] is None for claim in claims.values() if claim["readable"] is None)
 
 
-def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path) -> None:
+def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its share of what is read of a log dir is too small; with a larger one it is read."""
     large = [batch(first, 300) for first in range(0, 90_000, 300)]
-    found = hidden(tmp_path, {0: large, 90_000: [batch(90_000)]}, clean=True)
-    assert (found["records"], found["why"]) == (None, ["not-read"])
+    log = {0: large, 90_000: [batch(90_000)]}
+    read = hidden(tmp_path / "read", log, clean=True)
+    assert (read["records"], read["why"], read["reason"]) == (0, [], None)
+    monkeypatch.setattr("klogtool.doctor.rehearsal._READ_BYTES", 1)
+    found = hidden(tmp_path / "not", log, clean=True)
+    assert (found["records"], found["why"], found["reason"]) == (None, ["not-read"], "not-read")
