@@ -123,8 +123,10 @@ class _LogImage:
 
     def _contradicted(self, damage: Damage) -> Piece:
         entry = memoryview(bytearray(self._probe.read(damage.start, damage.size)))
+        before = bytes(entry[:LOG_OVERHEAD])
         if not blank_contradicted(entry, self._blank_value, self._most_offset):
             self._on_hole(damage.size - RECORD_BATCH_OVERHEAD)
+        self._on_hole(changed_bytes(before, entry[:LOG_OVERHEAD]))
         kept = [(at, data) for at, data in self._kept if at < damage.end and at + len(data) > damage.start]
         fill_in(entry, [(at - damage.start, data, self._probe.read(at, len(data))) for at, data in kept])
         return entry
