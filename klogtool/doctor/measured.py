@@ -32,24 +32,18 @@ _PIECE_BYTES = 1 << 20
 
 class After(Struct, frozen=True):
     """A log as it is to become. segments: base offset and content, ascending. start, end: offsets that are served.
-    names: of files that stay and are no segment. reaches: where each segment ends, maybe beyond the next one's start;
-    None if unknown."""
+    names: of files that stay and are no segment. reaches: behind the highest offset of each segment."""
 
     segments: tuple[tuple[int, Content], ...]
     start: int
     end: int
     names: frozenset[str]
-    reaches: tuple[int | None, ...] = ()
-
-    def reach_of(self, n: int) -> int:
-        """Return where a segment ends; -1 if unknown."""
-        found = self.reaches[n] if n < len(self.reaches) else None
-        return -1 if found is None else found
+    reaches: tuple[int, ...]
 
     def goes_beyond(self, n: int, offset: int) -> bool:
         """Return whether a segment can have an offset, or a higher one."""
         is_last = n + 1 == len(self.segments)
-        return is_last or self.segments[n + 1][0] > offset or self.reach_of(n) > offset
+        return is_last or self.segments[n + 1][0] > offset or self.reaches[n] > offset
 
 
 class Before(Struct, frozen=True):
@@ -244,7 +238,7 @@ def _walk_outside(
         with ContentFile("", content) as file:
             first = first_offset_of(file)
             is_odd = first is not None and (first >= after.end or (not n and first < base))
-            is_odd = is_odd or (not is_last and after.reach_of(n) > after.end)
+            is_odd = is_odd or (not is_last and after.reaches[n] > after.end)
             if not is_odd and not (is_last and looks_behind_end):
                 continue
             parts = list(_from(file, walk_readable(file, 0, file.size), before.start))

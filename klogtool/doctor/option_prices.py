@@ -48,10 +48,10 @@ def price_of_files(path: str, files: Mapping[str, DraftFile], patient: Patient) 
 
 
 def _priced(found: Draft, log: LoadedLog) -> Priced:
-    measured, followed = compared(log, found.before, looks_behind_end=True), follow(log)
+    followed = follow(log)
     if isinstance(followed, WhyUnknown):
         return Priced(Lost(None, (), followed))
-    measured = with_hidden(measured, followed)
+    measured = with_hidden(compared(log, found.before, followed, looks_behind_end=True), followed)
     ranges = ranges_of((*measured.lost, *(part for _, part in measured.hidden)))
     records = None if measured.is_cleaned else measured.lost_records + measured.hidden_records
     reason = WhyUnknown.COMPACTED if measured.is_cleaned else None

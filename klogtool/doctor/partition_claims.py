@@ -12,6 +12,7 @@ from klogtool.broker.content import Content, read_content
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
 from klogtool.doctor.claims import (
     Gone,
@@ -63,12 +64,12 @@ class Judgement(Struct, frozen=True):
 def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int) -> Judgement:
     """Return the claim about a partition dir whose start was rehearsed. recovery: its answer of `recover`. most_unread:
     bytes to read beyond what the start reads."""
-    try:
-        measured = _measure(log, recovery)
-    except KlogError:  # the offsets are still told
-        measured = None
-    found_by = follow(log, most_unread) if measured else WhyUnknown.UNREADABLE
+    found_by = follow(log, most_unread)
     followed, why = (found_by, None) if isinstance(found_by, Followed) else (None, found_by)
+    try:
+        measured = _measure(log, recovery, followed)
+    except KlogError:  # the offsets are still told
+        measured, followed, why = None, None, WhyUnknown.UNREADABLE
     behind_end = tuple(_walk_behind_end(log, measured)) if measured else ()
     if measured and followed:
         measured = with_hidden(measured, followed)
@@ -103,21 +104,34 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
     )
 
 
-def _measure(log: LoadedLog, recovery: Recovery) -> Measured:
+def _measure(log: LoadedLog, recovery: Recovery, followed: Followed | None) -> Measured:
     behind = recovery.behind_end
     # Of a log that was not recovered, what is behind its end was looked at. Recovery takes the last batch in the file
     # for the end, whatever is before it.
     is_recovered = log.segments.last.base_offset in log.report.recovered
     looks_behind = is_recovered or (behind is not None and bool(behind.sound_batches or behind.damage))
-    return compared(log, log.draft.before, looks_behind_end=looks_behind)
+    return compared(log, log.draft.before, followed, looks_behind_end=looks_behind)
 
 
-def compared(log: LoadedLog, files: Mapping[str, DraftFile], *, looks_behind_end: bool) -> Measured:
-    """Compare files that a partition dir has with the loaded log that is made of them. Raises Unreadable."""
+def compared(
+    log: LoadedLog, files: Mapping[str, DraftFile], followed: Followed | None, *, looks_behind_end: bool
+) -> Measured:
+    """Compare files that a partition dir has with the loaded log that is made of them. followed: what a consumer gets
+    of that log; None if nobody knows. Raises Unreadable."""
     before = Before(files, _deleted_below(log), frozenset(log.report.replaced), log.terms.compaction is not None)
-    reaches = tuple(next_offset_of(segment) for segment in log.segments.all)
+    reaches = followed.reaches if followed else ()
+    reaches = reaches or tuple(map(_reach_of, log.segments.all))
     after = After(_segments_of(log), log.log_start_offset, log.log_end_offset, _untouched_names(log), reaches)
     return measure(before, after, looks_behind_end=looks_behind_end)
+
+
+def _reach_of(segment: LogSegment) -> int:
+    """Return the offset after the last batch of a segment; behind damage, after the highest sound one."""
+    found = next_offset_of(segment)
+    if found is not None:
+        return found
+    with segment.open_log() as file:
+        return max((part.last_offset + 1 for part in walk_readable(file, 0, file.size)), default=segment.base_offset)
 
 
 def _walk_behind_end(log: LoadedLog, measured: Measured) -> Iterator[Readable]:

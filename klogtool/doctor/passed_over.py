@@ -83,7 +83,8 @@ class Followed(Struct, frozen=True):
     """hidden: what a consumer does not get. fails_at: offsets at which it fails. odd: all offsets of the segments, if
     they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above. got:
     offsets that it gets; None if all that are there. watermark: the high watermark, if it is above the log's end.
-    fails_inside: the first of fails_at is where a batch begins of which it may get some records."""
+    fails_inside: the first of fails_at is where a batch begins of which it may get some records. reaches: of each
+    segment, the offset behind its highest one, if they are not simply in order."""
 
     hidden: tuple[_Hidden, ...] = ()
     fails_at: tuple[int, ...] = ()
@@ -92,6 +93,7 @@ class Followed(Struct, frozen=True):
     got: tuple[OffsetRange, ...] | None = None
     watermark: int | None = None
     fails_inside: bool = False
+    reaches: tuple[int, ...] = ()
 
 
 def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Followed | WhyUnknown:
@@ -130,6 +132,7 @@ def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Foll
         reader.offsets(),
         None if reader.watermark is None else reader.watermark.offset,
         min(reader.fails_at, default=None) in reader.fails_inside,
+        reader.reaches(),
     )
 
 
@@ -325,6 +328,13 @@ class _Consumer:
     def parts(self) -> Iterator[Readable]:
         """Yield all sound batches."""
         return (batch.part for batch in self._batches)
+
+    def reaches(self) -> tuple[int, ...]:
+        """Return for each segment the offset behind its highest one; its base offset if nothing in it is sound."""
+        ends = list(self._bases)
+        for batch in self._batches:
+            ends[batch.segment] = max(ends[batch.segment], batch.part.last_offset + 1)
+        return tuple(ends)
 
     def why(self, log: LoadedLog, n: int, part: Readable) -> HiddenBy:
         """Return why the consumer did not get it."""

@@ -13,6 +13,7 @@ from running import run_here
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.checksums import crc32c
 from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.producer_snapshot import build_producer_snapshot
 
 
 def batch(first: int, count: int = 3, *, last: int | None = None) -> bytes:
@@ -163,6 +164,10 @@ DAMAGED: Mapping[str, tuple[Log, int, list[list[int]], list[str]]] = {
 
 
 def hidden(tmp_path: pathlib.Path, log: Log, *, clean: bool) -> dict[str, Any]:
+    return dict(claim_of(tmp_path, log, clean=clean)["hidden"])
+
+
+def claim_of(tmp_path: pathlib.Path, log: Log, *, clean: bool, recovery_point: int = 0) -> dict[str, Any]:
     folder = tmp_path / "d/t-0"
     folder.mkdir(parents=True)
     for base, batches in log.items():
@@ -172,9 +177,22 @@ def hidden(tmp_path: pathlib.Path, log: Log, *, clean: bool) -> dict[str, Any]:
     (tmp_path / "d/meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
     if clean:
         (tmp_path / "d/.kafka_cleanshutdown").write_text("")
+    elif recovery_point:
+        (folder / build_file_name(FileKind.PRODUCER_SNAPSHOT, recovery_point)).write_bytes(build_producer_snapshot([]))
+        (tmp_path / "d/recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {recovery_point}\n")
     rows = map(json.loads, run_here(["doctor", "d", "--format", "json"], tmp_path).out.splitlines())
     (claim,) = [row for row in rows if row.get("type") == "claim" and row.get("about") == "partition"]
-    return dict(claim["hidden"])
+    return dict(claim)
+
+
+@pytest.mark.parametrize("others", [[SOUND[2][:-10], SOUND[9]], [SOUND[2], SOUND[9], SOUND[3]]])
+def test_what_a_closed_segment_has_above_the_next_one_is_not_lost(tmp_path: pathlib.Path, others: list[bytes]) -> None:
+    """A start cuts the last segment, and keeps the closed ones as they are: what has a copy there is still on the disk.
+    It lies behind damage, or is not the last one there."""
+    log = {0: [*SOUND[:2], *others], 15: [SOUND[5], damaged(SOUND[6]), *SOUND[7:]]}
+    claim = claim_of(tmp_path, log, clean=False, recovery_point=15)
+    assert claim["log_end_offset"] == 18
+    assert (claim["lost"]["records"], claim["lost"]["ranges"]) == (6, [[21, 26]])
 
 
 @pytest.mark.parametrize("clean", [True, False])
