@@ -1,9 +1,12 @@
-"""What `klogtool doctor` claims of log dirs, read from its JSON Lines (docs/contract.md, claims)."""
+"""What `klogtool doctor` claims of log dirs, read from its JSON Lines (docs/contract.md, claims).
+
+Only the typed form of a claim is klogtool's; what is true, the judge finds out apart from it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,70 +14,17 @@ import msgspec
 from msgspec import Struct
 from running import Done, run_here
 
+from klogtool.doctor.claims import BrokerClaim, Claim, LogDirClaim, OffsetRange, OptionClaim, PartitionClaim
+
 from .bases import CONFIG, LOG_DIRS
 
-Ranges: TypeAlias = tuple[tuple[int, int], ...]
-
-
-class Lost(Struct, frozen=True):
-    """records: None if unknown."""
-
-    records: int | None = 0
-    ranges: Ranges = ()
-    reason: str | None = None
-
-
-class Gone(Struct, frozen=True):
-    """On no named disk. ranges: None if unknown."""
-
-    ranges: Ranges | None = ()
-    witness: tuple[str, ...] = ()
-
-
-class Hidden(Struct, frozen=True):
-    """On the disk, and served to nobody."""
-
-    records: int | None = 0
-    ranges: Ranges = ()
-    why: tuple[str, ...] = ()
-
-
-class BrokerClaim(Struct, frozen=True, tag_field="about", tag="broker"):
-    starts: bool | None
-    error: str | None = None
-    ends: bool | None = None
-    ends_after_ms: int | None = None
-    leader_elected: bool | None = None
-    message: str | None = None
-
-
-class LogDirClaim(Struct, frozen=True, tag_field="about", tag="log-dir"):
-    path: str
-    online: bool | None
-
-
-class PartitionClaim(Struct, frozen=True, tag_field="about", tag="partition"):
-    path: str
-    served: bool | None = None
-    log_start_offset: int | None = None
-    log_end_offset: int | None = None
-    lost: Lost = Lost()
-    gone_already: Gone = Gone()
-    hidden: Hidden = Hidden()
-    deleted: tuple[str, ...] | None = ()
-    renamed: tuple[str, ...] | None = ()
-    rewritten: tuple[str, ...] | None = ()
-
-
-class OptionClaim(Struct, frozen=True, tag_field="about", tag="option"):
-    path: str
-    number: int
-    readable: Ranges | None = None
-    lost: Lost = Lost()
-    erases_witness: bool = False
-
-
-Claim: TypeAlias = BrokerClaim | LogDirClaim | PartitionClaim | OptionClaim
+Ranges: TypeAlias = tuple[OffsetRange, ...]
+KINDS: Mapping[str, type[Claim]] = {
+    "broker": BrokerClaim,
+    "log-dir": LogDirClaim,
+    "partition": PartitionClaim,
+    "option": OptionClaim,
+}
 
 
 class Claims(Struct, frozen=True):
@@ -114,7 +64,7 @@ def claims_in(root: Path, rows: Iterable[dict[str, Any]]) -> Claims:
     ahead, fixable = [], []
     for row in rows:
         if row["type"] == "claim":
-            claim = msgspec.convert(row, type=Claim)
+            claim = msgspec.convert(row, type=KINDS[row["about"]])
             match claim:
                 case BrokerClaim():
                     broker = claim

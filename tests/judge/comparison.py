@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from klogtool.doctor.claims import PartitionClaim
+
 from .bases import LOG_DIRS, MANY_COMPACTED
-from .claims import Claims, PartitionClaim, Ranges, is_in
+from .claims import Claims, Ranges, is_in
 from .disks import CHECKPOINTS, read_lines
 from .records_on_disk import Batch, Found, batches_in, batches_of, names_and_bytes, records_of
 from .truth import Loaded, Truth, is_plain

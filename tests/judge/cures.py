@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from klogtool.doctor.claims import OptionClaim, Witness
+
 from .bases import FED, INTERNAL, LOG_DIRS
 from .cases import ENDING_STARTS, Crowd, Outcome, a_place, copied, damaged_crowd, damaged_log_dirs, many
-from .claims import Claims, OptionClaim, claims_of, is_in, klogtool, short
+from .claims import Claims, claims_of, is_in, klogtool, short
 from .comparison import Before, Difference, before_start, differences
 from .truth import Asked, Truth, is_plain, started
 
-LASTING = {"high-watermark", "recovery-point", "log-start", "producer-snapshot", "leader-epoch", "index"}
+LASTING = set(Witness) - {Witness.GAP, Witness.DAMAGED_BYTES}
 PARTITION = re.compile(r"\w+-\d+")
 SET_ASIDE = re.compile(r"^d\d/(\w+-\d+)\.\w+-(?:delete|stray)$")
 DRAWS = 20  # of log dirs with a few faults, most have an option

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import convert
 from running import run_here
 
+from klogtool.doctor.claims import BrokerClaim
 from klogtool.quorum.controllers import Position, count_metadata_records, read_metadata_log
 
 from .cases import Outcome, a_place
-from .claims import BrokerClaim
 from .comparison import Difference
 from .nodes import ALONE, BOTH, METADATA, REGISTRATION_S, Kind, Nodes, Truth, lived
 from .quorum_faults import damage

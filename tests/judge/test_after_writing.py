@@ -7,8 +7,10 @@ import dataclasses
 import msgspec
 import pytest
 
+from klogtool.doctor.claims import BrokerClaim, Gone, Lost, OptionClaim, PartitionClaim, Witness
+
 from .changes import Change, about_change
-from .claims import BrokerClaim, Claims, Gone, Lost, OptionClaim, PartitionClaim
+from .claims import Claims
 from .comparison import Before
 from .cures import about_option, about_witness, about_writes
 from .records_on_disk import Found
@@ -70,7 +72,7 @@ def test_writes_are_read_and_nothing_goes_by_them(written: Writing, again: froze
     assert list(about_writes(warned, did)) == list(about_writes(unknown, did)) == []
 
 
-GONE = PartitionClaim(FOLDER, gone_already=Gone(((10, 19),), ("leader-epoch",)))
+GONE = PartitionClaim(FOLDER, gone_already=Gone(((10, 19),), (Witness.LEADER_EPOCH,)))
 
 
 def witnessed(gone: Gone, option: OptionClaim, before: Before = BEFORE) -> int:
@@ -87,7 +89,7 @@ def test_what_any_witness_shows_is_known_after_an_option() -> None:
     assert witnessed(epoch, option) == 1
     assert witnessed(epoch, msgspec.structs.replace(option, erases_witness=True)) == 0
     assert witnessed(epoch, msgspec.structs.replace(option, readable=((0, 19),))) == 0
-    gap = Gone(((3, 4),), ("gap",))
+    gap = Gone(((3, 4),), (Witness.GAP,))
     assert witnessed(gap, option) == 0  # in damaged bytes
     assert witnessed(gap, option, dataclasses.replace(BEFORE, holes=((3, 4),))) == 1
 

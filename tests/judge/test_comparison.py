@@ -13,9 +13,21 @@ from functools import partial
 import msgspec
 import pytest
 
+from klogtool.doctor.claims import (
+    BrokerClaim,
+    Gone,
+    Hidden,
+    HiddenBy,
+    LogDirClaim,
+    Lost,
+    PartitionClaim,
+    WhyUnknown,
+    Witness,
+)
+
 from .__main__ import Tally, judged_by
 from .cases import Outcome
-from .claims import BrokerClaim, Claims, Gone, Hidden, LogDirClaim, Lost, PartitionClaim
+from .claims import Claims
 from .comparison import Before, Difference, _last_epoch_start, before_start, differences
 from .cures import _chosen
 from .records_on_disk import Found
@@ -37,7 +49,7 @@ TRUE = PartitionClaim(
     5,
     13,
     Lost(2, ((13, 14),)),
-    Gone(((15, 19),), ("high-watermark",)),
+    Gone(((15, 19),), (Witness.HIGH_WATERMARK,)),
     Hidden(1, ((9, 9),)),
     rewritten=(LOG,),
 )
@@ -93,8 +105,8 @@ def test_a_false_claim_about_a_partition_is_found(kind: str, changed: dict[str, 
     "unknown",
     [
         {"served": None},
-        {"lost": Lost(None, (), "not-read")},
-        {"hidden": Hidden(None, (), ("not-read",))},
+        {"lost": Lost(None, (), WhyUnknown.NOT_READ)},
+        {"hidden": Hidden(None, (), (HiddenBy.NOT_READ,))},
     ],
 )
 def test_what_is_said_to_be_unknown_is_not_false(unknown: dict[str, object]) -> None:
@@ -104,7 +116,7 @@ def test_what_is_said_to_be_unknown_is_not_false(unknown: dict[str, object]) -> 
 NOT_LOADED = {
     "log_start_offset": None,
     "log_end_offset": None,
-    "lost": Lost(None, (), "not-loaded"),
+    "lost": Lost(None, (), WhyUnknown.NOT_LOADED),
     "gone_already": Gone(None),
     "hidden": Hidden(None),
     "deleted": None,
