@@ -30,6 +30,7 @@ class Unit(Enum):
     TEXT = "a text", "TEXT"
     TOPIC = "a topic", "NAME"
     TOPIC_ID = "a topic id", "ID"
+    CLUSTER_ID = "a cluster id", "ID"
     LOG_DIR = "a log dir", "LOGDIR"
     FOLDER = "a folder", "DIR"
     FILE = "a file", "FILE"
@@ -40,7 +41,7 @@ class Unit(Enum):
         return self.value[1]
 
 
-TEXTS = (Unit.TEXT, Unit.TOPIC, Unit.TOPIC_ID, Unit.LOG_DIR, Unit.FOLDER, Unit.FILE)
+TEXTS = (Unit.TEXT, Unit.TOPIC, Unit.TOPIC_ID, Unit.CLUSTER_ID, Unit.LOG_DIR, Unit.FOLDER, Unit.FILE)
 REPEATED = (Unit.NUMBER, Unit.TIME, Unit.SEGMENT, *TEXTS)  # a tuple of these is an option that may be repeated
 
 

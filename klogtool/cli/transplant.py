@@ -16,16 +16,17 @@ from klogtool.errors import KlogError
 from klogtool.format.uuids import parse_uuid
 from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import COMMAND, TransplantQuestion, TransplantResult
+from klogtool.plans.transplant_log_dir import LogDirTransplant
 from klogtool.render.plans import plan_text
-from klogtool.render.transplant import CHECKED, NOTHING_WRITTEN, place_lines, transplant_text
+from klogtool.render.transplant import CHECKED, NOTHING_WRITTEN, log_dir_text, place_lines, transplant_text
 
 
 @commands.command(COMMAND)
-@click.argument("partition_dir", metavar="PARTITION")
+@click.argument("path", metavar="PARTITION|LOGDIR")
 @question_options(TransplantQuestion)
 @writing
 @options.debug
-def command(partition_dir: str, question: TransplantQuestion, writing: Writing) -> int:
+def command(path: str, question: TransplantQuestion, writing: Writing) -> int:
     """Make a copied partition dir ready for another cluster, or for a topic that was created again.
 
     Prints the plan and stops. With --output, writes a partition dir with the topic's new id. With --apply, changes a
@@ -33,15 +34,21 @@ def command(partition_dir: str, question: TransplantQuestion, writing: Writing) 
     and timestamps stay. Leader epochs begin anew, and producers are forgotten. A damaged copy is refused: salvage it
     first.
 
+    With --cluster-id, a whole log dir becomes that of another cluster: a clone from copies of all disks. Node id,
+    directory id and topic ids stay.
+
     \b
     Examples:
       klogtool transplant orders-0 --check
       klogtool transplant orders-0 --log-dir /var/kafka-logs --output new/orders-0
+      klogtool transplant /var/kafka-logs --cluster-id MkU3OEVBNTcwNTJENDM2Qg --apply
 
     Exit status: 0 done; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
     """
     if question.check and writing.keeps_plans:
         raise click.UsageError("--check writes nothing, so it does not go with --apply, --output or --plan-out.")
+    if question.cluster_id is not None:
+        return _of_log_dir(path, question, writing)
     in_place = writing.apply or (writing.plan_out is not None and writing.output is None)
     if question.topic_id is None and question.log_dir is None and not (question.check or in_place):
         raise click.UsageError("Give --topic-id, or --log-dir of a broker that knows the topic. --check needs neither.")
@@ -67,7 +74,25 @@ def command(partition_dir: str, question: TransplantQuestion, writing: Writing) 
 
     face = PlanFace(text_of=text_of, next_steps=next_steps, nothing_changed="")
     question = replace(question, log_dir=log_dir, in_place=in_place)
-    return decide_and_carry_out(COMMAND, [partition_dir], question, writing, face)
+    return decide_and_carry_out(COMMAND, [path], question, writing, face)
+
+
+def _of_log_dir(path: str, question: TransplantQuestion, writing: Writing) -> int:
+    """Give a whole log dir another cluster id. Returns the exit status."""
+    used = options.first_used(*("topic_id", "topic", "partition", "log_dir", "keep_producers", "forget_open", "output"))
+    if used is not None:
+        raise click.UsageError(f"--cluster-id is for a whole log dir, in place: {used} does not go with it.")
+    try:
+        parse_uuid(question.cluster_id or "")
+    except KlogError as error:
+        raise click.UsageError(f"Invalid value for '--cluster-id': {error.reason}.") from None
+
+    def text_of(plan: Plan) -> str:
+        result = plan.result
+        return log_dir_text(plan, result) if isinstance(result, LogDirTransplant) else plan_text(plan)
+
+    face = PlanFace(text_of=text_of, nothing_changed="Nothing was changed. --apply does it, with undo.")
+    return decide_and_carry_out(COMMAND, [path], question, writing, face)
 
 
 def _check_topic_id(topic_id: str | None) -> None:

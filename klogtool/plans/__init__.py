@@ -59,6 +59,7 @@
     image_names              image: other names for topics
 
     transplant               transplant
+    transplant_log_dir       transplant --cluster-id
     salvage                  salvage
     salvage_answer           the answer of salvage
     rejected_files           the bytes that salvage rejects, as files

@@ -47,6 +47,7 @@ from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.results import Result
 from klogtool.plans.salvage_steps import order_steps
+from klogtool.plans.transplant_log_dir import plan_log_dir
 from klogtool.verify.cures import salvage
 
 COMMAND = "transplant"
@@ -81,6 +82,10 @@ class TransplantQuestion(Question, frozen=True):
             "Records of transactions without a marker may count as committed.", option="forget-open-transactions"
         ),
     ] = False
+    cluster_id: Annotated[
+        PathText | None,
+        parameter("Give a whole log dir this cluster id; nothing else changes.", Unit.CLUSTER_ID),
+    ] = None
     check: Annotated[bool, parameter("Only say whether it can be transplanted, and to where.")] = False
     in_place: bool = False
 
@@ -120,12 +125,17 @@ class TransplantResult(Result, frozen=True):
 
 
 def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
-    """Plan for one partition dir. make_spool: for segments whose batches get another leader epoch.
+    """Plan for one partition dir, or for a whole log dir that gets another cluster id.
+
+    make_spool: for segments whose batches get another leader epoch.
 
     Raises Refused for a damaged log, a name that Kafka refuses, or a topic id that is unknown or contradicts a known
     one; Corrupt or Unsupported, with Kafka's class, if a broker refuses to load it; KlogError for what is no partition
     dir.
     """
+    if question.cluster_id is not None:
+        yield plan_log_dir(COMMAND, path, question, question.cluster_id)
+        return
     if not isinstance(open_path(path), Partition):
         raise KlogError("not a partition dir", path=path)
     topic, number = _new_name(path, question)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from klogtool.escape import joined, quoted
 from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import TransplantResult
+from klogtool.plans.transplant_log_dir import LogDirTransplant
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
 from klogtool.verify.cures import move_out
@@ -38,6 +39,25 @@ def _lines(plan: Plan, result: TransplantResult) -> Iterator[str]:
     if plan.notes:
         yield "Notes"
         yield from wrapped_table([(note,) for note in plan.notes])
+
+
+def log_dir_text(plan: Plan, result: LogDirTransplant) -> str:
+    """Show what a whole log dir becomes."""
+    return joined(_log_dir_lines(plan, result))
+
+
+def _log_dir_lines(plan: Plan, result: LogDirTransplant) -> Iterator[str]:
+    yield f"Transplant of {plan.path}   (plan {plan.id})"
+    if plan.steps:
+        yield f"  cluster id {result.cluster_id}; it was {result.source_cluster_id or 'none'}"
+    else:
+        yield f"  it has the cluster id {result.cluster_id} already"
+    node = "none" if result.node_id is None else result.node_id
+    yield f"  node id {node} and directory id {result.directory_id or 'none'} stay"
+    yield f"  {count_text(result.partitions, 'partition dir')} with their topic ids stay as they are"
+    yield "Every log dir of every node of the cluster needs the same id."
+    if result.has_metadata:
+        yield "Where controllers listen is in their settings or in the metadata; klogtool quorum --voters changes it."
 
 
 def place_lines(result: TransplantResult, output: str, log_dir: str | None) -> Iterator[str]:
