@@ -11,6 +11,7 @@ AXE := .work/axe
 VERSION = $(shell sed -n 's/^VERSION = "\([^"]*\)".*/\1/p' klogtool/cli/version.py)
 PYTEST_ARGS ?=
 JUDGE_ARGS ?=
+MUSEUM_ARGS ?= --jobs 2
 SANITIZE_ARGS ?= --seconds 60
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
 # Where there is a compiler, an error of the kernels ends the build.
@@ -20,7 +21,7 @@ QUIETLY := PIP_USE_PEP517=1 PYTHONWARNINGS=ignore
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-spark test-page interop judge judge-sample build lint bench fuzz sanitize docs fixtures site dist onefile release-check nightly clean
+.PHONY: help demo test test-all test-spark test-page interop judge judge-sample museum build lint bench fuzz sanitize docs fixtures site dist onefile release-check nightly clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -50,6 +51,9 @@ judge: $(DEV)/.ready  ## hundreds of damaged log dirs: what doctor claims of the
 judge-sample: $(DEV)/.ready  ## some of that in a few minutes, on 4.3.1 above all; fails if more than 1 of 100 claims is false
 	PYTHONPATH=tests $(RUN) -m judge --sample --seed 12 --jobs 2 --at-most 1 --crowds 1 --alone 2 --log-dirs 15 --options 1 --dir-options 1 --commands 1 --quorums 3 $(JUDGE_ARGS)
 
+museum: $(DEV)/.ready  ## brings bugs back that were real, one after the other: the test of each has to fail (docs/museum.md)
+	PYTHONPATH=tests $(RUN) -m museum $(MUSEUM_ARGS)
+
 test-page: $(DEV)/.ready $(AXE)/.ready site  ## doctor's page and the site in a browser (needs chromium, and npm for axe-core)
 	@command -v chromium >/dev/null || { echo "needs chromium: apt-get install chromium" >&2; exit 2; }
 	KLOGTOOL_NO_SKIP=1 $(RUN) -m pytest -n 2 tests/browser $(PYTEST_ARGS)
@@ -76,6 +80,7 @@ sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of dama
 docs: $(DEV)/.ready  ## write the tables and pictures of docs/ anew from the code
 	$(RUN) tools/make_docs.py
 	$(RUN) tools/draw_house.py
+	PYTHONPATH=tests $(RUN) -m museum --page
 	$(RUN) tools/site/screens.py
 
 fixtures: $(DEV)/.ready  ## choose the fixtures anew out of the corpora that may lie beside the project

@@ -169,6 +169,15 @@ def test_the_largest_timestamp(tmp_path: Path, kafka: Release, offset: int, epoc
     assert (found.timestamp, found.offset, found.leader_epoch) == (NOW_MS + 10**6, offset, epoch)
 
 
+@pytest.mark.parametrize(("kafka", "base"), [("3.9.2", 0), ("4.0.1", 0), ("4.1.1", 5), ("4.3.1", 5)])
+def test_an_offset_that_two_batches_reach(tmp_path: Path, kafka: Release, base: int) -> None:
+    """The last offset of the first batch is above the base of the next one (KAFKA-18989)."""
+    reaching = build_batch([Record(n, NOW_MS, b"k", b"v") for n in (0, 9)])
+    folder = make(tmp_path / "t-0", {0: [reaching, data(5), data(10)]})
+    (folder / f"{0:020d}.index").write_bytes(b"")  # else it leads to the batch
+    assert loaded(folder, kafka, last_stop="clean").lookup_offset(5).base_offset == base
+
+
 def test_a_question_that_the_release_does_not_know(log: Path) -> None:
     assert loaded(log, "3.9.0").lookup_timestamp("latest-tiered").found is not None
     with pytest.raises(Refused) as refused:

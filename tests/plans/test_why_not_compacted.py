@@ -169,6 +169,9 @@ def test_a_checkpoint_that_does_not_fit(disk: pathlib.Path) -> None:
     folder = make(disk / "t-0", {0: keyed(0, b"a"), 1: keyed(1, b"b")})
     (disk / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 99\n")
     assert "checkpoint-reset" in reasons(folder)
+    # Below the log start, as after retention: KAFKA-1641.
+    (disk / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 0\n")
+    assert "checkpoint-reset" in reasons(folder, log_start_offset=1)
 
 
 def test_a_log_dir_tells_of_its_compacted_logs_only(disk: pathlib.Path) -> None:
