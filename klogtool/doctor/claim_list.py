@@ -40,8 +40,10 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
         for whats in (_OFF, (What.UNSERVED,), _MAY_FAIL)
     )
     for path in diagnosis.log_dirs:
-        is_online = starts and path not in off
-        yield LogDirClaim(path, None if is_online and path in failing else is_online)
+        if starts and path in failing - off:
+            yield LogDirClaim(path, None, WhyUnknown.WHILE_IT_RUNS)
+        else:
+            yield LogDirClaim(path, starts and path not in off)
     folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}
     # Where a partition fails when it becomes a leader, the rest of that change of metadata is not applied.
     is_delta_cut = any(point.what in _CUTS_DELTA for point in points)
@@ -64,8 +66,13 @@ def _of_process(diagnosis: Diagnosis, starts: bool | None) -> BrokerClaim:
     stops = {point.stop for point in ending if point.stop is not None and not point.stop.is_exit}
     error, message = _only({stop.kafka_class for stop in stops}), _only({stop.message for stop in stops})
     if ending or (starts is False and lead.elected is not False):
-        return BrokerClaim(starts, error, ends=True, message=message)
-    return BrokerClaim(starts, None, lead.ends, lead.ends_after_ms, lead.elected, lead.message)
+        claim = BrokerClaim(starts, error, ends=True, message=message)
+    else:
+        claim = BrokerClaim(starts, None, lead.ends, lead.ends_after_ms, lead.elected, lead.message)
+    if starts is None:
+        return replace(claim, reason=WhyUnknown.WHILE_IT_RUNS)
+    is_known = claim.ends is not None and claim.leader_elected is not None
+    return claim if is_known else replace(claim, reason=WhyUnknown.ELSEWHERE)
 
 
 def _only(texts: set[str]) -> str | None:
@@ -98,4 +105,5 @@ def _in_folder(claim: PartitionClaim, *, is_known: bool) -> PartitionClaim:
 
 def _of_option(option: Option) -> OptionClaim:
     lost = option.lost or Lost(None, (), WhyUnknown.NOT_READ)
-    return OptionClaim(option.path, option.number, option.readable, lost, option.erases_witness)
+    reason = (lost.reason or WhyUnknown.NOT_READ) if option.readable is None else None
+    return OptionClaim(option.path, option.number, option.readable, lost, option.erases_witness, reason)

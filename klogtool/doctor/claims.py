@@ -32,6 +32,8 @@ class WhyUnknown(Enum):
     """The broker may fail at it, or end, and that is decided while it runs."""
     NOT_SERVED = "not-served"
     """Nothing of it is served, and nobody counted what it has."""
+    ELSEWHERE = "elsewhere"
+    """Other nodes decide it, or what neither the disks nor the config show, or the start does not come so far."""
 
 
 class Witness(Enum):
@@ -104,7 +106,8 @@ class BrokerClaim(Struct, frozen=True):
     that ends the start. ends: whether the process ends by itself; None if that is decided elsewhere, or unknown.
     ends_after_ms: how long after it asked for its registration, if it comes up and finds no leader; None if it does
     not end, or ends before. leader_elected: whether the controllers elect a leader; None if unknown. message: a line
-    that it logs then, or the message of the exception that ends the start."""
+    that it logs then, or the message of the exception that ends the start. reason: why starts, ends or leader_elected
+    is None."""
 
     starts: bool | None
     error: str | None = None
@@ -112,13 +115,15 @@ class BrokerClaim(Struct, frozen=True):
     ends_after_ms: int | None = None
     leader_elected: bool | None = None
     message: str | None = None
+    reason: WhyUnknown | None = None
 
 
 class LogDirClaim(Struct, frozen=True):
-    """online: whether the broker uses the log dir; None if that is decided while it runs."""
+    """online: whether the broker uses the log dir; None if that is unknown, for a reason."""
 
     path: str
     online: bool | None
+    reason: WhyUnknown | None = None
 
 
 class PartitionClaim(Struct, frozen=True):
@@ -140,14 +145,15 @@ class PartitionClaim(Struct, frozen=True):
 
 
 class OptionClaim(Struct, frozen=True):
-    """What is so after an option and a start. readable: offsets; None if unknown. lost: what is readable now and not
-    then. erases_witness: the option removes what shows that records are missing."""
+    """What is so after an option and a start. readable: offsets; None if unknown, for a reason. lost: what is readable
+    now and not then. erases_witness: the option removes what shows that records are missing."""
 
     path: str
     number: int
     readable: tuple[OffsetRange, ...] | None = None
     lost: Lost = Lost()
     erases_witness: bool = False
+    reason: WhyUnknown | None = None
 
 
 Claim: TypeAlias = BrokerClaim | LogDirClaim | PartitionClaim | OptionClaim

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 from typing import Any
 
+from claim_reasons import without_reason
 from running import run_here
 from startup import HERE, Scenario
 
@@ -24,7 +25,9 @@ def asked(disks: pathlib.Path, scenario: Scenario, *words: str) -> list[dict[str
     """The rows of the answer."""
     done = run_here(["doctor", *scenario.log_dirs, "--format", "json", "--now", str(NOW_MS), *words], disks)
     assert done.status in (0, 1), done
-    return [json.loads(line) for line in done.out.splitlines()]
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert not without_reason(rows)
+    return rows
 
 
 def starts(rows: list[dict[str, Any]]) -> str:

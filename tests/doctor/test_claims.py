@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from claim_reasons import without_reason
 from damage import append_bytes, flip_bit, overwrite, tear_at
 from make_broker import SMALL
 from running import FIXTURES, KLOGTOOL, run_here
@@ -208,7 +209,9 @@ def wounded(tmp_path: Path, seed: int) -> Path:
 def rows_of(disks: Path) -> list[dict[str, Any]]:
     done = run_here(["doctor", "d0", "d1", "--format", "json", *NOW], disks)
     assert done.status in (0, 1), done
-    return [json.loads(line) for line in done.out.splitlines()]
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert not without_reason(rows)
+    return rows
 
 
 def claim_about(rows: list[dict[str, Any]], partition: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 
 import pytest
+from claim_reasons import without_reason
 from running import run_here
 from startup import HERE
 
@@ -20,7 +21,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def doctor(disks: Path, *more: str) -> list[dict[str, object]]:
     done = run_here(["doctor", "d0", "d1", "--format", "json", *NOW, *more], disks)
-    return [json.loads(line) for line in done.out.splitlines()]
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert not without_reason(rows)
+    return rows
 
 
 @pytest.mark.parametrize("kinds", [("log", "index", "timeindex"), ("log",)])

@@ -10,6 +10,7 @@ import subprocess
 from typing import Any
 
 import pytest
+from claim_reasons import without_reason
 from running import run_here
 from startup import HERE
 
@@ -19,7 +20,9 @@ LOGS = sorted(path.name for path in (HERE / "broker/d1/t-0").glob("*.log"))
 
 def doctor(disks: Path, *more: str) -> list[dict[str, Any]]:
     done = run_here(["doctor", "d0", "d1", "--json", "--now", "1800000000000", *more], disks)
-    return [json.loads(line) for line in done.out.splitlines()]
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert not without_reason(rows)
+    return rows
 
 
 def claim_of(rows: list[dict[str, Any]], partition: Path) -> dict[str, Any]:
