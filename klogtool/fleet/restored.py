@@ -41,21 +41,23 @@ class RestoreStep(Enum):
 
     MEND_IDS = "mend-ids"
     """What keeps a broker from its start."""
-    COPY_METADATA = "copy-metadata"
-    """The newest `__cluster_metadata-0` to every other controller: no older one may lead then."""
     FLEET_PLAN = "fleet-plan"
     """`fleet plan`, `fleet apply`, and the order of starts that the plan says."""
+    NEWEST_METADATA = "newest-metadata-first"
+    """The controller with the newest metadata starts with a bare majority, and leads before the others start."""
     AS_THE_BROKER = "as-the-broker"
     """All brokers are started together."""
 
 
 class RestoreOption(Struct, frozen=True):
-    """What can be done. lost_records: at most, once it is done; None: unknown. node_id: whose metadata is copied."""
+    """What can be done. lost_records: at most, once it is done; None: unknown. node_id: of the newest metadata;
+    others: how many more controllers start with it."""
 
     number: int
     step: RestoreStep
     lost_records: int | None
     node_id: int | None = None
+    others: int | None = None
 
 
 class Fate(Enum):
@@ -87,15 +89,13 @@ class TransactionAhead(Struct, frozen=True, tag="transaction-ahead"):
 
 
 class Restored(Struct, frozen=True):
-    """The answer. metadata_from: brokers whose metadata may lead, the newest first. newest_metadata: the
-    broker with the newest copy; None: there is none."""
+    """The answer. metadata_from: brokers whose metadata may lead, the newest first."""
 
     starts: Starts
     brokers: Brokers
     troubles: tuple[SetTrouble, ...]
     election: Election | None
     metadata_from: Brokers
-    newest_metadata: int | None = None
     forecasts: tuple[Forecast, ...] = ()
     resets: tuple[GroupReset, ...] = ()
     transactions: tuple[TransactionAhead, ...] = ()
@@ -124,17 +124,21 @@ class Restored(Struct, frozen=True):
 
 def walk_options(restored: Restored) -> Iterator[RestoreOption]:
     """Yield what to do, in order. Nothing if the set starts and loses nothing."""
-    steps: list[tuple[RestoreStep, int | None, int | None]] = []
+    steps: list[tuple[RestoreStep, int | None]] = []
     if restored.starts is Starts.REFUSES:
-        steps = [(RestoreStep.MEND_IDS, None, None)]
+        steps = [(RestoreStep.MEND_IDS, None)]
     elif restored.starts is Starts.LOSES_DATA:
-        if len(restored.metadata_from) > 1 or restored.newest_metadata not in restored.metadata_from:
-            steps.append((RestoreStep.COPY_METADATA, restored.lost_records, restored.newest_metadata))
         if restored.lost_at_best != restored.lost_records or restored.lost_records is None:
-            steps.append((RestoreStep.FLEET_PLAN, restored.lost_at_best, None))
-        steps.append((RestoreStep.AS_THE_BROKER, restored.lost_records, None))
-    for number, (step, lost, node_id) in enumerate(steps, 1):
-        yield RestoreOption(number, step, lost, node_id)
+            steps.append((RestoreStep.FLEET_PLAN, restored.lost_at_best))
+        if len(restored.metadata_from) > 1:
+            steps.append((RestoreStep.NEWEST_METADATA, restored.lost_records))
+        steps.append((RestoreStep.AS_THE_BROKER, restored.lost_records))
+    for number, (step, lost) in enumerate(steps, 1):
+        if step is RestoreStep.NEWEST_METADATA and restored.election is not None:
+            others = restored.election.majority - 1
+            yield RestoreOption(number, step, lost, restored.metadata_from[0], others)
+        else:
+            yield RestoreOption(number, step, lost)
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
@@ -146,14 +150,14 @@ def judge_set(files: Sequence[Collected]) -> Restored:
     """Judge a set of disks: one file for each broker. Raises Refused without a file."""
     if not files:
         raise Refused("no disk was named")
-    election, leading, newest = elect(files)
+    election, leading = elect(files)
     troubles = [*find_troubles(files), *judge_quorum(election)]
     if leading:
         troubles += find_missing_directories(leading[0], files)
     brokers = tuple(sorted(file.broker.node_id for file in files if file.broker.node_id is not None))
     metadata_from = tuple(file.broker.node_id or 0 for file in leading)
     if any(trouble.refuses for trouble in troubles):
-        return Restored(Starts.REFUSES, brokers, tuple(troubles), election, metadata_from, newest)
+        return Restored(Starts.REFUSES, brokers, tuple(troubles), election, metadata_from)
     forecasts = _worst(leading, files)
     by_key = {(one.topic, one.partition): one for one in forecasts}
     resets = tuple(_resets(by_key, files))
@@ -166,7 +170,6 @@ def judge_set(files: Sequence[Collected]) -> Restored:
         tuple(troubles),
         election,
         metadata_from,
-        newest,
         forecasts,
         resets,
         transactions,

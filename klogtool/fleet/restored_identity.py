@@ -107,12 +107,12 @@ def find_missing_directories(leader: Collected, files: Sequence[Collected]) -> I
         yield SetTrouble(SetProblem.NO_DIRECTORY, node_id, None, directory)
 
 
-def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected, ...], int | None]:
-    """Return the election of these controllers, the files whose metadata may lead, the newest one first, and the node
-    with the newest metadata. Without metadata there is no election."""
+def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected, ...]]:
+    """Return the election of these controllers, and the files whose metadata may lead, the newest one first. Without
+    metadata there is no election."""
     with_metadata = [file for file in files if file.broker.metadata is not None and file.broker.node_id is not None]
     if not with_metadata:
-        return None, (), None
+        return None, ()
     by_age = sorted(with_metadata, key=_completeness, reverse=True)
     # Who votes in a static quorum stands in settings only; but who registered as a controller is one.
     metadata = by_age[0].broker.metadata
@@ -120,7 +120,7 @@ def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected,
     own = [_controller(file, static) for file in with_metadata]
     election = judge_election([one for one in own if not static or one.node_id in static])
     leading = tuple(file for file in by_age if file.broker.node_id in election.may_lead)
-    return election, leading or tuple(by_age[:1]), by_age[0].broker.node_id
+    return election, leading or tuple(by_age[:1])
 
 
 def _completeness(file: Collected) -> tuple[bool, int, int]:

@@ -152,14 +152,17 @@ def _transaction_line(one: TransactionAhead) -> str:
 def _option_text(option: RestoreOption, command: str) -> str:
     if option.step is RestoreStep.MEND_IDS:
         return "Mend what is marked PROBLEM, and check again."
-    if option.step is RestoreStep.COPY_METADATA:
+    if option.step is RestoreStep.NEWEST_METADATA:
         return (
-            f"Copy __cluster_metadata-0 of node {option.node_id} to every other controller, in place of its own, "
-            "and check again. Keep the old ones."
+            f"When they start: the controller of node {option.node_id} with {option.others} of the others first, and "
+            "the rest once it leads. A node that is also a broker starts with process.roles=controller until its turn."
         )
     lost = f"Lost at most: {_records(option.lost_records)}."
     if option.step is RestoreStep.FLEET_PLAN:
-        return f"{command} --plan-out plan.klog, then klogtool fleet apply on each broker, and the plan's order. {lost}"
+        return (
+            f"{command} --plan-out plan.klog, then klogtool fleet apply on each broker. klogtool fleet plan has the "
+            f"order of starts, and the elections. {lost}"
+        )
     return f"Or start all brokers together. {lost}"
 
 
