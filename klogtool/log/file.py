@@ -38,6 +38,7 @@ class LogFile:
     """
 
     is_mappable = True  # False for files that are not on this machine, and for gentle reading
+    inode: tuple[int, int] | None = None  # its device and number; None for files that are not on this machine
     _direct: DirectReads | None = None
 
     def __init__(self, path: str | os.PathLike[str], *, or_folder: bool = False) -> None:
@@ -72,6 +73,7 @@ class LogFile:
             self.close()
             raise Unreadable(f"{kind}, not a file", path=self.path, kafka_class="IOException")
         self.size = state.st_size if kind is None else 0
+        self.inode = state.st_dev, state.st_ino
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from byte `position`, fewer if the file ends earlier. Raises KlogError on an I/O

@@ -60,11 +60,20 @@ class Place(Struct, frozen=True):
 
 
 class Stored(Struct, frozen=True):
-    """A file as listed. size: bytes; mtime_ms: -1 if unknown."""
+    """A file as listed. size: bytes; mtime_ms: -1 if unknown; inode: its device and number, if it is a local file."""
 
     path: str
     size: int
     mtime_ms: int
+    inode: tuple[int, int] | None = None
+
+    def is_replaced_by(self, file: LogFile) -> bool:
+        """Return whether another file has its name now. Another machine may have it on another device, with other
+        numbers: then nobody can tell."""
+        listed, opened = self.inode, file.inode
+        if listed is None or opened is None:
+            return False
+        return listed[0] == opened[0] and listed[1] != opened[1]
 
 
 class Traffic(Struct):
@@ -172,7 +181,7 @@ def _walk(folder: str) -> Iterator[Stored]:
 
 
 def _stored(path: str, found: os.stat_result) -> Stored:
-    return Stored(path, found.st_size, found.st_mtime_ns // NS_A_MS)
+    return Stored(path, found.st_size, found.st_mtime_ns // NS_A_MS, (found.st_dev, found.st_ino))
 
 
 class StoredFile(LogFile):

@@ -19,7 +19,7 @@ from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.names import FileKind
 from klogtool.format.uuids import build_uuid
-from klogtool.log.storage import LOCAL_SCHEMES, open_place
+from klogtool.log.storage import LOCAL_SCHEMES
 from klogtool.plans.reclaimable_bytes import Headroom, find_headroom
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.inventory import InventoryRow
@@ -155,7 +155,7 @@ def walk_pieces(pieces: Sequence[SegmentRange]) -> list[HeadCounts]:
 def walk_piece(piece: SegmentRange) -> HeadCounts:
     """Return the same for one segment."""
     counts = HeadCounts()
-    with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+    with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
             for head in walk_head_rows(file, 0, piece.log.size, may_be_preallocated=piece.is_active):
                 if isinstance(head, HeadRows):

@@ -10,12 +10,10 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
-from klogtool.log.storage import open_place
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import walk_record_batches
 from klogtool.render.export import UnreadRange
@@ -35,7 +33,7 @@ WRONG_OFFSET = "its offsets are not those of the segment"
 def walk_left_out(piece: SegmentRange, *, drops_malformed: bool) -> Iterator[UnreadRange]:
     """Yield what is left out of a range, in order. drops_malformed: also batches with a wrong checksum."""
     upto = min(piece.log.size, piece.end + SLACK_BYTES)
-    with open_place(piece.place)[0].open(replace(piece.log, size=upto)) as file:
+    with piece.open(upto=upto) as file:
         for unread in _Collector(file, piece, drops_malformed=drops_malformed).walk():
             if (unread.last_offset is None or unread.last_offset >= piece.first_offset) and (
                 unread.first_offset is None or unread.first_offset <= piece.last_offset

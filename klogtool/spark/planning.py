@@ -14,11 +14,12 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
-from klogtool.log.storage import Place, Stored
+from klogtool.log.file import LogFile
+from klogtool.log.storage import AHEAD_BYTES, Place, Stored, open_place
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.spark.copies import Copy, SegmentFiles, choose, find_copies
 from klogtool.spark.filters import Bounds
@@ -54,6 +55,24 @@ class SegmentRange(Struct, frozen=True):
     beside: tuple[tuple[FileKind, int], ...] = ()
     aborted: tuple[AbortedRange, ...] = ()
     identity: Stored | None = None
+
+    def open(self, *, upto: int | None = None, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
+        """Open its file, or only that many bytes of it.
+
+        Raises Unreadable; Changed if the broker has cleaned or truncated the segment since the query was planned, so
+        that the positions are of bytes that are no more. A segment that is read as a whole has no such positions.
+        """
+        stored = self.log if upto is None else replace(self.log, size=upto)
+        file = open_place(self.place)[0].open(stored, ahead_bytes=ahead_bytes)
+        if not self.is_whole and (file.size < self.end or self.log.is_replaced_by(file)):
+            file.close()
+            raise Changed("the broker cleaned or truncated it since the query was planned", path=file.path)
+        return file
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of a segment that is closed: nothing may follow its last batch."""
+        return self.start == 0 and self.next_base_offset is not None and self.end == self.log.size
 
     def owner(self, path: str) -> Owner:
         """Return whose its file is, by the path that users see. Raises Unreadable."""

@@ -9,12 +9,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
-from klogtool.log.storage import open_place
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import Skipped, Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
@@ -169,7 +167,7 @@ class _Reader:
         """Yield its record batches."""
         for piece in self._run:
             upto = min(piece.log.size, piece.end + SLACK_BYTES)  # nothing after it is fetched
-            with open_place(piece.place)[0].open(replace(piece.log, size=upto)) as file:
+            with piece.open(upto=upto) as file:
                 for batch in self._walk(file, piece):
                     self._judge(file, piece)
                     yield self._with_place(self._left(batch), piece, file.path)

@@ -348,7 +348,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _batch_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row | pa.RecordBatch]:
     kind = arrow_schema("batches", columns)
-    with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+    with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         common, owner = (piece.topic, piece.partition, file.path), _owner_of(piece, columns, file.path)
         for found in _heads(file, piece, is_strict=is_strict):
             if isinstance(found, HeadRows):

@@ -10,14 +10,15 @@ import os
 import pathlib
 import re
 import shutil
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from damage import append_bytes
 from loading import data, make
-from planned import given
+from planned import by_klogtool, given
 
-from klogtool.errors import Refused
+from klogtool.errors import Changed, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.names import TopicPartition
@@ -257,6 +258,95 @@ def test_a_batch_that_was_planned_before_the_change(disk: pathlib.Path, change: 
     notes: list[str] = []
     assert lenient.splits(before, planned, notes) == []
     assert [words in note for note in notes] == [True]
+
+
+def rewrite(folder: pathlib.Path, base: int, kept: Iterable[int], **header: Any) -> None:
+    """A new file with these records in the place of a segment, as the cleaner leaves it."""
+    path, cleaned = folder / f"{base:020d}.log", folder / "cleaned"
+    cleaned.write_bytes(b"".join(data(n, **header) for n in kept))
+    os.rename(cleaned, path)
+
+
+def retain(folder: pathlib.Path) -> None:
+    (folder / f"{0:020d}.log").unlink()
+
+
+def compact(folder: pathlib.Path) -> None:
+    rewrite(folder, 0, range(0, 30, 3))
+
+
+def compact_in_batches_of_more_bytes(folder: pathlib.Path) -> None:
+    """The cleaned segment is longer than what it was: positions within it exist, and are of other records."""
+    rewrite(folder, 0, [*range(0, 30, 3), *range(30, 60)])
+    (folder / f"{30:020d}.log").unlink()
+
+
+def cut_inside_a_batch(folder: pathlib.Path) -> None:
+    os.truncate(folder / f"{60:020d}.log", 10 * len(data(60)) + 7)
+
+
+def cut_and_grow(folder: pathlib.Path) -> None:
+    path = folder / f"{60:020d}.log"
+    path.write_bytes(path.read_bytes()[: 10 * len(data(60))])
+    append_bytes(path, b"".join(data(n, epoch=2) for n in range(70, 100)))
+
+
+def move(folder: pathlib.Path) -> None:
+    os.rename(folder, folder.parent.parent / "elsewhere")
+
+
+def on_disk(folder: pathlib.Path, first: int) -> list[tuple[int, int]]:
+    return [row for row in of(0, first, 90) if row[1] in by_klogtool(folder).column("offset").to_pylist()]
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+@pytest.mark.parametrize("first", [0, 10, 40, 75])
+@pytest.mark.parametrize(
+    "change", [retain, compact, compact_in_batches_of_more_bytes, cut_inside_a_batch, cut_and_grow, move, remove]
+)
+def test_tasks_of_a_log_that_changed_give_all_that_is_left_or_fail(
+    disk: pathlib.Path, change: Any, first: int, mode: str
+) -> None:
+    """A position of the plan is of a byte in the file that was planned. Fewer rows would be a loss that nobody sees."""
+    follower = Follower(parse_query(given(disk, START), [], stream=True))
+    id_text = build_uuid(OLD)
+    splits = follower.splits({("t", 0): Reached(first, id_text)}, {("t", 0): Reached(90, id_text)}, [])
+    change(disk / "t-0")
+    task = Task(("partition", "offset"), Bounds(), mode)
+    try:
+        rows = [row for one in splits for batch in read_split(one, task) for row in batch.to_pylist()]
+    except (Changed, Unreadable):
+        return
+    assert [(row["partition"], row["offset"]) for row in rows] == on_disk(disk / "t-0", first)
+
+
+def test_a_log_that_was_compacted_goes_on_where_it_was(disk: pathlib.Path) -> None:
+    stream = Stream(disk, failOnDataLoss=True)
+    assert len(stream.batch(most=100)[0]) == 100
+    for n in (0, 1):
+        rewrite(disk / f"t-{n}", 0, [0, 29])
+        rewrite(disk / f"t-{n}", 30, range(31, 60, 2))
+    rows, notes = stream.batch()
+    assert notes == []
+    assert rows == [(n, offset) for n in (0, 1) for offset in [*range(51, 60, 2), *range(60, 90)]]
+
+
+def test_a_partition_that_moved_to_another_log_dir_goes_on(disk: pathlib.Path) -> None:
+    other = disk.parent / "other"
+    make_log(other / "u-0", 0, 1, NEW)
+    stream = Stream(disk, paths=json.dumps([str(disk), str(other)]), subscribe="t")
+    stream.batch()
+    make_log(other / "t-0.8f5e1b0c5b7c4d7cb2f0f5f3a9a0b1c2-future", 0, 93, OLD)
+    assert stream.batch() == ([], [])
+    shutil.rmtree(disk / "t-0")
+    os.rename(other / "t-0.8f5e1b0c5b7c4d7cb2f0f5f3a9a0b1c2-future", other / "t-0")
+    assert stream.batch() == (of(0, 90, 93), [])
+
+
+def test_a_checkpoint_of_1_0_0_is_read(disk: pathlib.Path) -> None:
+    stream = Stream(disk)
+    stream.json = '{"version":1,"topics":{"t":{"0":{"end":88,"topic_id":"AAECAwQFBgcICQoLDA0ODw"},"1":{"end":89,"topic_id":null}}}}'
+    assert stream.batch() == (of(0, 88, 90) + of(1, 89, 90), [])
 
 
 def test_many_losses_are_one_line(disk: pathlib.Path) -> None:
