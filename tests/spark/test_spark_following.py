@@ -345,7 +345,8 @@ def test_a_partition_that_moved_to_another_log_dir_goes_on(disk: pathlib.Path) -
 
 def test_a_checkpoint_of_1_0_0_is_read(disk: pathlib.Path) -> None:
     stream = Stream(disk)
-    stream.json = '{"version":1,"topics":{"t":{"0":{"end":88,"topic_id":"AAECAwQFBgcICQoLDA0ODw"},"1":{"end":89,"topic_id":null}}}}'
+    reached = '"0":{"end":88,"topic_id":"AAECAwQFBgcICQoLDA0ODw"},"1":{"end":89,"topic_id":null}'
+    stream.json = f'{{"version":1,"topics":{{"t":{{{reached}}}}}}}'
     assert stream.batch() == (of(0, 88, 90) + of(1, 89, 90), [])
 
 
