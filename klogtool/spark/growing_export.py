@@ -20,6 +20,7 @@ from klogtool.disk.export_folder import drop_part, new_part, write_part
 from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
 from klogtool.format.uuids import build_uuid
 from klogtool.log.file import Unreadable
+from klogtool.log.second_reading import has_changed
 from klogtool.render.export import PartitionExport, UnreadRange
 from klogtool.spark.converting import days_of
 from klogtool.spark.copies import Copy, end_of
@@ -144,26 +145,38 @@ class GrowingExport:
     def walk(self, paths: Sequence[str], topics: Sequence[str], notes: list[str]) -> Iterator[PartitionExport]:
         """Export what is new of each partition; yield what was done. notes: what a user should know.
 
-        Raises KlogError if something cannot be read or written; what was yielded before stays exported.
+        Of a partition whose files go away meanwhile, the rest is left out. Raises KlogError if something cannot be read
+        or written; what was yielded before stays exported.
         """
         options = {"paths": json.dumps(paths), "mode": "DROPMALFORMED", "includeheaders": "true"}
         query = parse_query(options | ({"subscribe": ",".join(topics)} if topics else {}), notes)
         for copy in wanted_copies(query, notes):
             if copy.topic is not None and copy.partition is not None:
-                yield self._export(query, resolve(query, [copy], notes)[0])
+                yield self._export(query, copy, notes)
             else:
                 notes.append(f"{copy.folder} is not exported: its name is not that of a partition dir")
 
-    def _export(self, query: Query, wanted: Wanted) -> PartitionExport:
-        copy = wanted.copy
-        state, reason = self._state_of(copy), None
-        if state.epochs:
-            reason = _why_not_after(query, wanted, state)
+    def _export(self, query: Query, copy: Copy, notes: list[str]) -> PartitionExport:
+        state, totals, left_out = self._state_of(copy), [0, 0, 0], list[UnreadRange]()
+        try:
+            wanted = resolve(query, [copy], notes)[0]
+            reason = _why_not_after(query, wanted, state) if state.epochs else None
             if reason is not None:
                 return _done(state, reason=reason)
-            if wanted.start > state.next_offset:
+            if state.epochs and wanted.start > state.next_offset:
                 reason = f"offsets {state.next_offset:,} to {wanted.start - 1:,} were deleted before they were exported"
-        totals, left_out = [0, 0, 0], list[UnreadRange]()
+            self._add(query, wanted, state, totals, left_out)
+        except KlogError as error:
+            if not has_changed(error):
+                raise
+            return _done(state, totals, left_out, f"it changed while it was read ({error}): run the same command again")
+        return _done(state, totals, left_out, reason)
+
+    def _add(
+        self, query: Query, wanted: Wanted, state: ExportedPartition, totals: list[int], left_out: list[UnreadRange]
+    ) -> None:
+        """Export what is wanted behind the state; add to the records, files and bytes that appeared, and to what was
+        left out."""
         with closing(_GrowingWriter(self._parts, state, self._most_bytes)) as work:
             for ranges in split(query, [replace(wanted, start=max(wanted.start, state.next_offset))], Bounds()):
                 for piece in ranges.pieces:
@@ -171,7 +184,6 @@ class GrowingExport:
                     if work.written >= COMMIT_BYTES:
                         self._commit(state, work, totals, left_out)
             self._commit(state, work, totals, left_out)
-        return _done(state, totals, left_out, reason)
 
     def _commit(
         self, state: ExportedPartition, work: _GrowingWriter, totals: list[int], left_out: list[UnreadRange]
@@ -390,9 +402,11 @@ class _GrowingWriter:
         return closed
 
     def close(self) -> None:
-        """Give up the files that are not finished."""
+        """Give up the files that did not appear."""
         for file in self._open.values():
             file.give_up()
+        for part in [*(part for _, part in self._closed), *(file.part for file in self._open.values())]:
+            drop_part(part)
         self._open.clear()
 
     def take_epochs(self) -> list[EpochRange]:

@@ -14,6 +14,7 @@ from running import FIXTURES, run_here, tree_of
 import klogtool
 from klogtool.disk.export_folder import ExportFolder
 from klogtool.format.batch import Record, build_batch
+from klogtool.spark import growing_export
 from klogtool.spark.growing_export import MANIFEST
 
 pa = pytest.importorskip("pyarrow")
@@ -111,6 +112,33 @@ def test_what_damage_leaves_out_is_told_and_in_the_manifest(tmp_path: pathlib.Pa
     offsets = [row[2] for row in rows_in(tmp_path / "out")]
     assert 47 not in offsets
     assert {46, 48} <= set(offsets)
+
+
+@pytest.mark.parametrize("segment_number", [0, -1])
+def test_a_partition_that_changes_does_not_stop_the_others(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, segment_number: int
+) -> None:
+    """A broker deletes segments after they were listed and before they are read. The next run has the rest."""
+    logs, output = pathlib.Path(shutil.copytree(LOG_DIR, tmp_path / "logs")), tmp_path / "out"
+    segment = sorted((logs / "t-0").glob("*.log"))[segment_number]
+    data, really = segment.read_bytes(), growing_export.split
+
+    def split(query: Any, wanted: Any, bounds: Any) -> Any:
+        found = really(query, wanted, bounds)
+        if (wanted[0].copy.topic, wanted[0].copy.partition) == ("t", 0):
+            segment.unlink()
+        return found
+
+    monkeypatch.setattr(growing_export, "split", split)
+    rows = export(logs, "--output", output, "--max-file-bytes", "2000", expected=1)
+    exported = {row["partition"]: row for row in rows if row["type"] == "exported" and row["topic"] == "t"}
+    assert "changed while it was read" in exported[0]["reason"]
+    assert exported[1]["reason"] is None
+    assert [row for row in rows_in(output) if row[1] == 1] == [row for row in rows_of(logs) if row[1] == 1]
+    monkeypatch.undo()
+    segment.write_bytes(data)
+    export(logs, "--output", output, "--max-file-bytes", "2000")
+    assert rows_in(output) == rows_of(logs)
 
 
 def batch(offset: int, epoch: int) -> bytes:
