@@ -21,7 +21,7 @@ QUIETLY := PIP_USE_PEP517=1 PYTHONWARNINGS=ignore
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-spark test-page interop judge judge-sample museum build lint bench fuzz sanitize docs fixtures site dist onefile release-check nightly clean
+.PHONY: help demo test test-all test-spark test-page interop judge judge-sample museum build lint bench fuzz sanitize docs notebooks fixtures site dist onefile release-check nightly clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -83,6 +83,9 @@ docs: $(DEV)/.ready  ## write the tables and pictures of docs/ anew from the cod
 	PYTHONPATH=tests $(RUN) -m museum --page
 	$(RUN) tools/site/screens.py
 
+notebooks: $(DEV)/.engines  ## run the notebooks of docs/, and keep their outputs
+	$(RUN) tools/site/notebook.py
+
 fixtures: $(DEV)/.ready  ## choose the fixtures anew out of the corpora that may lie beside the project
 	$(RUN) tools/make_fixtures.py $(or $(CORPUS),../shared/corpus)
 
@@ -142,7 +145,7 @@ $(DEV)/.site: $(DEV)/.ready
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --group site
 	@touch $@
 
-# DuckDB, Polars and DataFusion, which read `klogtool.scan`: 120 MB that only their tests need.
+# DuckDB, Polars and DataFusion, which read `klogtool.scan`, and what runs notebooks: 200 MB that only their tests need.
 $(DEV)/.engines: $(DEV)/.ready
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --group engines
 	@touch $@

@@ -30,6 +30,7 @@ def test_each_page_has_its_place_in_the_site() -> None:
     """mkdocs says so, too, but only where it is installed."""
     menu = re.findall(r"([\w/-]+\.md)$", (SITE / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     made = {"changelog.md", "contributing.md", "security.md", "reference/index.md"}
+    made |= {str(path.relative_to(ROOT / "docs").with_suffix(".md")) for path in (ROOT / "docs").rglob("*.ipynb")}
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     assert sorted(menu) == sorted(pages | made)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Build the site: put the pages together in .work/site/pages, and have mkdocs make .work/site/html of them.
 
-The pages are those of docs/, the changelog and the two pages of the project for those who help, a reference out of the
-commands themselves, and the plots of the performance page. A link that leads nowhere ends this.
+The pages are those of docs/, its notebooks, the changelog and the two pages of the project for those who help, a
+reference out of the commands themselves, and the plots of the performance page. A link that leads nowhere ends this.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 
+import notebook
 import plots
 import reference
 
@@ -38,6 +39,8 @@ def put_together() -> None:
         text = (ROOT / source).read_text(encoding="utf-8")
         (PAGES / name).write_text(text.replace("](docs/", "]("), encoding="utf-8")
     plots.write_plots((ROOT / "docs/performance.md").read_text(encoding="utf-8"), PAGES / "plots")
+    for path in PAGES.rglob("*.ipynb"):
+        path.with_suffix(".md").write_text(notebook.page(path), encoding="utf-8")
     for path in PAGES.rglob("*.md"):
         path.write_text(adapted(path.read_text(encoding="utf-8")), encoding="utf-8")
     (PAGES / "reference").mkdir()
@@ -55,6 +58,8 @@ def adapted(text: str) -> str:
 
 def new_target(target: str) -> str:
     """Where a link leads in the site; `!` where it leads out of it."""
+    if target.endswith(".ipynb"):
+        return target.removesuffix(".ipynb") + ".md"
     name = target.removeprefix("../")
     if name in OF_ROOT:
         return OF_ROOT[name]
