@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import RefusalText
 from klogtool.cli.writing import PlanFace, PlanShow, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
 from klogtool.errors import KlogError
+from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.recover import COMMAND, check_mark_clean
@@ -58,7 +61,20 @@ def command(paths: tuple[str, ...], question: RecoverQuestion, writing: Writing)
         begin=lambda show: _begin(show, paths, question.circumstances),
         refusal_of=_refusal_in_loading,
     )
-    return decide_and_carry_out(COMMAND, paths, question, writing, face)
+    return decide_and_carry_out(COMMAND, paths, _with_log_dirs(paths, question), writing, face)
+
+
+def _with_log_dirs(paths: Sequence[str], question: RecoverQuestion) -> RecoverQuestion:
+    """Return the question with the log dirs of the paths, if one has the cluster's metadata, which others need. What
+    --config-file says of log dirs counts more."""
+    found = [path if is_log_dir(path) else find_log_dir_around(path) for path in map(os.path.abspath, paths)]
+    log_dirs = list(dict.fromkeys(path for path in found if path is not None))
+    has_metadata = [os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIR)) for path in log_dirs]
+    circumstances = question.circumstances
+    if circumstances.log_dirs or all(has_metadata) or not any(has_metadata):
+        return question
+    sections = (*circumstances.sections, (None, {"log.dirs": ",".join(log_dirs)}))
+    return replace(question, circumstances=replace(circumstances, sections=sections))
 
 
 def _begin(show: PlanShow, paths: Sequence[str], circumstances: Circumstances) -> list[str]:

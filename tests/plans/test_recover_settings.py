@@ -45,6 +45,24 @@ def test_with_it_the_indexes_are_those_of_the_broker(disks: Path, words: tuple[s
     assert not closed & {step["path"] for step in plan["steps"]}  # they are as the broker wrote them
 
 
+@pytest.mark.parametrize("paths", [["d0", "d1"], ["d1", "d0"], ["d1/t-0", "d0"], ["d0", "d1/t-0", "d1"]])
+def test_a_log_dir_that_is_named_has_the_settings_of_the_others(disks: Path, paths: list[str]) -> None:
+    words = ["recover", *paths, "--last-stop", "unclean", "--recovery-point", "0"]
+    text = run_here(words, disks).out.decode()
+    assert UNKNOWN not in text
+    rows = [json.loads(line) for line in run_here([*words, "--json"], disks).out.splitlines()]
+    plan = next(row for row in rows if row["type"] == "plan" and row["path"].endswith(T))
+    assert "guessed" not in plan["answer"]
+    assert plan["steps"] == planned(disks, "--config-file", "server.properties")[0]["steps"]
+
+
+def test_a_log_dir_of_another_broker_has_no_settings_for_it(disks: Path) -> None:
+    meta = disks / "d0" / META
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
+    done = run_here(["recover", T, "d0", "--recovery-point", "0"], disks)
+    assert UNKNOWN in done.out.decode(), done
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"), [("d0/meta.properties", "node.id=1", "node.id=2"), ("server.properties", "d1,d0", "d0")]
 )
