@@ -27,6 +27,7 @@ QUESTIONS = {
     "rebuild-index": f"rebuild-index {SOUND}",
     "salvage": f"salvage {DAMAGED}",
     "transplant": f"transplant {SOUND} --check",
+    "transplant --cluster-id": f"transplant {DISKS[0]} --cluster-id MkU3OEVBNTcwNTJENDM2Qg",
     "lookup --offset": f"lookup {DAMAGED} --offset 45 --offset 47",
     "lookup --timestamp": f"lookup {DAMAGED} --timestamp latest",
     "lookup --leader-epoch": f"lookup {DAMAGED} --leader-epoch 0",
