@@ -98,6 +98,7 @@ OF_A_LOG_DIR = {
     "txns": "txns {log_dir}",
     "hash": "hash {log_dir}",
     "diff": "diff {log_dir} {log_dir}",
+    "fleet check": "fleet check --restored {log_dir}",
     "dump-log": "dump-log {log_dir} --deep-iteration",
     "retain": "retain {log_dir} --config retention.ms=1 --now 1800000000000 --apply",
     "compact": "compact {log_dir} --config cleanup.policy=compact --force --now 1800000000000 --apply",

@@ -112,7 +112,7 @@ def _rehearse(
         judged.fails_inside,
     )
     ignored = [_counted(point, state) for point in walk_ignored(Partition(path))]
-    wrong_end = _walk_wrong_end(log, find_closed_end(path, question.circumstances))
+    wrong_end = _walk_wrong_end(log, find_closed_end(path, question.circumstances, checkpoints))
     ahead = (*_walk_ahead(state), *wrong_end, *unopened, *(ignored or _walk_set_aside(state)))
     depends = log.report.has_odd_txn_version or judged.is_odd  # how a batch is found differs
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)

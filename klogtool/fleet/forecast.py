@@ -12,7 +12,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from klogtool.fleet.choosing import Choice, PlacedCopy, choose, hidden_damage
+from klogtool.fleet.choosing import Choice, PlacedCopy, choose, electable_of, hidden_damage
 from klogtool.fleet.collected import Brokers, Collected, CopyFacts, PartitionFacts
 from klogtool.fleet.histories import brokers_cut, latest_epoch_of
 from klogtool.fleet.planning import find_unclean, open_to_all, placed_copies
@@ -119,21 +119,63 @@ def at_most(losses: Sequence[PartitionLoss]) -> int | None:
     return sum(loss.records or 0 for loss in losses if loss.reason not in _ALTERNATIVES) + max(either, default=0)
 
 
-def walk_forecasts(leading: Collected, files: Sequence[Collected]) -> Iterator[tuple[Forecast, Choice | None]]:
-    """Yield all partitions, by name, and what `fleet plan` would choose. leading: whose metadata leads the cluster."""
+def walk_forecasts(leading: Sequence[Collected], files: Sequence[Collected]) -> Iterator[Forecast]:
+    """Yield all partitions, by name, with the first metadata that may lead; then, of each further one, those that it
+    knows otherwise. leading: whose metadata may lead the cluster."""
     brokers = {file.broker.node_id: file for file in files if file.broker.node_id is not None}
-    known = {(each.topic, each.partition): each for each in leading.partitions}
-    unclean, open_topics = find_unclean(brokers, leading.broker.node_id), open_to_all(brokers, leading.broker.node_id)
     placed = placed_copies(brokers)
-    for key in sorted({*known, *placed}):
-        own, strays = _by_metadata(placed.get(key, ()), known.get(key))
-        if key not in known:
-            if strays:
-                yield _forgotten(key, strays), None
-            continue
-        choice = choose(own, known[key], tuple(brokers), key, unclean)
-        may_lead = tuple(dict.fromkeys((*choice.electable, *(choice.replicas if key[0] in open_topics else ()))))
-        yield _forecast(choice, known[key], may_lead, strays, brokers), choice
+    before: dict[tuple[str, int], tuple[PartitionFacts | None, bool]] = {}
+    for file in leading:
+        node_id = file.broker.node_id
+        known = {(each.topic, each.partition): each for each in file.partitions}
+        unclean, open_topics = find_unclean(brokers, node_id), open_to_all(brokers, node_id)
+        for key in sorted({*known, *placed}):
+            told = known.get(key), key[0] in open_topics
+            if before.get(key) != told:
+                before[key] = told
+                yield from _judge(key, placed.get(key, ()), *told, unclean, brokers)
+
+
+def _judge(
+    key: tuple[str, int],
+    placed: Sequence[PlacedCopy],
+    known: PartitionFacts | None,
+    is_open: bool,
+    unclean: Collection[int],
+    brokers: Mapping[int, Collected],
+) -> Iterator[Forecast]:
+    """Yield the forecast of a partition; none if nobody knows it, and nothing is there. is_open: any replica leads."""
+    own, strays = _by_metadata(placed, known)
+    if known is None:
+        if strays:
+            yield _forgotten(key, strays)
+        return
+    electable = electable_of(known, unclean)
+    may_lead = tuple(dict.fromkeys((*electable, *known.replicas))) if is_open else electable
+    if not strays and _is_even(own, known):
+        end = own[0].copy.log_end_offset
+        here = tuple(node_id for node_id in may_lead if node_id in brokers)
+        yield Forecast(*key, known.topic_id, here, end, end)
+        return
+    yield _forecast(choose(own, known, tuple(brokers), key, unclean), known, may_lead, strays, brokers)
+
+
+def _is_even(own: Sequence[PlacedCopy], known: PartitionFacts) -> bool:
+    """Return whether all replicas have the same sound log, in the epoch of the metadata: most partitions of a set."""
+    if not own or len(own) != len(known.replicas) or len({each.node_id for each in own}) < len(own):
+        return False
+    first = own[0].copy
+    if latest_epoch_of(first) != known.leader_epoch:
+        return False
+    alike = (first.log_start_offset, first.log_end_offset, first.epochs, first.checkpoint_epochs)
+    return all(
+        each.copy.problem is None
+        and not (each.copy.holes or each.copy.wounds_count)
+        and each.copy.sound_end_offset == first.log_end_offset >= each.copy.reached_offset
+        and (each.copy.log_start_offset, each.copy.log_end_offset, each.copy.epochs, each.copy.checkpoint_epochs)
+        == alike
+        for each in own
+    )
 
 
 def _by_metadata(

@@ -179,16 +179,9 @@ def judge_set(files: Sequence[Collected]) -> Restored:
 def _worst(leading: Sequence[Collected], files: Sequence[Collected]) -> tuple[Forecast, ...]:
     """Return the forecast of each partition, the worst one of all metadata that may lead."""
     worst: dict[_Key, Forecast] = {}
-    seen: set[tuple[int, int]] = set()
-    for file in leading:
-        metadata = file.broker.metadata
-        position = (0, 0) if metadata is None else (metadata.epoch, metadata.end_offset)
-        if position in seen:
-            continue
-        seen.add(position)
-        for forecast, _ in walk_forecasts(file, files):
-            key = forecast.topic, forecast.partition
-            worst[key] = forecast if key not in worst else _worse_of(worst[key], forecast)
+    for forecast in walk_forecasts(leading, files):
+        key = forecast.topic, forecast.partition
+        worst[key] = forecast if key not in worst else _worse_of(worst[key], forecast)
     return tuple(worst[key] for key in sorted(worst))
 
 

@@ -122,9 +122,10 @@ def entries_of(runs: Sequence[Run], known: Sequence[EpochEntry]) -> list[EpochEn
     return assign_leader_epochs(EpochEntry(epoch, starts[epoch]) for epoch in sorted(starts))
 
 
-def find_closed_end(path: str, circumstances: Circumstances) -> int | None:
-    """Return where the log ended when it was closed; None if it was not closed, or that is unknown."""
-    checkpoints, name = Checkpoints.beside(path), Partition(path).topic_partition
+def find_closed_end(path: str, circumstances: Circumstances, checkpoints: Checkpoints | None = None) -> int | None:
+    """Return where the log ended when it was closed; None if it was not closed, or that is unknown. checkpoints: of the
+    log dir, for callers that look at several of its partitions; default: those beside the partition."""
+    checkpoints, name = checkpoints or Checkpoints.beside(path), Partition(path).topic_partition
     is_clean = checkpoints.has_clean_marker if circumstances.last_stop is None else circumstances.last_stop == CLEAN
     if not is_clean or name is None:
         return None

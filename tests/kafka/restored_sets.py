@@ -1,0 +1,127 @@
+"""Disks of a real cluster of three nodes under load, each copied at another second, as snapshots of volumes are.
+
+The copies are made while the nodes run and write: they are consistent as after a crash at best.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from .clusters import Cluster
+
+Path = pathlib.Path
+PLAIN, FIRST, SECOND, LATE, GROUP = "plain", "first", "second", "late", "readers"
+ASSIGNMENT = "1:2:3,2:3:1,3:1:2"
+
+
+class Sent(Struct):
+    """What the load has sent, by the acknowledgements of the leaders: records by topic and partition; transactions."""
+
+    records: dict[tuple[str, int], int]
+    transactions: int = 0
+
+
+class Load:
+    """Plain records with acks=all, and transactions over two topics that commit an offset of a group as well."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.sent, self._stop = cluster, Sent({}), threading.Event()
+        self._record = sys.modules[type(cluster.one).__module__].Record
+        self._thread = threading.Thread(target=self._run)
+        self.problem: Exception | None = None
+        self.topics = [PLAIN]
+        self.client = threading.Lock()  # one client for the load and for whoever creates topics meanwhile
+
+    def __enter__(self) -> Load:
+        self._txn = self.cluster.one.producer("txn", transactional_id="mover", transaction_timeout_ms=5000)
+        self._plain = self.cluster.one.producer("plain", enable_idempotence="true")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self.problem is not None:
+            raise self.problem
+
+    def _run(self) -> None:
+        n = 0
+        try:
+            while not self._stop.is_set():
+                with self.client:
+                    self.step(n)
+                n += 1
+                time.sleep(0.05)
+        except Exception as problem:
+            self.problem = problem
+
+    def step(self, n: int) -> None:
+        """One plain record for each partition, and one transaction."""
+        record = self._record
+        for topic in tuple(self.topics):
+            for partition in range(3):
+                self._plain.send(topic, partition, record(value=b"%s-%d" % (topic.encode(), n)))
+                self.sent.records[topic, partition] = self.sent.records.get((topic, partition), 0) + 1
+        self._plain.flush()
+        self._txn.begin()
+        for topic in (FIRST, SECOND):
+            self._txn.send(topic, 0, record(value=b"txn-%d" % n))
+        self._txn.flush()
+        self._txn.send_offset(GROUP, PLAIN, n % 3, self.sent.records[PLAIN, n % 3])
+        self._txn.commit()
+        self.sent.transactions += 1
+
+
+def disks_of(broker: Any) -> list[Path]:
+    """The log dir and the metadata dir of a node."""
+    return [Path(broker.log_dirs[0]), Path(broker.metadata_dir)]
+
+
+def snapshot(broker: Any, place: Path) -> None:
+    """Copy the disks of a node that runs; files that go away meanwhile are not in the copy."""
+    for disk in disks_of(broker):
+        copy_running(disk, place / f"{broker.node_id}-{disk.name}")
+
+
+def copy_running(source: Path, target: Path) -> None:
+    """Copy a folder that changes."""
+    target.mkdir(parents=True)
+    for path in sorted(source.iterdir()):
+        try:
+            if path.is_dir():
+                copy_running(path, target / path.name)
+            elif path.name != ".lock":
+                shutil.copy2(path, target / path.name)
+        except FileNotFoundError:
+            continue
+
+
+def restore(broker: Any, place: Path) -> None:
+    """Put the copies in the place of the disks of a node that does not run."""
+    for disk in disks_of(broker):
+        shutil.rmtree(disk)
+        shutil.copytree(place / f"{broker.node_id}-{disk.name}", disk)
+
+
+def make_set(
+    cluster: Cluster, place: Path, order: Sequence[int], between: Callable[[Load, int], None], seconds: float = 3
+) -> Sent:
+    """Copy the disks of the nodes in this order, with some seconds under load between them; then kill all nodes."""
+    for topic in (PLAIN, FIRST, SECOND):
+        cluster.create(topic, ASSIGNMENT if topic == PLAIN else "1:2:3" if topic == FIRST else "2:3:1")
+    with Load(cluster) as load:
+        time.sleep(seconds)
+        for n, node in enumerate(order):
+            snapshot(cluster.brokers[node - 1], place)
+            between(load, n)
+            time.sleep(seconds)
+    cluster.kill()
+    return load.sent
