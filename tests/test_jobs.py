@@ -1,0 +1,51 @@
+"""The scripts of docs/examples/jobs, run as somebody runs them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from running import ROOT
+
+JOBS = ROOT / "docs/examples/jobs"
+TINY, LARGE = 100, 5000
+
+
+def rows_of(job: str, *paths: object) -> list[list[str]]:
+    """The rows that a job prints."""
+    pytest.importorskip("duckdb")
+    done = subprocess.run(
+        [sys.executable, JOBS / job, *map(str, paths)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_corrupt_batches_of_a_fleet() -> None:
+    broken = "fixtures/killed-mid-append/logdir"
+    assert rows_of("corrupt_batches.py", broken, "fixtures/groups/logdir") == [[broken, "flip-bit-0", "1", "47"]]
+    assert rows_of("corrupt_batches.py", "fixtures/groups/logdir") == []
+
+
+@pytest.mark.slow
+def test_ten_thousand_partitions_with_skew(tmp_path: pathlib.Path) -> None:
+    for n in range(10_000):
+        folder = tmp_path / f"t{n % 10}-{n // 10}"
+        folder.mkdir()
+        with (folder / f"{0:020d}.log").open("wb") as file:
+            os.truncate(file.fileno(), LARGE if n == 7 else TINY)
+    rows = rows_of("skew.py", tmp_path)
+    assert rows[0] == ["t7", "1000", str(LARGE), f"{LARGE / ((999 * TINY + LARGE) / 1000):.2f}"]
+    assert rows[1:] == [[f"t{n}", "1000", str(TINY), "1.0"] for n in range(10) if n != 7]
+
+
+@pytest.mark.slow
+def test_sql_over_committed_offsets(tmp_path: pathlib.Path) -> None:
+    rows = rows_of("committed_offsets.py", "fixtures/groups/logdir")
+    assert ["g-new", "t", "2", "20"] in rows
+    assert len(rows) == 7
+    assert rows_of("committed_offsets.py", "fixtures/magic-0/logdir") == []
