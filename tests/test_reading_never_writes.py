@@ -140,6 +140,7 @@ ASKED_OF_LOG_DIRS = {
     "txns": ["txns", "--audit"],
     "free": ["free", "--bytes", "1"],
     "collect": ["fleet", "collect"],
+    "restored": ["fleet", "check", "--restored"],
     **({"export": ["export", "--output", "OUT"]} if find_spec("pyarrow") else {}),
 }
 
