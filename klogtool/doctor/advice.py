@@ -35,7 +35,7 @@ from klogtool.doctor.log_options import (
     set_aside_options,
 )
 from klogtool.doctor.messages import situation_of
-from klogtool.doctor.option_prices import price_of
+from klogtool.doctor.option_prices import price_of, price_without
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.quorum_options import quorum_options
 from klogtool.escape import quoted
@@ -175,7 +175,7 @@ def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:
     plannable = [each for option in options if (each := _planned(option, patient)) is not None]
     yield from plannable
     if options and _is_in_partition(point.path, patient):
-        yield from _folders_away(patient.partition_of(point.path))  # recovery empties a segment over it
+        yield from _folders_away(patient.partition_of(point.path), patient)  # recovery empties a segment over it
     if any(option.remedies for option in plannable) or not _is_in_partition(point.path, patient):
         return
     if len(plannable) < len(options):
@@ -211,12 +211,14 @@ def _links_away(partition: Partition) -> Iterator[Option]:
             yield replace(_by_hand(partition.path, command), title="put the file in place of the link first")
 
 
-def _folders_away(partition: Partition) -> Iterator[Option]:
+def _folders_away(partition: Partition, patient: Patient) -> Iterator[Option]:
     """Yield what to do about folders that have the names of files: no plan touches them."""
     for name in names_in(partition.path):
         path = os.path.join(partition.path, name)
         if os.path.isdir(path) and parse_file_name(name).base_offset is not None:
-            yield replace(_by_hand(partition.path, move_out_of_partition(path)), title="move the folder away first")
+            option = replace(_by_hand(partition.path, move_out_of_partition(path)), title="move the folder away first")
+            price = price_without(partition.path, name, patient)
+            yield option if price.readable is None else priced(option, price)
 
 
 def _last_resort(point: Ahead, patient: Patient) -> Option:

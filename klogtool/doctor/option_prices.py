@@ -36,12 +36,23 @@ def price_of(plan: Plan, patient: Patient) -> Priced:
     return price_of_files(plan.path, _files_after(Draft.of(plan.path), plan.steps), patient)
 
 
-def price_of_files(path: str, files: Mapping[str, DraftFile], patient: Patient) -> Priced:
-    """Return what it costs if a partition dir has these files when the broker starts."""
+def price_without(path: str, folder: str, patient: Patient) -> Priced:
+    """Return what it costs to move a folder out of a partition dir, by its name there."""
+    try:
+        files = Draft.of(path).before
+    except KlogError:
+        return _UNKNOWN
+    return price_of_files(path, files, patient, without=folder)
+
+
+def price_of_files(
+    path: str, files: Mapping[str, DraftFile], patient: Patient, *, without: str | None = None
+) -> Priced:
+    """Return what it costs if a partition dir has these files when the broker starts, and all its folders but one."""
     terms = terms_of(path, patient.circumstances, clean_by_default=False, checkpoints=patient.checkpoints_of(path))
     try:
         found = Draft.of(path)
-        log = LoadedLog(Draft(path, dict(files), found.folders, found.devices), terms)
+        log = LoadedLog(Draft(path, dict(files), found.folders - {without}, found.devices), terms)
         return _priced(found, log)
     except (KlogError, ValueError):  # a broker does not load it; or the bytes are in a plan only
         return _UNKNOWN

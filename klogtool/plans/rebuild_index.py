@@ -220,6 +220,9 @@ def _check_is_whole(log: LoadedLog) -> None:
     for segment in log.segments.all:
         before = log.draft.before.get(segment.log_name)
         if before is not None and segment.size < before.size:
+            emptied = log.report.emptied.get(segment.base_offset)
+            if emptied is not None and emptied.kafka_class != "InvalidOffsetException":
+                raise emptied  # nothing is wrong with the segment: a folder is in the place of a file
             stopped_by = log.report.stopped_by.get(segment.base_offset)
             raise _damaged(segment.base_offset, stopped_by.reason if stopped_by else "it ends inside a batch", segment)
     if log.report.was_split:

@@ -13,6 +13,7 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.plan import SegmentVerdict
 from klogtool.plans.recover_damage import damage_at
@@ -175,8 +176,10 @@ def _cut_of(log: LoadedLog, segment: LogSegment) -> TruncatedSegment | None:
 
 
 def _reason(log: LoadedLog, base_offset: int) -> str | None:
-    if base_offset in log.report.emptied:
-        return "an offset is not above the previous index entry: the whole segment is emptied"
+    if (error := log.report.emptied.get(base_offset)) is not None:
+        if error.kafka_class == "InvalidOffsetException":
+            return "an offset is not above the previous index entry: the whole segment is emptied"
+        return f"{own_name(error.path or log.draft.path)}: {error.reason}: the whole segment is emptied"
     stopped_by: KlogError | None = log.report.stopped_by.get(base_offset)
     return None if stopped_by is None else stopped_by.reason
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 
 import pytest
 from asking_doctor import NOW_MS, asked, wounded
-from running import run_here
+from running import FIXTURES, run_here
 from startup import (
     EPOCHS,
     SCENARIOS,
@@ -135,3 +136,19 @@ def test_moving_a_folder_away_is_a_way_out(tmp_path: pathlib.Path) -> None:
     assert run_here(["apply", "../plan.json"], disks).status == 0
     assert (disks / "d1.moved-out/v-0").is_dir()
     shutil.rmtree(disks / "d1.moved-out")
+
+
+def test_a_folder_in_place_of_a_snapshot_costs_nothing_once_it_is_moved_away(tmp_path: pathlib.Path) -> None:
+    """Recovery empties the segment over it: that option comes after, and says why it loses what it loses."""
+    log_dir = pathlib.Path(shutil.copytree(FIXTURES / "transactions/logdir", tmp_path / "d"))
+    snapshot = max((log_dir / "t-0").glob("*.snapshot"))
+    snapshot.unlink()
+    snapshot.mkdir()
+    rows = [json.loads(line) for line in run_here(["doctor", "d", "--format", "json"], tmp_path).out.splitlines()]
+    first, second = [row for row in rows if row["type"] == "option"][:2]
+    assert (first["title"], first["lost_records"]) == ("move the folder away first", 0)
+    assert second["lost_records"] > 0
+    told = run_here(["recover", "d/t-0", "--last-stop", "unclean"], tmp_path).out.decode()
+    assert f"{snapshot.name}: Is a directory: the whole segment is emptied" in told
+    done = run_here(["rebuild-index", "d/t-0"], tmp_path)
+    assert (done.status, f"{snapshot.name}: Is a directory" in done.err) == (3, True)

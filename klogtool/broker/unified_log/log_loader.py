@@ -49,8 +49,8 @@ class LoadReport(Struct):
 
     epochs_added: the file did not have all epochs. epochs_appended: appended batches have changed the epochs. unfit:
     base offsets of segments that were recovered after any stop, because of their transaction index. stopped_by: base
-    offset -> the error at which its log was cut. emptied: base offsets of segments that were given up. removed: names
-    that the first pass removed, in a safe order. replaced: names that a swapped segment replaces. swapped: names that
+    offset -> the error at which its log was cut. emptied: the same of segments that were given up. removed: names that
+    the first pass removed, in a safe order. replaced: names that a swapped segment replaces. swapped: names that
     lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made. dropped: oldest
     segments that retention deletes. cut_off: segments that a truncation removes. began_anew: base offset of the empty
     segment that replaces all others, if a truncation removed them all. overlapped: base offset of the segment that
@@ -65,7 +65,7 @@ class LoadReport(Struct):
     epochs_appended: bool = False
     unfit: set[int] = field(default_factory=set)
     stopped_by: dict[int, KlogError] = field(default_factory=dict)
-    emptied: set[int] = field(default_factory=set)
+    emptied: dict[int, KlogError] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     swapped: list[str] = field(default_factory=list)
@@ -448,7 +448,7 @@ class _Loader:
                 empties = (*_EMPTIES, *_IO_ERRORS) if self.terms.rules.empties_at_io_error else _EMPTIES
                 if error.kafka_class not in empties:
                     raise
-                self.report.emptied.add(segment.base_offset)
+                self.report.emptied[segment.base_offset] = error
                 truncated = segment.truncate_to(segment.base_offset)
             if truncated > 0:
                 segment.read_next_offset()  # for a log message; it may fail
