@@ -55,9 +55,10 @@ cdef inline bint put_date(Out* o, int64_t days) noexcept nogil:
 cdef bint put_moment(Out* o, int64_t value, int64_t per_second, int digits, int shape) noexcept nogil:
     """shape: 0 a time of a day, 1 a timestamp, 2 a local timestamp. False if Python has no such time."""
     cdef int64_t seconds = value // per_second, days
-    if value - seconds * per_second < 0:            # C rounds to zero
+    value %= per_second
+    if value < 0:                                   # C rounds to zero
         seconds -= 1
-    value -= seconds * per_second
+        value += per_second
     days = seconds // 86400 - (seconds % 86400 < 0)
     seconds -= days * 86400
     o.at[0] = 34
@@ -256,6 +257,8 @@ cdef class AvroTexts:
         while True:
             count = avro_number(&self.c, 0)
             if count < 0:
+                if count < 0 - self.items:
+                    return False
                 count = 0 - count
                 if avro_number(&self.c, 0) < 0:     # bytes of the block, for those who skip it
                     return False

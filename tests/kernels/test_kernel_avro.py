@@ -152,6 +152,7 @@ def test_a_value_nested_deeper_than_the_kernel_goes_is_for_the_reference(levels:
     [
         ({"type": "array", "items": "null"}, b"\xfe" + b"\xff" * 8 + b"\x01"),
         ({"type": "array", "items": "null"}, b"\x80\x80\x20\0"),
+        ({"type": "array", "items": "null"}, b"\xff" * 9 + b"\x01\0\0"),
         (
             {"type": "array", "items": {"type": "enum", "name": "E", "symbols": ["A" * 60_000]}},
             b"\x80\x02" + bytes(129),
