@@ -407,6 +407,9 @@ def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = 
         if manifest is not None and manifest.progress is not Progress.STAGED:
             raise Refused(f"there is nothing to finish: this run is {manifest.progress.value}", path=entry.path)
         if manifest is not None:
+            # A run that was killed just behind the rename has not synced the manifest's name. Steps on the device
+            # without it would look like a run that has changed nothing, and undo would delete what was kept.
+            disk.sync_dir(entry.path)
             finish(disk, entry, manifest, steps)
             return entry
         if entry.is_torn():
