@@ -14,6 +14,7 @@ from klogtool.cli.show import ReadingOptions, header
 from klogtool.cli.status import COULD_NOT, DONE
 from klogtool.fleet.collected import COMMAND, Collected, CopyFacts
 from klogtool.fleet.collecting import Collecting, collect
+from klogtool.fleet.coordinating import without_names
 from klogtool.fleet.framed import walk_lines
 from klogtool.log.log_files import count_partitions
 from klogtool.render.counts import count_text
@@ -46,7 +47,7 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, reading: Readi
     with Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted) as bar:
         collected = collect(paths, Collecting(circumstances, reading.jobs, lambda: bar.advance_partition(0)))
     out = Output()
-    for line in walk_lines(header(COMMAND), collected.rows()):
+    for line in walk_lines(header(COMMAND), without_names(collected).rows()):
         out.line(line)
     out.flush()
     unread = [copy for copy in collected.copies if copy.problem is not None]

@@ -6,19 +6,39 @@ will still end; `__consumer_offsets` what groups have committed. Whether these f
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.coordinator import committed_offsets, transaction_state
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition, load
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.errors import KlogError
-from klogtool.fleet.collected import MOST_LISTED, CommitFacts, CopyFacts, ProducerFacts, TransactionFacts
+from klogtool.fleet.collected import MOST_LISTED, Collected, CommitFacts, CopyFacts, ProducerFacts, TransactionFacts
 from klogtool.format.batch import RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.producers import NO_COORDINATOR_EPOCH
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+
+
+def without_names(file: Collected) -> Collected:
+    """Return the facts with digests in place of group names and transactional ids: these are in keys of records, and a
+    file of `fleet collect` promises to have none."""
+    return replace(
+        file,
+        commits=tuple(replace(one, group=_digest("group", one.group)) for one in file.commits),
+        transactions=tuple(
+            replace(one, transactional_id=_digest("transactional-id", one.transactional_id))
+            for one in file.transactions
+        ),
+    )
+
+
+def _digest(kind: str, name: str) -> str:
+    return f"{kind}-{hashlib.blake2b(name.encode(errors='surrogateescape'), digest_size=6).hexdigest()}"
 
 
 def find_producers(
