@@ -211,8 +211,8 @@ class CrashStates:
     of a run that was killed after so many calls, which the recorded one went on from: some of it is not synced."""
 
     def __init__(self, recorded: RecordingDisk, earlier: CrashStates | None = None, killed_after: int = 0) -> None:
-        self.before = recorded.before if earlier is None else earlier.before
-        self.changes = ([] if earlier is None else earlier.changes[:killed_after]) + recorded.changes
+        self.before: World = recorded.before if earlier is None else earlier.before
+        self.changes: list[Change] = ([] if earlier is None else earlier.changes[:killed_after]) + recorded.changes
         self.root, self.first = recorded.root, killed_after
         self.count = 0
         self.groups: set[Hashable] = set()
