@@ -27,7 +27,7 @@ def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
     if not numbers:
         firsts = [first for trouble in diagnosis.troubles if (first := first_fix(trouble)) is not None]
         if not firsts:
-            why = "every option has to be carried out by hand" if diagnosis.troubles else "no trouble was found"
+            why = "the best options have to be carried out by hand" if diagnosis.troubles else "no trouble was found"
             raise Refused(f"there is nothing to plan: {why}")
         return _without_excluded(firsts)
     known = {option.number: option for trouble in diagnosis.troubles for option in trouble.options}
@@ -87,9 +87,18 @@ def _changes_of(option: Option, shared: set[tuple[str, Edit]]) -> tuple[set[str]
 
 
 def first_fix(trouble: Trouble) -> Option | None:
-    """Return the first option of a trouble that a plan can carry out. What removes a witness is for a person to
-    choose."""
-    return next((option for option in trouble.options if option.remedies and not option.erases_witness), None)
+    """Return the first option of a trouble that a plan can carry out; None if one by hand before it loses less. What
+    removes a witness is for a person to choose."""
+    by_hand: list[int] = []
+    for option in trouble.options:
+        if option.erases_witness:
+            continue
+        if option.remedies:
+            lost = option.lost_records
+            return None if by_hand and (lost is None or min(by_hand) < lost) else option
+        if option.effect is None and option.lost_records is not None:
+            by_hand.append(option.lost_records)
+    return None
 
 
 def plan_fixes(options: Iterable[Option]) -> Iterator[Plan]:

@@ -148,6 +148,9 @@ def test_a_folder_in_place_of_a_snapshot_costs_nothing_once_it_is_moved_away(tmp
     first, second = [row for row in rows if row["type"] == "option"][:2]
     assert (first["title"], first["lost_records"]) == ("move the folder away first", 0)
     assert second["lost_records"] > 0
+    assert "--fix" not in run_here(["doctor", "d"], tmp_path).out.decode().partition("\n\n")[0]
+    refused = run_here(["doctor", "d", "--fix", "--plan-out", "plan.json"], tmp_path)
+    assert (refused.status, (tmp_path / "plan.json").exists()) == (3, False), refused.err
     told = run_here(["recover", "d/t-0", "--last-stop", "unclean"], tmp_path).out.decode()
     assert f"{snapshot.name}: Is a directory: the whole segment is emptied" in told
     done = run_here(["rebuild-index", "d/t-0"], tmp_path)
