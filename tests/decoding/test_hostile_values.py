@@ -160,11 +160,11 @@ def test_work_and_text_follow_from_the_size(form: str, number: int, tmp_path: pa
     """Each item takes some calls, and there are as many items as the size allows, whatever the value asks for."""
     data = GROWING[form][number]
     piece = Piece(form, find_decoder(form, schemas_of_bombs(tmp_path), is_key=False))
-    piece.decoded(data, "t")  # loads the schema
-    calls = calls_of(lambda: piece.decoded(data, "t"))
+    found = piece.decoded(data, "t")  # loads the schema
+    again = []
+    calls = calls_of(lambda: again.append(piece.decoded(data, "t")))
     assert calls <= MOST_CALLS * (FREE_ITEMS + ITEMS_PER_BYTE * len(data))
-    found = piece.decoded(data, "t")
-    assert found == piece.decoded(data, "t")
+    assert again == [found]
     assert found.failure is None or found.failure.startswith("too large to decode: more than "), found.failure
     shown = found.text()
     assert len(shown) <= 6 * (FREE_TEXT_BYTES + TEXT_PER_BYTE * len(data))  # \u0080 for a character
