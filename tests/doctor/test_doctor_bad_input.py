@@ -45,8 +45,9 @@ def test_nothing_is_written(name: str, form: list[str], tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["metadata", "killed-mid-append"])
 def test_garbage_in_each_file(name: str, tmp_path: Path) -> None:
+    """Of partitions that have a file of the same name, in that of one."""
     log_dir = copied(name, tmp_path)
-    for file in sorted(path for path in log_dir.rglob("*") if path.is_file()):
+    for file in {path.name: path for path in sorted(log_dir.rglob("*")) if path.is_file()}.values():
         before = file.read_bytes()
         for data in list(garbage_for(file))[:3]:
             file.write_bytes(data)
