@@ -18,6 +18,8 @@ from klogtool.remote.store import RemoteStore
 from klogtool.verify.findings import Finding, Kind
 
 _OLDER_VERSION = "Put an older version of the object back, under its name, if the store keeps versions or has a backup."
+_NAME_METADATA = "Name the log dir that has it as well, with --metadata."
+_GIVE_IT = "Give what is missing (the key with --key, klogtool[tiered] for encrypted segments), and check again."
 _OF_OBJECTS = (
     Kind.REMOTE_OBJECT_MISSING,
     Kind.REMOTE_OBJECT_CORRUPT,
@@ -28,10 +30,10 @@ _OF_OBJECTS = (
 )
 _UNREAD = (Kind.REMOTE_ORPHAN, Kind.REMOTE_DISPLACED)
 _SENTENCES: Mapping[Kind, str] = {
-    Kind.REMOTE_METADATA: "Find out which client writes to __remote_log_metadata, and take the right away from it: "
-    "only brokers write there.",
-    Kind.REMOTE_COPY_UNFINISHED: "Leave it: a running broker copies these offsets again, under another id. If none of "
-    "them does, its log says why (RemoteLogManager).",
+    Kind.REMOTE_METADATA: "Name the log dir of another replica, if klogtool verify finds damage in this one. Otherwise "
+    "a client wrote it: take the right to write to __remote_log_metadata away from all but brokers.",
+    Kind.REMOTE_COPY_UNFINISHED: "Leave it: a broker that still has these offsets copies them under another id. If "
+    "nothing is copied any more, its log says why (RemoteLogManager).",
     Kind.REMOTE_DELETE_UNFINISHED: "Leave it: a running broker deletes the rest when retention has reached it. If a "
     "remote-gap has these offsets, its cure brings consumers past them.",
 }
@@ -46,11 +48,13 @@ class OrphanGrade(StrEnum):
 
 
 class PartitionPlace(Struct, frozen=True):
-    """Whose a finding is. has_metadata: at least one segment of the partition is in the metadata."""
+    """Whose a finding is. has_metadata: at least one segment of the partition is in the metadata. has_objects: at least
+    one of its objects is in the store."""
 
     topic: str
     partition: int
     has_metadata: bool
+    has_objects: bool = True
 
 
 def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> str | None:
@@ -60,11 +64,11 @@ def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> str 
     if finding.id in _SENTENCES:
         return _SENTENCES[finding.id]
     if finding.id is Kind.REMOTE_GAP:
+        if not place.has_objects:
+            return f"Name the store that has its objects. If they are lost: {_passing(finding, place)}"
         return _passing(finding, place) if place.has_metadata else _rebuilding(store)
     if finding.id is Kind.REMOTE_UNCHECKED:
-        return (
-            "Name the log dir that has it as well, with --metadata." if finding.field else "Give the key, with --key."
-        )
+        return _NAME_METADATA if finding.field else _GIVE_IT
     if finding.field == OrphanGrade.OTHER_LINEAGE:
         return "Leave it: brokers delete it when the log has left its leader epochs behind."
     if finding.id in _UNREAD:

@@ -60,7 +60,12 @@ def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterat
         for finding in partition.findings(((segment, found) for (_, segment), found in group), summary):
             yield replace(finding, cure=cure_of(finding, store, partition.place))
     for log, finding in _vanished(terms, partitions):
-        yield replace(finding, cure=cure_of(finding, store, PartitionPlace(log.topic, log.partition, False)))
+        yield replace(
+            finding,
+            cure=cure_of(
+                finding, store, PartitionPlace(log.topic, log.partition, has_metadata=False, has_objects=False)
+            ),
+        )
     for copy in store.copies:
         detail = f"a second copy of segment {copy.key.segment_id}, in another folder: {copy.size:,} bytes"
         finding = Finding(Kind.REMOTE_ORPHAN, copy.path, detail, field=OrphanGrade.SECOND_COPY)

@@ -79,6 +79,15 @@ def test_a_command_that_is_a_cure_works(tmp_path: Path) -> None:
     assert list((tmp_path / "rebuilt").glob("__remote_log_metadata-*/*.log"))
 
 
+def test_where_nothing_is_left_there_is_nothing_to_rebuild(tmp_path: Path) -> None:
+    store, logs = (Path(shutil.copytree(place, tmp_path / place.name)) for place in (STORE, LOGS))
+    lose_the_start(store, logs)
+    _, rows = verify(str(store), "--metadata", str(logs), "--local", str(logs))
+    (gap,) = [row for row in rows if row["id"] == "remote-gap" and row["last_offset"] == 29]
+    assert gap["cure"].startswith("Name the store that has its objects.")
+    assert "--topic orders:1 --to-offset 30 " in gap["cure"]
+
+
 def test_sound_segments_have_no_finding(tmp_path: Path) -> None:
     assert verify(str(ZSTD)) == (0, [])
     status, rows = verify(str(SEALED))
