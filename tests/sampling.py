@@ -1,6 +1,7 @@
-"""`--sample N`: of each test at most N cases, chosen by a seed that is printed, and no test that is marked `slow`.
+"""`--sample N`: of each test at most N cases, and no test that is marked `slow`. `--seed`: all chance of a run at once.
 
-`make test` runs such a sample before every commit; `make test-all` runs all but what is marked `nightly`.
+`make test` runs such a sample before every commit; `make test-all` runs all but what is marked `nightly`. The seed is
+printed. It decides which cases a sample has, what hypothesis draws, and which bits are flipped: one seed, one answer.
 conftest.py hands pytest's hooks on.
 """
 
@@ -12,26 +13,34 @@ import secrets
 from collections import defaultdict
 
 import pytest
+from hypothesis import core
 
-SEED = "KLOGTOOL_SAMPLE_SEED"
+SEED = "KLOGTOOL_SEED"
 
 
 def add_options(parser: pytest.Parser) -> None:
     """--sample and --seed."""
     parser.addoption("--sample", type=int, metavar="N", help="run at most N cases of each test, and none that is slow")
-    parser.addoption("--seed", metavar="TEXT", help="which cases --sample chooses; default: others each time")
+    parser.addoption("--seed", metavar="TEXT", help="the chance of a run; default: another each time")
 
 
 def choose_seed(config: pytest.Config) -> None:
     """The workers of xdist must choose the same cases: they have the environment of who starts them."""
-    if config.option.sample:
-        os.environ.setdefault(SEED, config.option.seed or secrets.token_hex(4))
+    if config.option.seed:
+        os.environ[SEED] = config.option.seed
+    os.environ.setdefault(SEED, secrets.token_hex(4))
+    core.global_force_seed = chance("hypothesis").getrandbits(64)
+
+
+def chance(what: str) -> random.Random:
+    """Random numbers for a named purpose: the same ones in each run with the same seed, in whatever order tests run."""
+    return random.Random(f"{os.environ[SEED]} {what}")
 
 
 def left_out(config: pytest.Config) -> list[str]:
-    """What to say at the end: that this was a sample, and how to run the same one again."""
+    """What to say at the end: whether this was a sample, and how to run the same again."""
     if not config.option.sample:
-        return []
+        return [f"the same again: --seed {os.environ[SEED]}"]
     what = f"{config.option.sample} cases of each test, none that is slow"
     return [f"sample: {what}; the same again: --sample {config.option.sample} --seed {os.environ[SEED]}"]
 
@@ -53,10 +62,10 @@ def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is None:
             cases[item.nodeid.partition("[")[0]].append(item)
-    kept = {id(item) for name, found in cases.items() for item in _some(found, most, f"{os.environ[SEED]} {name}")}
+    kept = {id(item) for name, found in cases.items() for item in _some(found, most, name)}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
 
 
-def _some(cases: list[pytest.Item], most: int, seed: str) -> list[pytest.Item]:
-    return cases if len(cases) <= most else random.Random(seed).sample(cases, most)
+def _some(cases: list[pytest.Item], most: int, name: str) -> list[pytest.Item]:
+    return cases if len(cases) <= most else chance(name).sample(cases, most)

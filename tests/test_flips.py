@@ -1,6 +1,6 @@
 """Single bits of a small log dir, flipped: verify sees it, or it is of a class that docs/verify.md tells of.
 
-A few hundred by chance (KLOGTOOL_FLIPS: how many; KLOGTOOL_FLIP_SEED: the same again); `tools/fuzz/flips.py` tries all.
+A few hundred by chance (KLOGTOOL_FLIPS: how many; pytest's --seed: the same again); `tools/fuzz/flips.py` tries all.
 Kafka itself is asked in tests/kafka/test_flips_against_kafka.py whether those of a harmless class are so.
 """
 
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-import random
 
 import pytest
 from flipping import HARMLESS, IDENTITY, LOG_DIRS, UNSEEN, Flip, Flipped, class_of, files_of, small_log_dir, some_flips
 from running import ROOT
+from sampling import chance
 
 COUNT = int(os.environ.get("KLOGTOOL_FLIPS", "300"))
-SEED = int(os.environ.get("KLOGTOOL_FLIP_SEED", str(random.SystemRandom().randrange(10**6))))
 
 
 @pytest.mark.slow
@@ -23,12 +22,12 @@ SEED = int(os.environ.get("KLOGTOOL_FLIP_SEED", str(random.SystemRandom().randra
 def test_a_flip_is_seen_or_of_a_known_class(scene: str, tmp_path: pathlib.Path) -> None:
     log_dir = small_log_dir(scene, tmp_path)
     flipped = Flipped(log_dir)
-    flips = some_flips(scene, log_dir, COUNT, random.Random(SEED))
+    flips = some_flips(scene, log_dir, COUNT, chance(scene))
     assert {flip.name for flip in flips} == {name for name in files_of(log_dir) if (log_dir / name).stat().st_size}
     silent = [flip for flip in flips if not flipped.is_seen(flip)]
     unknown = [str(flip) for flip in silent if class_of(log_dir, flip, flipped.data(flip)) is None]
-    assert unknown == [], f"KLOGTOOL_FLIP_SEED={SEED}"
-    assert len(silent) < len(flips) / 4, f"KLOGTOOL_FLIP_SEED={SEED}"
+    assert unknown == []
+    assert len(silent) < len(flips) / 4
 
 
 def test_the_page_of_verify_tells_of_each_class_and_of_no_other() -> None:
