@@ -145,8 +145,8 @@ class GrowingExport:
     def walk(self, paths: Sequence[str], topics: Sequence[str], notes: list[str]) -> Iterator[PartitionExport]:
         """Export what is new of each partition; yield what was done. notes: what a user should know.
 
-        Of a partition whose files go away meanwhile, the rest is left out. Raises KlogError if something cannot be read
-        or written; what was yielded before stays exported.
+        Of a partition whose files go away or become shorter meanwhile, the rest is left out. Raises KlogError if
+        something cannot be read or written; what was yielded before stays exported.
         """
         options = {"paths": json.dumps(paths), "mode": "DROPMALFORMED", "includeheaders": "true"}
         query = parse_query(options | ({"subscribe": ",".join(topics)} if topics else {}), notes)

@@ -60,11 +60,13 @@ class SegmentRange(Struct, frozen=True):
         """Open its file, or only that many bytes of it.
 
         Raises Unreadable; Changed if the broker has cleaned or truncated the segment since the query was planned, so
-        that the positions are of bytes that are no more. A segment that is read as a whole has no such positions.
+        that the positions are of bytes that are no more. A whole segment has no such positions: if the cleaner has put
+        another file in its place, that one is read.
         """
         stored = self.log if upto is None else replace(self.log, size=upto)
         file = open_place(self.place)[0].open(stored, ahead_bytes=ahead_bytes)
-        if not self.is_whole and (file.size < self.end or self.log.is_replaced_by(file)):
+        is_replaced = self.log.is_replaced_by(file)
+        if (is_replaced or file.size < self.end) and not (is_replaced and self.is_whole):
             file.close()
             raise Changed("the broker cleaned or truncated it since the query was planned", path=file.path)
         return file

@@ -29,7 +29,6 @@ from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.probing import Probe
 from klogtool.log.resync import find_next_batch
-from klogtool.log.storage import open_place
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.decoded_columns import DecodedColumns, decoded_schema
 from klogtool.render.internal_columns import InternalColumns
@@ -534,9 +533,9 @@ def codec_of(head: Head) -> str:
 
 
 def _segment_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
-    storage, sizes, mtime_ms = open_place(piece.place)[0], dict(piece.beside), piece.log.mtime_ms
+    sizes, mtime_ms = dict(piece.beside), piece.log.mtime_ms
     walked: Row = (None,) * len(WALKED)
-    with storage.open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+    with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         if any(name in WALKED for name in columns):
             walked = _summed(_heads(file, piece, is_strict=is_strict)).as_row()
         listed: Row = (

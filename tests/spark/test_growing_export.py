@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -114,31 +116,43 @@ def test_what_damage_leaves_out_is_told_and_in_the_manifest(tmp_path: pathlib.Pa
     assert {46, 48} <= set(offsets)
 
 
+def cut_to_batches(segment: pathlib.Path) -> None:
+    ends = [batch.position for batch in klogtool.open(segment).batches()]
+    os.truncate(segment, ends[len(ends) // 2])
+
+
+def cut_in_a_batch(segment: pathlib.Path) -> None:
+    os.truncate(segment, segment.stat().st_size - 1)
+
+
+@pytest.mark.parametrize("change", [pathlib.Path.unlink, cut_to_batches, cut_in_a_batch])
 @pytest.mark.parametrize("segment_number", [0, -1])
 def test_a_partition_that_changes_does_not_stop_the_others(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, segment_number: int
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, segment_number: int, change: Callable[[pathlib.Path], None]
 ) -> None:
-    """A broker deletes segments after they were listed and before they are read. The next run has the rest."""
+    """A broker deletes or cuts segments after they were listed and before they are read: that is no damage, and nobody
+    takes what is left for all. The next run has the rest."""
     logs, output = pathlib.Path(shutil.copytree(LOG_DIR, tmp_path / "logs")), tmp_path / "out"
     segment = sorted((logs / "t-0").glob("*.log"))[segment_number]
-    data, really = segment.read_bytes(), growing_export.split
+    data, really, everything = segment.read_bytes(), growing_export.split, rows_of(logs)
 
     def split(query: Any, wanted: Any, bounds: Any) -> Any:
         found = really(query, wanted, bounds)
         if (wanted[0].copy.topic, wanted[0].copy.partition) == ("t", 0):
-            segment.unlink()
+            change(segment)
         return found
 
     monkeypatch.setattr(growing_export, "split", split)
     rows = export(logs, "--output", output, "--max-file-bytes", "2000", expected=1)
     exported = {row["partition"]: row for row in rows if row["type"] == "exported" and row["topic"] == "t"}
     assert "changed while it was read" in exported[0]["reason"]
+    assert [row for row in rows if row["type"] == "left_out"] == []
     assert exported[1]["reason"] is None
-    assert [row for row in rows_in(output) if row[1] == 1] == [row for row in rows_of(logs) if row[1] == 1]
+    assert [row for row in rows_in(output) if row[1] == 1] == [row for row in everything if row[1] == 1]
     monkeypatch.undo()
     segment.write_bytes(data)
     export(logs, "--output", output, "--max-file-bytes", "2000")
-    assert rows_in(output) == rows_of(logs)
+    assert rows_in(output) == everything
 
 
 def batch(offset: int, epoch: int) -> bytes:

@@ -285,6 +285,15 @@ def cut_inside_a_batch(folder: pathlib.Path) -> None:
     os.truncate(folder / f"{60:020d}.log", 10 * len(data(60)) + 7)
 
 
+def cut_a_closed_segment_inside_a_batch(folder: pathlib.Path) -> None:
+    (folder / f"{60:020d}.log").unlink()
+    os.truncate(folder / f"{30:020d}.log", 10 * len(data(30)) + 7)
+
+
+def cut_a_closed_segment_between_batches(folder: pathlib.Path) -> None:
+    os.truncate(folder / f"{30:020d}.log", 10 * len(data(30)))
+
+
 def cut_and_grow(folder: pathlib.Path) -> None:
     path = folder / f"{60:020d}.log"
     path.write_bytes(path.read_bytes()[: 10 * len(data(60))])
@@ -302,7 +311,18 @@ def on_disk(folder: pathlib.Path, first: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
 @pytest.mark.parametrize("first", [0, 10, 40, 75])
 @pytest.mark.parametrize(
-    "change", [retain, compact, compact_in_batches_of_more_bytes, cut_inside_a_batch, cut_and_grow, move, remove]
+    "change",
+    [
+        retain,
+        compact,
+        compact_in_batches_of_more_bytes,
+        cut_inside_a_batch,
+        cut_a_closed_segment_inside_a_batch,
+        cut_a_closed_segment_between_batches,
+        cut_and_grow,
+        move,
+        remove,
+    ],
 )
 def test_tasks_of_a_log_that_changed_give_all_that_is_left_or_fail(
     disk: pathlib.Path, change: Any, first: int, mode: str
