@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -17,17 +16,16 @@ from klogtool.cli.show import RefusalText
 from klogtool.cli.writing import PlanFace, PlanShow, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
 from klogtool.errors import KlogError
-from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
+from klogtool.escape import quoted
+from klogtool.log.log_dirs import find_log_dir_among, find_log_dir_around, is_log_dir
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.recover import COMMAND, check_mark_clean
 from klogtool.plans.recover_log_dir import RecoverQuestion
-from klogtool.plans.start_problems import find_start_problems, problem_of
-from klogtool.render.recover import recover_text, start_problem_row, start_problem_text
+from klogtool.plans.start_problems import find_start_problems
+from klogtool.render.recover import recover_text, stop_row, stop_text
 from klogtool.render.recover_totals import RecoverTotals, recover_brief
-
-if TYPE_CHECKING:
-    from klogtool.plans.start_problems import StartProblem
+from klogtool.verify.stops import Stop, stop_of
 
 
 @commands.command(COMMAND)
@@ -80,15 +78,14 @@ def _with_log_dirs(paths: Sequence[str], question: RecoverQuestion) -> RecoverQu
 def _begin(show: PlanShow, paths: Sequence[str], circumstances: Circumstances) -> list[str]:
     """First of all: whether a broker gets as far as its logs. Of several log dirs, which are those of one broker, it
     goes on without those that it gives up. Returns the paths that it gets to."""
-    log_dirs = [os.path.abspath(path) for path in paths if isinstance(open_path(path), LogDir)]
-    if not log_dirs:
-        return list(paths)
-    problems = find_start_problems(list(dict.fromkeys(log_dirs)), circumstances)
+    log_dirs = list(dict.fromkeys(os.path.abspath(path) for path in paths if isinstance(open_path(path), LogDir)))
+    problems = find_start_problems(log_dirs, circumstances) if log_dirs else []
     for problem in problems:
-        show.refusal(problem.as_error(), _refusal(problem))
-    if any(problem.is_fatal for problem in problems):
+        if problem.stop is not None:
+            show.refusal(problem.as_error(), _refusal(problem.path, problem.detail, problem.cure, problem.stop))
+    if any(problem.ends_broker for problem in problems):
         return []
-    given_up = {problem.log_dir for problem in problems}
+    given_up = {find_log_dir_among(problem.path, log_dirs) for problem in problems}
     return [path for path in paths if os.path.abspath(path) not in given_up]
 
 
@@ -97,8 +94,9 @@ def _refusal_in_loading(error: KlogError) -> RefusalText | None:
     if error.kafka_class is None or error.path is None:
         return None
     folder = error.path if os.path.isdir(error.path) else os.path.dirname(error.path)
-    return _refusal(problem_of(error, folder))
+    cure = f"klogtool verify {quoted(folder)}  # shows the damage, and how to repair it"
+    return _refusal(error.path, error.reason, cure, stop_of(error))
 
 
-def _refusal(problem: StartProblem) -> RefusalText:
-    return RefusalText(start_problem_text(problem), start_problem_row(problem))
+def _refusal(path: str, detail: str, cure: str | None, stop: Stop) -> RefusalText:
+    return RefusalText(stop_text(path, cure, stop), stop_row(path, detail, cure, stop))

@@ -115,14 +115,14 @@ def _look_first(point: Ahead) -> tuple[str, ...]:
     told = () if situation is None else (situation.look_first,)
     # Damage has nothing to do with names of files, and dump-log stops there.
     look = (_REPLICA,) if point.hidden_by is HiddenBy.DAMAGE else _LOOK_AT.get(point.what, ())
-    return (*_LOOK_AT_FINDING.get(point.finding, ()), *told, *look)
+    return (*_LOOK_AT_FINDING.get(point.kind, ()), *told, *look)
 
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for one point."""
     if not patient.holds(point.path) or (point.path in patient.log_dirs and point.stop is not None):
         return  # a disk is missing, read-only or full: only a person can help
-    by_finding = OPTIONS_BY_FINDING.get(point.finding)
+    by_finding = OPTIONS_BY_FINDING.get(point.kind)
     if by_finding is not None:
         yield from by_finding(point, patient)
         return

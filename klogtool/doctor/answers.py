@@ -9,7 +9,7 @@ from msgspec import Struct
 from klogtool.doctor.claims import HiddenBy, Lost, OffsetRange, PartitionClaim
 from klogtool.doctor.host import HostPoint
 from klogtool.plans.question import Question
-from klogtool.verify.findings import Kind, Severity
+from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.stops import Stop
 
 
@@ -110,10 +110,10 @@ class Ahead(Struct, frozen=True):
 
     first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
-    record. stop: what stops the broker. finding: its kind for verify, if it is one; field: of that finding; cure:
-    verify's line for it; cure_looks: that only reads. hidden_by: why records are hidden, if that matters. is_hidden:
-    data stay on the disk, but nobody is served from them. is_uncounted: lost_records is not all. may_end: the broker
-    may end by it: that is decided while it runs.
+    record. stop: what stops the broker. finding: verify's, if it is one. cure: what a person does; cure_looks: that
+    only reads. hidden_by: why records are hidden, if that matters. is_hidden: data stay on the disk, but nobody is
+    served from them. is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it
+    runs.
     """
 
     path: str
@@ -127,8 +127,7 @@ class Ahead(Struct, frozen=True):
     lost_ms: int = 0
     kept_timestamp: int | None = None
     stop: Stop | None = None
-    finding: Kind | None = None
-    field: str | None = None
+    finding: Finding | None = None
     cure: str | None = None
     cure_looks: bool = False
     hidden_by: HiddenBy | None = None
@@ -137,11 +136,26 @@ class Ahead(Struct, frozen=True):
     may_end: bool = False
 
     @property
+    def kind(self) -> Kind | None:
+        """Return the kind of the finding."""
+        return None if self.finding is None else self.finding.id
+
+    @property
     def is_losing(self) -> bool:
         """Return whether the start loses or hides data by it."""
         if self.what is What.TRUNCATED:  # nobody can read damaged bytes: nothing is lost with them
             return self.first_offset is not None or self.is_uncounted
         return (self.what in LOSING and self.severity is Severity.ERROR) or self.is_hidden
+
+
+def ahead_of(finding: Finding, what: What, severity: Severity = Severity.ERROR) -> Ahead:
+    """Return what a finding means for a start."""
+    return Ahead(finding.path, what, finding.detail, severity, stop=finding.stop, finding=finding, cure=finding.cure)
+
+
+def ahead_at_stop(finding: Finding) -> Ahead:
+    """Return what a finding means at which a broker stops."""
+    return ahead_of(finding, What.REFUSES if finding.stop is None else What(finding.stop.outcome.value))
 
 
 class Strategy(Enum):

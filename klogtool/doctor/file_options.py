@@ -245,7 +245,7 @@ def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _meta_properties(point: Ahead, patient: Patient) -> Iterator[Option]:
-    if point.field == DIRECTORY_ID:
+    if _is_directory_id(point):
         log_dirs = [LogDir(path) for path in patient.log_dirs]
         known = lost_directory_id(patient.log_dir_of(point.path), log_dirs, patient.cluster.node_id)
         if known is None:
@@ -262,8 +262,12 @@ def _meta_properties(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _conflict(point: Ahead, patient: Patient) -> Iterator[Option]:
-    if point.field == DIRECTORY_ID:
+    if _is_directory_id(point):
         yield from _without_directory_id(point, patient)
+
+
+def _is_directory_id(point: Ahead) -> bool:
+    return point.finding is not None and point.finding.field == DIRECTORY_ID
 
 
 def _without_directory_id(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 
-from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
@@ -27,7 +27,7 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
         for finding in read_stated(LogDir(path))[1]:
             if finding.stop is None:
                 what = What.CLEANER_STOPS if finding.path.endswith(_CLEANER.value) else What.RESET
-                yield Ahead(finding.path, what, finding.detail, finding.severity, finding=finding.id, cure=finding.cure)
+                yield ahead_of(finding, what, finding.severity)
     yield from _twice_in_cleaner_checkpoints(patient)
     yield from _emptied_futures(patient)
 

@@ -13,7 +13,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
-from klogtool.doctor.answers import Ahead, Prospect, What, Work
+from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
 from klogtool.doctor.measured import Measured, find_set_aside
@@ -42,15 +42,14 @@ from klogtool.plans.recover_result import Recovery
 from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
 from klogtool.verify.cures import unpacking
-from klogtool.verify.findings import Kind, Severity
-from klogtool.verify.stops import StopOutcome, stop_of
+from klogtool.verify.findings import Finding, Kind, Severity
+from klogtool.verify.stops import stop_of
 from klogtool.verify.verify_names import verify_names
 
 LOG = FileKind.LOG
 _CANONICAL = OFFSET_DIGITS + len(LOG.value)
 
 _LEFT_LOGS = tuple(LOG.value + suffix for suffix in (CLEANED, SWAP, DELETED))
-_WHAT = {StopOutcome.REFUSES: What.REFUSES, StopOutcome.OFFLINE: What.OFFLINE, StopOutcome.UNSERVED: What.UNSERVED}
 
 
 class Rehearsed(Struct, frozen=True):
@@ -64,11 +63,6 @@ class Rehearsed(Struct, frozen=True):
     ahead: tuple[Ahead, ...] = ()
     looks_up_unstable: bool = False
     depends_on_release: bool = False
-
-
-def what_of(outcome: StopOutcome) -> What:
-    """Return the same outcome in the doctor's words."""
-    return _WHAT[outcome]
 
 
 def rehearse(
@@ -161,7 +155,7 @@ def _walk_names(partition: Partition) -> Iterator[Ahead]:
         if finding.id == Kind.UNREADABLE and kind in LAZY and os.path.isdir(finding.path):
             yield fails_at_read(finding.path, "Is a directory")
         elif finding.id == Kind.UNREADABLE:
-            yield Ahead(finding.path, What.OFFLINE, finding.detail, Severity.ERROR, finding=finding.id)
+            yield Ahead(finding.path, What.OFFLINE, finding.detail, Severity.ERROR, finding=finding)
         elif finding.id == Kind.SEGMENT_NAME:
             name = parse_file_name(os.path.basename(finding.path))
             what = What.REFUSES if name.base_offset is None else What.IGNORED
@@ -172,7 +166,7 @@ def _walk_names(partition: Partition) -> Iterator[Ahead]:
                     finding.detail,
                     Severity.ERROR,
                     lost_bytes=os.path.getsize(finding.path) if what is What.IGNORED else 0,
-                    finding=finding.id,
+                    finding=finding,
                     cure=finding.cure,
                 )
 
@@ -190,7 +184,7 @@ def _broken_link(error: KlogError) -> Ahead | None:
     else:
         detail = f"{told}, and makes it anew where the link leads, or takes the log dir offline if it cannot"
     cure = f"ls -l {quoted(link)}  # mount the disk that it leads to, or put the file back, before any start"
-    return Ahead(link, What.LINK_BROKEN, detail, Severity.ERROR, finding=Kind.UNREADABLE, cure=cure, cure_looks=True)
+    return replace(ahead_of(Finding(Kind.UNREADABLE, link, detail, cure=cure), What.LINK_BROKEN), cure_looks=True)
 
 
 def _unknown(path: str) -> Prospect:
@@ -204,13 +198,13 @@ def _unknown(path: str) -> Prospect:
 def _refused(path: str, error: KlogError) -> Ahead:
     if isinstance(error, Unreadable):
         detail = f"{error.reason}: if the broker's user cannot read it either, the log dir goes offline"
-        return Ahead(error.path or path, What.OFFLINE, detail, Severity.ERROR, finding=Kind.UNREADABLE)
+        return ahead_of(Finding(Kind.UNREADABLE, error.path or path, detail), What.OFFLINE)
     stop = stop_of(error)
     at = error.path or path
     is_name = stop.kafka_class == "NumberFormatException" and parse_file_name(os.path.basename(at)).base_offset is None
-    finding = Kind.SEGMENT_NAME if is_name and os.path.isfile(at) else None
     detail = f"{stop.kafka_class}: {error.reason}"
-    return Ahead(at, what_of(stop.outcome), detail, Severity.ERROR, stop=stop, finding=finding)
+    finding = Finding(Kind.SEGMENT_NAME, at, detail, stop=stop) if is_name and os.path.isfile(at) else None
+    return Ahead(at, What(stop.outcome.value), detail, Severity.ERROR, stop=stop, finding=finding)
 
 
 def _prospect(
@@ -398,7 +392,7 @@ def _walk_wrong_end(log: LoadedLog, closed_at: int | None) -> Iterator[Ahead]:
         does = f"the broker takes {log.log_end_offset:,} for the end, and appends there"
         wrong = "; it serves these records under wrong offsets" if each.id == Kind.BATCH_HEADER else ""
         told = f"{each.detail}: {does}{wrong}"
-        yield Ahead(log.draft.path, What.ENDS_LATE, told, Severity.ERROR, finding=each.id, field=each.field)
+        yield Ahead(log.draft.path, What.ENDS_LATE, told, Severity.ERROR, finding=each)
 
 
 def _unread(state: _RehearsedLog, hidden: Sequence[Readable], told: str) -> Ahead:

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.cluster import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.partition import Partition
-from klogtool.verify.findings import Kind, Severity
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import offline
 
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
@@ -81,8 +81,7 @@ def _read(log: LoadedLog) -> Iterator[str]:
 def _denied(file: str, kafka_class: str) -> Ahead:
     detail = "the broker's user may not open it as a start does: the log dir goes offline"
     stop = offline(kafka_class, f"{file} (Permission denied)" if kafka_class == "FileNotFoundException" else file)
-    finding = Kind.UNREADABLE
-    return Ahead(file, What.OFFLINE, detail, Severity.ERROR, stop=stop, finding=finding, cure=owner_cure(file))
+    return ahead_of(Finding(Kind.UNREADABLE, file, detail, cure=owner_cure(file), stop=stop), What.OFFLINE)
 
 
 def owner_cure(file: str) -> str:

@@ -19,7 +19,7 @@ from klogtool.broker.releases import Release, Rules
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import Ahead, Diagnosis, Starts, Trouble, What, Work
+from klogtool.doctor.answers import Ahead, Diagnosis, Starts, Trouble, What, Work, ahead_at_stop
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
@@ -30,7 +30,7 @@ from klogtool.doctor.log_dirs import walk_log_dir_points
 from klogtool.doctor.metadata_level import walk_level_points
 from klogtool.doctor.metadata_lost import is_forgotten, walk_format_points, with_one_cause
 from klogtool.doctor.ordering import in_order
-from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse, what_of
+from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
@@ -57,8 +57,8 @@ from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
-from klogtool.plans.start_problems import StartProblem, find_start_problems, replay_problems
-from klogtool.verify.findings import Kind, Severity
+from klogtool.plans.start_problems import find_start_problems, replay_problems
+from klogtool.verify.findings import Kind
 
 _READ_BYTES = 1 << 30  # of a log dir, beyond what its start reads: shared by its partitions
 
@@ -108,7 +108,7 @@ def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[R
 def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     log_dirs, absent = split_log_dirs(named)
     cluster = read_cluster(log_dirs)
-    points = absent + tuple(_ahead_of(problem) for problem in find_start_problems(log_dirs, how.circumstances))
+    points = absent + tuple(map(ahead_at_stop, find_start_problems(log_dirs, how.circumstances)))
     held = {point.path for point in points} | {os.path.dirname(point.path) for point in points}
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
     current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
@@ -119,7 +119,7 @@ def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
 def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
     """Yield a point if this release does not replay the metadata."""
     if cluster.metadata_dir is not None:
-        yield from map(_ahead_of, replay_problems(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), rules))
+        yield from map(ahead_at_stop, replay_problems(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), rules))
 
 
 def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> Diagnosis:
@@ -133,7 +133,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     forgotten = () if _stops_at_metadata(found) else tuple(with_one_cause(strays, found.cluster))
     is_told = any(point.what is What.METADATA_LOST for point in forgotten)
     points = _once(
-        *(point for point in found.points if point.finding != Kind.METADATA_REPLAY and ends_start(point.finding, view)),
+        *(point for point in found.points if point.kind != Kind.METADATA_REPLAY and ends_start(point.kind, view)),
         *walk_file_system_points(found.log_dirs, found.cluster),
         *walk_lock_points(found.log_dirs, found.cluster),
         *walk_server_points(found.log_dirs, how.circumstances),
@@ -188,20 +188,6 @@ def _stops_at_metadata(found: _SeenOnDisks) -> bool:
         return False
     folder = os.path.join(found.cluster.metadata_dir, CLUSTER_METADATA_DIR)
     return any(point.what is What.REFUSES and point.path.startswith(folder) for point in found.points)
-
-
-def _ahead_of(problem: StartProblem) -> Ahead:
-    return Ahead(
-        problem.path,
-        what_of(problem.stop.outcome),
-        problem.detail,
-        Severity.ERROR,
-        stop=problem.stop,
-        finding=problem.finding,
-        field=problem.field,
-        cure=problem.cure,
-        cure_looks=problem.finding is None,
-    )
 
 
 def _troubles(points: Sequence[Ahead], patient: Patient) -> Iterator[Trouble]:

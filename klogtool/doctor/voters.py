@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, structs
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.doctor.answers import Ahead, Leadership, What
+from klogtool.doctor.answers import Ahead, Leadership, What, ahead_of
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.format.kraft_snapshot import Voter
@@ -167,7 +167,7 @@ def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ah
     for finding in verify_voters(read_identities(patient.log_dirs)):
         if finding.stop is None or not ends_start(finding.id, view):
             severity = Severity.ERROR if finding.stop is None else Severity.WARNING
-            yield Ahead(finding.path, What.NOT_VOTER, finding.detail, severity, finding=finding.id, cure=finding.cure)
+            yield ahead_of(structs.replace(finding, stop=None), What.NOT_VOTER, severity)
     if view is not None:
         yield from _without_static_voters(view)
         if view.outlook.seat.why_not is ElectionCause.OTHER_CLUSTER:

@@ -95,8 +95,9 @@ def find_log_dir_around(path: str) -> str | None:
 
 
 def find_log_dir_among(path: str, log_dirs: Iterable[str]) -> str | None:
-    """Return the one of these log dirs that a path is, or is in."""
-    return next((folder for folder in log_dirs if path == folder or path.startswith(folder + os.sep)), None)
+    """Return the one of these log dirs that a path is, or is in; of one in another, the inner one."""
+    around = (folder for folder in log_dirs if path == folder or path.startswith(os.path.join(folder, "")))
+    return max(around, key=len, default=None)
 
 
 def log_dirs_of_files(paths: Iterable[str]) -> list[str]:

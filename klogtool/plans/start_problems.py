@@ -10,14 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import Rules
-from klogtool.errors import Corrupt, KlogError, Refused
-from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.log_dirs import is_log_dir
@@ -26,7 +23,7 @@ from klogtool.log.partition import Partition
 from klogtool.verify.cures import rebuild_index
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity_cures import find_topic_id, read_topic_id, write_partition_metadata
-from klogtool.verify.stops import Stop, StopOutcome, refuses, stop_of
+from klogtool.verify.stops import StopOutcome, refuses
 from klogtool.verify.verify_checkpoints import CHECKPOINTS, read_stated
 from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_kraft import verify_kraft
@@ -36,70 +33,37 @@ from klogtool.verify.verify_partition import judge_partition_metadata
 from klogtool.verify.verify_replay import verify_replay
 
 
-class StartProblem(Struct, frozen=True):
-    """A finding at which a broker stops. log_dir: the log dir of the finding, or the path of the partition that
-    failed. finding: the finding's kind; None if loading the partition failed."""
-
-    log_dir: str
-    path: str
-    detail: str
-    cure: str | None
-    stop: Stop
-    finding: Kind | None = None
-    field: str | None = None
-
-    @property
-    def is_fatal(self) -> bool:
-        """Return whether the broker's process ends, whatever the state of its other log dirs."""
-        return self.stop.outcome is StopOutcome.REFUSES
-
-    def as_error(self) -> KlogError:
-        """Return the error to raise."""
-        kind = Refused if self.is_fatal else Corrupt
-        return kind(
-            self.detail,
-            path=self.path,
-            kafka_class=self.stop.kafka_class,
-            kafka_message=self.stop.message,
-            cure=self.cure,
-        )
-
-
-def find_start_problems(paths: Sequence[str], circumstances: Circumstances) -> list[StartProblem]:
-    """Return all problems of the log dirs of one broker; those that end the broker first. A checkpoint is not read if
-    its value was given."""
+def find_start_problems(paths: Sequence[str], circumstances: Circumstances) -> list[Finding]:
+    """Return the findings at which the broker of these log dirs stops; those that end it first. A checkpoint is not
+    read if its value was given."""
     log_dirs = [LogDir(path) for path in paths]
-    found = list(_of_log_dirs(log_dirs, circumstances))
+    result = list(_of_log_dirs(log_dirs, circumstances))
     # If meta.properties of a log dir is unreadable, a broker reads nothing else of it.
-    unread = [problem for problem in found if _is_unread_identity(problem)]
+    unread = [finding for finding in result if _is_unread_identity(finding)]
     if unread:
-        given_up = {problem.log_dir for problem in unread}
+        given_up = {os.path.dirname(finding.path) for finding in unread}
         log_dirs = [log_dir for log_dir in log_dirs if log_dir.path not in given_up]
-        found = [*unread, *_of_log_dirs(log_dirs, circumstances)]
-    found += [problem for log_dir in log_dirs for problem in _of_partitions(log_dir)]
-    return sorted(map(_of_metadata_log_dir, found), key=lambda problem: not problem.is_fatal)
+        result = [*unread, *_of_log_dirs(log_dirs, circumstances)]
+    result += [finding for log_dir in log_dirs for finding in _of_partitions(log_dir)]
+    return sorted(result, key=lambda finding: not finding.ends_broker)
 
 
-def _is_unread_identity(problem: StartProblem) -> bool:
-    is_identity = os.path.basename(problem.path) == FileKind.META_PROPERTIES.value
-    return is_identity and problem.stop.outcome is StopOutcome.OFFLINE
+def _is_unread_identity(finding: Finding) -> bool:
+    stop, is_identity = finding.stop, os.path.basename(finding.path) == FileKind.META_PROPERTIES.value
+    return is_identity and stop is not None and (stop.outcome is StopOutcome.OFFLINE or stop.is_exit)
 
 
-def _of_metadata_log_dir(problem: StartProblem) -> StartProblem:
-    """Mark problems of the log dir that holds the cluster's metadata as fatal: without it the broker stops."""
-    has_metadata = os.path.isdir(os.path.join(problem.log_dir, str(METADATA_PARTITION)))
-    if problem.stop.outcome is not StopOutcome.OFFLINE or not has_metadata:
-        return problem
-    return replace(problem, stop=problem.stop.ending_the_broker())
+def _stopping(finding: Finding, log_dir: str) -> Iterator[Finding]:
+    """Yield the finding if a broker stops at it. What takes the log dir of the cluster's metadata offline ends it."""
+    stop = finding.stop
+    if stop is None:
+        return
+    has_metadata = os.path.isdir(os.path.join(log_dir, str(METADATA_PARTITION)))
+    is_exit = has_metadata and stop.outcome is StopOutcome.OFFLINE
+    yield replace(finding, stop=stop.ending_the_broker()) if is_exit else finding
 
 
-def problem_of(error: KlogError, path: str) -> StartProblem:
-    """Return the problem for an error from loading the partition `path`."""
-    cure = f"klogtool verify {quoted(path)}  # shows the damage, and how to repair it"
-    return StartProblem(path, error.path or path, error.reason, cure, stop_of(error))
-
-
-def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> Iterator[StartProblem]:
+def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> Iterator[Finding]:
     """Yield problems of the log dirs' own files and of the names of their folders."""
     stands_in = {
         FileKind.RECOVERY_POINT_CHECKPOINT: circumstances.recovery_point,
@@ -110,7 +74,7 @@ def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> It
     findings = [finding for finding in verify_log_dirs(log_dirs) if not _is_copy(finding, log_dirs)]
     findings += [finding for log_dir in log_dirs for finding in read_stated(log_dir, needed)[1]]
     for finding in findings:
-        yield from _problem(finding, os.path.dirname(finding.path))
+        yield from _stopping(finding, os.path.dirname(finding.path))
 
 
 def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
@@ -121,14 +85,14 @@ def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
     return not is_log_dir(log_dirs[0].path) and log_dirs[0].bootstrap_snapshot is None
 
 
-def _of_partitions(log_dir: LogDir) -> Iterator[StartProblem]:
+def _of_partitions(log_dir: LogDir) -> Iterator[Finding]:
     for partition in log_dir.partitions:
         if partition.topic == METADATA_TOPIC and partition.topic_partition != METADATA_PARTITION:
             continue  # a broker ignores it
         for finding in _of_partition(partition):
             if finding.stop is not None and partition.topic == METADATA_TOPIC:
                 finding = replace(finding, stop=replace(finding.stop, outcome=StopOutcome.REFUSES))
-            yield from _problem(_with_cure(finding, partition, log_dir), log_dir.path)
+            yield from _stopping(_with_cure(finding, partition, log_dir), log_dir.path)
 
 
 def _of_partition(partition: Partition) -> Iterator[Finding]:
@@ -145,10 +109,10 @@ def _of_partition(partition: Partition) -> Iterator[Finding]:
         yield from verify_kraft(layout, min(layout.segments, default=0))
 
 
-def replay_problems(folder: str, rules: Rules) -> Iterator[StartProblem]:
-    """Yield a problem if a release does not replay the metadata in this partition dir."""
-    for finding in verify_replay(folder, read_cluster_metadata(folder, rules), rules):
-        yield from _problem(finding, os.path.dirname(folder))
+def replay_problems(folder: str, rules: Rules) -> Iterator[Finding]:
+    """Yield a finding if a release does not replay the metadata in this partition dir, and the node ends."""
+    findings = verify_replay(folder, read_cluster_metadata(folder, rules), rules)
+    yield from (finding for finding in findings if finding.stop is not None)
 
 
 def _judge_metadata_id(path: str) -> Iterator[Finding]:
@@ -171,9 +135,3 @@ def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Findi
         topic_id = find_topic_id(partition.topic, log_dir.partitions)
         return replace(finding, cure=write_partition_metadata(finding.path, topic_id))
     return finding
-
-
-def _problem(finding: Finding, log_dir: str) -> Iterator[StartProblem]:
-    """Yield a problem if the finding is one."""
-    if finding.stop is not None:
-        yield StartProblem(log_dir, finding.path, finding.detail, finding.cure, finding.stop, finding.id, finding.field)

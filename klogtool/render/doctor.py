@@ -92,7 +92,7 @@ def _ahead_row(point: Ahead) -> dict[str, object]:
         "lost_records": point.lost_records,
         "lost_bytes": point.lost_bytes,
         "lost_ms": point.lost_ms,
-        "finding": point.finding,
+        "finding": point.kind,
         "exception": None if stop is None else {"class": stop.kafka_class, "message": stop.message},
     }
 

@@ -17,7 +17,7 @@ from klogtool.plans.recover_result import BelowHighWatermark, OffsetSpan, Recove
 from klogtool.render.counts import count_text, offsets_text
 
 if TYPE_CHECKING:
-    from klogtool.plans.start_problems import StartProblem
+    from klogtool.verify.stops import Stop
 
 
 _OUTCOMES = {
@@ -78,16 +78,15 @@ class _Lacking(Struct, frozen=True):
     stray: str | None = None
 
 
-def start_problem_text(problem: StartProblem) -> str:
+def stop_text(path: str, cure: str | None, stop: Stop) -> str:
     """Show where and how a broker's start fails, with which exception, and what to do."""
-    where, outcome = problem.path, _OUTCOMES[problem.stop.outcome.value]
-    lines = [f"{where}: {outcome}: {problem.stop.kafka_class}: {problem.stop.message.partition(chr(10))[0]}"]
-    return joined(lines if problem.cure is None else [*lines, f"  →  {problem.cure}"])
+    lines = [f"{path}: {_OUTCOMES[stop.outcome.value]}: {stop.kafka_class}: {stop.message.partition(chr(10))[0]}"]
+    return joined(lines if cure is None else [*lines, f"  →  {cure}"])
 
 
-def start_problem_row(problem: StartProblem) -> dict[str, object]:
+def stop_row(path: str, detail: str, cure: str | None, stop: Stop) -> dict[str, object]:
     """Return the same for JSON, which goes beside an `error`."""
-    return {"path": problem.path, "outcome": problem.stop.outcome.value, "detail": problem.detail, "cure": problem.cure}
+    return {"path": path, "outcome": stop.outcome.value, "detail": detail, "cure": cure}
 
 
 # The verdict, in a few words.

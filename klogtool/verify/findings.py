@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
+from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch_proof import COUNT, FLAGS, HEADER
 
 if TYPE_CHECKING:
@@ -483,6 +484,23 @@ class Finding(Struct, frozen=True):
     def severity(self) -> Severity:
         """The severity by the id, by whether it is normal here, and by settings; see the table in docs/contract.md."""
         return Severity.INFO if self.is_normal else self.user_severity or self.id.row.severity
+
+    @property
+    def ends_broker(self) -> bool:
+        """Return whether the broker's process ends at it, whatever the state of its other log dirs."""
+        return self.stop is not None and self.stop.is_fatal
+
+    def as_error(self) -> KlogError:
+        """Return the error to raise; with Kafka's exception if a broker stops at it."""
+        kind = Refused if self.ends_broker else Corrupt
+        stop = self.stop
+        return kind(
+            self.detail,
+            path=self.path,
+            kafka_class=None if stop is None else stop.kafka_class,
+            kafka_message=None if stop is None else stop.message,
+            cure=self.cure,
+        )
 
     @property
     def is_unchecked(self) -> bool:

@@ -43,6 +43,11 @@ class Stop(Struct, frozen=True):
     message: str
     is_exit: bool = False
 
+    @property
+    def is_fatal(self) -> bool:
+        """Return whether the broker's process ends."""
+        return self.outcome is StopOutcome.REFUSES
+
     def ending_the_broker(self) -> Stop:
         """Return the same in the log dir that holds the cluster's metadata: without it a broker ends."""
         return Stop(StopOutcome.REFUSES, self.kafka_class, self.message, is_exit=True)
