@@ -94,7 +94,7 @@ class Chromium:
 
     def open(self, page: pathlib.Path, *, width: int, dark: bool = False, print_: bool = False) -> None:
         """Open a file in a window of that width, and wait until it is loaded."""
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        self.resize(width)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", media="print" if print_ else "screen", features=[scheme])
         self.events.clear()
@@ -104,16 +104,22 @@ class Chromium:
             assert time.monotonic() < deadline, f"{page} does not load"
             self._next()
 
+    def resize(self, width: int) -> None:
+        """Make the window that wide."""
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+
     def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript in the page; a promise is awaited."""
         answer = self.ask("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def violations(self, *tags: str) -> list[str]:
-        """What axe finds by the rules with these tags."""
-        self.evaluate(AXE.read_text(encoding="utf-8") + ";0")
-        found = self.evaluate(f"axe.run(document,{{runOnly:{json.dumps(tags)}}}).then(r=>r.violations)")
+    def violations(self, *rules: str, within: str = "document") -> list[str]:
+        """What axe finds by these rules or the rules with these tags. within: an expression for the element to look in."""
+        if not self.evaluate("typeof axe == 'object'"):
+            self.evaluate(AXE.read_text(encoding="utf-8") + ";0")
+        options = json.dumps({"runOnly": rules, "resultTypes": ["violations"]})
+        found = self.evaluate(f"axe.run({within},{options}).then(r=>r.violations)")
         told = "{}: {}: {}"
         return [
             told.format(each["id"], node["html"][:200], node["failureSummary"])
