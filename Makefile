@@ -30,7 +30,7 @@ demo: $(DEMO)/.installed  ## install klogtool into .venv and look at a log dir t
 	@tools/demo.sh $(DEMO)/bin
 
 test: $(DEV)/.ready  ## before a commit: some cases of each test, chosen by a seed that is printed; about two minutes
-	$(RUN) -m pytest -n 2 --dist worksteal --sample 3 $(PYTEST_ARGS)
+	$(RUN) -m pytest -n 2 --dist worksteal --sample 2 $(PYTEST_ARGS)
 
 test-all: $(DEV)/.engines  ## all tests (those that ask Kafka itself only where Java and mvn are found)
 	$(RUN) -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)

@@ -53,6 +53,7 @@ def places(log_dir: Path) -> list[Path]:
     ]
 
 
+@pytest.mark.slow
 def test_garbage_in_a_file(log_dir: Path, unchanged: Unchanged) -> None:
     for path in places(log_dir):
         kept = path.read_bytes() if path.exists() else None
@@ -71,6 +72,7 @@ def test_garbage_in_a_file(log_dir: Path, unchanged: Unchanged) -> None:
             path.write_bytes(kept)
 
 
+@pytest.mark.slow
 def test_files_that_are_gone_or_something_else(log_dir: Path, unchanged: Unchanged) -> None:
     for path in places(log_dir):
         kept = path.read_bytes() if path.exists() else None

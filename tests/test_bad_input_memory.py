@@ -24,6 +24,7 @@ def run(size: int, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--version"], ["verify", str(LOGS)], ["doctor", str(LOGS)]], ids=lambda w: w[0])
 def test_a_start_without_memory_is_one_line(words: list[str]) -> None:
     statuses = set()

@@ -172,6 +172,7 @@ def test_a_file_that_changes_while_it_is_read(log_dir: Path) -> None:
     assert b"Traceback" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [lambda path: path.unlink(), lambda path: shutil.rmtree(path.parent)])
 def test_what_goes_while_it_is_read(log_dir: Path, change: Callable[[Path], None]) -> None:
     for n in range(200):

@@ -66,6 +66,7 @@ def excess_of(one: Counter[str], two: Counter[str], four: Counter[str]) -> Exces
     return {name: row for name, row in counts.items() if row[2] - 3 * row[1] + 2 * row[0] > MOST_EXCESS * row[2]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "command"), CASES)
 def test_twice_as_much_of_a_partition_is_twice_the_work(shape: str, command: str, tmp_path: pathlib.Path) -> None:
     assert lasting_excess(shape, COMMANDS[command], tmp_path) == {}

@@ -20,6 +20,7 @@ def run(kernel: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=200, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_flush_against_a_forbidden_page_and_cut_at_every_length(kernel: str) -> None:
     done = run(kernel)

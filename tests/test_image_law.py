@@ -54,11 +54,13 @@ def assert_lawful(log_dir: Path) -> None:
     assert without_details(after, holes) == without_details(before, holes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_FIXTURES)
 def test_fixtures(tmp_path: Path, name: str) -> None:
     assert_lawful(copied(FIXTURES / name, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_corpora(tmp_path: Path, name: str) -> None:
     if not (CORPORA / name).is_dir():

@@ -161,6 +161,7 @@ def words_of(command: str, log: pathlib.Path, place: pathlib.Path) -> list[str]:
     return [word.format(**named) for word in command.split()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", PEAKS)
 def test_memory_is_a_few_times_the_largest_value(
     with_a_long_value: pathlib.Path, command: str, tmp_path: pathlib.Path

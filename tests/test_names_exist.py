@@ -144,6 +144,7 @@ def names_in(module: pathlib.Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["texts", "kernels", *SOURCES])
 def test_what_is_named_is_there(what: str) -> None:
     paths = {"texts": TEXTS, "kernels": KERNELS, **SOURCES}[what]

@@ -98,6 +98,7 @@ def test_scrub(unchanged: Callable[[pathlib.Path], AbstractContextManager[None]]
     assert {path.name for path in log_dir.parent.iterdir()} == {"logdir", "logdir.klogtool-scrub"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", VERIFY_WAYS)
 def test_verify(
     unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], log_dir: pathlib.Path, way: str

@@ -118,6 +118,7 @@ def partition(tmp_path: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_in_pieces_of_every_size(way: str, partition: pathlib.Path) -> None:
     for seed in range(12):

@@ -54,6 +54,7 @@ if shutil.which("pyright"):  # it brings a Node with it, so nobody has to have i
     CHECKERS["pyright"] = ("pyright",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_type_checker_is_content(examples: pathlib.Path, checker: str) -> None:
     if checker == "mypy":

@@ -77,6 +77,7 @@ def bytes_below(folder: pathlib.Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_all_that_macos_lacks_is_away_and_the_answers_and_files_are_equal(tmp_path: pathlib.Path) -> None:
     done = []
     for kind, start in (("linux", ["-m", "klogtool"]), ("macos", ["-c", AS_ON_MAC])):

@@ -160,6 +160,7 @@ def test_a_field_that_is_not_known_or_is_there_twice_is_refused_by_name(line: st
     assert assert_same(line.encode())[1] == f"{PATH}: line 1: {told}"
 
 
+@pytest.mark.slow
 def test_all_that_dump_log_prints_of_a_record_is_known() -> None:
     for fixture in ("transactions", "every-codec", "groups", "magic-0", "three-magics"):
         for log in sorted((FIXTURES / fixture).glob("**/*.log")):

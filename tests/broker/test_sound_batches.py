@@ -37,6 +37,7 @@ def answers(path: pathlib.Path, jobs: int, known: LeaderEpochFileCache) -> list[
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
 def test_both_readers_say_the_same(tmp_path: pathlib.Path, seed: int, jobs: int) -> None:

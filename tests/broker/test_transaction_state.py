@@ -91,6 +91,7 @@ def test_a_record_that_cannot_be_read_ends_the_loading(tmp_path: Path, value: by
         loaded(folder)
 
 
+@pytest.mark.slow
 def test_random_bytes_are_refused_or_read(tmp_path: Path) -> None:
     rng = random.Random(24)
     key, value = state_of("a", ONGOING, version=1, partitions=[("t", 0)])

@@ -115,7 +115,7 @@ class Chromium:
         return answer["result"].get("value")
 
     def violations(self, *rules: str, within: str = "document") -> list[str]:
-        """What axe finds by these rules or the rules with these tags. within: an expression for the element to look in."""
+        """What axe finds by these rules or rules with these tags; within: an expression for the element to look in."""
         if not self.evaluate("typeof axe == 'object'"):
             self.evaluate(AXE.read_text(encoding="utf-8") + ";0")
         options = json.dumps({"runOnly": rules, "resultTypes": ["violations"]})

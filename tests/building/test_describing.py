@@ -54,6 +54,7 @@ def test_a_real_brokers_log_dir_is_built_again_from_its_description(folder: path
     assert files_of(described(folder)) == bytes_of(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_every_log_dir_of_the_corpora_is_built_again_from_its_description() -> None:
     folders = {path.parent for path in CORPUS.rglob("recovery-point-offset-checkpoint")}
@@ -136,6 +137,7 @@ def spec_of(rows: dict[str, Any]) -> Spec | None:
     return spec
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(PARTITIONS, max_size=2), CONFIGS, st.integers(0, 1 << 30))
 def test_build_then_spec_then_build_gives_the_same_bytes(

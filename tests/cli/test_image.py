@@ -198,6 +198,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     assert (output / "append-0" / log.name).stat().st_size == log.stat().st_size
 
 
+@pytest.mark.slow
 def test_random_bytes_in_every_file(tmp_path: Path) -> None:
     chance = random.Random(1)
     for n in range(10):

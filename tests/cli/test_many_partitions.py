@@ -183,6 +183,7 @@ def test_what_was_found_before_an_error_is_shown(
     assert lines(done)[-1] == "Interrupted: the rest was not read."
 
 
+@pytest.mark.slow
 def test_progress_counts_partitions(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
     root = tmp_path / "hundred"
     shutil.copytree(log_dir, root)

@@ -69,6 +69,7 @@ def test_any_name_of_a_folder_is_a_label(path: str) -> None:
     assert sample.labels["paths"] == path or "\udcff" in path
 
 
+@pytest.mark.slow
 def test_no_other_file_is_replaced(klogtool: KlogTool, tmp_path: pathlib.Path) -> None:
     log_dir = tmp_path / "logs"
     shutil.copytree(KILLED, log_dir)

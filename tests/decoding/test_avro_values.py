@@ -117,6 +117,7 @@ def with_floats_of_32_bits(value: Any) -> Any:
     return [with_floats_of_32_bits(item) for item in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @given(NODES)
 def test_a_value_is_what_fastavro_reads(value: Any) -> None:
     data = encoded(NESTED, value)

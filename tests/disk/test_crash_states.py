@@ -265,6 +265,7 @@ def row_of(work: str) -> list[int]:
     return [int(cell.replace(",", "")) for cell in cells.split("|")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", QUICK)
 def test_some_states_of_a_crash(box: pathlib.Path, work: str) -> None:
     scene = Scene(box, WORKS[work])

@@ -345,6 +345,7 @@ def walk_places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
         yield from walk_places(value[name], (*place, name))
 
 
+@pytest.mark.slow
 def test_a_manifest_is_refused_or_read_as_it_is(done: tuple[Entry, Picture]) -> None:
     """Whatever stands in a field: no other error, and nothing is read as something else."""
     entry, (path, home) = done[0], (done[0].place("manifest.json"), done[0].home())

@@ -324,6 +324,7 @@ for _verb in ("write", "rename", "link", "delete", "truncate", "sync", "sync_dir
     setattr(Told, _verb, _told(_verb))
 
 
+@pytest.mark.slow
 def test_what_a_real_run_does_breaks_no_law(box: pathlib.Path) -> None:
     """The events of a run over every kind of step, and of its undo, as the disk is told them."""
     log_dir = make_log_dir(box)

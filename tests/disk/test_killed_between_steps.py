@@ -136,6 +136,7 @@ def test_kills_between_two_steps_are_mended(box: pathlib.Path, command: str) -> 
     print(f"{command}: {steps} steps, {calls} kills, {between} between two steps, {len(states)} states")
 
 
+@pytest.mark.slow
 def test_the_disk_of_the_tests_stops_inside_its_verbs(box: pathlib.Path) -> None:
     """Also between two calls of the system that one verb makes."""
     work = rebuilding(box)

@@ -60,6 +60,7 @@ def test_a_start_ends_in_the_same_whenever_it_died(box: pathlib.Path, name: str,
     assert n > 30
 
 
+@pytest.mark.slow
 def test_resuming_a_whole_log_dir(box: pathlib.Path) -> None:
     log_dir = box / "logdir"
     shutil.copytree(LOGS, log_dir)

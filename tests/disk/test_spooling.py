@@ -103,6 +103,7 @@ def test_killed_while_it_is_decided(log_dir: pathlib.Path, box: pathlib.Path) ->
     assert n > 5
 
 
+@pytest.mark.slow
 def test_many_begin_and_end_at_once(box: pathlib.Path) -> None:
     """Each may find the others' folders before they are locked, and the journal empty before they are in it."""
     log_dir, journal = stopped_log_dir(box), str(box / "its.klogtool")

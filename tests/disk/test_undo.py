@@ -127,6 +127,7 @@ def test_a_later_run_is_undone_first(log_dir: pathlib.Path, done: tuple[Entry, P
     assert os.listdir(log_dir.parent) == ["kafka"]
 
 
+@pytest.mark.slow
 def test_resume_is_refused_where_somebody_has_been_in_between(log_dir: pathlib.Path) -> None:
     run, n = cut_short(log_dir, 60), 60
     while (log_dir / "t-0" / "00000000000000000020.index").exists():  # until it came to about the middle of the steps

@@ -145,6 +145,7 @@ def test_an_unclean_stop_costs_the_broker_its_place_in_the_isr(tmp_path: pathlib
     assert any("ISR" in note for note in rows(doctor(tmp_path, "--format", "json"), "verdict")[0]["notes"])
 
 
+@pytest.mark.slow
 def test_a_log_dir_of_a_broker_with_zookeeper_is_not_for_a_release_without_it(tmp_path: pathlib.Path) -> None:
     log_dir = pathlib.Path(shutil.copytree(FIXTURES / "magic-1" / "logdir", tmp_path / "logdir"))
     kraft, zookeeper = (

@@ -53,6 +53,7 @@ def test_time_level_and_logger_around_it_do_not_matter(outcome: str, name: str, 
     assert not any("org.apache.kafka" in (one.where.file or "") for one in found)
 
 
+@pytest.mark.slow
 @every_message
 def test_a_line_that_a_terminal_has_wrapped(outcome: str, name: str, message: str) -> None:
     if "\n" not in message and " " in message:
@@ -62,6 +63,7 @@ def test_a_line_that_a_terminal_has_wrapped(outcome: str, name: str, message: st
         assert begins_with_another or name in [one.situation.name for one in recognise(wrapped)]
 
 
+@pytest.mark.slow
 @every_situation
 def test_a_situation_is_recognised_by_each_of_its_wordings(situation: Situation) -> None:
     for wording in situation.wordings:
@@ -252,6 +254,7 @@ def test_the_log_of_a_start_that_goes_wrong(name: str) -> None:
     assert not any(one.situation.clue and one.situation.name != name for one in found)
 
 
+@pytest.mark.slow
 def test_the_log_of_a_normal_start_and_stop_alarms_nobody() -> None:
     """tests/doctor/normal.log: each kind of line of a new broker of 4.3.1 that is started, used and stopped."""
     text = (ROOT / "tests/doctor/normal.log").read_text(encoding="utf-8")
@@ -273,6 +276,7 @@ def repeated(situation: Situation) -> str:
     return "".join(literals_of(wording.text)[0] * 40 for wording in situation.wordings)
 
 
+@pytest.mark.slow
 def test_hostile_text_takes_no_long_time() -> None:
     wordings = [wording for situation in situations().values() for wording in situation.wordings]
     parts = [literal for wording in wordings for literal in literals_of(wording.text)]

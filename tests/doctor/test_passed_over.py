@@ -345,6 +345,7 @@ def test_an_option_about_a_side_file_is_priced_as_well(tmp_path: pathlib.Path, n
     assert all(claim["lost"]["records"] is None for claim in claims.values() if claim["readable"] is None)
 
 
+@pytest.mark.slow
 def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its share of what is read of a log dir is too small; with a larger one it is read."""
     large = [batch(first, 300) for first in range(0, 90_000, 300)]

@@ -74,6 +74,7 @@ def test_a_log_dir_that_was_formatted_does_not_start_without_meta_properties(log
     assert diagnosed(log_dir).starts is Starts.REFUSES
 
 
+@pytest.mark.slow
 def test_a_lone_controller_with_another_directory_id_does_not_start(log_dir: Path) -> None:
     assert What.NOT_VOTER not in whats(log_dir)
     another_voter(log_dir)
@@ -83,6 +84,7 @@ def test_a_lone_controller_with_another_directory_id_does_not_start(log_dir: Pat
     assert "NEVER HAS A CONTROLLER" in run_here(["doctor", str(log_dir)], log_dir).out.decode()
 
 
+@pytest.mark.slow
 def test_a_broker_without_a_leader_ends_after_its_timeout_and_a_controller_alone_never(log_dir: Path) -> None:
     """BrokerLifecycleManager's RegistrationTimeoutEvent; a controller has none."""
     another_voter(log_dir)
@@ -97,6 +99,7 @@ def test_a_broker_without_a_leader_ends_after_its_timeout_and_a_controller_alone
     assert process(log_dir, **both | {"controller.quorum.bootstrap.servers": ""}).error == "ConfigException"
 
 
+@pytest.mark.slow
 def test_the_option_writes_the_old_id_back(log_dir: Path) -> None:
     another_voter(log_dir)
     plan = log_dir.parent / "plan.json"

@@ -138,6 +138,7 @@ def test_moving_a_folder_away_is_a_way_out(tmp_path: pathlib.Path) -> None:
     shutil.rmtree(disks / "d1.moved-out")
 
 
+@pytest.mark.slow
 def test_a_folder_in_place_of_a_snapshot_costs_nothing_once_it_is_moved_away(tmp_path: pathlib.Path) -> None:
     """Recovery empties the segment over it: that option comes after, and says why it loses what it loses."""
     log_dir = pathlib.Path(shutil.copytree(FIXTURES / "transactions/logdir", tmp_path / "d"))

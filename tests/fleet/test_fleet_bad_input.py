@@ -104,6 +104,7 @@ def test_facts_that_no_disk_has(tmp_path: Path) -> None:
                     assert list(fleet_plan_text(plan, is_verbose=True))
 
 
+@pytest.mark.slow
 def test_metadata_of_facts_that_no_disk_has(tmp_path: Path) -> None:
     """`fleet metadata` refuses them, or writes a snapshot that is read back."""
     file, folder = tmp_path / "broker.klog", tmp_path / "__cluster_metadata-0"
@@ -122,6 +123,7 @@ def test_metadata_of_facts_that_no_disk_has(tmp_path: Path) -> None:
             assert read_cluster_metadata(str(folder)).problem is None, (row, name, value)
 
 
+@pytest.mark.slow
 def test_a_plan_with_any_value(tmp_path: Path) -> None:
     """The same for a plan: `apply` refuses it, or sees that it does not fit."""
     shutil.copytree(FIXTURES / "leader-epochs/logdir", tmp_path / "d")

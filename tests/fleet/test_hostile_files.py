@@ -135,6 +135,7 @@ def many(made: Rows, copies: int) -> bytes:
     return signed([head, broker, *rows])
 
 
+@pytest.mark.slow
 def test_the_time_grows_with_the_number_of_copies(made: tuple[Rows, Rows], tmp_path: Path) -> None:
     """Twice as many copies take not much more than twice as long."""
     taken = []

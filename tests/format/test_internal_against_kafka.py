@@ -78,6 +78,7 @@ def test_decoders_of_damaged_records(asked: Kafka, decoder: str) -> None:
     assert printed.splitlines() == expected.splitlines()
 
 
+@pytest.mark.slow
 def test_control_records_until_kafka_dies_of_one(asked: Kafka) -> None:
     """The tool ends at the first record that it cannot print, so each is asked alone."""
     records = random.Random(SEED).sample(damaged_records("control", variants=20), 150)

@@ -57,6 +57,7 @@ def wrong() -> Iterator[str]:
                 yield f"{place}: {owner}.{method}"
 
 
+@pytest.mark.slow
 def test_each_named_method_is_kafkas() -> None:
     try:
         prepare()

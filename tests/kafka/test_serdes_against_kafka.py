@@ -66,6 +66,7 @@ def is_same(form: str, mine: Any, theirs: str | None) -> bool:
     return (str(mine).lower() if form == "boolean" else str(mine)) == theirs
 
 
+@pytest.mark.slow
 def test_every_value_is_kafkas() -> None:
     asked = inputs()
     wrong = [

@@ -97,6 +97,7 @@ def test_random_logs(native: Any, seed: int) -> None:
         assert_alike(native, data, terms)
 
 
+@pytest.mark.slow
 def test_there_is_something_to_compare() -> None:
     found = [by_reference(random_log(seed), EVERYTHING)[1] for seed in range(40)]
     assert sum(len(one["pending"]) for one in found) > 40

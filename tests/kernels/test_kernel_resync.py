@@ -97,6 +97,7 @@ def test_damaged_logs(native: Any, seed: int) -> None:
         at = position + 1
 
 
+@pytest.mark.slow
 def test_both_give_up_at_the_same_header(native: Any) -> None:
     """Plausible headers one behind the other, each over half a megabyte: a checksum each would take for ever."""
     size, offset = 512 << 10, 1 << 40

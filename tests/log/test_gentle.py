@@ -115,6 +115,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [words for several in COMMANDS.values() for words in several], ids=" ".join)
 def test_the_same_answer_and_the_page_cache_as_it_was(words: list[str], tmp_path: pathlib.Path) -> None:
     """Of sound and of damaged log dirs: what was in the cache stays there, what was not does not come into it."""

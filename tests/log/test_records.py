@@ -146,6 +146,7 @@ def outcomes(segment: klogtool.Segment, monkeypatch: pytest.MonkeyPatch) -> list
 needs_kernel = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 
+@pytest.mark.slow
 @needs_kernel
 @pytest.mark.parametrize("part", range(5))
 def test_damaged_segments(log: Callable[[bytes], klogtool.Segment], monkeypatch: pytest.MonkeyPatch, part: int) -> None:
@@ -157,6 +158,7 @@ def test_damaged_segments(log: Callable[[bytes], klogtool.Segment], monkeypatch:
         assert by_kernel == by_reference, f"input {n}"
 
 
+@pytest.mark.slow
 @needs_kernel
 def test_generated_segments(log: Callable[[bytes], klogtool.Segment], monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(GENERATED_INPUTS):

@@ -133,6 +133,7 @@ def test_wrong_inputs_are_told(verify: Verify, workspace: Path) -> None:
         assert "Traceback" not in ran.err
 
 
+@pytest.mark.slow
 def test_inputs_are_no_commands(verify: Verify, workspace: Path) -> None:
     names = ("path", "recursive", "format", "config", "fail_on", "baseline", "kafka", "sarif_file", "summary")
     before = sorted(os.listdir(workspace))

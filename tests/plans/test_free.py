@@ -407,6 +407,7 @@ def worked_on(tmp_path: pathlib.Path) -> pathlib.Path:
     return log_dir
 
 
+@pytest.mark.slow
 def test_journals_and_rejected_bytes_go_as_a_whole(worked_on: pathlib.Path) -> None:
     place = worked_on.parent
     (answer,) = free([worked_on], "--only", "journal", "--only", "rejected")
@@ -546,6 +547,7 @@ def test_a_hard_link_elsewhere_is_why(log_dir: pathlib.Path) -> None:
     assert [row["why"] for row in answer["untouched"] if row["path"].endswith(f"{9999:020d}.log")] == ["linked"]
 
 
+@pytest.mark.slow
 @given(seed=st.randoms())
 def test_every_large_file_is_taken_or_named(seed: Any) -> None:
     """Whatever its name, and wherever it lies; what a broker uses is named by its partition dir."""

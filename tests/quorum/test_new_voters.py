@@ -293,6 +293,7 @@ def test_real_disks_are_refused_where_they_elect_a_leader_without_it() -> None:
     assert (plans > 15, refusals > 30) == (True, True)
 
 
+@pytest.mark.slow
 def test_damaged_bytes_give_a_plan_or_a_refusal_and_a_plan_elects(tmp_path: Path) -> None:
     """Any byte of any file: nothing else is raised. A plan leaves every byte of the log in front of its own."""
     chance, plans = random.Random(7), 0

@@ -100,6 +100,7 @@ def common(one: list[int], other: list[int]) -> int:
     return next((n for n, (mine, theirs) in enumerate(pairs) if mine != theirs), len(pairs))
 
 
+@pytest.mark.slow
 def test_what_a_majority_had_and_a_copy_has_stays(tmp_path: pathlib.Path) -> None:
     made = dropped = 0
     for seed in range(80):

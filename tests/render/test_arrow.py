@@ -498,6 +498,7 @@ THREADED = {
 }
 
 
+@pytest.mark.slow
 @needs_kernel
 @pytest.mark.parametrize("name", THREADED)
 @pytest.mark.parametrize("span_bytes", [1, 500, 3000, 1 << 16])

@@ -102,6 +102,7 @@ def test_drawings_have_titles_and_descriptions() -> None:
         assert elements[n][1]["aria-labelledby"] == " ".join(map(str, names))
 
 
+@pytest.mark.slow
 def test_every_partition_is_in_the_page_or_is_counted() -> None:
     diagnosis = make_diagnosis(1000, 100)
     told = "".join(Structure(page_of(diagnosis)).texts["th"])
@@ -257,6 +258,7 @@ def test_an_answer_that_inflates_without_end_is_above_the_limit() -> None:
         read_answer(block(zstd=compressed(bytes(MOST_ANSWER_BYTES + 1))), "page.html")
 
 
+@pytest.mark.slow
 def test_rows_that_repeat_a_long_name_without_end_are_above_the_limit() -> None:
     """A megabyte of a page, and gigabytes of rows."""
     table = {"columns": ["x" * (1 << 20)], "values": [[1] * 3000]}

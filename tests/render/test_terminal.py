@@ -76,6 +76,7 @@ def piped(*args: str, **environment: str) -> str:
     return done.stdout.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [*FORCED, *NOT_FORCED], ids=str)
 def test_colours_that_are_forced_are_in_text_alone(environment: dict[str, str]) -> None:
     assert ("\x1b" in piped("recover", str(LOSING), **environment)) == (environment in FORCED)

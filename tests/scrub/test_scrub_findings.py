@@ -58,6 +58,7 @@ def test_the_end_of_a_log_and_what_is_not_flushed_are_left_alone(tmp_path: Path)
         assert (done.summary["checked"], done.summary["unflushed"]) == (flushed, len(logs) - flushed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_bytes_of_an_index_that_changed(suffix: str, tmp_path: Path) -> None:
     """A position one byte further is no finding of verify's, and yet the disk gave another byte."""

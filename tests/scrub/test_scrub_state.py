@@ -201,6 +201,7 @@ def test_a_damaged_line_is_told_and_not_believed(log_dir: Path, state: Path, how
     assert (scrub(state, log_dir).summary["damaged"], len(state.read_bytes().splitlines())) == (0, len(lines) + 1)
 
 
+@pytest.mark.slow
 def test_a_state_that_a_kill_cut_is_none_the_worse(log_dir: Path, state: Path) -> None:
     scrub(state, log_dir)
     data, count = state.read_bytes(), len(closed_logs(log_dir))

@@ -76,6 +76,7 @@ def test_a_second_run_adds_only_what_is_new(tmp_path: pathlib.Path) -> None:
     assert {path.name for path in output.iterdir() if not path.name.startswith("topic=")} == {MANIFEST}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_at_any_step_leaves_nothing_half(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

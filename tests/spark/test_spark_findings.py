@@ -117,6 +117,7 @@ def test_what_is_given_by_itself_is_judged_by_what_lies_beside_it(
     assert len([found for found in by_command if isinstance(found, Finding)]) == len(expected)
 
 
+@pytest.mark.slow
 def test_folders_of_log_dirs_each_by_itself_and_none_twice(elsewhere: list[Any], tmp_path: pathlib.Path) -> None:
     for name in ("one", "other"):
         shutil.copytree(WOUNDED, tmp_path / name)

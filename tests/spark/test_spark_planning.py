@@ -126,6 +126,7 @@ def test_a_row_for_a_batch_is_in_one_task_however_few_records_a_task_may_have(lo
             assert read(log, table=table, maxRecordsPerPartition=most).equals(whole), (table, most)
 
 
+@pytest.mark.slow
 def test_a_record_out_of_order_is_in_one_task(tmp_path: pathlib.Path) -> None:
     """A base offset is under no checksum."""
     for bit in (1, 3, 4, 5, 6):
@@ -540,6 +541,7 @@ def test_a_damaged_batch_that_claims_a_wanted_offset_is_an_error(tmp_path: pathl
         read(folder, endingOffsets='{"t": {"0": 40}}')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
 def test_a_wrong_offset_does_not_make_more_splits_than_there_are_batches(tmp_path: pathlib.Path, mode: str) -> None:
     for bit in (0, 2, *range(6, 63)):  # those that raise 58

@@ -86,12 +86,14 @@ def answers_of(told: Done, *, but: str) -> dict[str, Any]:
     return {row["path"]: row["answer"] for row in rows if row["path"] != but}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in log_dirs() if "metadata" not in p and "killed" not in p])
 def test_a_log_dir_is_that_of_one_machine(path: str, tmp_path: pathlib.Path, caplog: Any) -> None:
     is_done = check_alike(path, tmp_path)
     assert is_done == (ONE_TASK not in caplog.text)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "path", [*(f"{c}/before" for c in WITH_BEFORE), "4.3.1-compaction/before-2", *(f"{c}/logdir" for c in WITH_LOG_DIR)]
@@ -136,6 +138,7 @@ class TwiceCrew(TaskCrew):
         return super().write_files(folder)
 
 
+@pytest.mark.slow
 def test_attempts_that_do_not_count_leave_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("klogtool.spark.compacting.TaskCrew", TwiceCrew)
     assert check_alike(str(ROOT / "fixtures/retention/logdir"), tmp_path)
@@ -146,6 +149,7 @@ def _refuse(*_: object) -> Any:
     raise KlogError("no share is done today")
 
 
+@pytest.mark.slow
 def test_what_a_share_refuses_one_task_is_to_say(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
@@ -175,6 +179,7 @@ def test_an_exchange_brings_the_bytes_of_each_part_together(monkeypatch: pytest.
         exchange(HERE, _lengths, sorted, [7, -2, -1], 3, sizes=[1, 1, 1])
 
 
+@pytest.mark.slow
 def test_no_value_goes_anywhere(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What tasks are sent, and what they send, has none of the values of the records."""
     monkeypatch.setattr(sharing, "LARGEST_SENT_BYTES", 0)

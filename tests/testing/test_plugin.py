@@ -134,6 +134,7 @@ def test_the_fixture(log_dir):
 """
 
 
+@pytest.mark.slow
 def test_the_plugin_is_found_by_its_entry_point_and_is_light(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q", "."]

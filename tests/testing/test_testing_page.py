@@ -29,6 +29,7 @@ def test_the_examples_print_what_the_page_shows(monkeypatch: pytest.MonkeyPatch)
     assert failed == 0, "".join(told)
 
 
+@pytest.mark.slow
 def test_the_test_file_on_the_page_passes(tmp_path: pathlib.Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
     (tmp_path / "test_page.py").write_text("".join(blocks))

@@ -31,6 +31,7 @@ def each_flip(path: Path) -> list[tuple[int, int]]:
     return [(position, rng.randrange(8)) for position in range(path.stat().st_size)]
 
 
+@pytest.mark.slow
 def test_a_flip_in_a_snapshot_is_found_wherever_it_is(partition: Path) -> None:
     path = partition / f"{36:020d}.snapshot"
     whole = path.read_bytes()
@@ -101,6 +102,7 @@ def test_a_flip_in_a_text_file_that_makes_no_sense_of_it_is_found(
     assert found(log_dir) == []
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_is_found_where_it_was_needed(copy_of: CopyOf) -> None:
     """Of every file of a log dir: what a broker would miss is missed."""
     log_dir = copy_of("transactions/logdir")
