@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Iterator
 
 import pytest
@@ -14,17 +15,18 @@ from .clusters import a_cluster
 from .kafka import Kafka, Unavailable, prepare
 from .ours import Klogtool
 
+HERE = pathlib.Path(__file__).resolve().parent
+
 
 @pytest.hookimpl(tryfirst=True)  # before --sample leaves out what is slow
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What starts a broker is slow: `make test` starts none. Brokers of 4.3.1 are started for each change. Those of
-    other releases, which take as long again, are started by `make nightly`: replay and the other tests of this folder
-    ask their classes each time."""
+    """What starts a broker is slow: `make test` starts none. What asks other releases than 4.3.1 takes as long again,
+    so `make nightly` does: replay and the judge's sample ask them for each change."""
     for item in filter(_starts_brokers, items):
         item.add_marker(pytest.mark.slow)
     if os.environ.get("KLOGTOOL_OTHER_RELEASES") == "1":
         return
-    others = [item for item in items if _starts_other_release(item)]
+    others = [item for item in items if _asks_other_release(item)]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in set(others)]
 
@@ -35,9 +37,9 @@ def _starts_brokers(item: pytest.Item) -> bool:
     return any(value in (a_broker, fetched, a_cluster) for value in names.values() if callable(value))
 
 
-def _starts_other_release(item: pytest.Item) -> bool:
+def _asks_other_release(item: pytest.Item) -> bool:
     _, _, case = item.name.partition("[")
-    return item.path.name.startswith("test_brokers_") and case.startswith(("3.9.2", "4.4.0"))
+    return item.path.parent == HERE and case.startswith(("3.9.2", "4.4.0"))
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE.parent)]
 
 from running import run_here  # noqa: E402
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 TOPIC = "compacted"
 CLEANER_S = 6  # many rounds of a cleaner that looks each half second
 CLEANED = "Beginning cleaning of log"

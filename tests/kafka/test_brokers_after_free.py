@@ -21,7 +21,7 @@ from .beside import module_beside
 from .brokers import CUTS, VERSIONS, Served, a_broker, records_of, served
 from .test_brokers_start_on_it import klogtool as run
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 LONG_AGO_MS = 1_700_000_000_000
 STRAY = f"kept-0.{'0123456789abcdef' * 2}-stray"
 ASKED = VERSIONS if os.environ.get("KLOGTOOL_EVERY_START") == "1" else VERSIONS[:1]

@@ -20,7 +20,7 @@ from .brokers import VERSIONS, a_broker
 from .kafka import scratch_folder
 
 HERE = pathlib.Path(__file__).resolve().parent
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 CLASSES = {
     "4.3.1": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "3.9.2": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",

@@ -21,7 +21,7 @@ from .beside import module_beside
 from .brokers import VERSIONS, a_broker, served
 from .test_brokers_start_on_it import a_scratch_folder
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 RECORDS = 40
 
 

@@ -26,7 +26,7 @@ from .brokers import CUTS, VERSIONS, Served, a_broker, kept_files, records_of
 from .test_brokers_start_on_it import FIXTURES, a_scratch_folder
 from .test_brokers_start_on_it import klogtool as run
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path: TypeAlias = pathlib.Path
 NEW = (b"new", b"by the broker")
 APPENDED: Served = [(n, b"k%d" % n, b"by klogtool") for n in range(20)]

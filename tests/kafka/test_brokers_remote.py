@@ -15,7 +15,7 @@ from .brokers import a_broker
 from .test_brokers_start_on_it import HERE, a_scratch_folder
 from .test_brokers_tiered import tiered_config
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.slow, pytest.mark.nightly]
 
 VERSION, TOPIC, METADATA, RECORDS = "4.3.1", "t", "__remote_log_metadata", 60
 SETTINGS = {"remote.storage.enable": "true", "local.retention.bytes": 500, "internal.segment.bytes": 1000}

@@ -18,7 +18,7 @@ from .kafka import scratch_folder
 
 SPEC = pathlib.Path(__file__).resolve().parent / "built.yaml"
 ABORTED, OPEN = b"aborted", b"open"
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 
 
 def whole(broker: Any, topic: str) -> list[tuple[Any, ...]]:

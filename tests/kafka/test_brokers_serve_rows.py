@@ -23,7 +23,7 @@ from .kafka import Kafka, prepare, scratch_folder
 
 pa = pytest.importorskip("pyarrow")
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 NOW_MS = 1_700_000_000_000
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(

@@ -30,7 +30,7 @@ from made import picture  # noqa: E402
 from running import FIXTURES, Done, run_here  # noqa: E402
 from salvaging import batches, logs  # noqa: E402
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 Path: TypeAlias = pathlib.Path
 LIVE = "live"
 

@@ -22,7 +22,7 @@ from .brokers import a_broker
 from .test_brokers_start_on_it import a_scratch_folder
 from .test_brokers_start_on_it import klogtool as run
 
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 
 RECORDS, START = 60, 7
 LATER = "2099-01-01"  # every record is past its time

@@ -21,7 +21,7 @@ from .brokers import VERSIONS, a_broker, served
 from .kafka import scratch_folder
 
 HERE = pathlib.Path(__file__).resolve().parent
-pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 
 
 def done(*words: object) -> None:

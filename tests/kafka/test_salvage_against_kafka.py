@@ -119,7 +119,7 @@ def test_random_wounds_all_load(oracle: Any, scratch: Path) -> None:
         shutil.rmtree(scratch / str(seed))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_starts_on_it_and_serves_all_that_was_kept(
     results: dict[str, Path], version: str, scratch: Path

@@ -108,6 +108,7 @@ def second_life(broker: Any) -> None:
     broker.delete_records("gone", 0, 3)
 
 
+@pytest.mark.nightly
 def test_both_say_the_same_and_a_producer_can_be_dropped() -> None:
     with a_scratch_folder() as scratch, a_broker("4.3.1", scratch / "broker") as broker:
         log_dir, metadata = broker.log_dirs[0], broker.metadata_dir
