@@ -21,11 +21,14 @@ from imaging import (
 from kafka import layout
 from kafka.damage import KINDS, harm
 from kafka.test_brokers_read_the_wounds import BAD, SOUND, instead, write
+from raw_batches import raw_batch
 from running import FIXTURES, ROOT
 from wounded import CASES
 
 from klogtool.format.batch import CODEC_NAMES, RECORD_BATCH_OVERHEAD
-from klogtool.format.codecs import compress
+from klogtool.format.codecs import MAX_INFLATED_BYTES, compress
+from klogtool.format.message import build_message
+from klogtool.format.varint import build_zigzag
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.plans.image_names import INTERNAL_TOPICS
 
@@ -106,6 +109,33 @@ def test_damage_inside_a_batch(tmp_path: Path, name: str) -> None:
     (log_dir / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=1\n")
     (log_dir / ".kafka_cleanshutdown").write_text("")
     assert_lawful(log_dir)
+
+
+def above_the_limit(kind: str) -> bytes:
+    """The same ten batches; the records of one inflate to more than klogtool takes."""
+    size = MAX_INFLATED_BYTES
+    if kind == "wrapper":
+        return instead(build_message(8, None, compress("gzip", bytes(size + 1), magic=1), magic=1, attributes=1))
+    record = build_zigzag(size) + bytes(3) + b"\1" + build_zigzag(size - 100) + bytes(size)
+    fields = {"base_offset": 6, "last_offset_delta": {"one record": 0, "gaps": 2}[kind]}
+    return instead(raw_batch(compress("zstd", record, magic=2), codec="zstd", **fields))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["one record", "gaps", "wrapper"])
+def test_what_nobody_opens_is_a_hole(tmp_path: Path, kind: str) -> None:
+    log_dir = tmp_path / "d"
+    write(log_dir / "t-0", above_the_limit(kind))
+    (log_dir / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=1\n")
+    (log_dir / ".kafka_cleanshutdown").write_text("")
+    before = without_options(answers(log_dir), log_dir)
+    holes = put_in_place(log_dir, "--keep-names")
+    assert holes == {f"{0:020d}.log"}
+    after = without_options(answers(log_dir), log_dir)
+    if kind == "wrapper":  # every verify opens it, and finds zeros
+        assert {row["id"] for row in after[2] if row["type"] == "finding"} == {"records-invalid"}
+    else:
+        assert without_details(after, holes) == without_details(before, holes)
 
 
 LEFT_OUT = {"unreadable"}  # a FIFO is not in an image

@@ -44,7 +44,7 @@ class ImagePlaces(Struct, frozen=True):
 class WrittenImage(Struct):
     """What was written. bytes: sizes of all files; kept_bytes: what they take on disk; packed_bytes: size of the
     archive. unread: files that could not be read, each with the reason; they are blank. holes: how many bytes of a file
-    did not parse as its kind."""
+    cannot be read as its kind."""
 
     files: int = 0
     bytes: int = 0

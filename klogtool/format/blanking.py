@@ -88,18 +88,17 @@ class RecordSpans(Struct, frozen=True):
 
 def blank_entry(
     entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None, most_offset: int = LARGEST_OFFSET
-) -> None:
+) -> bool:
     """Blank an entry of magic 0, 1 or 2 whose checksum is right. entry: all of its bytes, writable. Otherwise as
     `blank_batch`."""
     if entry[HEADER_SIZE_UP_TO_MAGIC - 1] < 2:
-        blank_message(entry, most_offset)
-    else:
-        blank_batch(entry, open_from_ms, blank_value, most_offset)
+        return blank_message(entry, most_offset)
+    return blank_batch(entry, open_from_ms, blank_value, most_offset)
 
 
 def blank_batch(
     entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None, most_offset: int = LARGEST_OFFSET
-) -> None:
+) -> bool:
     """Blank a batch of magic 2 that consists of all these bytes, whatever its length and magic say. The new checksum is
     right.
 
@@ -107,23 +106,27 @@ def blank_batch(
     so do those of a compressed batch that has not as many records as offsets.
     blank_value: blanks a value in place, and may keep parts of it; such records stay readable, too. most_offset: the
     largest offset that stays.
+
+    Return False if its records were to stay readable, and do not: they cannot be read, are above the limit, or cannot
+    be compressed to the same size.
     """
     _blank_offset(entry, most_offset)
     batch = parse_batch(entry)
     body = entry[RECORD_BATCH_OVERHEAD:]
     with_end, is_compressed = _end_of_data(body), bool(batch.attributes & CODEC_MASK)
     has_gaps = batch.records_count != batch.last_offset_delta + 1  # only its records say which offsets it has
-    records = _Records(blank_value or _blank_whole, is_control=batch.is_control)
+    records, stays = _Records(blank_value or _blank_whole, is_control=batch.is_control), True
     if not is_compressed:
         records.blank(body, _count_of_records(entry))
         _keep_end(body, with_end)
     elif batch.max_timestamp >= open_from_ms or has_gaps or blank_value is not None or batch.is_control:
         count = _count_of_records(entry)
-        _blank_inside(body, batch.attributes, 2, lambda inside: records.blank(inside, count))
+        stays = _blank_inside(body, batch.attributes, 2, lambda inside: records.blank(inside, count))
     else:
         _fill(body, (0, len(body)))
         _keep_end(body, with_end)
     _set_batch_crc(entry, crc32c(entry[CRC_COVERS_FROM:]))
+    return stays
 
 
 def blank_contradicted(entry: memoryview, blank_value: BlankValue | None, most_offset: int = LARGEST_OFFSET) -> bool:
@@ -154,13 +157,13 @@ def _count_of_records(entry: memoryview) -> int:
     return (recounted(batch) or batch).records_count
 
 
-def blank_message(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
-    """Blank a message of magic 0 or 1, plain or a wrapper, that consists of all these bytes. The new checksum is
-    right."""
+def blank_message(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> bool:
+    """Blank a message of magic 0 or 1, plain or a wrapper, that consists of all these bytes. The new checksum is right.
+    Return False for a wrapper that nobody can open afterwards."""
     _blank_offset(entry, most_offset)
     _, magic, attributes = _MESSAGE_HEAD.unpack_from(entry, LOG_OVERHEAD)
     body = entry[LOG_OVERHEAD + HEAD_SIZES[magic != 0] :]
-    with_end, at = _end_of_data(body), 0
+    with_end, at, stays = _end_of_data(body), 0, True
     spans = list(_message_spans(body))
     is_wrapper = attributes & CODEC_MASK and len(spans) == len(("key", "value"))
     for start, at in spans[:1] if is_wrapper else spans:
@@ -169,10 +172,11 @@ def blank_message(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
         start, at = spans[-1]
     _fill(body, (at, len(body)))
     if is_wrapper:
-        _blank_inside(body[start:at], attributes, magic, _blank_messages)
+        stays = _blank_inside(body[start:at], attributes, magic, _blank_messages)
     else:
         _keep_end(body, with_end)
     _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc32(entry[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]))
+    return stays
 
 
 def blank_stream(entry: memoryview) -> None:
@@ -345,13 +349,15 @@ def _blank_messages(inside: memoryview) -> None:
     _fill(inside, (at + LOG_OVERHEAD, len(inside)))
 
 
-def _blank_inside(stream: memoryview, attributes: int, magic: int, blank: BlankValue) -> None:
-    """Blank what is in a compressed stream, and compress it to the same size; if that is not possible, all of it."""
+def _blank_inside(stream: memoryview, attributes: int, magic: int, blank: BlankValue) -> bool:
+    """Blank what is in a compressed stream, and compress it to the same size; if that is not possible, blank all of it.
+    Return whether it was possible."""
     with_end, codec = _end_of_data(stream), attributes & CODEC_MASK
     again = _compressed_again(CODEC_NAMES[codec], stream, magic, with_end, blank) if codec < len(CODEC_NAMES) else None
     stream[:] = bytes(len(stream)) if again is None else again
     if again is None:
         _keep_end(stream, with_end)
+    return again is not None
 
 
 def _compressed_again(codec: str, stream: memoryview, magic: int, end: int, blank: BlankValue) -> bytes | None:

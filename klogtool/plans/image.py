@@ -170,7 +170,7 @@ def treatment_of(name: str, *, is_metadata: bool) -> Treatment:
 
 def walk_pieces(file: ImageFile, names: TopicNames, on_hole: Callable[[int], None]) -> Iterator[Piece]:
     """Yield the bytes of a file in the image; each piece is valid until the next one. on_hole: gets the number of
-    bytes that do not parse as its kind.
+    bytes that cannot be read as its kind.
 
     Raises KlogError if it cannot be read, or becomes shorter.
     """

@@ -57,6 +57,7 @@ Kept: TypeAlias = tuple[int, bytes]  # bytes that stay, or what stands for them,
 ALL_OFFSETS = 1 << 32  # of a segment, and of damage that is told as an overflow
 MOST_SMALL_OFFSET = (1 << 37) - 1  # no text reads as a smaller number
 NO_ENTRIES = frozenset({Kind.BATCH_CRC, Kind.BATCH_HEADER, Kind.TORN_BATCH, Kind.ZERO_TAIL, Kind.FOREIGN_BYTES})
+OF_RECORDS = frozenset({Kind.RECORDS_INVALID, Kind.BATCH_ATTRIBUTES, Kind.UNREADABLE})  # inside a proved batch
 MOST_MISLED = 1000  # limit of entries of an index that point to no batch
 
 
@@ -65,7 +66,8 @@ def walk_blanked(file: LogFile, names: TopicNames | None, on_hole: Callable[[int
     the file has.
 
     names: if these are records of `__cluster_metadata`, the names of topics in them. on_hole: gets the number of bytes
-    that belong to no entry and are left out. Raises KlogError if the file cannot be read, or becomes shorter.
+    that belong to no entry, or cannot be opened, and are left out. Raises KlogError if the file cannot be read, or
+    becomes shorter.
     """
     return _LogImage(file, names, on_hole).walk()
 
@@ -114,9 +116,9 @@ class _LogImage:
         return damage.id in NO_ENTRIES and (damage.entry is not None or self._probe.judge(damage.start) is None)
 
     def _is_contradicted(self, damage: Damage) -> bool:
-        """Return whether it is a batch with a right checksum whose records are not as its header says: zeros would not
-        tell that."""
-        if damage.id not in (Kind.RECORDS_INVALID, Kind.BATCH_ATTRIBUTES) or damage.size > LARGEST_SOUGHT_BYTES:
+        """Return whether it is a batch with a right checksum whose records are not as its header says, or inflate to
+        more than klogtool takes: zeros would not tell that."""
+        if damage.id not in OF_RECORDS or damage.size > LARGEST_SOUGHT_BYTES:
             return False
         judged = self._probe.judge(damage.start)
         return judged is not None and judged.facts.magic == 2
@@ -182,13 +184,13 @@ class _LogImage:
         if judge_entry(entry, Frame(0, frame.offset, frame.size, frame.magic)) is not None:
             # Of a control batch nothing is a key or value of a user.
             is_control = frame.magic >= 2 and parse_batch(entry).is_control
-            before = bytes(entry if is_control else entry[:LOG_OVERHEAD])
+            before = bytes(entry)
             is_closed = is_wrapper(frame, entry) and not self._is_readable(window.base + frame.position)
-            blank_entry(entry, self._open_from_ms, self._blank_value, self._most_offset)
+            stays = blank_entry(entry, self._open_from_ms, self._blank_value, self._most_offset)
             if is_closed:  # a verify without --deep opens wrappers, too: nobody opens this one after, either
-                before = bytes(entry)
                 blank_stream(entry)
-            self._on_hole(changed_bytes(before, bytes(entry[: len(before)])))
+            told = len(entry) if is_control or is_closed or not stays else LOG_OVERHEAD
+            self._on_hole(changed_bytes(before[:told], entry[:told]))
         else:  # the file changed meanwhile
             blank_bytes(entry, ())
         return frame.size
@@ -205,6 +207,7 @@ class _LogImage:
             self._on_hole(end - at)
             yield end - at
             return end - at
+        self._on_hole(frame.size - RECORD_BATCH_OVERHEAD)
         yield header_of_blank_batch(head, frame.size, crc_of_zeros)
         yield frame.size - RECORD_BATCH_OVERHEAD - 1
         yield b"\x01"
@@ -217,12 +220,13 @@ class _LogImage:
             yield damage.size
         elif damage.entry is not None and damage.size <= LARGEST_SOUGHT_BYTES:
             entry = memoryview(bytearray(self._probe.read(damage.start, damage.size)))
-            before = bytes(entry[:LOG_OVERHEAD])
+            before = bytes(entry)
             if damage.entry.facts.magic == 2:
-                blank_batch(entry, self._open_from_ms, self._blank_value, self._most_offset)
+                stays = blank_batch(entry, self._open_from_ms, self._blank_value, self._most_offset)
             else:
-                blank_message(entry, self._most_offset)
-            self._on_hole(changed_bytes(before, entry[:LOG_OVERHEAD]))
+                stays = blank_message(entry, self._most_offset)
+            told = LOG_OVERHEAD if stays else len(entry)
+            self._on_hole(changed_bytes(before[:told], entry[:told]))
             yield entry
         else:
             at = damage.start

@@ -63,7 +63,7 @@ def image_text(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written:
 
 
 def _hole_text(size: int) -> str:
-    return f"{count_text(size, 'byte')} {'does' if size == 1 else 'do'} not parse as this kind of file"
+    return f"klogtool cannot read {count_text(size, 'byte')} as this kind of file"
 
 
 def _list_text(what: str, result: Any) -> list[str]:

@@ -283,7 +283,8 @@ def test_of_a_batch_too_large_for_memory_the_header_stays(tmp_path: Path, monkey
     log = tmp_path / "logdir/orders-0" / f"{0:020d}.log"
     large, small = (build_batch([Record(n, 1, b"key", b"value" * size)]) for n, size in enumerate((100_000, 1)))
     log.write_bytes(large + small)
-    assert image(tmp_path / "logdir", tmp_path / "image", "--keep-names").status == 0
+    row = answer(image(tmp_path / "logdir", tmp_path / "image", "--keep-names", "--format", "json"))
+    assert row["holes"] == [{"path": str(log), "bytes": len(large) - 61}]
     first, second = walk_entries(str(tmp_path / "image/orders-0" / log.name))
     assert (first.crc_valid, first.size, second.crc_valid, second.size) == (True, len(large), True, len(small))
     assert set(bytes(first.data[61:])) == {0, 1}
