@@ -6,10 +6,11 @@ Each command has its own struct in its module. The command line or Python makes 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, to_builtins
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.log.cores import usable_cores
@@ -62,7 +63,7 @@ def read_question(kind: type[AnyQuestion], arguments: JsonObject, at: str = "arg
 
     at: the name of the whole in errors.
     """
-    known = {field.encode_name for struct in (kind, Circumstances) for field in fields(struct)} - {_CIRCUMSTANCES}
+    known = {field.encode_name for struct in (kind, Circumstances) for field in _fields_of(struct)} - {_CIRCUMSTANCES}
     for name in arguments:
         if name not in known:
             raise WrongField(f"{at}.{name} is unknown")
@@ -73,9 +74,16 @@ def read_question(kind: type[AnyQuestion], arguments: JsonObject, at: str = "arg
 def _values(kind: type[Struct], row: JsonObject, at: str) -> JsonObject:
     """Return the fields of a struct that are in the row, each of its type."""
     found = {}
-    for field in fields(kind):
+    for field in _fields_of(kind):
         if field.encode_name in row:
             found[field.name] = read_as(row[field.encode_name], field.type, f"{at}.{field.encode_name}")
         elif field.required and field.name != _CIRCUMSTANCES:
             raise WrongField(f"{at}.{field.encode_name} is missing")
     return found
+
+
+@cache
+def _fields_of(kind: type[Struct]) -> tuple[FieldInfo, ...]:
+    """Return the fields of a struct. msgspec compiles each annotation anew, and a saved plan of 10,000 partitions has
+    as many questions."""
+    return fields(kind)

@@ -10,6 +10,8 @@ A recording disk remembers what each call did to names, contents and times. What
 
 At most three changes are lost at a time, and all of them together. Two states in which every name leads to the same
 file with the same bytes, size and time are one group: whoever comes after the crash cannot tell them apart.
+
+`CrashStates.walk_deaths` has fewer states: after each call and inside of it, what mortal.py's disk would leave.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ import random
 import shutil
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
-from mortal import Attics
+from mortal import Attics, Died, Inode, system_calls
 
+from klogtool.broker.content import read_content
 from klogtool.disk.disk import Disk
 
 MOST_LOST = 3
@@ -32,6 +36,9 @@ BLOCKS = (512, 4096)
 CHANGING = (
     "write", "write_pieces", "extend", "fill", "truncate", "rename", "link", "delete", "mkdir", "rmdir", "describe"
 )  # fmt: skip
+OF_SEVERAL_CALLS = ("write", "write_pieces", "extend", "fill", "describe")
+MOST_CALLS = 4  # of the system, after which a verb is killed
+ROOTS = (0, 0)  # stands for the folder that has all roots by their paths
 
 
 class FileValue(NamedTuple):
@@ -42,7 +49,7 @@ class FileValue(NamedTuple):
     mtime_ns: int
 
 
-Listing = dict[str, int]  # inodes by name
+Listing = dict[str, Inode]
 
 
 class Change(NamedTuple):
@@ -50,24 +57,25 @@ class Change(NamedTuple):
     on the device by now."""
 
     verb: str
-    names: tuple[tuple[int, str, int | None], ...] = ()
-    files: Mapping[int, FileValue] = {}
-    folders: Mapping[int, tuple[int, int]] = {}
-    synced: int | None = None
+    names: tuple[tuple[Inode, str, Inode | None], ...] = ()
+    files: Mapping[Inode, FileValue] = {}
+    folders: Mapping[Inode, tuple[int, int]] = {}
+    synced: Inode | None = None
 
 
 class World(NamedTuple):
-    """All files and folders below a root, by inode; folders have mode and time."""
+    """All files and folders below the roots, by inode; folders have mode and time."""
 
-    listings: dict[int, Listing]
-    files: dict[int, FileValue]
-    folders: dict[int, tuple[int, int]]
+    listings: dict[Inode, Listing]
+    files: dict[Inode, FileValue]
+    folders: dict[Inode, tuple[int, int]]
 
-    def key(self, root: int) -> Hashable:
+    def key(self) -> Hashable:
         """Return the same for two states that nobody can tell apart."""
-        return tuple((path, inode, self.files.get(inode) or self.folders[inode]) for path, inode in self.walk(root))
+        below = (found for root in self.listings[ROOTS].values() for found in self.walk(root))
+        return tuple((path, inode, self.files.get(inode) or self.folders[inode]) for path, inode in below)
 
-    def walk(self, folder: int, path: str = "") -> Iterator[tuple[str, int]]:
+    def walk(self, folder: Inode, path: str = "") -> Iterator[tuple[str, Inode]]:
         """Yield each path, a folder before what is in it."""
         for name, inode in sorted(self.listings[folder].items()):
             yield f"{path}{name}", inode
@@ -76,44 +84,53 @@ class World(NamedTuple):
 
 
 class Stage:
-    """A folder whose files and folders keep their inodes, whatever state it is put into: each has a second place, in an
-    attic beside it. What has no place in a state waits there."""
+    """Folders whose files and folders keep their inodes, whatever state they are put into: each has a second place, in
+    an attic beside its root. What has no place in a state waits there."""
 
-    def __init__(self, root: pathlib.Path) -> None:
-        self.root, self.attic = root, pathlib.Path(f"{root}.attic")
-        shutil.rmtree(self.attic, ignore_errors=True)
-        self.attic.mkdir()
-        Attics.folders.add(str(self.attic))
+    def __init__(self, *roots: pathlib.Path) -> None:
+        self.roots = roots
+        self.attics: dict[int, pathlib.Path] = {}  # by device
+        for root in roots:
+            attic = self.attics[root.stat().st_dev] = pathlib.Path(f"{root}.attic")
+            shutil.rmtree(attic, ignore_errors=True)
+            attic.mkdir()
+            Attics.folders.add(str(attic))
 
     def look(self) -> World:
         """Return what there is now. Each file gets its place in the attic."""
-        world = World({}, {}, {})
-        self._look(self.root, world)
+        world = World({ROOTS: {}}, {}, {})
+        for root in self.roots:
+            world.listings[ROOTS][str(root)] = _inode(root.stat())
+            self._look(root, world)
         return world
 
     def _look(self, folder: pathlib.Path, world: World) -> None:
         about = folder.stat()
-        listing = world.listings[about.st_ino] = {}
-        world.folders[about.st_ino] = about.st_mode & 0o7777, about.st_mtime_ns
+        listing = world.listings[_inode(about)] = {}
+        world.folders[_inode(about)] = about.st_mode & 0o7777, about.st_mtime_ns
         for entry in os.scandir(folder):
             found = entry.stat(follow_symlinks=False)
-            listing[entry.name] = found.st_ino
+            inode = listing[entry.name] = _inode(found)
             if entry.is_dir(follow_symlinks=False):
                 self._look(pathlib.Path(entry.path), world)
-            elif found.st_ino not in world.files:
+            elif inode not in world.files:
                 data = pathlib.Path(entry.path).read_bytes()
-                world.files[found.st_ino] = FileValue(data, found.st_mode & 0o7777, found.st_mtime_ns)
+                world.files[inode] = FileValue(data, found.st_mode & 0o7777, found.st_mtime_ns)
                 with suppress(FileExistsError):
-                    os.link(entry.path, self.attic / str(found.st_ino))
+                    os.link(entry.path, self._kept(inode))
 
     def take_away(self, folder: pathlib.Path) -> None:
         """Move an empty folder into the attic, in place of its deletion."""
-        os.rename(folder, self.attic / f"folder-{folder.stat().st_ino}")
+        os.rename(folder, self._kept(_inode(folder.stat()), "folder-"))
 
-    def put(self, world: World, root: int) -> None:
+    def put(self, world: World) -> None:
         """Make it so."""
-        self._clear(self.root)
-        self._put(self.root, root, world)
+        for root, inode in world.listings[ROOTS].items():
+            self._clear(pathlib.Path(root))
+            self._put(pathlib.Path(root), inode, world)
+
+    def _kept(self, inode: Inode, kind: str = "") -> pathlib.Path:
+        return self.attics[inode[0]] / f"{kind}{inode[1]}"
 
     def _clear(self, folder: pathlib.Path) -> None:
         for entry in list(os.scandir(folder)):
@@ -123,14 +140,14 @@ class Stage:
             else:
                 os.unlink(entry.path)
 
-    def _put(self, folder: pathlib.Path, inode: int, world: World) -> None:
+    def _put(self, folder: pathlib.Path, inode: Inode, world: World) -> None:
         for name, child in world.listings[inode].items():
             path = folder / name
             if child in world.listings:
-                os.rename(self.attic / f"folder-{child}", path)
+                os.rename(self._kept(child, "folder-"), path)
                 self._put(path, child, world)
                 continue
-            value, kept = world.files[child], self.attic / str(child)
+            value, kept = world.files[child], self._kept(child)
             if kept.read_bytes() != value.data:
                 kept.write_bytes(value.data)
             os.chmod(kept, value.mode)
@@ -139,6 +156,10 @@ class Stage:
         mode, mtime_ns = world.folders[inode]
         os.chmod(folder, mode)
         os.utime(folder, ns=(mtime_ns, mtime_ns))
+
+
+def _inode(about: os.stat_result) -> Inode:
+    return about.st_dev, about.st_ino
 
 
 class StageDisk(Disk):
@@ -161,29 +182,47 @@ class StageDisk(Disk):
 
 
 class RecordingDisk(StageDisk):
-    """Remembers what each call changed."""
+    """Remembers what each call changed. inside: also what it has changed where it is killed in the middle, after so
+    many calls."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        self.root = stage.root.stat().st_ino
         self.before = self._now = stage.look()
         self.changes: list[Change] = []
+        self.inside: list[tuple[int, Change]] = []
 
     def note(self, verb: str, synced: str | None = None) -> None:
         """Compare what there is with what there was."""
-        before, now = self._now, self.stage.look()
-        self._now = now
+        now = self.stage.look()
+        change, self._now = self._compared(verb, now, synced), now
+        if change != Change(verb):
+            self.changes.append(change)
+
+    def kill_inside(self, verb: str, work: Callable[[], None]) -> bool:
+        """Do a part of the verb, remember what that changed, and put all back. Return whether it was a part."""
+        is_part = False
+        try:
+            work()
+        except Died:
+            is_part = True
+        change = self._compared(verb, self.stage.look(), None)
+        if change != Change(verb):
+            self.inside.append((len(self.changes), change))
+            self.stage.put(self._now)
+        return is_part
+
+    def _compared(self, verb: str, now: World, synced: str | None) -> Change:
+        before = self._now
         names = tuple(
             (folder, name, now.listings[folder].get(name))
             for folder in now.listings
+            if folder != ROOTS
             for name in sorted({*now.listings[folder], *before.listings.get(folder, {})})
             if now.listings[folder].get(name) != before.listings.get(folder, {}).get(name)
         )
         files = {inode: value for inode, value in now.files.items() if before.files.get(inode) != value}
         folders = {inode: value for inode, value in now.folders.items() if before.folders.get(inode) != value}
-        done = None if synced is None else os.stat(synced).st_ino
-        if names or files or folders or done is not None:
-            self.changes.append(Change(verb, names, files, folders, done))
+        return Change(verb, names, files, folders, None if synced is None else _inode(os.stat(synced)))
 
     def sync(self, path: str) -> None:
         """What the file has is on the device."""
@@ -196,10 +235,30 @@ class RecordingDisk(StageDisk):
 
 def _recorded(name: str) -> Any:
     def verb(self: RecordingDisk, *given: Any) -> None:
+        given = tuple(list(each) if isinstance(each, Iterator) else each for each in given)
+        if name in OF_SEVERAL_CALLS:
+            _kill_inside(self, name, given)
         getattr(StageDisk, name)(self, *given)
         self.note(name)
 
     return verb
+
+
+def _kill_inside(disk: RecordingDisk, name: str, given: Sequence[Any]) -> None:
+    """Kill it after half of the bytes, and after each of some calls of the system."""
+    do = getattr(Disk, name)
+
+    def some_calls(most: int) -> None:
+        with system_calls(most):
+            do(disk, *given)
+
+    if name in ("write", "extend"):
+        at = 1 if name == "write" else 2
+        whole = read_content(given[at])
+        disk.kill_inside(name, lambda: do(disk, *given[:at], (whole[: len(whole) // 2],)))
+    for most in range(MOST_CALLS):
+        if not disk.kill_inside(name, partial(some_calls, most)):
+            return
 
 
 for _name in CHANGING:
@@ -213,7 +272,8 @@ class CrashStates:
     def __init__(self, recorded: RecordingDisk, earlier: CrashStates | None = None, killed_after: int = 0) -> None:
         self.before: World = recorded.before if earlier is None else earlier.before
         self.changes: list[Change] = ([] if earlier is None else earlier.changes[:killed_after]) + recorded.changes
-        self.root, self.first = recorded.root, killed_after
+        self.inside = [(killed_after + n, change) for n, change in recorded.inside]
+        self.first = killed_after
         self.count = 0
         self.groups: set[Hashable] = set()
 
@@ -222,69 +282,115 @@ class CrashStates:
         numbers, chosen by a seed."""
         numbers = range(self.first, len(self.changes) + 1)
         for n in numbers if most is None else random.Random(seed).sample(numbers, min(most, len(numbers))):
-            for world in self._after(n):
-                self.count += 1
-                key = world.key(self.root)
-                if key not in self.groups:
-                    self.groups.add(key)
+            for world in _states(self.before, self.changes[:n]):
+                if self._is_new(world):
                     yield n, world
 
-    def cut_short(self, n: int) -> World:
-        """Return the state after so many calls, of which nothing is lost."""
-        return self._world(n, frozenset(), self._on_the_device(n)[1])
+    def walk_deaths(self, *losses: str) -> Iterator[tuple[int, World]]:
+        """Yield one state of each group that a kill leaves after a call or inside of it, and that the power failure
+        leaves which follows: of what was not synced `nothing`, `everything` or, `mixed <seed>`, some is lost."""
+        for n in range(self.first, len(self.changes) + 1):
+            for more in ([], *([change] for at, change in self.inside if at == n)):
+                for loses in losses:
+                    world = _dead(self.before, [*self.changes[:n], *more], loses)
+                    if self._is_new(world):
+                        yield n, world
 
-    def _after(self, n: int) -> Iterator[World]:
-        durable, values, synced = self._on_the_device(n)
-        open_names = [k for k in range(n) if self.changes[k].names and k not in durable]
-        dirty = [inode for inode, value in values.items() if synced.get(inode) != value]
-        lost_names = _lost_names(self.changes, n, open_names)
-        for lost in lost_names:
-            for some in range(len(dirty) + 1):
-                if some > 0 and some + len(lost) > MOST_LOST and not (some == len(dirty) and lost == lost_names[-1]):
-                    continue
-                for inodes in itertools.combinations(dirty, some):
-                    for kind in _KINDS if inodes else (_old,):
-                        torn = {inode: kind(values[inode], synced.get(inode)) for inode in inodes}
-                        yield self._world(n, lost, values | torn)
+    def dead(self, n: int, loses: str) -> World:
+        """Return the state after so many calls, of which this is lost."""
+        return _dead(self.before, self.changes[:n], loses)
 
-    def _on_the_device(self, n: int) -> tuple[set[int], dict[int, FileValue], dict[int, FileValue]]:
-        """Return the changes whose names are synced, all files as they are, and as they were at their last sync."""
-        durable: set[int] = set()
-        values, synced = dict(self.before.files), dict(self.before.files)
-        waiting: list[int] = []
-        for k, change in enumerate(self.changes[:n]):
-            values |= change.files
-            if change.names:
-                waiting.append(k)
-            if change.synced in values:
-                synced[change.synced] = values[change.synced]
-            elif change.synced is not None:
-                done = {k for k in waiting if any(name[0] == change.synced for name in self.changes[k].names)}
-                durable |= done
-                waiting = [k for k in waiting if k not in done]
-        return durable, values, synced
-
-    def _world(self, n: int, lost: frozenset[int], values: dict[int, FileValue]) -> World:
-        listings = {folder: dict(listing) for folder, listing in self.before.listings.items()}
-        folders = dict(self.before.folders)
-        touched = {folder for k in lost for folder, _, _ in self.changes[k].names}
-        for k, change in enumerate(self.changes[:n]):
-            for folder, value in change.folders.items():
-                listings.setdefault(folder, {})
-                if folder not in touched or folder not in folders or k < min(lost):
-                    folders[folder] = value
-            for folder, name, inode in () if k in lost else change.names:
-                if inode is None:
-                    listings[folder].pop(name, None)
-                else:
-                    listings[folder][name] = inode
-        return World(listings, values, folders)
+    def _is_new(self, world: World) -> bool:
+        self.count += 1
+        known = len(self.groups)
+        self.groups.add(world.key())
+        return len(self.groups) > known
 
 
-def _lost_names(changes: list[Change], n: int, open_names: list[int]) -> list[frozenset[int]]:
+def _states(before: World, changes: Sequence[Change]) -> Iterator[World]:
+    durable, values, synced = _on_the_device(before, changes)
+    open_names = _open_names(changes, durable)
+    dirty = [inode for inode, value in values.items() if synced.get(inode) != value]
+    lost_names = _lost_names(changes, open_names)
+    for lost in lost_names:
+        for some in range(len(dirty) + 1):
+            if some > 0 and some + len(lost) > MOST_LOST and not (some == len(dirty) and lost == lost_names[-1]):
+                continue
+            for inodes in itertools.combinations(dirty, some):
+                for kind in _KINDS if inodes else (_old,):
+                    torn = {inode: kind(values[inode], synced.get(inode)) for inode in inodes}
+                    yield _world(before, changes, lost, values | torn)
+
+
+def _dead(before: World, changes: Sequence[Change], loses: str) -> World:
+    durable, values, synced = _on_the_device(before, changes)
+    open_names = _open_names(changes, durable)
+    chance, mixed = random.Random(loses), loses.startswith("mixed")
+
+    def is_lost() -> bool:
+        return chance.random() < 0.5 if mixed else loses == "everything"
+
+    # A change of two folders is one change: such folders keep or lose what they have together.
+    together: list[set[Inode]] = []
+    for k in open_names:
+        folders = {name[0] for name in changes[k].names}
+        folders.update(*(known for known in together if known & folders))
+        together = [known for known in together if not known & folders] + [folders]
+    gone: set[Inode] = set().union(*(folders for folders in together if is_lost()))
+    lost = frozenset(k for k in open_names if any(name[0] in gone for name in changes[k].names))
+    torn = {
+        inode: (_zeros if synced.get(inode) is None else _old)(value, synced.get(inode))
+        for inode, value in values.items()
+        if synced.get(inode) != value and is_lost()
+    }
+    return _world(before, changes, lost, values | torn)
+
+
+def _open_names(changes: Sequence[Change], durable: set[int]) -> list[int]:
+    return [k for k, change in enumerate(changes) if change.names and k not in durable]
+
+
+def _on_the_device(
+    before: World, changes: Sequence[Change]
+) -> tuple[set[int], dict[Inode, FileValue], dict[Inode, FileValue]]:
+    """Return the changes whose names are synced, all files as they are, and as they were at their last sync."""
+    durable: set[int] = set()
+    values, synced = dict(before.files), dict(before.files)
+    waiting: list[int] = []
+    for k, change in enumerate(changes):
+        values |= change.files
+        if change.names:
+            waiting.append(k)
+        if change.synced in values:
+            synced[change.synced] = values[change.synced]
+        elif change.synced is not None:
+            done = {k for k in waiting if any(name[0] == change.synced for name in changes[k].names)}
+            durable |= done
+            waiting = [k for k in waiting if k not in done]
+    return durable, values, synced
+
+
+def _world(before: World, changes: Sequence[Change], lost: frozenset[int], values: dict[Inode, FileValue]) -> World:
+    listings = {folder: dict(listing) for folder, listing in before.listings.items()}
+    folders = dict(before.folders)
+    touched = {folder for k in lost for folder, _, _ in changes[k].names}
+    for k, change in enumerate(changes):
+        for folder, value in change.folders.items():
+            listings.setdefault(folder, {})
+            if folder not in touched or folder not in folders or k < min(lost):
+                folders[folder] = value
+        for folder, name, inode in () if k in lost else change.names:
+            if inode is None:
+                listings[folder].pop(name, None)
+            else:
+                listings[folder][name] = inode
+    return World(listings, values, folders)
+
+
+def _lost_names(changes: Sequence[Change], open_names: list[int]) -> list[frozenset[int]]:
     """Return what may be lost of the changes of names that are not synced; all of them last."""
     found = {frozenset(open_names[k:]) for k in range(len(open_names) + 1)}
-    by_folder: dict[int, list[int]] = {}
+    by_folder: dict[Inode, list[int]] = {}
     for k in open_names:
         for folder in {name[0] for name in changes[k].names}:
             by_folder.setdefault(folder, []).append(k)
@@ -293,20 +399,20 @@ def _lost_names(changes: list[Change], n: int, open_names: list[int]) -> list[fr
         lost = frozenset(itertools.chain(*chosen))
         if len(lost) <= MOST_LOST and _keeps_order(changes, open_names, lost):
             found.add(lost)
-    stays = {k for k in open_names if {inode for _, _, inode in changes[k].names} & _synced_since(changes[k:n])}
+    stays = {k for k in open_names if {inode for _, _, inode in changes[k].names} & _synced_since(changes[k:])}
     found |= {kept for lost in list(found) if _keeps_order(changes, open_names, kept := frozenset(lost - stays))}
     everything = frozenset(open_names)
     return [*sorted(found - {everything}, key=sorted), everything]
 
 
-def _synced_since(changes: Sequence[Change]) -> set[int | None]:
+def _synced_since(changes: Sequence[Change]) -> set[Inode | None]:
     """Return the files and folders that were synced, without None."""
     return {change.synced for change in changes} - {None}
 
 
-def _keeps_order(changes: list[Change], open_names: Iterable[int], lost: frozenset[int]) -> bool:
+def _keeps_order(changes: Sequence[Change], open_names: Iterable[int], lost: frozenset[int]) -> bool:
     """Return whether no change is kept that needs a lost one: of the same name, or in a folder that is not there."""
-    gone: set[tuple[int, str]] = set()
+    gone: set[tuple[Inode, str]] = set()
     for k in open_names:
         if k in lost:
             gone |= {(folder, name) for folder, name, _ in changes[k].names}

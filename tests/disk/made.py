@@ -58,7 +58,8 @@ def make_log_dir(at: pathlib.Path) -> pathlib.Path:
     for n, (name, size) in enumerate(files.items()):
         path = log_dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(bytes((n * 31 + at * 7) % 255 + 1 for at in range(size)))
+        cycle = bytes((n * 31 + at * 7) % 255 + 1 for at in range(255))
+        path.write_bytes((cycle * (size // len(cycle) + 1))[:size])
         path.chmod(0o640 if n % 2 else 0o644)
         os.utime(path, ns=(10**18 + n * 10**10 + n, 10**18 + n * 10**10 + n))
     for n, folder in enumerate([log_dir / "t-0", log_dir / "t-1", log_dir]):

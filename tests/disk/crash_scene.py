@@ -1,0 +1,149 @@
+"""A run that was recorded (crash_states.py), the box that can be put into each state that a crash leaves of it, and
+what has to be true there: undo gives every byte back, resuming finishes, a broker's start finds all that is to stay.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from crash_states import CrashStates, RecordingDisk, Stage, StageDisk, World
+from dying import after_a_start
+from made import HEAD, add_foreign_folder, contents, make_log_dir, make_moving_plans, make_plans, picture
+
+from klogtool.disk.journal import Entry, walk_entries
+from klogtool.disk.manifest import Progress
+from klogtool.disk.writer import InPlace, resume, undo
+from klogtool.errors import Refused
+from klogtool.log.entries import walk_entries as walk_batches
+from klogtool.plans.saved_plan import SavedPlan
+
+BESIDE = "somebody's"
+NOW: dict[str, Any] = {"now_ms": 1_700_000_000_000, "jobs": 1}
+LAST_STOPS = (None, "unclean")
+Batches = frozenset[tuple[int, bytes]]
+
+
+class Work(NamedTuple):
+    """A log dir in a box, and what is to be done there. partition: of which a broker's start is foreseen."""
+
+    log_dir: pathlib.Path
+    plans: Callable[[], list[SavedPlan]]
+    partition: str | None = None
+    named: pathlib.Path | None = None  # on the command line
+
+
+def files(box: pathlib.Path) -> Work:
+    """Every kind of step on files."""
+    log_dir = make_log_dir(box)
+    return Work(log_dir, lambda: make_plans(log_dir))
+
+
+def folders(box: pathlib.Path) -> Work:
+    """Files change, and then folders get other names."""
+    log_dir = make_log_dir(box)
+    add_foreign_folder(log_dir)
+    return Work(log_dir, lambda: make_moving_plans(log_dir))
+
+
+class Scene:
+    """A run that was recorded, and the box that can be put into each of its states."""
+
+    def __init__(
+        self, box: pathlib.Path, make: Callable[[pathlib.Path], Work], journal: pathlib.Path | None = None
+    ) -> None:
+        self.box, self.work = box, make(box)
+        self.log_dir = self.work.log_dir
+        (box / BESIDE).write_text(BESIDE)
+        self.first, self.before = self.contents(), picture(self.log_dir)
+        self.batches = self.started()
+        self.journal = journal or pathlib.Path(f"{self.log_dir}.klogtool")
+        self.stage = Stage(box, *([] if journal is None else [journal]))
+        recorded = RecordingDisk(self.stage)
+        head = HEAD if self.work.named is None else {**HEAD, "paths": [str(self.work.named)]}
+        InPlace(self.work.plans(), head, journal=None if journal is None else str(journal), disk=recorded).carry_out()
+        self.wanted = self.contents()
+        after = self.started()
+        self.least = {stop: found & after[stop] for stop, found in self.batches.items()}
+        self.most = {stop: found | after[stop] for stop, found in self.batches.items()}
+        self.states = CrashStates(recorded)
+        self.refused = 0
+        self.starts: set[frozenset[tuple[str, bytes]]] = set()
+
+    def contents(self) -> dict[str, bytes]:
+        """All files but those of the journal."""
+        found = contents(self.box).items()
+        return {name: data for name, data in found if ".klogtool/" not in name and not name.endswith("/.lock")}
+
+    def put(self, world: World) -> None:
+        self.stage.put(world)
+
+    def entry(self) -> Entry | None:
+        found = list(walk_entries(str(self.journal))) if self.journal.is_dir() else []
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def started(self) -> dict[str | None, Batches]:
+        """The batches that a broker has after its start, by what it believes of the last stop."""
+        if self.work.partition is None:
+            return {}
+        found, at = {}, self.box.parent / "out"
+        for stop in LAST_STOPS:
+            asked = NOW if stop is None else {**NOW, "last_stop": stop}
+            after_a_start(self.log_dir / self.work.partition, at, asked)
+            logs = (path for path in at.glob("*.log") if path.stat().st_size)
+            found[stop] = frozenset((b.last_offset, bytes(b.data)) for log in logs for b in walk_batches(str(log)))
+        return found
+
+    def check_undo(self) -> None:
+        """Every byte, time and mode is as it was, and nothing else is there."""
+        entry = self.entry()
+        if entry is not None:
+            undo(entry, disk=StageDisk(self.stage))
+        self.check_before()
+
+    def check_before(self) -> None:
+        after = picture(self.log_dir)
+        after.pop(".lock", None)  # a kill before the journal knows of it leaves it, as a broker does
+        # An undo that lost power may leave a second name of a file, which a broker's start deletes.
+        for name in [name for name in after if name.endswith(".undo.deleted")]:
+            (self.log_dir / name).unlink()
+            after.pop(name)
+            after[os.path.dirname(name)] = self.before[os.path.dirname(name)]
+        assert {name for name in self.before | after if self.before.get(name) != after.get(name)} - {"."} == set()
+        assert self.contents() == self.first
+        assert not self.journal.is_dir() or list(self.journal.iterdir()) in ([], [self.journal / ".lock"])
+
+    def check_resume(self) -> None:
+        """What was begun is finished, or taken back; what was not has changed nothing."""
+        entry = self.entry()
+        is_torn = entry is None or entry.is_torn()
+        if entry is not None and not is_torn and entry.progress() is not Progress.DONE:
+            try:
+                resume(entry, disk=StageDisk(self.stage))
+            except Refused as refused:  # steps are on the device in another order: then undo is what there is
+                if "undo it" not in refused.reason:
+                    raise
+                self.refused += 1
+                self.check_undo()
+                return
+        assert self.contents() == (self.first if is_torn else self.wanted)
+
+    def check_start(self) -> None:
+        """A broker has all that is there before and afterwards, and nothing that is neither."""
+        now = frozenset(contents(self.log_dir).items())
+        if self.work.partition is None or now in self.starts:
+            return
+        self.starts.add(now)
+        for stop, found in self.started().items():
+            assert self.least[stop] <= found <= self.most[stop], stop
+
+
+def told(check: Callable[[], None], where: str) -> None:
+    try:
+        check()
+    except BaseException as error:
+        error.add_note(f"{where}: {check.__name__}")
+        raise
