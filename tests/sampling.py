@@ -11,6 +11,7 @@ import os
 import random
 import secrets
 from collections import defaultdict
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import core
@@ -46,7 +47,13 @@ def left_out(config: pytest.Config) -> list[str]:
 
 
 def leave_to_the_night(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what `make nightly` runs, unless it is that (KLOGTOOL_NIGHTLY=1)."""
+    """Deselect what `make nightly` runs, unless it is that (KLOGTOOL_NIGHTLY=1). Of a test marked `some(N)` this
+    is all but N cases."""
+    for name, cases in _by_test(item for item in items if item.get_closest_marker("some")).items():
+        chosen = _some(cases, cases[0].get_closest_marker("some").args[0], name)
+        for item in cases:
+            if item not in chosen:
+                item.add_marker(pytest.mark.nightly)
     if os.environ.get("KLOGTOOL_NIGHTLY") == "1":
         return
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
@@ -58,13 +65,18 @@ def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
     most = config.option.sample
     if not most:
         return
-    cases: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        if item.get_closest_marker("slow") is None:
-            cases[item.nodeid.partition("[")[0]].append(item)
+    cases = _by_test(item for item in items if item.get_closest_marker("slow") is None)
     kept = {id(item) for name, found in cases.items() for item in _some(found, most, name)}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
+
+
+def _by_test(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    """The cases of each test by its name."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    return cases
 
 
 def _some(cases: list[pytest.Item], most: int, name: str) -> list[pytest.Item]:

@@ -63,6 +63,7 @@ def test_fixtures(tmp_path: Path, name: str) -> None:
     assert_lawful(copied(FIXTURES / name, tmp_path))
 
 
+@pytest.mark.some(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_corpora(tmp_path: Path, name: str) -> None:
@@ -148,6 +149,7 @@ def test_every_kind_of_damage(tmp_path: Path, finding: str) -> None:
     assert_lawful(log_dir)
 
 
+@pytest.mark.some(60)
 @pytest.mark.parametrize("fixture", ["three-magics", "transactions", "every-codec", "leader-epochs"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_damage(tmp_path: Path, fixture: str, kind: str) -> None:

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the kernels are 
 LOGS_A_SEED = 40
 
 
+@pytest.mark.some(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -37,6 +37,7 @@ def answers(path: pathlib.Path, jobs: int, known: LeaderEpochFileCache) -> list[
     return found
 
 
+@pytest.mark.some(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("seed", range(4))

@@ -153,6 +153,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize(
     ("form", "number"), [(form, n) for form, values in GROWING.items() for n in range(len(values))]
 )

@@ -93,6 +93,7 @@ def left(disks: pathlib.Path, scenario: Scenario) -> list[tuple[str, str]]:
     return [(row["path"], row["what"]) for row in rows if row["what"] != What.MISSING.value]
 
 
+@pytest.mark.some(60)
 @pytest.mark.parametrize("name", FIXED)
 def test_a_fix_leaves_nothing_to_lose_and_is_taken_back(tmp_path: pathlib.Path, name: str) -> None:
     scenario = SCENARIOS[name]

@@ -34,6 +34,7 @@ def done(fault: Fault, root: pathlib.Path, older: pathlib.Path, seed: int) -> st
     return told[0] if told else None
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.__name__ for fault in FAULTS])
 def test_a_fault_changes_something_and_one_seed_does_one_thing(fault: Fault, tmp_path: pathlib.Path) -> None:
     older, before = disks_in(tmp_path / "older"), disks_in(tmp_path / "sound")

@@ -498,6 +498,7 @@ THREADED = {
 }
 
 
+@pytest.mark.some(12)
 @pytest.mark.slow
 @needs_kernel
 @pytest.mark.parametrize("name", THREADED)

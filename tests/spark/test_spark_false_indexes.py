@@ -46,6 +46,7 @@ def kept(rows: Sequence[tuple[int, float]], column: str, kind: str, number: int)
 KINDS = ("GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual", "EqualTo")
 
 
+@pytest.mark.some(30)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_filter_never_changes_an_answer(sound: pathlib.Path, tmp_path: pathlib.Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -61,6 +62,7 @@ def test_a_filter_never_changes_an_answer(sound: pathlib.Path, tmp_path: pathlib
         assert set(kept(rows, *asked)) <= set(offsets(found)), asked
 
 
+@pytest.mark.some(40)
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
 def test_nor_does_it_where_batches_are_damaged(

@@ -74,6 +74,7 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(name, number, wound, id=f"{name}, {number}, {wound}")
 
 
+@pytest.mark.some(60)
 @pytest.mark.parametrize(("name", "number", "wound"), list(cases()))
 def test_all_read_what_verify_calls_whole(name: str, number: int, wound: str, tmp_path: Path) -> None:
     whole = FIXTURES / name
@@ -141,6 +142,7 @@ def put_before(log: Path, position: int, more: bytes) -> None:
     log.write_bytes(raw[:position] + more + raw[position:])
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_how_a_damaged_log_is_split_changes_no_row(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

@@ -86,6 +86,7 @@ def answers_of(told: Done, *, but: str) -> dict[str, Any]:
     return {row["path"]: row["answer"] for row in rows if row["path"] != but}
 
 
+@pytest.mark.some(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in log_dirs() if "metadata" not in p and "killed" not in p])
 def test_a_log_dir_is_that_of_one_machine(path: str, tmp_path: pathlib.Path, caplog: Any) -> None:
@@ -93,6 +94,7 @@ def test_a_log_dir_is_that_of_one_machine(path: str, tmp_path: pathlib.Path, cap
     assert is_done == (ONE_TASK not in caplog.text)
 
 
+@pytest.mark.some(4)
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
@@ -105,6 +107,7 @@ def test_a_corpus_is_that_of_one_machine(path: str, tmp_path: pathlib.Path, capl
     assert ONE_TASK not in caplog.text
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_logs_with_transactions(seed: int, tmp_path: pathlib.Path) -> None:
     asked = random_partition(tmp_path / "logdir" / "t-0", random.Random(seed))
