@@ -25,17 +25,33 @@ from klogtool.format.names import parse_file_name
 Excess: TypeAlias = dict[str, tuple[int, int, int]]
 MOST_EXCESS = 0.1  # of the work at 4n; what n * n things cost is 0.37 of it, n log n at most 0.06
 FEW_STEPS = 50
-
+PLACE: list[pathlib.Path] = []
+LOGS: dict[tuple[str, int], tuple[pathlib.Path, pathlib.Path]] = {}  # log dirs, and the log in each
 
 CASES = [("segments", command) for command in COMMANDS]
 CASES += [(shape, command) for shape in SHAPES if shape not in ("segments", "partitions") for command in MAIN]
 CASES += [("segments without side files", "lookup --offset"), ("segments without side files", "compact")]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _logs_are_made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    LOGS.clear()
+    PLACE.append(tmp_path_factory.mktemp("logs"))
+
+
+def log_of(shape: str, n: int, log_dir: pathlib.Path) -> pathlib.Path:
+    """A log of that shape in a log dir, as SHAPES has it; made once, and copied."""
+    if (shape, n) not in LOGS:
+        made = PLACE[-1] / f"{shape} {n}"
+        LOGS[shape, n] = made, SHAPES[shape][0](made, n).relative_to(made)
+    made, log = LOGS[shape, n]
+    shutil.copytree(made, log_dir)
+    return log_dir / log
+
+
 def work_of(shape: str, command: str, n: int, folder: pathlib.Path) -> Counter[str]:
-    make = SHAPES[shape][0]
     log_dir = folder / f"log-dir-{n}"
-    words = words_of(command, make(log_dir, n), log_dir, n, folder)
+    words = words_of(command, log_of(shape, n, log_dir), log_dir, n, folder)
     work = Work()
     with patch.object(os, "fsync", lambda _: None), patch.object(os, "fdatasync", lambda _: None), work.counted():
         done = run_here(words, folder)

@@ -84,10 +84,8 @@ class _Lines:
 @contextmanager
 def _as_if_first() -> Iterator[None]:
     """Meanwhile nothing is known from runs before, and nothing of theirs is cleared away."""
-    gc.unfreeze()  # what a test of Spark's reader froze is in no list of objects
-    for cached in gc.get_objects():
-        if isinstance(cached, functools._lru_cache_wrapper) and cached.__module__.startswith("klogtool"):
-            cached.cache_clear()
+    for cached in walk_caches():
+        cached.cache_clear()
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -95,6 +93,19 @@ def _as_if_first() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def walk_caches() -> Iterator[Any]:
+    """Yield what `functools.cache` made in klogtool: it stands in modules and in their classes. To look through all
+    objects takes a second where all tests are collected."""
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "klogtool"]
+    for module in modules:
+        for value in list(vars(module).values()):
+            inside = list(vars(value).values()) if isinstance(value, type) else ()
+            for each in (value, *inside):
+                cached = getattr(each, "__func__", each)
+                if isinstance(cached, functools._lru_cache_wrapper) and cached.__module__.startswith("klogtool"):
+                    yield cached
 
 
 def _name_of(code: CodeType) -> str:
