@@ -52,7 +52,12 @@ class Scene:
     """A run that was recorded, and the box that can be put into each of its states."""
 
     def __init__(
-        self, box: pathlib.Path, make: Callable[[pathlib.Path], Work], journal: pathlib.Path | None = None
+        self,
+        box: pathlib.Path,
+        make: Callable[[pathlib.Path], Work],
+        journal: pathlib.Path | None = None,
+        *,
+        inside: bool = True,
     ) -> None:
         self.box, self.work = box, make(box)
         self.log_dir = self.work.log_dir
@@ -61,7 +66,7 @@ class Scene:
         self.batches = self.started()
         self.journal = journal or pathlib.Path(f"{self.log_dir}.klogtool")
         self.stage = Stage(box, *([] if journal is None else [journal]))
-        recorded = RecordingDisk(self.stage)
+        recorded = RecordingDisk(self.stage, is_killed_inside=inside)
         head = HEAD if self.work.named is None else {**HEAD, "paths": [str(self.work.named)]}
         InPlace(self.work.plans(), head, journal=None if journal is None else str(journal), disk=recorded).carry_out()
         self.wanted = self.contents()

@@ -75,6 +75,14 @@ class World(NamedTuple):
         below = (found for root in self.listings[ROOTS].values() for found in self.walk(root))
         return tuple((path, inode, self.files.get(inode) or self.folders[inode]) for path, inode in below)
 
+    def contents(self, root: pathlib.Path, without: Sequence[str] = ()) -> dict[str, bytes]:
+        """Return the bytes of all files below a root, but of those whose paths have one of these in them."""
+        return {
+            path: self.files[inode].data
+            for path, inode in self.walk(self.listings[ROOTS][str(root)])
+            if inode in self.files and not any(part in path for part in without)
+        }
+
     def walk(self, folder: Inode, path: str = "") -> Iterator[tuple[str, Inode]]:
         """Yield each path, a folder before what is in it."""
         for name, inode in sorted(self.listings[folder].items()):
@@ -182,11 +190,12 @@ class StageDisk(Disk):
 
 
 class RecordingDisk(StageDisk):
-    """Remembers what each call changed. inside: also what it has changed where it is killed in the middle, after so
-    many calls."""
+    """Remembers what each call changed. is_killed_inside: also what it has changed where it is killed in the middle
+    (`inside`, with the number of calls before)."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, is_killed_inside: bool = True) -> None:
         super().__init__(stage)
+        self.is_killed_inside = is_killed_inside
         self.before = self._now = stage.look()
         self.changes: list[Change] = []
         self.inside: list[tuple[int, Change]] = []
@@ -236,7 +245,7 @@ class RecordingDisk(StageDisk):
 def _recorded(name: str) -> Any:
     def verb(self: RecordingDisk, *given: Any) -> None:
         given = tuple(list(each) if isinstance(each, Iterator) else each for each in given)
-        if name in OF_SEVERAL_CALLS:
+        if self.is_killed_inside and name in OF_SEVERAL_CALLS:
             _kill_inside(self, name, given)
         getattr(StageDisk, name)(self, *given)
         self.note(name)

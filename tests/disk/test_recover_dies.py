@@ -10,6 +10,7 @@ import shutil
 from typing import Any
 
 import pytest
+from crash_scene import Scene, Work, told
 from dying import after_a_start, carry_out, changed, dies, keep_only, saved_plans, take_back
 from made import contents, picture
 from mortal import HastyDisk
@@ -36,31 +37,31 @@ def lasting(folder: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1"])
 @pytest.mark.parametrize("name", PARTITIONS)
-def test_a_start_ends_in_the_same_whenever_it_died(box: pathlib.Path, name: str, loses: str) -> None:
-    log_dir = box / "logdir"
-    shutil.copytree(LOGS, log_dir)
-    keep_only(log_dir, name)
-    before, wanted = picture(log_dir), lasting(log_dir / name, box / "wanted")
-    shutil.rmtree(box / "wanted")
+def test_a_start_ends_in_the_same_whenever_it_died(box: pathlib.Path, name: str) -> None:
+    def make(box: pathlib.Path) -> Work:
+        log_dir = box / "logdir"
+        shutil.copytree(LOGS, log_dir)
+        keep_only(log_dir, name)
+        return Work(log_dir, lambda: recover(log_dir / name))
+
+    scene = Scene(box, make)
     seen: list[dict[str, bytes]] = []  # a start sees nothing else
-    for n in range(10_000):
-        died, run = dies(recover(log_dir / name), box, n, loses)
-        if run.entries and (left := contents(log_dir)) not in seen:
+    started, out = box.parent / "started", box.parent / "out"
+    scene.put(scene.states.before)
+    wanted = lasting(scene.log_dir / name, out)
+    for n, world in scene.states.walk_deaths("nothing", "everything", "mixed 1"):
+        scene.put(world)
+        if (left := contents(scene.log_dir)) not in seen:
             seen.append(left)
-            started = box.parent / "started"
             shutil.rmtree(started, ignore_errors=True)
-            shutil.copytree(log_dir, started)
-            assert lasting(started / name, box.parent / "out") == wanted, n
-        take_back(log_dir)
-        assert changed(before, log_dir) == set(), n
-        if not died:
-            break
-    assert n > 30
+            shutil.copytree(scene.log_dir, started)
+            assert lasting(started / name, out) == wanted, n
+        told(scene.check_undo, f"after {n} calls")
+    assert len(scene.states.changes) > 30
+    assert len(seen) > 3
 
 
-@pytest.mark.slow
 def test_resuming_a_whole_log_dir(box: pathlib.Path) -> None:
     log_dir = box / "logdir"
     shutil.copytree(LOGS, log_dir)
@@ -79,22 +80,20 @@ def test_resuming_a_whole_log_dir(box: pathlib.Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1", "mixed 2", "mixed 3"])
-def test_the_clean_marker_is_there_only_if_all_is_done(box: pathlib.Path, loses: str) -> None:
+def test_the_clean_marker_is_there_only_if_all_is_done(box: pathlib.Path) -> None:
     """A marker over a damaged tail is the most dangerous state of all: nobody looks there again."""
-    log_dir, asked = box / "logdir", {**ASKED, "mark_clean": True}
-    shutil.copytree(LOGS, log_dir)
-    plans = saved_plans("recover", log_dir, asked)
-    calls = carry_out(plans, box)
-    wanted, seen = contents(log_dir), set()
-    for n in [*range(20, calls - 30, 97), *range(calls - 30, calls)]:
-        for folder in (log_dir, pathlib.Path(f"{log_dir}.klogtool")):
-            shutil.rmtree(folder)
+
+    def make(box: pathlib.Path) -> Work:
+        log_dir = box / "logdir"
         shutil.copytree(LOGS, log_dir)
-        assert dies(plans, box, n, loses)[0]
-        pathlib.Path(f"{log_dir}.klogtool").mkdir(exist_ok=True)
-        seen.add(marked := (log_dir / ".kafka_cleanshutdown").exists())
-        assert not marked or {**contents(log_dir), ".lock": b""} == {**wanted, ".lock": b""}, n
+        return Work(log_dir, lambda: saved_plans("recover", log_dir, {**ASKED, "mark_clean": True}))
+
+    scene = Scene(box, make, inside=False)
+    seen = set()
+    for n, world in scene.states.walk_deaths("nothing", "everything", "mixed 1", "mixed 2", "mixed 3"):
+        left = world.contents(box, without=(".klogtool/", "/.lock"))
+        seen.add(marked := "logdir/.kafka_cleanshutdown" in left)
+        assert not marked or left == scene.wanted, n
     assert seen == {False, True}
 
 
