@@ -15,7 +15,7 @@ from msgspec.structs import fields
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.config import check_names, check_spelling, check_topic_names, log_config
 from klogtool.cli import options
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.java_text import parse_properties
 from klogtool.log.file import read_whole
 from klogtool.parameters import TEXTS, Parameter, Unit, parameters_of, structs_in
@@ -27,10 +27,8 @@ LARGEST_LONG = (1 << 63) - 1
 
 def read_properties(path: str) -> dict[str, str]:
     """Return the settings of a server.properties. Raises KlogError with its path."""
-    try:
+    with AtPath(path):
         return parse_properties(read_whole(path, limit=MOST_CONFIG_BYTES))
-    except KlogError as error:
-        raise error.at_path(path) from None
 
 
 def question_options(

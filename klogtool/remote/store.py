@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from klogtool.errors import KlogError, Unsupported
+from klogtool.errors import AtPath, KlogError, Unsupported
 from klogtool.format.tiered import aiven, local_storage
 from klogtool.format.tiered.manifest import MOST_MANIFEST_BYTES, SegmentManifest, parse_manifest
 from klogtool.format.tiered.objects import ObjectName, TierLayout, parse_object_name, recognise
@@ -76,10 +76,8 @@ class RemoteStore(Struct, frozen=True):
         stored = segment.objects.get(aiven.MANIFEST)
         if stored is None:
             return None
-        try:
+        with AtPath(stored.path):
             return parse_manifest(self.read(stored, MOST_MANIFEST_BYTES))
-        except KlogError as error:
-            raise error.at_path(stored.path) from None
 
     def data_key(self, manifest: SegmentManifest) -> bytes:
         """Return the key with which a segment is encrypted. Raises Unsupported if no private key was given for it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from klogtool.broker.appending.appender import Appended
 from klogtool.plans.append import AppendResult
 from klogtool.plans.plan import Plan
-from klogtool.render.changes import change_text, notes_text
+from klogtool.render.changes import change_text
 from klogtool.render.counts import count_text
 
 _MOST_REFUSALS = 4
@@ -17,12 +17,7 @@ _LONGEST_MESSAGE = 240
 
 def append_text(plan: Plan) -> str:
     """Show the plan of a partition, or of its log dir."""
-    result = plan.result
-    return (
-        change_text(plan, _headline(result), _refusals(result))
-        if isinstance(result, AppendResult)
-        else notes_text(plan)
-    )
+    return change_text(plan, AppendResult, _headline, _refusals)
 
 
 def _headline(result: AppendResult) -> str:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from klogtool.escape import joined
 from klogtool.plans.plan import Plan
 from klogtool.render.plans import change_count, ends_of, table_text
 
+Result = TypeVar("Result")
 
-def change_text(plan: Plan, headline: str, evidence: Iterable[str] = ()) -> str:
-    """Return the headline, the evidence, the verdict of each segment, the notes, and how many files change."""
-    return joined(_lines(plan, headline, evidence))
+
+def change_text(
+    plan: Plan,
+    kind: type[Result],
+    headline: Callable[[Result], str],
+    evidence: Callable[[Result], Iterable[str]] = lambda _: (),
+) -> str:
+    """Return headline and evidence of a result, the verdict of each segment, the notes, and how many files change.
+    kind: of the result; a plan with another one is shown by its notes."""
+    result = plan.result
+    return joined(_lines(plan, headline(result), evidence(result))) if isinstance(result, kind) else notes_text(plan)
 
 
 def notes_text(plan: Plan) -> str:

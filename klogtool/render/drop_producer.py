@@ -6,18 +6,13 @@ from collections.abc import Iterator
 
 from klogtool.plans.drop_producer import DropProducerResult
 from klogtool.plans.plan import Plan
-from klogtool.render.changes import change_text, notes_text
+from klogtool.render.changes import change_text
 from klogtool.render.counts import count_text
 
 
 def drop_producer_text(plan: Plan) -> str:
     """Show the plan of a partition."""
-    result = plan.result
-    return (
-        change_text(plan, _headline(result), _evidence(result))
-        if isinstance(result, DropProducerResult)
-        else notes_text(plan)
-    )
+    return change_text(plan, DropProducerResult, _headline, _evidence)
 
 
 def _headline(result: DropProducerResult) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from klogtool.errors import KlogError
+from klogtool.errors import AtPath, KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.file import Unreadable, read_whole, unreadable
 from klogtool.log.foreign import check_file
@@ -72,13 +72,11 @@ def dump_text(kafka: KafkaDump, path: str) -> None:
         kafka.file(path)
     else:
         kafka.print(f"Dumping {path}")
-        try:
+        with AtPath(path):
             for row in _side_rows(kafka, path, name):
                 kind = row.pop("type")
                 fields = " ".join(f"{field}: {_text(value)}" for field, value in row.items())
                 kafka.print(f"{kind} {fields}".rstrip())
-        except KlogError as error:
-            raise error.at_path(path) from None
 
 
 def dump_json(kafka: KafkaDump, path: str) -> None:
@@ -107,11 +105,8 @@ def dump_json(kafka: KafkaDump, path: str) -> None:
 def dump_csv(kafka: KafkaDump, path: str) -> None:
     """Write the records of a log as CSV, whatever its name is. Raises KlogError where it cannot be read further."""
     form = kafka.form("csv", path)
-    try:
-        with kafka.open(path) as log:
-            position, left = kafka.lines(log, form)
-    except KlogError as error:
-        raise error.at_path(path) from None
+    with AtPath(path), kafka.open(path) as log:
+        position, left = kafka.lines(log, form)
     if left:
         kafka.note_tail(left, path, position)
 

@@ -176,19 +176,8 @@ class FindingRow(Struct, frozen=True, omit_defaults=True, tag_field="type", tag=
 
 def finding_row(finding: Finding, *, is_known: bool = False) -> FindingRow:
     """Return a finding as it is in JSON. is_known: it is in the baseline."""
-    return FindingRow(
-        finding.id,
-        finding.severity,
-        finding.path,
-        finding.start,
-        finding.end,
-        finding.first_offset,
-        finding.last_offset,
-        finding.field,
-        finding.detail,
-        finding.cure,
-        is_known,
-    )
+    values = {name: getattr(finding, name) for name in FindingRow.__struct_fields__ if name != "known"}
+    return FindingRow(**values, known=is_known)
 
 
 def summary_row(summary: Summary, not_counted: NotCounted | None) -> dict[str, object]:

@@ -148,23 +148,15 @@ def json_timestamp(timestamp: int) -> int | None:
 
 def batch_row(file: str, batch: RecordBatch | Message) -> Row:
     """Return every header field under its name. Raises Unsupported for an unknown codec."""
-    if isinstance(batch, Message):
-        return {**_common_start(file, batch, batch.base_offset), **_common_end(batch)}
-    return {
-        **_common_start(file, batch, batch.base_offset),
-        "last_offset_delta": batch.last_offset_delta,
-        "base_timestamp": json_timestamp(batch.base_timestamp),
-        **_common_end(batch),
-    }
-
-
-def _common_start(file: str, batch: RecordBatch | Message, base_offset: int | None) -> Row:
+    own: Row = {}
+    if not isinstance(batch, Message):
+        own = {"last_offset_delta": batch.last_offset_delta, "base_timestamp": json_timestamp(batch.base_timestamp)}
     return {
         "type": "batch",
         "file": file,
         "position": batch.position,
         "size": batch.size,
-        "base_offset": base_offset,
+        "base_offset": batch.base_offset,
         "last_offset": batch.last_offset,
         "partition_leader_epoch": batch.partition_leader_epoch,
         "magic": batch.magic,
@@ -176,11 +168,7 @@ def _common_start(file: str, batch: RecordBatch | Message, base_offset: int | No
         "is_transactional": batch.is_transactional,
         "is_control": batch.is_control,
         "delete_horizon_ms": batch.delete_horizon_ms,
-    }
-
-
-def _common_end(batch: RecordBatch | Message) -> Row:
-    return {
+        **own,
         "max_timestamp": json_timestamp(batch.max_timestamp),
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,

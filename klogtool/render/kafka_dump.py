@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.indexes import parse_txn_index
 from klogtool.format.java_numbers import parse_java_long
 from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
@@ -109,10 +109,8 @@ class KafkaDump:
         if dump is None:
             self.complain(f"Ignoring unknown file {path}")
         else:
-            try:
+            with AtPath(path):
                 dump(self, path, name)
-            except KlogError as error:
-                raise error.at_path(path) from None
 
     def print(self, line: str) -> None:
         """Write a line of the dump."""
@@ -121,10 +119,8 @@ class KafkaDump:
     def log(self, path: str, name: str) -> None:
         """Print a log with any file name as if it had the name `name`."""
         self.print(f"Dumping {path}")
-        try:
+        with AtPath(path):
             self._log(path, name)
-        except KlogError as error:
-            raise error.at_path(path) from None
 
     def _log(self, path: str, name: str) -> None:
         self._entries(path, lambda: _log_heading(name))
@@ -134,10 +130,8 @@ class KafkaDump:
         assert self.stdin is not None
         self.print(f"Dumping {self.stdin.path}")
         first = int.from_bytes(self.stdin.read(0, 8).ljust(8, b"\0"), "big", signed=True)
-        try:
+        with AtPath(self.stdin.path):
             self._entries(self.stdin.path, lambda: f"Log starting offset: {first}")
-        except KlogError as error:
-            raise error.at_path(self.stdin.path) from None
 
     def form(self, name: str, path: str) -> DumpForm:
         """Return how the entries of a log are shown: as "text", "json" or "csv"."""

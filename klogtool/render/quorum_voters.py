@@ -8,18 +8,13 @@ from collections.abc import Iterator, Sequence
 from klogtool.escape import quoted
 from klogtool.plans.plan import Plan
 from klogtool.plans.quorum_voters import VotersResult
-from klogtool.render.changes import change_text, notes_text
+from klogtool.render.changes import change_text
 from klogtool.render.counts import offsets_text
 
 
 def voters_text(plan: Plan) -> str:
     """Show the plan."""
-    result = plan.result
-    return (
-        change_text(plan, _headline(result), _evidence(result))
-        if isinstance(result, VotersResult)
-        else notes_text(plan)
-    )
+    return change_text(plan, VotersResult, _headline, _evidence)
 
 
 def _headline(result: VotersResult) -> str:

@@ -14,14 +14,6 @@ from klogtool.remote.inventory import ListedPartition
 from klogtool.render.counts import count_text, offsets_text
 
 
-class MissingOffsetsRow(Struct, frozen=True):
-    """Offsets that could not be had. why: null if no segment has them."""
-
-    first_offset: int
-    last_offset: int
-    why: str | None
-
-
 class FetchRow(Struct, frozen=True, tag_field="type", tag="answer"):
     """The answer. output, log_end_offset, checkpoints: null if nothing was written. log_end_offset: exclusive. bytes:
     of all files; before they are made, of the logs."""
@@ -34,7 +26,7 @@ class FetchRow(Struct, frozen=True, tag_field="type", tag="answer"):
     log_start_offset: int
     log_end_offset: int | None
     bytes: int
-    missing: tuple[MissingOffsetsRow, ...]
+    missing: tuple[MissingOffsets, ...]
     checkpoints: dict[str, int] | None
 
 
@@ -58,10 +50,9 @@ def _row(
     size: int,
     missing: Iterable[MissingOffsets],
 ) -> FetchRow:
-    rows = tuple(MissingOffsetsRow(one.first_offset, one.last_offset, one.why) for one in missing)
     lines = None if end is None else _lines(start, end)
     name = partition.topic, partition.partition, partition.topic_id
-    return FetchRow("remote fetch", *name, output, start, end, size, rows, lines)
+    return FetchRow("remote fetch", *name, output, start, end, size, tuple(missing), lines)
 
 
 def _lines(start: int, end: int) -> dict[str, int]:

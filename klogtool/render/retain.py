@@ -52,8 +52,7 @@ def unchanged_text(plan: Plan) -> str | None:
 
 def delete_records_text(plan: Plan) -> str:
     """Show the plan of delete-records for a partition, or for its log dir."""
-    result = plan.result
-    return change_text(plan, _moved(result)) if isinstance(result, DeleteRecordsResult) else notes_text(plan)
+    return change_text(plan, DeleteRecordsResult, _moved)
 
 
 def _moved(result: DeleteRecordsResult) -> str:

@@ -9,17 +9,14 @@ from msgspec import UNSET
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.plans.plan import Plan
 from klogtool.plans.roll import IndexRoom, RollResult
-from klogtool.render.changes import change_text, notes_text
+from klogtool.render.changes import change_text
 from klogtool.render.plans import table_text
 from klogtool.verify.cures import rebuild_index
 
 
 def roll_text(plan: Plan) -> str:
     """Show the plan of a partition, or of its log dir."""
-    result = plan.result
-    if not isinstance(result, RollResult):
-        return notes_text(plan)
-    return change_text(plan, _headline(result), (*_zeros(plan.path, result), *_evidence(result)))
+    return change_text(plan, RollResult, _headline, lambda result: (*_zeros(plan.path, result), *_evidence(result)))
 
 
 def _zeros(path: str, result: RollResult) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from klogtool.broker.timestamps import duration_text
 from klogtool.escape import escaped, joined
@@ -81,9 +82,8 @@ class ScrubFindingRow(FindingRow, Struct, frozen=True, omit_defaults=True, tag_f
 
 def scrub_finding_row(finding: Finding, copies: Sequence[CopyVerdict]) -> ScrubFindingRow:
     """Return a finding as it is in JSON."""
-    row = finding_row(finding)
-    values = {name: getattr(row, name) for name in FindingRow.__struct_fields__}
-    return ScrubFindingRow(**values, copies=tuple(CopyRow(one.name, one.state, one.path) for one in copies))
+    rows = tuple(CopyRow(one.name, one.state, one.path) for one in copies)
+    return ScrubFindingRow(**asdict(finding_row(finding)), copies=rows)
 
 
 def earlier_row(earlier: EarlierFindings) -> dict[str, object]:

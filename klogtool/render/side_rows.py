@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from klogtool.format.buffers import Buffer
@@ -83,29 +84,14 @@ def _offset_checkpoint(data: Buffer, _: int) -> Iterator[Row]:
         }
 
 
-def _meta_properties(data: Buffer, _: int) -> Iterator[Row]:
-    yield {"type": "meta-properties", **_plain(asdict(parse_meta_properties(data)))}
+def _one_row(kind: str, parse: Callable[[Buffer], Struct]) -> Callable[[Buffer, int], Iterator[Row]]:
+    """Return what yields the one row of a file. Ids are as Kafka writes them."""
 
+    def walk(data: Buffer, _: int) -> Iterator[Row]:
+        fields = asdict(parse(data))
+        yield {"type": kind} | {n: build_uuid(v) if isinstance(v, bytes) else v for n, v in fields.items()}
 
-def _partition_metadata(data: Buffer, _: int) -> Iterator[Row]:
-    yield {"type": "partition-metadata", **_plain(asdict(parse_partition_metadata(data)))}
-
-
-def _clean_shutdown(data: Buffer, _: int) -> Iterator[Row]:
-    yield {"type": "clean-shutdown", **asdict(parse_clean_shutdown(data))}
-
-
-def _quorum_state(data: Buffer, _: int) -> Iterator[Row]:
-    yield {"type": "quorum-state", **_plain(asdict(parse_quorum_state(data)))}
-
-
-def _lock(_: Buffer, __: int) -> Iterator[Row]:
-    yield {"type": "lock"}
-
-
-def _plain(fields: dict[str, object]) -> Row:
-    """Return fields with ids as Kafka writes them."""
-    return {name: build_uuid(value) if isinstance(value, bytes) else value for name, value in fields.items()}
+    return walk
 
 
 WALKS: dict[FileKind, Callable[[Buffer, int], Iterator[Row]]] = {
@@ -118,9 +104,9 @@ WALKS: dict[FileKind, Callable[[Buffer, int], Iterator[Row]]] = {
     FileKind.REPLICATION_CHECKPOINT: _offset_checkpoint,
     FileKind.LOG_START_CHECKPOINT: _offset_checkpoint,
     FileKind.CLEANER_CHECKPOINT: _offset_checkpoint,
-    FileKind.META_PROPERTIES: _meta_properties,
-    FileKind.PARTITION_METADATA: _partition_metadata,
-    FileKind.CLEAN_SHUTDOWN: _clean_shutdown,
-    FileKind.QUORUM_STATE: _quorum_state,
-    FileKind.LOCK: _lock,
+    FileKind.META_PROPERTIES: _one_row("meta-properties", parse_meta_properties),
+    FileKind.PARTITION_METADATA: _one_row("partition-metadata", parse_partition_metadata),
+    FileKind.CLEAN_SHUTDOWN: _one_row("clean-shutdown", parse_clean_shutdown),
+    FileKind.QUORUM_STATE: _one_row("quorum-state", parse_quorum_state),
+    FileKind.LOCK: lambda _, __: iter([{"type": "lock"}]),
 }

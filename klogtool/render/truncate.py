@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import UNSET
 
 from klogtool.plans.plan import Plan
 from klogtool.plans.truncate import CutVerdict, TruncateResult
-from klogtool.render.changes import change_text, notes_text
+from klogtool.render.changes import change_text
 
 
 def truncate_text(plan: Plan) -> str:
     """Show the plan of a partition, or of its log dir."""
-    result = plan.result
-    return change_text(plan, _headline(plan, result)) if isinstance(result, TruncateResult) else notes_text(plan)
+    return change_text(plan, TruncateResult, partial(_headline, plan))
 
 
 def _headline(plan: Plan, result: TruncateResult) -> str:

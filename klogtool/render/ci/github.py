@@ -6,10 +6,8 @@ The rules of escaping are those of actions/toolkit (packages/core/src/command.ts
 from __future__ import annotations
 
 from klogtool.escape import escaped
-from klogtool.render.ci.report import Ending, Places, message_text
-from klogtool.render.findings import left_out_line
+from klogtool.render.ci.report import Ending, Report, message_text
 from klogtool.verify.findings import Severity
-from klogtool.verify.verification import PartitionDone
 from klogtool.verify.weighing import Weighed
 
 COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -17,19 +15,8 @@ _DATA = (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"))
 _PROPERTY = (*_DATA, (":", "%3A"), (",", "%2C"))
 
 
-class GithubReport:
+class GithubReport(Report):
     """An annotation for each finding that counts, and the closing line as text of the job's log."""
-
-    def __init__(self, places: Places, *, notes: bool) -> None:
-        self._places, self._notes = places, notes
-
-    def begin(self) -> str:
-        """Return nothing."""
-        return ""
-
-    def partition(self, done: PartitionDone) -> str:
-        """Return nothing."""
-        return ""
 
     def finding(self, weighed: Weighed) -> str:
         """Return the command of a finding."""
@@ -44,9 +31,8 @@ class GithubReport:
         lines = []
         if ending.cut_short is not None:
             lines.append(command_line("error", {"title": "klogtool"}, escaped(ending.cut_short)))
-        if ending.summary is not None and not ending.summary.complete:
-            by = () if ending.not_counted is None else ending.not_counted.excluded_by
-            lines.append(command_line("notice", {"title": "klogtool"}, escaped(left_out_line(ending.summary, by))))
+        if ending.left_out is not None:
+            lines.append(command_line("notice", {"title": "klogtool"}, escaped(ending.left_out)))
         return "".join([*lines, escaped(ending.closing), "\n"])
 
 

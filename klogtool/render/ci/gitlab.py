@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from klogtool.escape import escaped
 from klogtool.json_rows import row_line
-from klogtool.render.ci.report import Ending, Places, message_text
+from klogtool.render.ci.report import Ending, Report, message_text
 from klogtool.verify.findings import Severity
-from klogtool.verify.verification import PartitionDone
 from klogtool.verify.weighing import Weighed
 
 SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "minor", Severity.INFO: "info"}
 
 
-class GitlabReport:
+class GitlabReport(Report):
     """The findings that count. GitLab wants a line of each: files of a log have none, so it is always the first."""
 
-    def __init__(self, places: Places, *, notes: bool) -> None:
-        self._places, self._notes = places, notes
-        self._between = "\n"
+    _between = "\n"
 
     def begin(self) -> str:
         """Return the bracket."""
         return "["
-
-    def partition(self, done: PartitionDone) -> str:
-        """Return nothing."""
-        return ""
 
     def finding(self, weighed: Weighed) -> str:
         """Return the object of a finding."""

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from klogtool.escape import escaped
-from klogtool.render.ci.report import Ending, Places, message_text, told_texts
+from klogtool.render.ci.report import Ending, Places, Report, message_text, told_texts
 from klogtool.render.counts import count_text
-from klogtool.render.findings import left_out_line, not_counted_texts
+from klogtool.render.findings import not_counted_texts
 from klogtool.verify.findings import Severity
 from klogtool.verify.verification import PartitionDone
 from klogtool.verify.weighing import Weighed
@@ -44,17 +44,14 @@ class _Case(Struct):
             self.more += 1
 
 
-class JunitReport:
+class JunitReport(Report):
     """Collects testcases. paths: what is verified. fail_on: the lowest severity that fails one."""
 
     def __init__(self, places: Places, paths: Sequence[str], *, notes: bool, fail_on: str) -> None:
-        self._places, self._notes, self._paths = places, notes, dict.fromkeys(paths)
+        super().__init__(places, notes=notes)
+        self._paths = dict.fromkeys(paths)
         self._fails = {Severity.ERROR} if fail_on == Severity.ERROR.value else {Severity.ERROR, Severity.WARNING}
         self._suites: dict[str, dict[str, _Case]] = {}
-
-    def begin(self) -> str:
-        """Return nothing: everything is written at the end."""
-        return ""
 
     def partition(self, done: PartitionDone) -> str:
         """Keep the testcase of a partition."""
@@ -161,8 +158,7 @@ def _lines(lines: list[str]) -> str:
 
 def _told(ending: Ending) -> Iterator[str]:
     """Yield what was not read and what did not count."""
-    if ending.summary is not None and not ending.summary.complete:
-        by = () if ending.not_counted is None else ending.not_counted.excluded_by
-        yield left_out_line(ending.summary, by).rstrip(".")
+    if ending.left_out is not None:
+        yield ending.left_out.rstrip(".")
     if ending.not_counted is not None:
         yield from not_counted_texts(ending.not_counted)

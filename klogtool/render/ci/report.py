@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from klogtool.escape import escaped
-from klogtool.render.findings import explained_text, where_texts
+from klogtool.render.findings import explained_text, left_out_line, where_texts
 from klogtool.verify.findings import Finding
 from klogtool.verify.fingerprints import Fingerprints, relative_path
 from klogtool.verify.verification import PartitionDone, Summary
@@ -30,21 +30,12 @@ class Ending(Struct, frozen=True):
     not_counted: NotCounted | None = None
     cut_short: str | None = None
 
-
-class Report(Protocol):
-    """A report as it grows. Each method returns text to write; lines end in a line feed."""
-
-    def begin(self) -> str:
-        """Return the beginning."""
-
-    def partition(self, done: PartitionDone) -> str:
-        """Return the text for a partition, whose findings follow."""
-
-    def finding(self, weighed: Weighed) -> str:
-        """Return the text for a finding."""
-
-    def end(self, ending: Ending) -> str:
-        """Return the end; a run that was cut short has one too."""
+    @property
+    def left_out(self) -> str | None:
+        """The line that says what was not read; None if nothing was left out."""
+        if self.summary is None or self.summary.complete:
+            return None
+        return left_out_line(self.summary, () if self.not_counted is None else self.not_counted.excluded_by)
 
 
 class Places:
@@ -61,6 +52,32 @@ class Places:
     def fingerprint(self, finding: Finding) -> str:
         """Return the finding's fingerprint."""
         return self._fingerprints.of(finding)
+
+
+class Report:
+    """A report as it grows; this one is empty. Each method returns text to write; lines end in a line feed.
+
+    notes: whether notes are in it.
+    """
+
+    def __init__(self, places: Places, *, notes: bool) -> None:
+        self._places, self._notes = places, notes
+
+    def begin(self) -> str:
+        """Return the beginning."""
+        return ""
+
+    def partition(self, done: PartitionDone) -> str:
+        """Return the text for a partition, whose findings follow."""
+        return ""
+
+    def finding(self, weighed: Weighed) -> str:
+        """Return the text for a finding."""
+        return ""
+
+    def end(self, ending: Ending) -> str:
+        """Return the end; a run that was cut short has one too."""
+        return ""
 
 
 def checkout_folder(environment: Mapping[str, str], working_directory: str) -> str:

@@ -10,11 +10,10 @@ from urllib.parse import quote
 
 from klogtool.escape import escaped
 from klogtool.json_rows import row_line
-from klogtool.render.ci.report import Ending, Places, message_text
+from klogtool.render.ci.report import Ending, Places, Report, message_text
 from klogtool.render.explained import brief, explain
-from klogtool.render.findings import left_out_line, not_counted_texts
+from klogtool.render.findings import not_counted_texts
 from klogtool.verify.findings import Finding, Kind, Severity
-from klogtool.verify.verification import PartitionDone
 from klogtool.verify.weighing import Weighed
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -24,12 +23,14 @@ FINGERPRINT = "klogtoolFinding/v1"
 RULE_INDEXES = {kind: index for index, kind in enumerate(Kind)}
 
 
-class SarifReport:
+class SarifReport(Report):
     """All findings; notes only if asked for. version: klogtool's."""
 
+    _between = "\n"
+
     def __init__(self, places: Places, version: str, *, notes: bool, has_baseline: bool) -> None:
-        self._places, self._version, self._notes, self._has_baseline = places, version, notes, has_baseline
-        self._between = "\n"
+        super().__init__(places, notes=notes)
+        self._version, self._has_baseline = version, has_baseline
 
     def begin(self) -> str:
         """Return everything up to the first result."""
@@ -43,10 +44,6 @@ class SarifReport:
             f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"tool":{row_line({"driver": driver})},'
             f'"originalUriBaseIds":{row_line(bases)},"columnKind":"utf16CodeUnits","results":['
         )
-
-    def partition(self, done: PartitionDone) -> str:
-        """Return nothing."""
-        return ""
 
     def finding(self, weighed: Weighed) -> str:
         """Return the result of a finding."""
@@ -94,11 +91,10 @@ class SarifReport:
 def _notices(ending: Ending) -> list[tuple[str, str]]:
     """Return what was not read and what did not count."""
     told = [] if ending.cut_short is None else [("error", ending.cut_short)]
-    not_counted, summary = ending.not_counted, ending.summary
-    if summary is not None and not summary.complete:
-        told.append(("warning", left_out_line(summary, () if not_counted is None else not_counted.excluded_by)))
-    if not_counted is not None:
-        told += [("note", f"{text}.") for text in not_counted_texts(not_counted)]
+    if ending.left_out is not None:
+        told.append(("warning", ending.left_out))
+    if ending.not_counted is not None:
+        told += [("note", f"{text}.") for text in not_counted_texts(ending.not_counted)]
     return told
 
 
