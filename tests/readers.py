@@ -21,7 +21,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.windows import WINDOW_BYTES, walk_windows
 from klogtool.render import log_lines
 from klogtool.render.log_lines import SPAN_BYTES, LogDump, dump_log_lines
-from klogtool.render.records import DumpForm, RecordOptions
+from klogtool.render.selection import DumpForm, RecordOptions
 
 READERS = ("reference", "kernel")
 NAME = "00000000000000000000.log"

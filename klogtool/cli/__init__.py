@@ -6,11 +6,9 @@ status                exit statuses, and the status of each error
 hints                 the second line of an error: what to do
 output                stdout, stderr
 show                  what all commands share that show an answer: text, JSON Lines, refusals
-output_file           files named by `--output`, `--plan-out`, `--html` and `--write-baseline`
-metrics_file          files of `--metrics`
+output_file           files named by `--output`, `--plan-out`, `--html`, `--write-baseline` and `--metrics`
 commands              click's commands and groups as klogtool has them; what a word means that is no command
 version               the version in a line
-environment           what `klogtool version -v` says of the machine
 
 options               options that several commands share
 question_options      options out of the fields of questions, and of what a broker knows beside the partition dir
@@ -32,7 +30,6 @@ verify_faces          klogtool verify: text, JSON, counts, and reports for CI sy
 scrub                 klogtool scrub
 recover               klogtool recover
 explain               klogtool explain
-doctor_page           klogtool doctor --html, --from
 dump_log              klogtool dump-log: options
 dump_question         klogtool dump-log: what is asked
 dumping               klogtool dump-log: text, JSON and CSV
@@ -65,7 +62,6 @@ retain                klogtool retain
 delete_records        klogtool delete-records
 compact               klogtool compact
 free                  klogtool free
-room                  klogtool free: whether what is removed leaves the disk
 apply                 klogtool apply
 undo                  klogtool undo
 build                 klogtool build
@@ -75,7 +71,7 @@ completion            klogtool completion
 tutorial              klogtool tutorial: the dialogue
 tutorial_steps        klogtool tutorial: what it says
 help                  klogtool help
-version_command       klogtool version
+version_command       klogtool version, and what -v says of the machine
 fleet                 klogtool fleet: the group
 fleet_collect         klogtool fleet collect
 fleet_apply           klogtool fleet apply

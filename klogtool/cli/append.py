@@ -18,7 +18,7 @@ from klogtool.cli.writing_options import Writing, writing
 from klogtool.format.uuids import build_uuid
 from klogtool.plans.append import COMMAND, AppendQuestion, AppendResult
 from klogtool.plans.plan import Plan
-from klogtool.render.append import append_text
+from klogtool.render.changes import append_text
 
 STDIN = "-"
 MOST_STDIN_BYTES = 256 << 20

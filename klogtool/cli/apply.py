@@ -18,7 +18,7 @@ from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import StepsDone, check_not_in_use, resume
 from klogtool.log.file import read_whole
 from klogtool.plans.saved_plan import SavedPlan, decide_saved, parse_saved_plans, paths_of
-from klogtool.render.digest import Digest, Rank
+from klogtool.render.plans import Digest, Rank
 
 MAX_PLAN_BYTES = 1 << 32
 

@@ -18,8 +18,7 @@ from klogtool.log.partition import Partition
 from klogtool.plans.compact import COMMAND, CleanerFailure, CompactQuestion
 from klogtool.plans.plan import Plan
 from klogtool.plans.why_not_compacted import walk_standings
-from klogtool.render.compact import compact_brief, compact_text, uncleaned_text
-from klogtool.render.why_not_compacted import standing_text
+from klogtool.render.compact import compact_brief, compact_text, standing_text, uncleaned_text
 
 
 @commands.command("compact")

@@ -14,12 +14,11 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import RELEASES
 from klogtool.cli import commands, options
-from klogtool.cli.doctor_page import print_page, write_page
 from klogtool.cli.in_use import begin_reading, gently
-from klogtool.cli.metrics_file import check_metrics_place, write_metrics
-from klogtool.cli.output import note
+from klogtool.cli.output import Output, note
+from klogtool.cli.output_file import check_metrics_place, output_file, write_metrics
 from klogtool.cli.question_options import question_options, read_properties
-from klogtool.cli.show import ReadingOptions, Show, header
+from klogtool.cli.show import ReadingOptions, Row, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing import PlanShow, head_of, save_plans
 from klogtool.cli.writing_options import Writing
@@ -28,13 +27,16 @@ from klogtool.doctor.absent import is_empty_folder, split_log_dirs
 from klogtool.doctor.answers import Diagnosis, Starts
 from klogtool.doctor.fixes import choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
-from klogtool.errors import Unsupported
+from klogtool.errors import AboveLimit, Unsupported
+from klogtool.log.file import read_whole
 from klogtool.log.log_files import count_partitions
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.mend import COMMAND as FIX
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
+from klogtool.render.doctor_page import doctor_page
+from klogtool.render.kept_answer import MOST_PAGE_BYTES, read_answer
 from klogtool.render.metrics import doctor_metrics
 from klogtool.render.plans import NOTHING_SAVED
 from klogtool.render.progress_bar import Bar, is_drawn
@@ -199,3 +201,26 @@ def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: ReadingOptions
         elif not reading.quiet and show.has_steps:
             show.text(NOTHING_SAVED)
     return REFUSED if show.refused else DONE
+
+
+def write_page(path: str, diagnosis: Diagnosis, rows: Sequence[Row], status: int, now_ms: int) -> None:
+    """Write the answer as a page. rows: what `--format json` prints. Raises Refused if the file exists,
+    AboveLimit if nobody could read it back."""
+    page = doctor_page(diagnosis, rows, status, now_ms).encode()
+    if len(page) > MOST_PAGE_BYTES:
+        raise AboveLimit(f"the page is too large: {len(page):,} bytes (limit: {MOST_PAGE_BYTES:,})", path=path)
+    with output_file(path) as file:
+        file.write(page)
+
+
+def print_page(path: str, form: str) -> int:
+    """Print the answer in a page as doctor printed it, and return the exit status that it had then."""
+    answer = read_answer(read_whole(path, limit=MOST_PAGE_BYTES), path)
+    out = Output()
+    if form == "json":
+        for row in answer.rows:
+            out.line(row)
+    else:
+        out.text(answer.text)
+    out.flush()
+    return answer.status

@@ -9,7 +9,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
 from klogtool.plans.drop_producer import COMMAND, DropProducerQuestion
-from klogtool.render.drop_producer import drop_producer_text
+from klogtool.render.changes import drop_producer_text
 
 
 @commands.command(COMMAND)

@@ -17,7 +17,7 @@ from klogtool.errors import Refused
 from klogtool.fleet.planning import read_fleet_plan
 from klogtool.fleet.sharing import AlreadyThere, Todo, find_share
 from klogtool.plans.fleet_share import COMMAND, FleetShareQuestion
-from klogtool.render.fleet_apply import share_line, share_row
+from klogtool.render.fleet_plan import share_line, share_row
 from klogtool.render.plans import plan_text
 
 

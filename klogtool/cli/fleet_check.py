@@ -21,12 +21,11 @@ from klogtool.escape import quoted
 from klogtool.fleet.checking import check
 from klogtool.fleet.collected import Collected
 from klogtool.fleet.collecting import Collecting, collect, log_dir_facts, open_log_dir
-from klogtool.fleet.framed import walk_lines
+from klogtool.fleet.framed import read_collected, walk_lines
 from klogtool.fleet.planning import COMMAND as PLAN
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
-from klogtool.fleet.reading import read_collected
 from klogtool.fleet.restored import judge_set
-from klogtool.render.fleet_apply import checked_text
+from klogtool.render.fleet_plan import checked_text
 from klogtool.render.fleet_restored import plan_command, restored_rows, restored_text
 
 COMMAND = "fleet check"

@@ -20,9 +20,9 @@ from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.output import write_folder
 from klogtool.errors import KlogError
+from klogtool.fleet.framed import read_collected
 from klogtool.fleet.metadata import Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
-from klogtool.fleet.reading import read_collected
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.parameters import Unit, parameter

@@ -17,9 +17,8 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.facts import check_saving_place
 from klogtool.escape import quoted
 from klogtool.fleet.choosing import Choice
-from klogtool.fleet.framed import walk_lines
+from klogtool.fleet.framed import read_collected, walk_lines
 from klogtool.fleet.planning import COMMAND, FleetPlan, make_fleet_plan
-from klogtool.fleet.reading import read_collected
 from klogtool.parameters import Unit, parameter
 from klogtool.render.fleet_plan import fleet_plan_text
 

@@ -17,7 +17,7 @@ from klogtool.format.java_numbers import parse_java_int
 from klogtool.parameters import Unit, parameter, parameters_of
 from klogtool.render.decoder_classes import decoder_of_classes, internal_topic_decoder
 from klogtool.render.kafka_dump import java_path
-from klogtool.render.records import RecordOptions
+from klogtool.render.selection import RecordOptions
 
 if TYPE_CHECKING:
     from klogtool.render.decoder_classes import Decoder

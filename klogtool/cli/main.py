@@ -135,7 +135,7 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         return
     verbose = ctx.meta.get(VERBOSE)
     if asked and verbose:
-        from klogtool.cli.environment import environment_text  # imports much
+        from klogtool.cli.version_command import environment_text  # imports much
 
         click.echo(environment_text())
         ctx.exit()

@@ -26,8 +26,7 @@ from klogtool.plans.quorum_voters import COMMAND, VotersQuestion
 from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import judge_election
 from klogtool.quorum.settings import used_settings
-from klogtool.render.quorum import quorum_row, quorum_text
-from klogtool.render.quorum_voters import voters_text
+from klogtool.render.quorum import quorum_row, quorum_text, voters_text
 
 OPTIONS = ("voters", "standalone", "destroyed", "accept_loss", "static", "controller_listener", "now_ms", "kafka")
 

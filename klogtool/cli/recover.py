@@ -23,8 +23,7 @@ from klogtool.log.opened import open_path
 from klogtool.plans.recover import COMMAND, check_mark_clean
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.start_problems import find_start_problems
-from klogtool.render.recover import recover_text, stop_row, stop_text
-from klogtool.render.recover_totals import RecoverTotals, recover_brief
+from klogtool.render.recover import RecoverTotals, recover_brief, recover_text, stop_row, stop_text
 from klogtool.verify.stops import Stop, stop_of
 
 

@@ -22,7 +22,7 @@ from klogtool.parameters import Unit, parameter
 from klogtool.plans.remote_fetch import fetch_log
 from klogtool.remote.fetching import choose_log, find_offset_at
 from klogtool.remote.inventory import ListedPartition, walk_partitions
-from klogtool.render.remote_fetch import choice_row, choice_text, fetched_row, fetched_text
+from klogtool.render.remote import choice_row, choice_text, fetched_row, fetched_text
 
 COMMAND = "remote fetch"
 _OFFSET = re.compile(r"\d{1,19}")

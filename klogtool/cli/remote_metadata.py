@@ -20,7 +20,7 @@ from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.remote_metadata import rebuild_metadata
 from klogtool.remote.inventory import walk_partitions
-from klogtool.render.remote_metadata import rebuilt_row, rebuilt_text
+from klogtool.render.remote import rebuilt_row, rebuilt_text
 
 COMMAND = "remote metadata"
 MOST_PARTITIONS = 1 << 20

@@ -9,7 +9,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
 from klogtool.plans.roll import COMMAND, RollQuestion
-from klogtool.render.roll import roll_text
+from klogtool.render.changes import roll_text
 
 
 @commands.command("roll")

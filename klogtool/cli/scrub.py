@@ -14,8 +14,8 @@ from msgspec import Struct
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import always_gently, begin_reading
-from klogtool.cli.metrics_file import check_metrics_place, write_metrics
 from klogtool.cli.output import note
+from klogtool.cli.output_file import check_metrics_place, write_metrics
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import COULD_NOT, DONE, FOUND

@@ -22,8 +22,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.render.counts import count_text
-from klogtool.render.txns import partition_of
-from klogtool.render.txns_audit import audit_closing, audit_row, audit_text
+from klogtool.render.txns import audit_closing, audit_row, audit_text, partition_of
 
 COMMAND = "txns --audit"
 

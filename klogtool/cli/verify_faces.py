@@ -24,9 +24,8 @@ from klogtool.render.findings import (
     summary_row,
 )
 from klogtool.render.progress_bar import Bar
-from klogtool.render.statistics import Statistics
 from klogtool.render.terminal import columns
-from klogtool.render.worst_first import WorstFirst
+from klogtool.render.worst_first import Statistics, WorstFirst
 from klogtool.verify.findings import Severity
 from klogtool.verify.verification import PartitionDone, Summary
 from klogtool.verify.weighing import NotCounted, Weighed

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from klogtool.cli.in_use import begin_reading
-from klogtool.cli.metrics_file import check_metrics_place, write_metrics
 from klogtool.cli.output import note
-from klogtool.cli.output_file import check_replaceable, output_file
+from klogtool.cli.output_file import check_metrics_place, check_replaceable, output_file, write_metrics
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face

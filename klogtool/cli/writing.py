@@ -20,28 +20,28 @@ from klogtool.broker.spools import CountingSpool
 from klogtool.cli.in_use import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
-from klogtool.cli.room import check_makes_room
 from klogtool.cli.show import RefusalText, Row, Screen, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing_options import Writing
 from klogtool.disk.discarding import discard_all
 from klogtool.disk.facts import check_facts, check_saving_place, with_digests
-from klogtool.disk.journal import check_journal
+from klogtool.disk.journal import check_journal, journal_of
 from klogtool.disk.no_undo import NoUndo
 from klogtool.disk.output import carry_out_to, check_place, spools_beside
 from klogtool.disk.writer import InPlace, check_not_in_use
 from klogtool.errors import KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.log.in_order import in_order
+from klogtool.log.log_dirs import log_dir_of
 from klogtool.log.log_files import count_partitions, log_files
 from klogtool.plans.decisions import SPOOLING, decide
+from klogtool.plans.free import COMMAND
 from klogtool.plans.plan import Plan
 from klogtool.plans.question import DeletingQuestion, Question
 from klogtool.plans.recover_log_dir import MarkedClean
 from klogtool.plans.results import ChangeResult
 from klogtool.plans.saved_plan import KeptPlans, SavedPlan, build_saved_plans
-from klogtool.render.digest import Digest, Rank, Totals
-from klogtool.render.plans import NOTHING_CHANGED, NOTHING_CHANGED_NO_UNDO, plan_text, steps_text
+from klogtool.render.plans import NOTHING_CHANGED, NOTHING_CHANGED_NO_UNDO, Digest, Rank, Totals, plan_text, steps_text
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.render.recover import recovery_first_text
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from klogtool.broker.spools import MakeSpool
     from klogtool.disk.journal import Entry
     from klogtool.disk.writer import InPlace
-
 
 NOTHING_DONE = "interrupted: nothing was changed"
 NO_TOTALS = Totals()
@@ -406,3 +405,21 @@ def save_plans(head: Row, plans: Sequence[SavedPlan], path: str, *, is_applied: 
         sink.write(build_saved_plans(head, with_digests(plans)))
     how = "" if is_applied else f"; to carry it out: klogtool apply {quoted(path)}"
     note(f"klogtool: plan saved{how}")
+
+
+HOW = "--to DIR moves it to another disk, with undo; --no-undo deletes it for good."
+
+
+def check_makes_room(plans: Sequence[SavedPlan], journal: str | None) -> None:
+    """Raises Refused if a plan of `free` would keep what it removes on the disk that is to get room."""
+    for plan in plans:
+        if plan.command == COMMAND and plan.steps and not plan.question.no_undo:
+            place = journal_of(log_dir_of(plan.path)) if journal is None else os.path.realpath(journal)
+            if os.stat(_existing(place)).st_dev == os.stat(plan.path).st_dev:
+                raise Refused("what is removed would stay on the same disk, which frees nothing", path=place, cure=HOW)
+
+
+def _existing(path: str) -> str:
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path

@@ -1,8 +1,7 @@
 """Several brokers after a disaster: which copy of each partition is the best, and what every broker has to do.
 
-framed      files that go from machine to machine: typed rows, and an end with a checksum
+framed      files that go from machine to machine: typed rows, and an end with a checksum; reads those of `collected`
 collected   what `fleet collect` writes about one broker
-reading     reads that: checks every field
 checks      what a row of such a file may say
 collecting  log dirs of a broker, as such a file
 metadata    what a lost `__cluster_metadata` said, as far as the log dirs know

@@ -92,7 +92,7 @@ SNAPSHOT_HEADER = Struct(
     "crc" / Int32ub,  # CRC-32C of all that follows it
     "entries_count" / Int32sb,
 )
-PRODUCER_ENTRY = Struct(  # format/producer_snapshot, log/producer_state and render/side_text have its fields, too
+PRODUCER_ENTRY = Struct(  # format/producer_snapshot, log/producer_state and render/kafka_text have its fields, too
     "producer_id" / Int64sb,
     "producer_epoch" / Int16sb,
     "last_sequence" / Int32sb,

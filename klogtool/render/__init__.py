@@ -11,11 +11,9 @@ dump-log, in text, JSON and CSV:
     kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel
     json_lines         rows of a batch and a record: the reference of the JSON kernel
     csv_lines          rows of records: the reference of the CSV kernel
-    side_text          kafka-dump-log's lines of producer snapshots and transaction indexes
     index_text         kafka-dump-log's lines of offset and time indexes, checked against the log
     side_rows          rows of all files other than logs
-    records            which parts of records are shown
-    selection          which records are wanted: `--offsets`, `--timestamps`, `--key`, ...
+    selection          which records are wanted (`--offsets`, `--key`, ...), and which parts of them are shown
     decoded_records    keys and values as people read them (docs/values.md), and which topics they are of
     decoded_columns    keys and values decoded, as further columns
     internal_columns   keys and values of internal topics, as structs
@@ -36,7 +34,6 @@ Findings:
     findings           a finding as a block of text and as a row; what each id means, in a sentence
     scrub              findings of scrub, what it read, and what is due
     metrics            results of verify, scrub and doctor for Prometheus
-    statistics         how many findings there are of each id
     ci/                findings in the formats of CI systems: JUnit, SARIF, GitHub, GitLab
     worst_first        many findings: the most dangerous first, and a tally
     explained          the full explanation of a finding, from docs/findings.md
@@ -44,20 +41,14 @@ Findings:
 
 Plans, as each command shows them:
 
-    plans              any plan, as text
-    changes            what is common to plans that change a log as a running broker does
-    digest             plans of many partitions: the worst in full, the others in one line
-    append             append
-    compact            compact
-    why_not_compacted  compact --why
-    recover            recover of a partition
-    recover_totals     recover of many partitions: the sums
+    plans              any plan, as text; plans of many partitions: the worst in full, the others in one line
+    changes            append, drop-producer, roll, truncate: plans that change a log as a running broker does
+    compact            compact, compact --why
+    recover            recover: of a partition, and the sums of many
     retain             retain and delete-records
     free               free
-    roll               roll
     salvage            salvage
     transplant         transplant
-    truncate           truncate
 
 Other answers:
 
@@ -66,30 +57,23 @@ Other answers:
     doctor_drawing     segments along offset and time, as SVG
     kept_answer        the answer inside the page, written and read back
     lookup             lookup
-    remote             `remote ls`
-    remote_fetch       `remote fetch`
-    remote_metadata    `remote metadata`
-    quorum             quorum
-    quorum_voters      quorum --voters, --standalone
+    remote             `remote ls`, `remote fetch`, `remote metadata`
+    quorum             quorum; quorum --voters, --standalone
     read               read
-    txns               txns
+    txns               txns, txns --audit
     offsets            offsets
     diff               diff
     hash               hash
-    drop_producer      drop-producer
-    txns_audit         txns --audit
     build              the answer of build
     image              image
     fleet_metadata     fleet metadata
-    fleet_plan         `fleet plan`
+    fleet_plan         `fleet plan`, `fleet apply`, `fleet check`
     fleet_restored     `fleet check --restored`
-    fleet_apply        `fleet apply`, `fleet check`
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory
     export             export, and what reading with damage leaves out
     inventory_page     spark inventory as an HTML page
-    html_page          what HTML pages have in common
-    html_style         their colours and style
+    html_page          what HTML pages have in common: the frame, tables, colours, style
 
 Words and terminals:
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterator
 
 from klogtool.escape import joined
 from klogtool.plans.compact import CleanerFailure, CleanerPass, CompactResult
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.results import LeftAlone
+from klogtool.plans.why_not_compacted import LogStanding, Standing
 from klogtool.render.changes import notes_text
 from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import change_count, ends_of, wrapped_table
 from klogtool.render.retain import size_text
+from klogtool.render.terminal import columns
 
 _GONE = {
     "superseded": "superseded by a later record of the key",
@@ -109,3 +112,32 @@ def _pass_lines(one: CleanerPass) -> Iterator[str]:
 
 def _row(verdict: SegmentVerdict) -> tuple[str, str, str, str]:
     return f"…{verdict.segment}", size_text(verdict.size), verdict.action, verdict.why
+
+
+def standing_text(standing: Standing) -> str:
+    """A paragraph for a partition or a log dir."""
+    return joined(_standing_lines(standing))
+
+
+def _standing_lines(standing: Standing) -> Iterator[str]:
+    yield f"{os.path.basename(standing.path)}: {_standing_headline(standing)}"
+    for reason in standing.reasons:
+        yield from textwrap.wrap(reason.detail, columns(), initial_indent="  ", subsequent_indent="    ")
+        if reason.cure is not None:
+            yield f"  →  {reason.cure}"
+    left = standing.remaining if isinstance(standing, LogStanding) else None
+    if left is not None:
+        records = f"{left.records:,} of {left.of_records:,} records would remain"
+        sizes = f"{size_text(left.bytes)} of {size_text(left.of_bytes)}"
+        yield f"  After cleaning up to the active segment, {records}, {sizes}."
+
+
+def _standing_headline(standing: Standing) -> str:
+    if any(reason.id == "breaks-off" for reason in standing.reasons):
+        return "not compacted: the cleaner fails on it"
+    if not isinstance(standing, LogStanding):
+        return "what a broker's cleaner finds here"
+    if any(reason.id == "due" for reason in standing.reasons):
+        return f"to be compacted from offset {standing.first_dirty_offset:,}"
+    dirty = f"{size_text(standing.cleanable_bytes)} can be cleaned, {size_text(standing.uncleanable_bytes)} cannot"
+    return f"not compacted since offset {standing.first_dirty_offset:,}; {dirty}"

@@ -20,7 +20,7 @@ from klogtool.escape import joined, quoted
 from klogtool.format.names import PartitionDirState
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.render.counts import count_text
-from klogtool.render.lookup import time_text
+from klogtool.render.lookup import exact_time_text
 from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
 from klogtool.render.terminal import columns
@@ -270,7 +270,7 @@ def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         offset = _end_of(as_of, diagnosis)
         end = "its end" if offset is None else f"offset {offset:,}"
         name = os.path.basename(as_of.path)
-        yield "as of", f"{name} would end at {end}, last record of {time_text(as_of.kept_timestamp)}"
+        yield "as of", f"{name} would end at {end}, last record of {exact_time_text(as_of.kept_timestamp)}"
     for _, label, kinds in _PRICES:
         if losing := _losing(diagnosis, kinds):
             yield label, _numbers_text(losing)

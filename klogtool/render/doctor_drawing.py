@@ -16,7 +16,7 @@ from klogtool.doctor.answers import Ahead, Prospect, SegmentDrawn, What
 from klogtool.format.names import parse_file_name
 from klogtool.render.counts import count_text
 from klogtool.render.html_page import shown
-from klogtool.render.lookup import time_text
+from klogtool.render.lookup import exact_time_text
 
 PATTERNS = (
     '<svg class="defs" aria-hidden="true" focusable="false"><defs>'
@@ -175,7 +175,7 @@ def described(offsets: Lane, times: Lane | None, segments: Sequence[SegmentDrawn
     count = count_text(sum(segment.segments for segment in segments), "segment")
     lines = [f"{count}, offsets {offsets.low:,} to {offsets.high:,}"]
     if times is not None:
-        lines.append(f"from {time_text(times.low)} to {time_text(times.high)}")
+        lines.append(f"from {exact_time_text(times.low)} to {exact_time_text(times.high)}")
     for kind in ("lost", "missing"):
         ranges = _joined(span for span in offsets.spans if span.kind == kind)
         lines += [_range_told(start, end - 1, _MARKS[kind]) for start, end in ranges]
@@ -200,7 +200,7 @@ def _joined(spans: Iterable[_Span]) -> list[tuple[int, int]]:
 
 
 def _short_time(timestamp: int) -> str:
-    return time_text(timestamp)[:19].replace("T", " ")
+    return exact_time_text(timestamp)[:19].replace("T", " ")
 
 
 # SVG.

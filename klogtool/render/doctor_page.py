@@ -17,7 +17,7 @@ from klogtool.render.doctor import MOST_TROUBLES, diagnosis_text, headline, pric
 from klogtool.render.doctor_drawing import PATTERNS, drawing, merged, torn
 from klogtool.render.html_page import CLOSE_TABLE, MOST_ROWS, html_page, minute_text, open_table, shown, table_row
 from klogtool.render.kept_answer import answer_block
-from klogtool.render.lookup import time_text
+from klogtool.render.lookup import exact_time_text
 from klogtool.render.retain import size_text
 from klogtool.verify.findings import Severity
 
@@ -185,7 +185,7 @@ def _segments(segments: Sequence[SegmentDrawn], trouble: Trouble, prospect: Pros
     yield f"<details><summary>{count} as a table</summary>"
     yield open_table(name, ("base offset", "after the start", "segments", "size", "first timestamp"), words=1)
     for segment in segments:
-        first = "unknown" if segment.first_timestamp is None else time_text(segment.first_timestamp)
+        first = "unknown" if segment.first_timestamp is None else exact_time_text(segment.first_timestamp)
         fate = "damaged end is cut" if segment in torn(segments, trouble.ahead) else _fate(segment, trouble)
         cells = [fate, f"{segment.segments:,}", size_text(segment.bytes), first]
         yield table_row(f"{segment.base_offset:,}", cells, words=1)

@@ -7,7 +7,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.followed import FollowedSegment, is_unwritten
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import DumpForm
+from klogtool.render.selection import DumpForm
 
 PIECE_BYTES = 8 << 20  # after a truncation, not much more than this is printed twice
 

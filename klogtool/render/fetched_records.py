@@ -17,7 +17,7 @@ from klogtool.render.decoded_records import decoder_of_values, internal_topic, t
 from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.render.log_lines import SPAN_BYTES, LineMaker
-from klogtool.render.records import DumpForm, RecordOptions
+from klogtool.render.selection import DumpForm, RecordOptions
 
 if TYPE_CHECKING:
     from klogtool.broker.unified_log.loaded_partition import FetchedBytes

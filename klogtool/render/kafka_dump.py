@@ -23,15 +23,14 @@ from klogtool.render.arrow import partition_of
 from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
 from klogtool.render.index_text import dump_offset_index, dump_time_index
+from klogtool.render.kafka_text import aborted_txn_line, producer_line
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import DumpForm
 from klogtool.render.reports import Reports
-from klogtool.render.side_text import aborted_txn_line, producer_line
+from klogtool.render.selection import DumpForm
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
-    from klogtool.render.records import RecordOptions
-    from klogtool.render.selection import Selection
+    from klogtool.render.selection import RecordOptions, Selection
 
     Write = Callable[[bytes | memoryview], None]
 

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.control_values import control_text
+from klogtool.format.indexes import AbortedTxn
 from klogtool.format.message import Message, to_record, walk_messages
+from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.format.text import java_utf8
 from klogtool.render.decoder_classes import Texts
-from klogtool.render.records import RecordOptions
+from klogtool.render.selection import RecordOptions
 
 
 def java_bool(value: bool) -> str:
@@ -131,3 +133,27 @@ def _joined(texts: Texts, options: RecordOptions) -> str:
 def decode_strings(_: int, key: bytes | None, value: bytes | None) -> Texts:
     """Return key and value as Java's UTF-8 strings (org.apache.kafka.tools.api.StringDecoder)."""
     return (None if key is None else java_utf8(key)), (None if value is None else java_utf8(value))
+
+
+def producer_line(entry: ProducerStateEntry, *, as_scala: bool = False) -> str:
+    """Return the line of a producer (DumpLogSegments.dumpProducerIdSnapshot). as_scala: as the tool in Scala wrote it,
+    with a blank at the end if the producer has no batch."""
+    line = (
+        f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch}"
+        f" coordinatorEpoch: {entry.coordinator_epoch}"
+        f" currentTxnFirstOffset: {optional_long(entry.current_txn_first_offset)} lastTimestamp: {entry.timestamp}"
+    )
+    if not entry.has_batch:
+        return f"{line} " if as_scala else line
+    return line + (
+        f" firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence} lastOffset: {entry.last_offset}"
+        f" offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
+    )
+
+
+def aborted_txn_line(txn: AbortedTxn) -> str:
+    """Return the line of an aborted transaction (DumpLogSegments.dumpTxnIndex)."""
+    return (
+        f"version: {txn.version} producerId: {txn.producer_id} firstOffset: {txn.first_offset}"
+        f" lastOffset: {txn.last_offset} lastStableOffset: {txn.last_stable_offset}"
+    )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from klogtool.format.framing import Frame
     from klogtool.log.spans import Span
     from klogtool.log.windows import Window
-    from klogtool.render.records import DumpForm
+    from klogtool.render.selection import DumpForm
 
 
 OUT_BYTES = 1 << 20

@@ -111,7 +111,7 @@ def timestamp_text(query: int | str, result: TimestampFound, high_watermark: int
         head = f"{_asked(query)}   {what}"
     else:
         epoch = "" if place.leader_epoch is None else f"   leader epoch {place.leader_epoch}"
-        time = "" if place.timestamp == NO_TIMESTAMP else f"   timestamp {time_text(place.timestamp)}"
+        time = "" if place.timestamp == NO_TIMESTAMP else f"   timestamp {exact_time_text(place.timestamp)}"
         head = f"{_asked(query)}   offset {place.offset:,}{time}{epoch}"
         if time and place.offset >= high_watermark:
             head += f"   (not below the high watermark {high_watermark:,}: consumers cannot read it)"
@@ -131,8 +131,9 @@ def epoch_text(result: EpochEnd) -> str:
     return f"{query}   {which}ends at offset {result.end_offset:,}"
 
 
-def time_text(timestamp: int) -> str:
-    """Return epoch milliseconds as ISO 8601 in UTC; the number itself if it is outside the calendar."""
+def exact_time_text(timestamp: int) -> str:
+    """Return epoch milliseconds as ISO 8601 in UTC, always with milliseconds; the number itself if it is outside the
+    calendar."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:
@@ -141,7 +142,7 @@ def time_text(timestamp: int) -> str:
 
 
 def _asked(query: int | str) -> str:
-    return query if isinstance(query, str) else time_text(query)
+    return query if isinstance(query, str) else exact_time_text(query)
 
 
 def _explanation(steps: tuple[Step, ...], why: str) -> Iterator[str]:
@@ -150,7 +151,7 @@ def _explanation(steps: tuple[Step, ...], why: str) -> Iterator[str]:
             yield _line("segment", f"{step.file}   [{step.number:,} of {step.segments:,}]")
             yield _line("", _chosen_text(step, why if n == 0 else "the next segment, because nothing was left there"))
         elif isinstance(step, TimeIndexLookup):
-            to = f"{time_text(step.timestamp)} → offset {step.offset:,}"
+            to = f"{exact_time_text(step.timestamp)} → offset {step.offset:,}"
             yield _line("time index", _slot_text(step, to, "search from its first offset"))
         elif isinstance(step, IndexLookup):
             to = f"offset {step.offset:,} → position {step.position:,}"
@@ -167,7 +168,7 @@ def _chosen_text(step: SegmentStep, why: str) -> str:
     if step.largest_timestamp is None:
         return why
     by = "the time of the file: no index has one" if step.by_mtime else "by its time index"
-    return f"{why} ({time_text(step.largest_timestamp)}, {by})"
+    return f"{why} ({exact_time_text(step.largest_timestamp)}, {by})"
 
 
 def _slot_text(step: TimeIndexLookup | IndexLookup, to: str, without: str) -> str:

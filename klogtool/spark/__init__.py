@@ -3,7 +3,6 @@
 The data source. `source`, `readers` and `streaming` know Spark; the others are plain Python and need pyarrow at most.
 
     source             the data source, as Spark calls it
-    registering        its class, where PySpark is installed
     source_reader      queries, as Spark calls them: partitions of the scan, and their rows
     streaming          streams (PySpark 4.2 and later)
     options            the options of a query
@@ -89,10 +88,3 @@ def by_partition(rows: Any, partitions: int | None = None) -> Any:
     from klogtool.spark.dealing import deal
 
     return deal(rows, partitions)
-
-
-def data_source() -> type[Any]:
-    """Return the class behind `format("klog")`. Raises Unsupported if PySpark is missing or too old."""
-    from klogtool.spark.registering import find_data_source
-
-    return find_data_source()

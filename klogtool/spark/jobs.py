@@ -14,8 +14,8 @@ from shutil import which
 from typing import Any
 
 from klogtool.disk.scratch import Scratch
-from klogtool.spark.registering import find_data_source
-from klogtool.spark.starting import FAST, find_java_home, imported_pyspark
+from klogtool.errors import Unsupported
+from klogtool.spark.starting import FAST, WITHOUT_SPARK, find_java_home, imported_pyspark
 
 PYTHON = "PYSPARK_PYTHON"
 
@@ -61,3 +61,16 @@ def _is_this_python(name: str) -> bool:
     """Return whether that program belongs to the environment of the running Python."""
     found = which(name)
     return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
+
+
+def find_data_source() -> type[Any]:
+    """Return the class behind `format("klog")`. Raises Unsupported if PySpark is missing or too old."""
+    try:
+        import pyspark.sql.datasource as api
+    except ImportError as error:
+        raise Unsupported(WITHOUT_SPARK) from error
+    if not hasattr(api, "Filter"):
+        raise Unsupported(WITHOUT_SPARK)
+    from klogtool.spark.source import KlogDataSource
+
+    return KlogDataSource

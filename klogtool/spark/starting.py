@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from klogtool.disk.scratch import Scratch
 from klogtool.errors import KlogError, Unsupported
 from klogtool.log.cores import usable_cores
-from klogtool.spark.registering import WITHOUT_SPARK
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+WITHOUT_SPARK = "Spark needs pyspark 4.1 or later, pyarrow and pandas: pip install klogtool[spark]"
 WITHOUT_JAVA = "Spark needs Java 17 or later, and no Java was found: install one, or pip install klogtool[java]"
 DEFAULT_MASTER = "local[*]"
 ATTEMPTS = 3  # of a task; a local Spark makes only one by default

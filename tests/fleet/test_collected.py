@@ -15,7 +15,7 @@ from running import FIXTURES, run_here
 
 from klogtool.errors import Refused
 from klogtool.fleet.collected import Collected, CopyFacts, Epoch, LostOffsets
-from klogtool.fleet.reading import parse_collected, read_collected
+from klogtool.fleet.framed import parse_collected, read_collected
 
 DISKS = FIXTURES / "two-disks" / "logdir"
 

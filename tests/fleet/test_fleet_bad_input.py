@@ -16,10 +16,10 @@ from running import FIXTURES, Done, run_apart, run_here, with_memory, without_po
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.errors import KlogError
 from klogtool.fleet.checking import check
+from klogtool.fleet.framed import parse_collected, read_collected
 from klogtool.fleet.metadata import Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
-from klogtool.fleet.reading import parse_collected, read_collected
 from klogtool.render.fleet_metadata import metadata_text
 from klogtool.render.fleet_plan import fleet_plan_text
 

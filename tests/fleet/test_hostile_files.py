@@ -11,8 +11,8 @@ import pytest
 from fleet.test_fleet_bad_input import rows_of, signed
 from running import FIXTURES, run_here
 
+from klogtool.fleet.framed import parse_collected
 from klogtool.fleet.planning import make_fleet_plan
-from klogtool.fleet.reading import parse_collected
 
 Path = pathlib.Path
 Rows = list[dict[str, Any]]
@@ -117,7 +117,7 @@ def test_what_is_in_it_twice_is_refused(made: tuple[Rows, Rows], tmp_path: Path,
 def test_too_many_leader_epochs_are_refused(
     made: tuple[Rows, Rows], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("klogtool.fleet.reading.MOST_EPOCHS", 2)
+    monkeypatch.setattr("klogtool.fleet.framed.MOST_EPOCHS", 2)
     (tmp_path / "file").write_bytes(signed(made[0]))
     done = run_here(["fleet", "plan", "file"], tmp_path)
     assert (done.status, "leader epochs" in done.err) == (3, True), done.err

@@ -31,7 +31,7 @@ from vectors import (
 
 from klogtool import kernels
 from klogtool.format.batch import Record, build_batch, inflate, parse_batch
-from klogtool.render.records import DumpForm
+from klogtool.render.selection import DumpForm
 
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 

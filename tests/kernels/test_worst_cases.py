@@ -15,7 +15,7 @@ from vectors import BATCH
 from worst_cases import batch, record, sized, worst_cases
 
 from klogtool.format.batch import Header, Record
-from klogtool.render.records import DumpForm
+from klogtool.render.selection import DumpForm
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 SILLY = (LONG_MIN, -(2**31), -1, 1, len(BATCH.data) + 1, 2**31, LONG_MAX)

@@ -24,7 +24,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.render import log_lines
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import DumpForm, RecordOptions
+from klogtool.render.selection import DumpForm, RecordOptions
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 

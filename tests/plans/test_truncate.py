@@ -19,7 +19,7 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.plans.plan import Plan
-from klogtool.render.truncate import truncate_text
+from klogtool.render.changes import truncate_text
 
 BATCH = len(data(0))
 

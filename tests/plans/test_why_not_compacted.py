@@ -15,7 +15,7 @@ from test_compact import COMPACT, keyed
 
 from klogtool.format.message import build_message
 from klogtool.plans.why_not_compacted import LogStanding, Standing, walk_standings
-from klogtool.render.why_not_compacted import standing_text
+from klogtool.render.compact import standing_text
 
 TXN = {"producer_id": 9, "producer_epoch": 3, "base_sequence": 0, "is_transactional": True}
 LATER_MS = NOW_MS + 86_400_001

@@ -17,7 +17,7 @@ from klogtool.plans.plan import Plan, Write
 from klogtool.plans.quorum_voters import VotersQuestion, VotersResult, decide
 from klogtool.quorum.controllers import read_controller, walk_metadata_values
 from klogtool.quorum.election import ElectionOutcome, judge_election
-from klogtool.render.quorum_voters import voters_text
+from klogtool.render.quorum import voters_text
 
 Path = pathlib.Path
 THREE = (voter(1), voter(2), voter(3))

@@ -20,7 +20,7 @@ from klogtool import kernels
 from klogtool.format.batch import Header, Record, build_batch, parse_batch
 from klogtool.render import csv_lines, json_lines, log_lines
 from klogtool.render.csv_lines import CSV_COLUMNS, HEADING, CsvPlace, LongRow, csv_row, csv_value, walk_row
-from klogtool.render.records import DumpForm
+from klogtool.render.selection import DumpForm
 
 PLACE = CsvPlace.of("t,1", 7, NAME)
 FORM = DumpForm(csv=PLACE)

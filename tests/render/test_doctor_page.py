@@ -25,8 +25,7 @@ from klogtool.plans.question import Question
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, headline
 from klogtool.render.doctor_drawing import drawing, merged, offset_lane, time_lane
 from klogtool.render.doctor_page import doctor_page
-from klogtool.render.html_page import MOST_ROWS
-from klogtool.render.html_style import DARK, LIGHT, SHAPES_ON, TEXT_ON
+from klogtool.render.html_page import DARK, LIGHT, MOST_ROWS, SHAPES_ON, TEXT_ON
 from klogtool.render.kept_answer import BEGIN, END, MOST_ANSWER_BYTES, PLAIN_BYTES, answer_block, read_answer
 from klogtool.verify.findings import Severity
 

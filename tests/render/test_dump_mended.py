@@ -13,7 +13,7 @@ from readers import PRINT, READERS, SHALLOW, Reader
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.framing import walk_frames
 from klogtool.log.windows import MAPPED_FROM_BYTES
-from klogtool.render.records import DumpForm, RecordOptions
+from klogtool.render.selection import DumpForm, RecordOptions
 
 LENGTH_AT, MAGIC_AT = 8, 16
 NAME = "00000000000000000000.log"

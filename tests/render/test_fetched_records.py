@@ -24,7 +24,7 @@ from klogtool.render.decoded_records import internal_topic
 from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
-from klogtool.render.records import RecordOptions
+from klogtool.render.selection import RecordOptions
 
 ZERO_TAIL = FIXTURES / "killed-mid-append/logdir/zero-tail-0"  # no fetch gets past the zeros
 PARTITIONS = sorted({p for p in FIXTURES.glob("*/logdir/*") if isinstance(open_path(str(p)), Partition)} - {ZERO_TAIL})

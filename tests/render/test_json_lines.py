@@ -29,7 +29,7 @@ from klogtool.render.json_lines import (
     record_line,
     record_row,
 )
-from klogtool.render.records import DumpForm
+from klogtool.render.selection import DumpForm
 
 FORM = DumpForm(json_file="t-0/0.log")
 SOME_BYTES = st.none() | st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode())

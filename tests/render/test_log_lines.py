@@ -33,8 +33,7 @@ from klogtool.format.message import build_message, build_message_set
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import DumpForm
-from klogtool.render.selection import LARGEST, SMALLEST, Selection
+from klogtool.render.selection import LARGEST, SMALLEST, DumpForm, Selection
 
 GOLDEN = pathlib.Path(__file__).parent / "data"
 FORMS = {

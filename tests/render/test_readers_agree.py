@@ -25,8 +25,7 @@ from vectors import BATCH_GZIP
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
 from klogtool.render.csv_lines import CsvPlace
-from klogtool.render.records import DumpForm, RecordOptions
-from klogtool.render.selection import LARGEST, SMALLEST, Selection
+from klogtool.render.selection import LARGEST, SMALLEST, DumpForm, RecordOptions, Selection
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 

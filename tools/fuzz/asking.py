@@ -35,14 +35,12 @@ from klogtool.plans.question import Question as Asked
 from klogtool.plans.question import read_question
 from klogtool.plans.rejected_files import rejected_files
 from klogtool.plans.saved_plan import SavedPlan
-from klogtool.render.append import append_text
+from klogtool.render.changes import append_text, roll_text, truncate_text
 from klogtool.render.compact import compact_text
 from klogtool.render.plans import plan_text
 from klogtool.render.recover import recover_text
 from klogtool.render.retain import delete_records_text, retain_text
-from klogtool.render.roll import roll_text
 from klogtool.render.salvage import salvage_text
-from klogtool.render.truncate import truncate_text
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify
 

@@ -31,11 +31,11 @@ from klogtool.json_rows import row_line
 from klogtool.plans.compact import CompactQuestion
 from klogtool.plans.question import read_question
 from klogtool.plans.why_not_compacted import walk_standings
+from klogtool.render.compact import standing_text
 from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.lookup import epoch_row, epoch_text, offset_row, offset_text, timestamp_row, timestamp_text
 from klogtool.render.read import fetched_row, fetched_text
 from klogtool.render.txns import state_row, state_text, transaction_row, transaction_text
-from klogtool.render.why_not_compacted import standing_text
 
 ASKED_OFFSETS = (0, 1, 7, 20, 30, 31, 38, 47, 60, 62, 63, *EXTREMES)
 TIMES = (*WORDS, *WORDS, 0, 1_700_000_000_000, 1_700_000_000_037, NOW_MS, *EXTREMES)
