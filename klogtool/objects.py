@@ -121,6 +121,10 @@ class RollArguments(DeletingArguments, total=False):
     force: bool
 
 
+class RetainArguments(DeletingArguments, total=False):
+    """The arguments of `plan_retain`."""
+
+
 class DeleteRecordsArguments(DeletingArguments, total=False):
     """The arguments of `plan_delete_records`."""
 
@@ -283,7 +287,7 @@ class Partition(partition.Partition, frozen=True):
         """
         return _plan("roll", self.path, given)
 
-    def plan_retain(self, **given: Unpack[DeletingArguments]) -> Planned:
+    def plan_retain(self, **given: Unpack[RetainArguments]) -> Planned:
         """Plan what retention deletes at that time; the answer says why other segments stay, and until when.
 
         given: `purge`: leave no `.deleted` files; and as in `load`. Raises as `plan_truncate` does.
@@ -354,7 +358,7 @@ class LogDir(logdir.LogDir, frozen=True):
         """Plan to clean its compacted logs, the dirtiest first; see `Partition.plan_compact`."""
         return _plan("compact", self.path, given)
 
-    def plan_retain(self, **given: Unpack[DeletingArguments]) -> Planned:
+    def plan_retain(self, **given: Unpack[RetainArguments]) -> Planned:
         """Plan what retention deletes of all its partitions; see `Partition.plan_retain`."""
         return _plan("retain", self.path, given)
 

@@ -114,7 +114,6 @@ def test_the_arguments_of_a_plan_are_the_parameters_of_its_question(command: str
     from klogtool.parameters import parameters_of
     from klogtool.plans.decisions import question_type
 
-    name = {"retain": "Deleting"}.get(command, "".join(map(str.title, command.split("-"))))
-    arguments = getattr(objects, f"{name}Arguments")
+    arguments = getattr(objects, "".join(map(str.title, command.split("-"))) + "Arguments")
     declared = {parameter.key for parameter in parameters_of(question_type(command))} - {"config_sections"}
     assert arguments.__required_keys__ | arguments.__optional_keys__ == declared

@@ -2,19 +2,19 @@
 
 Order of effects; each is on the device before the next:
 
- 1. Take the log dir's lock; check facts and space. Until here nothing is written but `.lock`.
- 2. Create the journal's entry with the plans (plan.jsonl).
- 3. For every plan: write its new contents beside their targets and read them back; keep what it changes (staging.py).
- 4. Check the facts once more. Save the entry's manifest: from now on it says that steps may have been done.
- 5. Do the steps in the plan's order, one system call each. A cut is synced before the next step, and so are names
+ 1. Take the log dir's lock.
+ 2. Check facts and space. Until here nothing is written but `.lock`.
+ 3. Create the journal's entry with the plans (plan.jsonl).
+ 4. For every plan: write its new contents beside their targets and read them back; keep what it changes (staging.py).
+ 5. Check the facts once more. Save the entry's manifest: from now on it says that steps may have been done.
+ 6. Do the steps in the plan's order, one system call each. A cut is synced before the next step, and so are names
     before a cut or a step in another folder. So a power failure leaves a state that some step left.
- 6. Compare the files with what they should be. If folders are to be renamed, save the manifest again, and rename
-    them one by one, synced (folders.py).
- 7. Save the manifest as done.
+ 7. Compare the files with what they should be. If folders are to be renamed, save the manifest again, and rename
+    them one by one, synced (folders.py). Save the manifest as done.
 
-If the run is killed before 4, nothing was changed. If it is killed later, `resume` finishes it and `undo` takes it
-back; the files show which step was the last (states.py). An error in 5 undoes the steps done; only if that fails too,
-the run stays cut short.
+docs/safety.md has the same numbers, and what a kill in each leaves. If the run is killed before 5, nothing was changed.
+If it is killed later, `resume` finishes it and `undo` takes it back; the files show which step was the last
+(states.py). An error in 6 undoes the steps done; only if that fails too, the run stays cut short.
 """
 
 from __future__ import annotations
@@ -398,6 +398,9 @@ def _same(found: FileState | None, wanted: FileState | None) -> bool:
 
 def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = None) -> Entry:
     """Finish a run that was cut short. If it had changed nothing yet, all is done anew, under a new entry.
+
+    Who calls it has read plan.jsonl of each entry, to tell which run is meant. Under the lock the manifest is read, and
+    then the files are: they alone say which steps were done.
 
     Returns the entry that undoes it. Raises Refused if there is nothing to finish, or somebody else changed files.
     """

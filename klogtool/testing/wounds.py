@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeAlias
 
 from klogtool.broker.draft import Draft
 from klogtool.building import wounds_of_batches, wounds_of_bytes, wounds_of_log_dirs, wounds_of_side_files
-from klogtool.disk.in_place import put_in_place
+from klogtool.disk.without_journal import write_without_journal
 from klogtool.errors import KlogError
 
 P = ParamSpec("P")
@@ -32,7 +32,7 @@ def on_disk(wound: Callable[Concatenate[Draft, str, P], None]) -> Callable[Conca
             wound(draft, file, *args, **kwargs)
         except KlogError as error:
             raise error.at_path(where) from None
-        put_in_place(draft)
+        write_without_journal(draft)
 
     return wounded
 

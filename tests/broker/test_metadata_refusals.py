@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from klogtool.broker.metadata import image, known, refusals
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.metadata.refusals import Refusal, Replay
 from klogtool.broker.releases import Release, rules_of
 from klogtool.format.batch import Record, build_batch
-from klogtool.format.internal.records import build_metadata_record
+from klogtool.format.internal.records import METADATA, build_metadata_record
+from klogtool.format.internal.schema import api_keys
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.uuids import build_uuid
 
@@ -179,3 +181,16 @@ def test_a_record_that_a_release_does_not_know(release: Release, is_refused: boo
 def test_who_may_be_a_controller(tmp_path: Path) -> None:
     metadata = read_cluster_metadata(log_of(tmp_path, values([registered(1), registered(4, 5, U), controller(1)])))
     assert [metadata.may_be_controller(node) for node in (1, 4, 9, None)] == [True, False, True, True]
+
+
+# No replay refuses them, whatever they have, and no other record depends on them.
+NEVER_REFUSED = {"ClientQuotaRecord", "NoOpRecord", "RemoveDelegationTokenRecord", "ZkMigrationStateRecord"}
+
+
+def test_each_metadata_record_of_the_schemas_is_looked_at() -> None:
+    """A record that a new release has needs a row: what refuses it, and what it teaches."""
+    bounds = {image._BEGIN, image._END, image._ABORT}
+    tables = {*refusals._IMAGE, *refusals._CONTROLLER, *known._LEARN}
+    names = set(api_keys(METADATA, "metadata", newest=True).values())
+    assert names - bounds - tables == NEVER_REFUSED
+    assert tables < names

@@ -20,7 +20,7 @@ from klogtool.log.log_dirs import has_lock, log_dirs_naming
 _PART = ".klogtool-part"
 
 
-def put_in_place(draft: Draft) -> None:
+def write_without_journal(draft: Draft) -> None:
     """Write, replace and delete what the draft has changed. Raises LogDirInUse if a broker has the log dir, KlogError
     if the system refuses."""
     if FileKind.LOCK.value in draft.changed():
