@@ -169,15 +169,12 @@ class _Run:
             self._show_finding(finding, [])
         if not self._file.data.startswith(FIRST_LINE):
             self._file.add(FIRST_LINE)
-        self._read(self._due())
+        every_ms = self._question.every_ms
+        self._read(due_segments(self._listing.closed, self._state, now_ms=self._began_ms, every_ms=every_ms))
         self._listing.closed = [one for one in self._listing.closed if one.id not in self._gone]
         since_ms = self._began_ms - KEPT_PERIODS * self._question.every_ms
         self._file.replace(self._state.lines(self._listing.closed, since_ms=since_ms))
         return self._finish()
-
-    def _due(self) -> list[ClosedSegment]:
-        every_ms = self._question.every_ms
-        return due_segments(self._listing.closed, self._state, now_ms=self._began_ms, every_ms=every_ms)
 
     def _read(self, due: list[ClosedSegment]) -> None:
         """Read segments while there is time."""

@@ -52,7 +52,11 @@ def command(path: str, question: TransplantQuestion, writing: Writing) -> int:
     in_place = writing.apply or (writing.plan_out is not None and writing.output is None)
     if question.topic_id is None and question.log_dir is None and not (question.check or in_place):
         raise click.UsageError("Give --topic-id, or --log-dir of a broker that knows the topic. --check needs neither.")
-    _check_topic_id(question.topic_id)
+    try:
+        if question.topic_id is not None:
+            parse_uuid(question.topic_id)
+    except KlogError as error:
+        raise click.UsageError(f"Invalid value for '--topic-id': {error.reason}.") from None
     log_dir = None if question.log_dir is None else os.path.abspath(question.log_dir)
     if log_dir is not None and not os.path.isdir(log_dir):
         raise KlogError("no such folder", path=log_dir)
@@ -93,11 +97,3 @@ def _of_log_dir(path: str, question: TransplantQuestion, writing: Writing) -> in
 
     face = PlanFace(text_of=text_of, nothing_changed="Nothing was changed. --apply does it, with undo.")
     return decide_and_carry_out(COMMAND, [path], question, writing, face)
-
-
-def _check_topic_id(topic_id: str | None) -> None:
-    try:
-        if topic_id is not None:
-            parse_uuid(topic_id)
-    except KlogError as error:
-        raise click.UsageError(f"Invalid value for '--topic-id': {error.reason}.") from None

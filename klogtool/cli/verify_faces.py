@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from klogtool.cli.show import ReadingOptions, Row, Show, header
+from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import COULD_NOT
 from klogtool.cli.verify_settings import VerifyQuestion
 from klogtool.cli.version import VERSION
@@ -39,7 +39,12 @@ class Face(Show):
 
     def __init__(self, reading: ReadingOptions, settings_path: str | None = None, command: str = "verify") -> None:
         """settings_path: the settings file, if there is one."""
-        super().__init__(command, reading, first_row=_first_row(settings_path, command))
+        row = header(command)
+        with suppress(OSError):  # the folder is gone; the paths of findings are relative to it
+            row["cwd"] = os.getcwd()
+        if settings_path is not None:
+            row["settings"] = settings_path
+        super().__init__(command, reading, first_row=row)
 
     def partition(self, done: PartitionDone) -> None:
         """Take note of a partition; its findings follow."""
@@ -52,14 +57,6 @@ class Face(Show):
 
     def summary(self, summary: Summary, not_counted: NotCounted, status: int) -> None:
         """Show the end."""
-
-
-def _first_row(settings_path: str | None, command: str) -> Row:
-    """Return the first line of JSON: with the folder to which paths are relative, and the settings file."""
-    row = header(command)
-    with suppress(OSError):  # the folder is gone
-        row["cwd"] = os.getcwd()
-    return row if settings_path is None else {**row, "settings": settings_path}
 
 
 def make_face(

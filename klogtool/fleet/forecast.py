@@ -148,7 +148,8 @@ def _judge(
     own, strays = _by_metadata(placed, known)
     if known is None:
         if strays:
-            yield _forgotten(key, strays)
+            topic_id = next((each.copy.topic_id for each in strays if each.copy.topic_id is not None), None)
+            yield Forecast(*key, topic_id, (), None, None, tuple(_strayed(strays, None)))
         return
     electable = electable_of(known, unclean)
     may_lead = tuple(dict.fromkeys((*electable, *known.replicas))) if is_open else electable
@@ -191,11 +192,6 @@ def _by_metadata(
         elif each.copy.state == "current":
             kept.append(each)
     return kept, strays
-
-
-def _forgotten(key: tuple[str, int], strays: Sequence[PlacedCopy]) -> Forecast:
-    topic_id = next((each.copy.topic_id for each in strays if each.copy.topic_id is not None), None)
-    return Forecast(*key, topic_id, (), None, None, tuple(_strayed(strays, None)))
 
 
 def _strayed(strays: Sequence[PlacedCopy], best: CopyFacts | None) -> Iterator[PartitionLoss]:

@@ -434,7 +434,11 @@ class _Found:
         by_number: dict[int, list[Replica]] = {}
         for broker, log_dir, copy in copies:
             directory = UNASSIGNED if log_dir is None or log_dir.directory_id is None else log_dir.directory_id
-            by_number.setdefault(copy.partition, []).append(Replica(broker, directory, copy, _sound(copy)))
+            end = copy.sound_end_offset  # a broker that recovers the copy cuts it at its first damage
+            epochs = tuple(epoch for epoch in copy.epochs if epoch.start_offset < end)
+            by_number.setdefault(copy.partition, []).append(
+                Replica(broker, directory, copy, replace(copy, log_end_offset=end, epochs=epochs, holes=()))
+            )
         if max(by_number) - len(by_number) >= MOST_MISSING:
             name = copies[0][2].topic
             raise Refused(
@@ -484,13 +488,6 @@ class _Found:
                 self._leave(replica.broker, beaten.copy, f"a better copy is in {replica.copy.log_dir}. {_NO_START}")
             best[replica.broker] = replica
         return best
-
-
-def _sound(copy: CopyFacts) -> CopyFacts:
-    """Return what a copy is up to its first damage: a broker that recovers it cuts it there."""
-    end = copy.sound_end_offset
-    epochs = tuple(epoch for epoch in copy.epochs if epoch.start_offset < end)
-    return replace(copy, log_end_offset=end, epochs=epochs, holes=())
 
 
 def _leading(replicas: Sequence[Replica]) -> Replica:

@@ -267,7 +267,7 @@ def count_metadata_records(path: str, first: int) -> int | None:
             return None
         for n, segment in enumerate(segments):
             if n + 1 == len(segments) or segments[n + 1].base_offset > first:
-                count += sum(_changes(record) for record in _data_records(segment, first))
+                count += sum(_name_of(record) != NO_OP for record in _data_records(segment, first))
     except KlogError:
         return None
     return count
@@ -314,10 +314,6 @@ def _data_records(file: BatchFile, first: int) -> Iterator[Record]:
     for batch in walk_batches(file):
         if not batch.is_control and batch.last_offset >= first:
             yield from (record for record in batch.records() if record.offset >= first)
-
-
-def _changes(record: Record) -> bool:
-    return _name_of(record) != NO_OP
 
 
 def _name_of(record: Record) -> str | None:

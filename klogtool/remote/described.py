@@ -27,7 +27,9 @@ def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
         if manifest is not None and manifest.segment is not None:
             return manifest.segment
     with open_log(store, stored, ahead_bytes=NEAR_BYTES) as file:
-        last_offset, timestamp = _end_of(file, _indexed_position(store, stored))
+        index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
+        entries = OFFSET_ENTRIES.parse(index or b"", stored.start_offset)
+        last_offset, timestamp = _end_of(file, entries[-1].position if entries else 0)
         size = file.size
     times = TIME_ENTRIES.parse(find_side_file(store, stored, FileKind.TIME_INDEX) or b"", stored.start_offset)
     epochs = parse_leader_epoch_checkpoint(find_side_file(store, stored, FileKind.LEADER_EPOCH_CHECKPOINT) or b"")
@@ -53,12 +55,6 @@ def epochs_within(entries: list[EpochEntry], start: int, end: int) -> tuple[tupl
         if entry.start_offset <= end and behind > start:
             found.append((entry.epoch, max(start, entry.start_offset)))
     return tuple(found)
-
-
-def _indexed_position(store: RemoteStore, stored: StoredSegment) -> int:
-    index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
-    entries = OFFSET_ENTRIES.parse(index or b"", stored.start_offset)
-    return entries[-1].position if entries else 0
 
 
 def _end_of(file: LogFile, start: int) -> tuple[int, int]:

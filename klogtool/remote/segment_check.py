@@ -111,7 +111,7 @@ class _Check:
                 damages = list(walk.walk())
             finally:
                 walk.fill(self.report)
-        is_short = self._is_short()
+        is_short = any(True for _ in self.size_findings())
         for damage in damages:
             if is_short and damage.end >= self.report.size and damage.id is Kind.TORN_BATCH:
                 continue  # the finding about its size says it
@@ -169,9 +169,6 @@ class _Check:
             last if is_lost else None,
             consumer if is_lost else None,
         )
-
-    def _is_short(self) -> bool:
-        return any(True for _ in self.size_findings())
 
     def _contradictions(self) -> Iterator[Finding]:
         """Yield where the batches contradict the metadata."""

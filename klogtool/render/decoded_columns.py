@@ -80,7 +80,7 @@ class DecodedColumns:
         for row, data in enumerate(values):
             if data is not None and cells[row] is None:
                 one = piece.decoded(data, topic)
-                cells[row], errors[row] = cell(one), _failure(one)
+                cells[row], errors[row] = cell(one), None if one.failure is None else escaped(one.failure)
         return {f"{name}_decoded": pa.array(cells, kind), f"{name}_error": pa.array(errors, pa.string())}
 
 
@@ -90,10 +90,6 @@ def _cell_of(kind: Any) -> Callable[[Decoded], Any]:
     if pa.types.is_floating(kind):
         return lambda one: None if one.reading is None else float(one.reading.value)  # also of "NaN"
     return _text if pa.types.is_string(kind) else lambda one: None if one.reading is None else one.reading.value
-
-
-def _failure(one: Decoded) -> str | None:
-    return None if one.failure is None else escaped(one.failure)
 
 
 def _text(one: Decoded) -> str | None:

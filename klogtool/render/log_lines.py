@@ -316,11 +316,8 @@ def _selected_text(result: Lines, batch: RecordBatch | Message, form: DumpForm) 
 def _json_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) -> Iterator[bytes | LongLine]:
     assert form.json_file is not None
     try:
-        batch = _parse(window, frame)
-        if isinstance(batch, Message):
-            check_magic(batch)
-        result.checked(batch.crc_valid, batch.position)
-        if form.selection is not None and not form.selection.may_hold(batch):
+        batch = _wanted_entry(result, window, frame, form)
+        if batch is None:
             return
         head = json_line(batch_row(form.json_file, batch))
         if form.selection is None:
@@ -339,16 +336,22 @@ def _json_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) 
 
 def _csv_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) -> Iterator[bytes | LongRow]:
     assert form.csv is not None
-    batch = _parse(window, frame)
-    if isinstance(batch, Message):
-        check_magic(batch)
-    result.checked(batch.crc_valid, batch.position)
-    if form.selection is not None and not form.selection.may_hold(batch):
+    batch = _wanted_entry(result, window, frame, form)
+    if batch is None:
         return
     for record in batch.records():
         result.see(record.offset)
         if _wanted(form, record):
             yield csv_row(form.csv, batch, record)
+
+
+def _wanted_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) -> RecordBatch | Message | None:
+    """Return a batch, or a message; None if no record of it is wanted."""
+    batch = _parse(window, frame)
+    if isinstance(batch, Message):
+        check_magic(batch)
+    result.checked(batch.crc_valid, batch.position)
+    return batch if form.selection is None or form.selection.may_hold(batch) else None
 
 
 def _wanted(form: DumpForm, record: Record) -> bool:
@@ -405,77 +408,68 @@ def dump_log_lines(
 
     Raises KlogError where Kafka's tool dies, after the same lines; with `form.go_on` it continues after the damage.
     """
+    entries = _Entries(file, form, write, dump, end)
     at: int | None = start
     if form.go_on:
-        file = _mended(file, form, write, dump, end)
+        entries.mend()
     while at is not None:
-        damage = _dump_from(at, file, form, write, dump, end, jobs)
+        damage = entries.write_from(at, jobs)
         if damage is not None and not form.is_text and ends_preallocated(file, dump.valid_bytes):
             return
         if damage is not None and not form.go_on:
             raise damage
-        at = _skip(file, form, write, dump, end, damage) if form.go_on and dump.valid_bytes < end else None
+        at = entries.skip(damage) if form.go_on and dump.valid_bytes < end else None
 
 
-def _dump_from(
-    start: int,
-    file: LogFile,
-    form: DumpForm,
-    write: Callable[[bytes | memoryview], None],
-    dump: LogDump,
-    end: int,
-    jobs: int,
-) -> Corrupt | None:
-    """Write entries as far as they follow each other. Returns what is wrong after the last one, or None."""
-    outs = BufferPool()
+class _Entries:
+    """The entries of a log up to byte `end`, as lines that go to `write`; `dump` collects what is wrong with them."""
 
-    spans = walk_made(file, lambda: LineMaker(form, outs), start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs)
-    for result in spans:
-        for chunk in result.pieces:
-            write_piece(chunk, write)
-            if isinstance(chunk, memoryview):
-                outs.give_back(chunk)
-        dump.take(result)
-        if result.fatal is not None:
-            raise result.fatal
-    return result.tail
+    def __init__(
+        self, file: LogFile, form: DumpForm, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int
+    ) -> None:
+        self._file, self._form, self._write, self._dump, self._end = file, form, write, dump, end
 
+    def write_from(self, start: int, jobs: int) -> Corrupt | None:
+        """Write entries as far as they follow each other. Returns what is wrong after the last one, or None."""
+        outs = BufferPool()
 
-def _mended(
-    file: LogFile, form: DumpForm, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int
-) -> LogFile:
-    """Return the log with corrected lengths and magics, for entries where nothing else is wrong. Each correction is
-    noted first."""
-    results: list[SetRight] = []
-    try:
-        file = mended(file, end=end, on_mended=results.append)
-    except KlogError:  # it cannot be read: the dump reports that itself, after what it can read
-        return file
-    dump.errors += results
-    if results and form.json_file is not None:
+        def make_maker() -> LineMaker:
+            return LineMaker(self._form, outs)
+
+        spans = walk_made(self._file, make_maker, start=start, end=self._end, span_bytes=SPAN_BYTES, jobs=jobs)
+        for result in spans:
+            for chunk in result.pieces:
+                write_piece(chunk, self._write)
+                if isinstance(chunk, memoryview):
+                    outs.give_back(chunk)
+            self._dump.take(result)
+            if result.fatal is not None:
+                raise result.fatal
+        return result.tail
+
+    def mend(self) -> None:
+        """Correct lengths and magics, for entries where nothing else is wrong. Each correction is noted first."""
+        results: list[SetRight] = []
+        try:
+            self._file = mended(self._file, end=self._end, on_mended=results.append)
+        except KlogError:  # it cannot be read: the dump reports that itself, after what it can read
+            return
         for error in results:
             fields = {"field": error.field, "was": error.was, "is": error.now}  # as in salvage's answer
-            write(json_line({**error_row(form.json_file, error), "mended": fields}))
-    return file
+            self._note(error, mended=fields)
 
+    def skip(self, damage: KlogError | None) -> int | None:
+        """Return the position of the next entry after bytes that are not an entry; None if there is none, and the bytes
+        are the tail of the log."""
+        position = self._dump.valid_bytes
+        result = find_batch_behind(self._file, position, end=self._end)
+        if damage is not None:
+            self._dump.errors.append(damage)
+        if result is not None:
+            self._note(Corrupt(f"{result - position} bytes are not a batch: skipped", position=position))
+        return result
 
-def _skip(
-    file: LogFile,
-    form: DumpForm,
-    write: Callable[[bytes | memoryview], None],
-    dump: LogDump,
-    end: int,
-    damage: KlogError | None,
-) -> int | None:
-    """Return the position of the next entry after bytes that are not an entry; None if there is none, and the bytes are
-    the tail of the log."""
-    position = dump.valid_bytes
-    result = find_batch_behind(file, position, end=end)
-    if damage is not None:
-        dump.errors.append(damage)
-    if result is None:
-        return None
-    dump.errors.append(Corrupt(f"{result - position} bytes are not a batch: skipped", position=position))
-    if form.json_file is not None:
-        write(json_line(error_row(form.json_file, dump.errors[-1])))
-    return result
+    def _note(self, error: KlogError, **more: object) -> None:
+        self._dump.errors.append(error)
+        if self._form.json_file is not None:
+            self._write(json_line({**error_row(self._form.json_file, error), **more}))

@@ -268,14 +268,6 @@ def _voters_evidence(result: VotersResult) -> Iterator[str]:
         yield f"voter {voter.id}  {voter.directory_id}  {', '.join(voter.endpoints)}"
     source = "" if result.was_dynamic else ", by the settings; the metadata log named none"
     yield f"voters before: {', '.join(map(str, result.was))}{source}"
-    yield from _price(result)
-    yield ""
-    yield from _next_steps(result)
-    yield from _voters_warning(result)
-    yield ""
-
-
-def _price(result: VotersResult) -> Iterator[str]:
     yield "all records of this copy count as committed from now on, whether they were or not"
     if not result.may_lose:
         yield "loses nothing: every majority of the old voters has a copy here"
@@ -287,6 +279,10 @@ def _price(result: VotersResult) -> Iterator[str]:
     for tail in result.not_taken:
         yield f"not taken: {offsets_text(tail.first, tail.last)} of {tail.path}; a later epoch went on without them,"
         yield "so they were never committed"
+    yield ""
+    yield from _next_steps(result)
+    yield from _voters_warning(result)
+    yield ""
 
 
 def _next_steps(result: VotersResult) -> Iterator[str]:

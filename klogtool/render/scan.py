@@ -130,7 +130,10 @@ def scan(
             raise ValueError(f"offsets, times and producer ids have 64 bits, got {number}")
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     for one in paths:
-        _check_exists(one)
+        try:
+            os.stat(one)
+        except OSError as error:
+            raise unreadable(os.fspath(one), error) from error
     return LogScan(
         paths=tuple(log for one in paths for log in _within(find_logs(one), wanted.offsets)),
         columns=None if columns is None else tuple(columns),
@@ -155,13 +158,6 @@ def columns(
     """Return the record batches of `scan`, read once. `scan` can select records, and an engine can read it again."""
     found = scan(path, columns=columns, jobs=jobs, with_control=with_control, on_damage=on_damage, resync=resync)
     return found.to_reader()
-
-
-def _check_exists(path: Path) -> None:
-    try:
-        os.stat(path)
-    except OSError as error:
-        raise unreadable(os.fspath(path), error) from error
 
 
 def _offset(given: Any) -> int:

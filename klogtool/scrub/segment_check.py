@@ -64,7 +64,9 @@ def check_segment(segment: ClosedSegment, before: Covered | None, now_ms: int) -
     size = 0
     for _ in range(TRIES):
         files = _files_of(segment)
-        if not _is_as_listed(segment, files):
+        log = files.get(FileKind.LOG.value)
+        listed = segment.id.size, segment.id.mtime_ns, segment.id.ino
+        if log is None or (log.size, log.mtime_ns, log.ino) != listed:
             return SegmentCheck(segment, CheckOutcome.GONE, bytes=size)
         readings = [_read(segment, before, now_ms)]
         if readings[0].is_doubtful:
@@ -84,12 +86,6 @@ def _files_of(segment: ClosedSegment) -> dict[str, FileStat]:
         except OSError:
             continue
     return files
-
-
-def _is_as_listed(segment: ClosedSegment, files: dict[str, FileStat]) -> bool:
-    log = files.get(FileKind.LOG.value)
-    listed = segment.id.size, segment.id.mtime_ns, segment.id.ino
-    return log is not None and (log.size, log.mtime_ns, log.ino) == listed
 
 
 def _read(segment: ClosedSegment, before: Covered | None, now_ms: int) -> _Reading:

@@ -256,7 +256,9 @@ class _Files:
     def __init__(self, attempt: Attempt, number: int, how: HowToExport, decoded: DecodedColumns) -> None:
         self._attempt, self._number, self._how = attempt, number, how
         self._schema = target_schema(arrow_schema("records", how.columns), how.form)
-        self._decoded, self._whole = decoded, _joined(self._schema, decoded.schema)
+        import pyarrow as pa
+
+        self._decoded, self._whole = decoded, pa.schema([*self._schema, *decoded.schema])
         self._open: dict[str, _Open] = {}
         self._made: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -308,12 +310,6 @@ class _Files:
             with suppress(OSError):  # the first error is the one to report
                 file.give_up()
         self._attempt.give_up()
-
-
-def _joined(one: pa.Schema, other: pa.Schema) -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema([*one, *other])
 
 
 def totals_of(messages: Iterable[TaskMessage]) -> list[ExportedTopic]:

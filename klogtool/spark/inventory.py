@@ -14,9 +14,7 @@ from msgspec import Struct, field
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.errors import KlogError
-from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from klogtool.format.codecs import CODEC_NAMES
-from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.names import FileKind
 from klogtool.format.uuids import build_uuid
 from klogtool.log.storage import LOCAL_SCHEMES
@@ -25,12 +23,12 @@ from klogtool.render.arrow_reference import column_text
 from klogtool.render.inventory import InventoryRow
 from klogtool.spark.copies import Copy, find_copies
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
-from klogtool.spark.heads import FAR_PIECE_BYTES
+from klogtool.spark.heads import FAR_PIECE_BYTES, Head
 from klogtool.spark.options import places_of
 from klogtool.spark.planning import OPEN_COST_BYTES, SegmentRange
 from klogtool.spark.spreading import packed, spread
 from klogtool.spark.starting import Session
-from klogtool.spark.tables import codec_of
+from klogtool.spark.tables import HeaderTotals, codec_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,54 +95,30 @@ def pieces_of(copy: Copy) -> Iterator[SegmentRange]:
 # What a task does.
 
 
-class HeadCounts(Struct):
-    """What the headers of a segment show, up to the first damage. codecs: bytes by codec; sizes: batches by the bits of
+class HeadCounts(HeaderTotals):
+    """What the headers of a segment show, up to the first damage. codec_bytes: by codec; sizes: batches by the bits of
     their size."""
 
-    batches: int = 0
-    records: int = 0
-    control_batches: int = 0
-    transactional_batches: int = 0
-    valid_bytes: int = 0
-    largest: int = 0
-    max_timestamp: int = -1
-    last_offset: int | None = None
-    magics: set[int] = field(default_factory=set)
-    codecs: Counter[str] = field(default_factory=Counter)
+    codec_bytes: Counter[str] = field(default_factory=Counter)
     sizes: Counter[int] = field(default_factory=Counter)
     damage: str | None = None
 
-    def add(self, head: Any) -> None:
-        """Count a batch."""
-        entry, size = head.entry, head.size
-        self.batches += 1
-        self.records += 1 if entry.records_count is None else entry.records_count
-        self.control_batches += entry.is_control
-        self.transactional_batches += entry.is_transactional
-        self.valid_bytes, self.last_offset = head.end, entry.last_offset
-        self.max_timestamp = max(self.max_timestamp, entry.max_timestamp)
-        self.largest = max(self.largest, size)
-        self.magics.add(entry.magic)
-        self.sizes[size.bit_length()] += 1
-        self.codecs[codec_of(head)] += size
+    def add(self, head: Head) -> None:
+        """Add a header."""
+        super().add(head)
+        self.sizes[head.size.bit_length()] += 1
+        self.codec_bytes[codec_of(head)] += head.size
 
     def add_rows(self, rows: HeadRows) -> None:
-        """Count many batches at a time."""
+        """Add many headers."""
         import pyarrow.compute as pc
 
+        super().add_rows(rows)
         sizes = rows.column("size")
-        self.batches += rows.count
-        self.records += pc.sum(rows.column("records_count")).as_py()
-        self.control_batches += pc.sum(rows.has_bit(CONTROL_BIT)).as_py()
-        self.transactional_batches += pc.sum(rows.has_bit(TRANSACTIONAL_BIT)).as_py()
-        self.valid_bytes, self.last_offset = rows.end, rows.column("last_offset")[rows.count - 1].as_py()
-        self.max_timestamp = max(self.max_timestamp, pc.max(rows.column("max_timestamp")).as_py())
-        self.largest = max(self.largest, pc.max(sizes).as_py())
-        self.magics.add(CURRENT_MAGIC)
         for size in pc.value_counts(pc.floor(pc.log2(sizes))).to_pylist():
             self.sizes[int(size["values"]) + 1] += size["counts"]
         for codec in pc.unique(rows.codec_ids()).to_pylist():
-            self.codecs[CODEC_NAMES[codec]] += pc.sum(sizes.filter(pc.equal(rows.codec_ids(), codec))).as_py()
+            self.codec_bytes[CODEC_NAMES[codec]] += pc.sum(sizes.filter(pc.equal(rows.codec_ids(), codec))).as_py()
 
 
 def walk_pieces(pieces: Sequence[SegmentRange]) -> list[HeadCounts]:
@@ -157,11 +131,7 @@ def walk_piece(piece: SegmentRange) -> HeadCounts:
     counts = HeadCounts()
     with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            for head in walk_head_rows(file, 0, piece.log.size, may_be_preallocated=piece.is_active):
-                if isinstance(head, HeadRows):
-                    counts.add_rows(head)
-                else:
-                    counts.add(head)
+            counts.add_all(walk_head_rows(file, 0, piece.log.size, may_be_preallocated=piece.is_active))
         except KlogError as error:
             counts.damage = str(error)
     return counts
@@ -204,11 +174,11 @@ def _row(
     for part in parts:
         magics.update(part.magics)
         sizes.update(part.sizes)
-        codecs.update(part.codecs)
+        codecs.update(part.codec_bytes)
     batches = sum(part.batches for part in parts)
     ends = [part.last_offset + 1 for part in parts if part.last_offset is not None]
     known = [*CODEC_NAMES, "unknown"]
-    latest = max((part.max_timestamp for part in parts), default=-1)
+    latest = max((part.max_timestamp for part in parts if part.max_timestamp is not None), default=-1)
     return InventoryRow(
         topic=copy.topic,
         partition=copy.partition,
@@ -227,7 +197,7 @@ def _row(
         magics=dict(sorted(magics.items())),
         codecs={name: codecs[name] for name in sorted(codecs, key=known.index)},
         mean_batch_bytes=sum(part.valid_bytes for part in parts) // batches if batches else None,
-        largest_batch_bytes=max((part.largest for part in parts), default=0),
+        largest_batch_bytes=max((part.largest_batch for part in parts), default=0),
         batch_sizes={1 << bits: sizes[bits] for bits in sorted(sizes)},
         transactional_batches=sum(part.transactional_batches for part in parts),
         control_batches=sum(part.control_batches for part in parts),

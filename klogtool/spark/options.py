@@ -35,41 +35,25 @@ DEFAULT_SPLIT_BYTES = 128 << 20
 DEFAULT_TRIGGER_DELAY_SECONDS = 900
 UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-IGNORED = (
-    "fetchoffset.numretries",
-    "fetchoffset.retryintervalms",
-    "kafkaconsumer.polltimeoutms",
-    "groupidprefix",
-    "includetimestamp",
-)
 REFUSED = (
     *("kafka.auto.offset.reset", "kafka.key.deserializer", "kafka.value.deserializer"),
     *("kafka.enable.auto.commit", "kafka.interceptor.classes"),
 )
 """Options that Spark's kafka source refuses too."""
 OF_TABLES = "owner"  # an option that Spark adds to tables in its catalog
-STREAM_ONLY = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
-OWN = (
-    *("path", "paths", "table", "columns", "includeheaders", "includemetadata", "mode", "failondataloss"),
-    *("minpartitions", "maxrecordsperpartition", "splitbytes", "storageoptions", "kafka.isolation.level"),
-    *("startingoffsets", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
-    *("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "deep", "failonleftout", "copies"),
-    *("decode", "keyformat", "valueformat", "schemas"),
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+IGNORED = (
+    *("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs"),
+    *("groupIdPrefix", "includeTimestamp"),
 )
-
-
-SPELLED = {
-    name.lower(): name
-    for name in (
-        *("subscribePattern", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"),
-        *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
-        *("includeHeaders", "includeMetadata", "failOnDataLoss", "failOnLeftOut", "keyFormat", "valueFormat"),
-        *("minPartitions", "maxRecordsPerPartition"),
-        *("splitBytes", "storageOptions", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
-        *("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs"),
-        *("groupIdPrefix", "includeTimestamp"),
-    )
-}
+OWN = (
+    *("path", "paths", "table", "columns", "includeHeaders", "includeMetadata", "mode", "failOnDataLoss"),
+    *("minPartitions", "maxRecordsPerPartition", "splitBytes", "storageOptions", "kafka.isolation.level"),
+    *("startingOffsets", "endingOffsets", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp"),
+    *("startingTimestamp", "endingTimestamp", "startingOffsetsByTimestampStrategy", "deep", "failOnLeftOut", "copies"),
+    *("decode", "keyFormat", "valueFormat", "schemas", "subscribe", "subscribePattern", "assign"),
+)
+SPELLED = {name.lower(): name for name in (*OWN, *STREAM_ONLY, *IGNORED)}
 """Names in their usual spelling."""
 
 
@@ -190,6 +174,9 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
     starting, ending = _starting(options, stream=stream), _ending(options, stream=stream)
     _check_bounds(options, starting, ending)
     rates = _rates(options)  # they have to fit each other even if they have no effect
+    is_all = _one_of(options, "copies", ("one", "all")) == "all"
+    if is_all and stream:
+        raise Refused("a stream reads one copy of each partition: option copies must be one")
     return Query(
         places=tuple(places_of(paths, options.get("storageoptions", ""))),
         shape=parse_shape(options),
@@ -206,7 +193,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         most_records=_positive(options, "maxrecordsperpartition"),
         split_bytes=_bytes(options, "splitbytes") or DEFAULT_SPLIT_BYTES,
         deep=_flag(options, "deep"),
-        all_copies=_all_copies(options, stream=stream),
+        all_copies=is_all,
         schemas=read_schemas(options["schemas"]) if "schemas" in options else None,
         **(rates if stream else {}),
     )
@@ -240,13 +227,6 @@ def _mode(options: Mapping[str, str]) -> str:
     if table == "left_out" and mode == "FAILFAST":
         raise Refused("mode FAILFAST leaves nothing out: the table left_out is of PERMISSIVE or DROPMALFORMED")
     return mode
-
-
-def _all_copies(options: Mapping[str, str], *, stream: bool) -> bool:
-    is_all = _one_of(options, "copies", ("one", "all")) == "all"
-    if is_all and stream:
-        raise Refused("a stream reads one copy of each partition: option copies must be one")
-    return is_all
 
 
 def _formats(options: Mapping[str, str]) -> Formats:
@@ -303,20 +283,17 @@ def _seconds(options: Mapping[str, str]) -> int:
 
 def _note_ignored(options: Mapping[str, str], notes: list[str], *, stream: bool) -> None:
     for name in options:
-        if name in OWN or name in STRATEGIES or (stream and name in STREAM_ONLY):
+        spelled = SPELLED.get(name)
+        if spelled in OWN or (stream and spelled in STREAM_ONLY):
             continue
         if name in REFUSED:
             raise Refused(f"Kafka option '{name.removeprefix('kafka.')}' is not supported")
-        if name in STREAM_ONLY:
+        if spelled in STREAM_ONLY:
             notes.append(f"option {name} has no effect: it applies to streams only")
-        elif name.startswith("kafka.") or name in IGNORED:
+        elif name.startswith("kafka.") or spelled in IGNORED:
             notes.append(f"option {name} has no effect: there is no broker")
         else:
-            raise Refused(f"option {name} is unknown{did_you_mean(name, _spelled_names())}")
-
-
-def _spelled_names() -> Iterator[str]:
-    return (SPELLED.get(name, name) for name in (*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED))
+            raise Refused(f"option {name} is unknown{did_you_mean(name, SPELLED.values())}")
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:

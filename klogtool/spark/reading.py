@@ -18,6 +18,7 @@ from klogtool.render.arrow import Skipped, Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import column_text
+from klogtool.render.csv_lines import CSV_COLUMNS
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.filters import Bounds
@@ -30,24 +31,10 @@ from klogtool.spark.read_committed import AbortedRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+RECORD_COLUMNS = CSV_COLUMNS[:7]
 PATH_COLUMN = "_path"
 OWNER_COLUMNS = tuple(f"_{name}" for name in OWNER)
-METADATA_COLUMNS = (
-    "_segment",
-    "_position",
-    "_batch_base_offset",
-    "_producer_id",
-    "_producer_epoch",
-    "_sequence",
-    "_is_control",
-    "_is_transactional",
-    "_compression",
-    "_crc_ok",
-    "_partition_leader_epoch",
-    PATH_COLUMN,
-    *OWNER_COLUMNS,
-)
+METADATA_COLUMNS = (*CSV_COLUMNS[8:], PATH_COLUMN, *OWNER_COLUMNS)  # headers are before them
 PLACE_COLUMNS = frozenset({PATH_COLUMN, *OWNER_COLUMNS})
 SMALL_BYTES = 4 << 20
 MOST_FREE_BYTES = 256 << 20
@@ -85,7 +72,11 @@ def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
     out is logged. Raises Unreadable if a file no longer exists.
     """
     spare_collections()
-    blocks, left_out = _kept_blocks(), LeftOutCount(task.most_left_out)
+    # Memory of earlier splits is used again: touching new pages costs as much as decoding. It is dropped if records of
+    # many sizes have left too much.
+    if _blocks().free_bytes > MOST_FREE_BYTES:
+        _blocks.cache_clear()
+    blocks, left_out = _blocks(), LeftOutCount(task.most_left_out)
     for run in _runs(split.pieces, task):
         for batch in _Reader(run, task, blocks, left_out).read():
             if batch.num_rows:
@@ -98,14 +89,6 @@ def spare_collections() -> None:
     over all modules."""
     gc.collect()
     gc.freeze()
-
-
-def _kept_blocks() -> Blocks:
-    """Return memory that earlier splits have used: touching new pages costs as much as decoding. It is dropped if
-    records of many sizes have left too much."""
-    if _blocks().free_bytes > MOST_FREE_BYTES:
-        _blocks.cache_clear()
-    return _blocks()
 
 
 @cache

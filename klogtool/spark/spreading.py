@@ -126,7 +126,9 @@ def _collected(session: Session, rows: Any, size: int, on_progress: Callable[[in
         told = 0
         while thread.is_alive():
             thread.join(LOOK_SECONDS)
-            done = _tasks_done(session)
+            tracker = session.context.statusTracker()
+            stages = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
             if done > told:
                 on_progress((done - told) * size)
                 told = done
@@ -136,12 +138,6 @@ def _collected(session: Session, rows: Any, size: int, on_progress: Callable[[in
     if errors:
         raise session.failed(errors[0]) from errors[0]
     return found
-
-
-def _tasks_done(session: Session) -> int:
-    tracker = session.context.statusTracker()
-    stages = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
-    return sum(stage.numCompletedTasks for stage in stages if stage is not None)
 
 
 def packed(items: Iterable[Item], size_of: Callable[[Item], int], target: int) -> Iterator[tuple[list[Item], int]]:

@@ -5,7 +5,7 @@ Names and values of `batches` and `findings` are those of `klogtool dump-log --f
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -537,7 +537,9 @@ def _segment_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: boo
     walked: Row = (None,) * len(WALKED)
     with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         if any(name in WALKED for name in columns):
-            walked = _summed(_heads(file, piece, is_strict=is_strict)).as_row()
+            totals = HeaderTotals()
+            totals.add_all(_heads(file, piece, is_strict=is_strict))
+            walked = totals.as_row()
         listed: Row = (
             piece.topic,
             piece.partition,
@@ -571,6 +573,14 @@ class HeaderTotals(Struct):
         *numbers, magics, codecs = astuple(self)
         return (*numbers, sorted(magics), sorted(codecs, key=[*CODEC_NAMES, "unknown"].index))
 
+    def add_all(self, heads: Iterable[Head | HeadRows]) -> None:
+        """Add headers."""
+        for head in heads:
+            if isinstance(head, HeadRows):
+                self.add_rows(head)
+            else:
+                self.add(head)
+
     def add(self, head: Head) -> None:
         """Add a header."""
         entry = head.entry
@@ -599,13 +609,3 @@ class HeaderTotals(Struct):
         self.largest_batch = max(self.largest_batch, size)
         self.max_timestamp = max(timestamp, NO_TIMESTAMP if self.max_timestamp is None else self.max_timestamp)
         self.last_offset, self.valid_bytes = last_offset, end
-
-
-def _summed(heads: Iterator[Head | HeadRows]) -> HeaderTotals:
-    totals = HeaderTotals()
-    for head in heads:
-        if isinstance(head, HeadRows):
-            totals.add_rows(head)
-        else:
-            totals.add(head)
-    return totals

@@ -23,6 +23,7 @@ from klogtool.format.text import did_you_mean
 from klogtool.format.uuids import ZERO_UUID, parse_uuid
 from klogtool.log.storage import LOCAL_SCHEMES, Place
 from klogtool.plans.creation import TOPIC_NAME
+from klogtool.spark.reading import METADATA_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,14 +39,6 @@ SPELLED = {
         *("compression.type", *LEVELS, "batch.size", "message.timestamp.type", *SETTINGS),
     )
 }
-FROM_THE_READER = frozenset(
-    (
-        *("_segment", "_position", "_batch_base_offset", "_producer_id", "_producer_epoch", "_sequence", "_is_control"),
-        *("_is_transactional", "_compression", "_crc_ok", "_partition_leader_epoch", "_path"),
-        *("_cluster_id", "_node_id", "_log_dir"),
-    )
-)
-"""Columns of `includeMetadata`: they say where a record was, and are not written."""
 COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 _LOWER = frozenset(name.lower() for name in COLUMNS)
 
@@ -214,7 +207,7 @@ def check_rows(schema: pa.Schema, how: HowToWrite) -> None:
     """Check the columns of the rows. Raises Refused for one that is unknown, missing, or of a wrong type."""
     names = [name.lower() for name in schema.names]
     for name in schema.names:
-        if name not in FROM_THE_READER and name.lower() not in _LOWER:
+        if name not in METADATA_COLUMNS and name.lower() not in _LOWER:
             raise Refused(f"column {name} is unknown{did_you_mean(name, COLUMNS)}: klog writes {', '.join(COLUMNS)}")
         if names.count(name.lower()) > 1:
             raise Refused(f"there are two columns called {name}")
@@ -232,31 +225,6 @@ def check_rows(schema: pa.Schema, how: HowToWrite) -> None:
             raise Refused(f"column {column.name} is of type {column.type}: klog writes {wanted}")
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    import pyarrow.types as types
-
-    some = (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string, types.is_null)
-    return any(fits(kind) for fits in some)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _is_whole(kind: pa.DataType) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_signed_integer(kind))
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_timestamp(kind) or types.is_int64(kind))
-
-
 def _is_headers(kind: pa.DataType) -> bool:
     import pyarrow.types as types
 
@@ -266,16 +234,31 @@ def _is_headers(kind: pa.DataType) -> bool:
         return False
     of = kind.value_type
     named = [of.field(n).name for n in range(of.num_fields)] == ["key", "value"]
-    return named and all(_is_bytes(of.field(n).type) for n in range(of.num_fields))
+    return named and all(map(_one_of_types(*_BYTES), (of.field(n).type for n in range(of.num_fields))))
+
+
+def _one_of_types(*kinds: str) -> Callable[[pa.DataType], bool]:
+    """Return what tells whether a column has one of these types, by their names in pyarrow.types."""
+
+    def fits(kind: pa.DataType) -> bool:
+        import pyarrow.types as types
+
+        return any(getattr(types, f"is_{name}")(kind) for name in kinds)
+
+    return fits
+
+
+_BYTES = ("binary", "large_binary", "string", "large_string", "null")
+_WHOLE = _one_of_types("signed_integer"), "whole numbers"
 
 
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "topic": (_is_text, "text"),
-    "partition": (_is_whole, "whole numbers"),
-    "offset": (_is_whole, "whole numbers"),
-    "timestamp": (_is_time, "timestamps, or ms as long"),
-    "timestamptype": (_is_whole, "whole numbers"),
-    "key": (_is_bytes, "binary or string"),
-    "value": (_is_bytes, "binary or string"),
+    "topic": (_one_of_types("string", "large_string"), "text"),
+    "partition": _WHOLE,
+    "offset": _WHOLE,
+    "timestamp": (_one_of_types("timestamp", "int64"), "timestamps, or ms as long"),
+    "timestamptype": _WHOLE,
+    "key": (_one_of_types(*_BYTES), "binary or string"),
+    "value": (_one_of_types(*_BYTES), "binary or string"),
     "headers": (_is_headers, "array<struct<key:string,value:binary>>"),
 }

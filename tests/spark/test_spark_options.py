@@ -20,12 +20,7 @@ from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.spark.filters import Bounds, bounds_of
 from klogtool.spark.options import (
     EARLIEST,
-    IGNORED,
     LATEST,
-    OWN,
-    SPELLED,
-    STRATEGIES,
-    STREAM_ONLY,
     Bound,
     check_options,
     parse_query,
@@ -124,13 +119,6 @@ def test_a_size_may_have_a_unit() -> None:
         ("2mb", 2 << 20),
     ):
         assert query(splitBytes=text).split_bytes == size
-
-
-def test_every_option_has_a_name_as_people_write_it() -> None:
-    known = [name for name in (*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED) if not name.startswith("kafka.")]
-    assert {name for name in known if name not in SPELLED} <= {
-        *("path", "paths", "table", "columns", "mode", "deep", "copies", "subscribe", "assign", "decode", "schemas"),
-    }
 
 
 LOAD = [

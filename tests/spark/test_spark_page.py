@@ -6,7 +6,7 @@ import re
 
 from running import ROOT
 
-from klogtool.spark.options import IGNORED, OWN, STRATEGIES, STREAM_ONLY
+from klogtool.spark.options import SPELLED
 from klogtool.spark.tables import TABLES
 
 PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
 def test_every_option_is_in_the_table() -> None:
     table = PAGE[PAGE.index("| option |") : PAGE.index("### Damage")].lower()
     named = set(re.findall(r"`([a-z.*]+)`", table))
-    assert {*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED} - named == set()
+    assert SPELLED.keys() - named == set()
 
 
 def test_every_column_is_named() -> None:
