@@ -22,7 +22,6 @@ import pathlib
 import random
 import shutil
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -96,74 +95,93 @@ class Stage:
     an attic beside its root. What has no place in a state waits there."""
 
     def __init__(self, *roots: pathlib.Path) -> None:
-        self.roots = roots
-        self.attics: dict[int, pathlib.Path] = {}  # by device
-        for root in roots:
-            attic = self.attics[root.stat().st_dev] = pathlib.Path(f"{root}.attic")
+        self.roots = [str(root) for root in roots]
+        self.attics: dict[int, str] = {}  # by device
+        self.linked: set[Inode] = set()  # files that have a place there
+        for root in self.roots:
+            attic = self.attics[os.stat(root).st_dev] = f"{root}.attic"
             shutil.rmtree(attic, ignore_errors=True)
-            attic.mkdir()
-            Attics.folders.add(str(attic))
+            os.mkdir(attic)
+            Attics.folders.add(attic)
 
     def look(self) -> World:
         """Return what there is now. Each file gets its place in the attic."""
         world = World({ROOTS: {}}, {}, {})
         for root in self.roots:
-            world.listings[ROOTS][str(root)] = _inode(root.stat())
+            world.listings[ROOTS][root] = _inode(os.stat(root))
             self._look(root, world)
         return world
 
-    def _look(self, folder: pathlib.Path, world: World) -> None:
-        about = folder.stat()
+    def _look(self, folder: str, world: World) -> None:
+        about = os.stat(folder)
         listing = world.listings[_inode(about)] = {}
         world.folders[_inode(about)] = about.st_mode & 0o7777, about.st_mtime_ns
         for entry in os.scandir(folder):
             found = entry.stat(follow_symlinks=False)
             inode = listing[entry.name] = _inode(found)
             if entry.is_dir(follow_symlinks=False):
-                self._look(pathlib.Path(entry.path), world)
+                self._look(entry.path, world)
             elif inode not in world.files:
-                data = pathlib.Path(entry.path).read_bytes()
-                world.files[inode] = FileValue(data, found.st_mode & 0o7777, found.st_mtime_ns)
-                with suppress(FileExistsError):
+                world.files[inode] = FileValue(_bytes_of(entry.path), found.st_mode & 0o7777, found.st_mtime_ns)
+                if inode not in self.linked:
+                    self.linked.add(inode)
                     os.link(entry.path, self._kept(inode))
 
-    def take_away(self, folder: pathlib.Path) -> None:
+    def take_away(self, folder: str) -> None:
         """Move an empty folder into the attic, in place of its deletion."""
-        os.rename(folder, self._kept(_inode(folder.stat()), "folder-"))
+        os.rename(folder, self._kept(_inode(os.stat(folder)), "folder-"))
 
     def put(self, world: World) -> None:
-        """Make it so."""
+        """Make it so. What is so already is not touched."""
         for root, inode in world.listings[ROOTS].items():
-            self._clear(pathlib.Path(root))
-            self._put(pathlib.Path(root), inode, world)
+            self._clear(root, world, world.listings[inode])
+        for root, inode in world.listings[ROOTS].items():
+            self._put(root, inode, world)
 
-    def _kept(self, inode: Inode, kind: str = "") -> pathlib.Path:
-        return self.attics[inode[0]] / f"{kind}{inode[1]}"
+    def _kept(self, inode: Inode, kind: str = "") -> str:
+        return f"{self.attics[inode[0]]}/{kind}{inode[1]}"
 
-    def _clear(self, folder: pathlib.Path) -> None:
+    def _clear(self, folder: str, world: World, wanted: Listing) -> None:
+        """Take away what has another place, or none."""
         for entry in list(os.scandir(folder)):
+            inode = _inode(entry.stat(follow_symlinks=False))
+            stays = wanted.get(entry.name) == inode
             if entry.is_dir(follow_symlinks=False):
-                self._clear(pathlib.Path(entry.path))
-                self.take_away(pathlib.Path(entry.path))
-            else:
+                self._clear(entry.path, world, world.listings[inode] if stays else {})
+                if not stays:
+                    self.take_away(entry.path)
+            elif not stays:
                 os.unlink(entry.path)
 
-    def _put(self, folder: pathlib.Path, inode: Inode, world: World) -> None:
+    def _put(self, folder: str, inode: Inode, world: World) -> None:
         for name, child in world.listings[inode].items():
-            path = folder / name
+            path = f"{folder}/{name}"
+            is_there = os.path.lexists(path)
             if child in world.listings:
-                os.rename(self._kept(child, "folder-"), path)
+                if not is_there:
+                    os.rename(self._kept(child, "folder-"), path)
                 self._put(path, child, world)
                 continue
-            value, kept = world.files[child], self._kept(child)
-            if kept.read_bytes() != value.data:
-                kept.write_bytes(value.data)
-            os.chmod(kept, value.mode)
-            os.utime(kept, ns=(value.mtime_ns, value.mtime_ns))
-            os.link(kept, path)
+            self._describe(self._kept(child), world.files[child])
+            if not is_there:
+                os.link(self._kept(child), path)
         mode, mtime_ns = world.folders[inode]
         os.chmod(folder, mode)
         os.utime(folder, ns=(mtime_ns, mtime_ns))
+
+    def _describe(self, path: str, value: FileValue) -> None:
+        if _bytes_of(path) != value.data:
+            pathlib.Path(path).write_bytes(value.data)
+        about = os.stat(path)
+        if about.st_mode & 0o7777 != value.mode:
+            os.chmod(path, value.mode)
+        if about.st_mtime_ns != value.mtime_ns:
+            os.utime(path, ns=(value.mtime_ns, value.mtime_ns))
+
+
+def _bytes_of(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
 
 
 def _inode(about: os.stat_result) -> Inode:
@@ -180,7 +198,7 @@ class StageDisk(Disk):
         """A folder that is not empty is refused, as by the system."""
         if os.listdir(path):
             os.rmdir(path)
-        self.stage.take_away(pathlib.Path(path))
+        self.stage.take_away(path)
 
     def sync(self, path: str) -> None:
         """Do nothing."""

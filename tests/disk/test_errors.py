@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ def changed(before: Picture, log_dir: pathlib.Path) -> set[str]:
 
 def try_dying(box: pathlib.Path, disk: FailingDisk) -> tuple[pathlib.Path, Picture, InPlace]:
     """A new log dir, and a run over it."""
-    subprocess.run(["rm", "-rf", box], check=True)
+    shutil.rmtree(box)
     box.mkdir()
     log_dir = make_log_dir(box)
     before, run = picture(log_dir), InPlace(make_plans(log_dir), HEAD, disk=disk)

@@ -1,4 +1,4 @@
-"""truncate and roll --apply, killed after every few calls, in a log dir that was stopped cleanly.
+"""truncate and roll --apply, killed after every call and inside of it, in a log dir that was stopped cleanly.
 
 Its marker stays where it is. So whatever lies there has to be a log that a broker loads right, whether it believes the
 marker or not: nothing but what was there, and all that is to stay. Undo gives everything back, resume finishes.
@@ -11,20 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from dying import (
-    NAME,
-    after_a_start,
-    carry_out,
-    changed,
-    dies,
-    finish,
-    logs_of,
-    saved_plans,
-    stopped_log_dir,
-    take_back,
-    without_lock,
-)
-from made import HEAD, contents, picture
+from crash_scene import Scene, Work, told
+from dying import NAME, after_a_start, logs_of, saved_plans, stopped_log_dir, take_back
+from made import HEAD, contents
 from mortal import HastyDisk
 
 import klogtool
@@ -55,8 +44,11 @@ Logs = dict[str, bytes]
 
 @pytest.fixture
 def log_dir(box: pathlib.Path) -> pathlib.Path:
-    """One partition whose log starts at offset 8, stopped cleanly."""
-    path = stopped_log_dir(box)
+    return with_a_start(stopped_log_dir(box))
+
+
+def with_a_start(path: pathlib.Path) -> pathlib.Path:
+    """The log of its partition starts at offset 8."""
     (path / STARTS).write_text("0\n2\nother 3 4\nt 0 8\n")
     return path
 
@@ -90,27 +82,33 @@ def lines(log_dir: pathlib.Path, name: str) -> Mapping[TopicPartition, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", CHANGES)
-def test_killed_anywhere_it_is_a_log_that_a_broker_believes_rightly(
-    box: pathlib.Path, log_dir: pathlib.Path, what: str
-) -> None:
-    before, logs = picture(log_dir), started(log_dir, box.parent / "out", None)
-    calls = carry_out(planned(log_dir, what), box)
-    wanted, done = started(log_dir, box.parent / "out", None), without_lock(log_dir)
-    take_back(log_dir)
-    assert picture(log_dir) == before
-    for n in range(calls * 2 // 3 - 40, calls + 1, 5):
-        dies(planned(log_dir, what), box, n, LOSSES[n % len(LOSSES)], log_dir / NAME)
+def test_killed_anywhere_it_is_a_log_that_a_broker_believes_rightly(box: pathlib.Path, what: str) -> None:
+    def make(box: pathlib.Path) -> Work:
+        log_dir = with_a_start(stopped_log_dir(box))
+        return Work(log_dir, lambda: planned(log_dir, what), named=log_dir / NAME)
+
+    scene = Scene(box, make)
+    out = box.parent / "out"
+    wanted = started(scene.log_dir, out, None)
+    scene.put(scene.states.before)
+    logs = started(scene.log_dir, out, None)
+    seen: list[dict[str, bytes]] = []  # a start sees nothing else
+    for n, world in scene.states.walk_deaths(*LOSSES):
+        if (left := world.contents(box, without=(".klogtool/", "/.lock"))) in seen:
+            continue
+        seen.append(left)
+        scene.put(world)
         for last_stop in (None, "unclean"):
-            found = started(log_dir, box.parent / "out", last_stop)
+            found = started(scene.log_dir, out, last_stop)
             assert all(logs.get(name, b"").startswith(data) for name, data in found.items()), (n, last_stop)
             assert all(found.get(name, b"").startswith(data) for name, data in wanted.items()), (n, last_stop)
             assert is_of_one_piece(found, logs), (n, last_stop)
-            assert not has_offsets_twice(box.parent / "out"), (n, last_stop)
-        if n % 2 and finish(log_dir):
-            assert without_lock(log_dir) == done, n
-        take_back(log_dir)
-        assert changed(before, log_dir) == set(), n
-    assert (log_dir / ".kafka_cleanshutdown").exists()
+            assert not has_offsets_twice(out), (n, last_stop)
+        for check in (scene.check_undo, scene.check_resume):
+            scene.put(world)
+            told(check, f"after {n} calls")
+    assert "logdir/.kafka_cleanshutdown" in scene.first
+    assert len(seen) > 3
 
 
 @pytest.mark.slow
