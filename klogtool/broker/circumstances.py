@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from klogtool.broker.cluster_config import NEVER_TIERED, ClusterConfig, layers_of
 from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
+from klogtool.broker.provided_settings import provided_names
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
@@ -89,10 +90,8 @@ class Circumstances(Struct, frozen=True):
     @property
     def log_dirs(self) -> tuple[str, ...]:
         """Return the log dirs and the metadata log dir that --config-file names, each once
-        (AbstractKafkaConfig.logDirs)."""
-        settings = self.server_settings
-        dirs = listed(settings.get("log.dirs")) or listed(settings.get("log.dir"))
-        return tuple(dict.fromkeys((*dirs, *listed(settings.get("metadata.log.dir")))))
+        (AbstractKafkaConfig.logDirs). Those of a config provider are not known."""
+        return server_log_dirs(self.server_settings)
 
     def config_for(self, topic: str) -> LogConfig:
         """Return a topic's config from the given settings. Raises KlogError for a value of the wrong type."""
@@ -121,6 +120,14 @@ class Circumstances(Struct, frozen=True):
             "last_stop": self.last_stop,
             "kafka": self.kafka,
         }
+
+
+def server_log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the log dirs and the metadata log dir of a broker's settings, each once, as far as they are known."""
+    known = dict(settings) | dict.fromkeys(provided_names(settings), "")
+    metadata = known.get("metadata.log.dir", "").strip()
+    dirs = listed(known.get("log.dirs", known.get("log.dir")))
+    return tuple(dict.fromkeys((*dirs, *([metadata] if metadata else []))))
 
 
 def listed(text: str | None) -> tuple[str, ...]:

@@ -102,6 +102,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     has_zookeeper: bool = False
     has_dynamic_quorum: bool = True
     has_pre_vote: bool = True
+    checks_lists: bool = True
 
 
 class RuleText(Struct, frozen=True):
@@ -284,6 +285,13 @@ ABOUT: Mapping[str, RuleText] = {
         "ProspectiveState: it asks whether it would get the votes, and its epoch stays",
         "CandidateState: its epoch grows with every attempt",
     ),
+    "checks_lists": RuleText(
+        "starting",
+        "`log.dirs` or `log.dir` has an empty name, such as behind a comma at its end, or a name twice",
+        "KIP-1161",
+        "an empty name is refused; a name that is there twice is used once",
+        "an empty name is left out; a name that is there twice is refused",
+    ),
 }
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -306,7 +314,13 @@ _V4_2_0 = replace(
     metadata_levels=MetadataLevels(7, 30, 29),
     feature_levels=FeatureLevels(known=False),
 )
-_V4_1_1 = replace(_V4_2_0, release="4.1.1", checks_marker_version=False, metadata_levels=MetadataLevels(7, 29, 27))
+_V4_1_1 = replace(
+    _V4_2_0,
+    release="4.1.1",
+    checks_marker_version=False,
+    checks_lists=False,
+    metadata_levels=MetadataLevels(7, 29, 27),
+)
 _V4_0_1 = replace(
     _V4_1_1,
     release="4.0.1",

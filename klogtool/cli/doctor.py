@@ -170,7 +170,8 @@ def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
     if question.page and (paths or others or options.is_typed("fail_on")):
         raise click.UsageError("--from goes with --format only.")
     if not paths and not question.page:
-        raise click.UsageError("Missing argument 'LOGDIR...'.")
+        without = ": --config-file has no log dirs that klogtool knows" if question.circumstances.sections else ""
+        raise click.UsageError(f"Missing argument 'LOGDIR...'{without}.")
     if question.html and (other := options.first_used("fix", "matrix")):
         raise click.UsageError(f"--html does not go with {other}.")
     if question.metrics and question.matrix:

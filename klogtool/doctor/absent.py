@@ -34,7 +34,7 @@ def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, 
         about = os.stat(path)
         first = folders.setdefault((about.st_dev, about.st_ino), path)
         if first != path:
-            again.append(_named_twice(path, first))
+            again.append(named_twice(path, first))
     return tuple(folders.values()), (*map(_absent, errors), *again)
 
 
@@ -63,7 +63,7 @@ def _error_of(path: str) -> KlogError | None:
     raise KlogError("not a log dir", path=path)
 
 
-def _named_twice(path: str, first: str) -> Ahead:
+def named_twice(path: str, first: str) -> Ahead:
     """Return the point of a second name of a log dir, such as a link. Nothing in it is a copy: it is the log dir."""
     stop = refuses("RuntimeException", f"Duplicate directory ID found. It was the ID of {first}, but also of {path}")
     detail = f"it is the same folder as {first}: a broker does not start with two names of a log dir"

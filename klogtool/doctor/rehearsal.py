@@ -91,13 +91,13 @@ class _SeenOnDisks(Struct, frozen=True):
 def examine(paths: Sequence[str], how: Examination) -> Diagnosis:
     """Return what a broker's start does to these log dirs, and what can be done about it. Raises KlogError for a path
     that is no log dir, Unreadable for what klogtool may not read."""
-    named = tuple(os.path.abspath(path) for path in paths)
+    named = tuple(dict.fromkeys(map(os.path.abspath, paths)))
     return _diagnose(_find(named, how), named, how)
 
 
 def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[Release]) -> list[Diagnosis]:
     """Return the same for several releases. The logs are loaded once, if all releases load them alike."""
-    named = tuple(os.path.abspath(path) for path in paths)
+    named = tuple(dict.fromkeys(map(os.path.abspath, paths)))
     found = _find(named, how)
     asked = [replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases]
     if any(each.depends_on_release for each in found.rehearsed):

@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from msgspec import Struct
 
+from klogtool.broker.provided_settings import PROVIDERS, provided_names
 from klogtool.broker.releases import Rules
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_int
@@ -43,7 +44,8 @@ _LOOPBACK = "127.0.0.1"  # Java asks for IPv4 first
 
 _CONTROLLER_LISTENERS = "controller.listener.names"
 _LISTENERS = (_CONTROLLER_LISTENERS, "listeners", "advertised.listeners")
-_USED = (ROLES, VOTERS, BOOTSTRAP_SERVERS, *_LISTENERS, *_NUMBERS)
+_QUORUM = (ROLES, VOTERS, BOOTSTRAP_SERVERS, *_LISTENERS, *_NUMBERS)
+_USED = (*_QUORUM, PROVIDERS)
 
 
 def used_settings(settings: Mapping[str, str]) -> dict[str, str]:
@@ -74,10 +76,10 @@ class QuorumSettings(Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Mapping[str, str], rules: Rules) -> QuorumSettings | None:
-        """Read the settings as the release does; None if they do not say which roles the process has. Raises
-        KlogError where the process would end."""
+        """Read the settings as the release does; None if they do not say which roles the process has, or have values
+        of a config provider, which nobody knows here. Raises KlogError where the process would end."""
         roles = frozenset(listed(settings, ROLES))
-        if not roles:
+        if not roles or not provided_names(settings).isdisjoint(_QUORUM):
             return None
         numbers = _numbers(settings)
         voters = dict(map(_voter, listed(settings, VOTERS)))
@@ -127,8 +129,9 @@ def listed(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def find_node_id(settings: Mapping[str, str]) -> str | None:
-    """Return the text of node.id, or of its older name."""
-    return next((settings[key].strip() for key in _NODE_IDS if key in settings), None)
+    """Return the text of node.id, or of its older name; None also if a config provider has it."""
+    key = next((key for key in _NODE_IDS if key in settings), None)
+    return None if key is None or key in provided_names(settings) else settings[key].strip()
 
 
 def _numbers(settings: Mapping[str, str]) -> dict[str, int]:

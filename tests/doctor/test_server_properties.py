@@ -14,11 +14,11 @@ FILE = "process.roles=broker,controller\nnode.id={node}\ncontroller.quorum.voter
 
 
 def asked(
-    disks: pathlib.Path, *named: str, node: str = "1", voters: str = "1@h:9093", dirs: str
+    disks: pathlib.Path, *named: str, node: str = "1", voters: str = "1@h:9093", dirs: str, kafka: str = "4.3.1"
 ) -> list[dict[str, str]]:
     shutil.copytree(HERE / "broker", disks)
     (disks / "server.properties").write_text(FILE.format(node=node, voters=voters, dirs=dirs))
-    words = ["doctor", *named, "--config-file", "server.properties", "--format", "json"]
+    words = ["doctor", *named, "--config-file", "server.properties", "--kafka", kafka, "--format", "json"]
     return [json.loads(line) for line in run_here(words, disks).out.splitlines()]
 
 
@@ -27,7 +27,15 @@ def refusals(rows: list[dict[str, str]]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "dirs", ["log.dirs=d0, d1", "log.dir=d0,d1", "log.dirs=d0,d1\nlog.dir=/nowhere", "log.dirs=d1\nmetadata.log.dir=d0"]
+    "dirs",
+    [
+        "log.dirs=d0, d1",
+        "log.dir=d0,d1",
+        "log.dirs=d0,d1\nlog.dir=/nowhere",
+        "log.dirs=d1\nmetadata.log.dir=d0",
+        "log.dirs=d0,d1,d0",
+        "log.dirs=/nowhere\r\n! log.dirs=/nowhere\r\n  log.dirs : \\u0064\\u0030 , \\\r\n   d1\r",
+    ],
 )
 def test_the_log_dirs_come_from_the_file(tmp_path: pathlib.Path, dirs: str) -> None:
     disks = tmp_path / "disks"
@@ -60,3 +68,58 @@ def test_a_controller_that_is_no_voter(tmp_path: pathlib.Path) -> None:
 
 def test_a_metadata_log_elsewhere(tmp_path: pathlib.Path) -> None:
     assert refusals(asked(tmp_path / "disks", dirs="log.dirs=d1,d0")) == ["__cluster_metadata-0"]
+
+
+EMPTY = "Configuration '{}' must not be empty. Valid values include: any non-empty value"
+EMPTY_NAME = "Configuration '{}' values must not be empty."
+NO_LOG_DIR = "requirement failed: At least one log directory must be defined via log.dirs or log.dir."
+
+
+@pytest.mark.parametrize(
+    ("kafka", "dirs", "told"),
+    [
+        ("4.3.1", "log.dirs=d0,d1,", EMPTY_NAME.format("log.dirs")),
+        ("4.1.1", "log.dirs=d0,d1,", None),
+        ("4.3.1", "log.dirs=d0,d1\nlog.dir=x,", EMPTY_NAME.format("log.dir")),
+        ("4.3.1", "log.dirs=\nlog.dir=d0,d1", EMPTY.format("log.dirs")),
+        ("4.1.1", "log.dirs= ,\nlog.dir=d0,d1", NO_LOG_DIR),
+        ("4.1.1", "log.dirs=d0,d1,d0", "Duplicate log directory found: "),
+        ("4.3.1", "log.dirs=d0,d1,d0/", "Duplicate directory ID found. It was the ID of d0, but also of d0/"),
+        (
+            "4.3.1",
+            "log.dirs=d0,d1\nmetadata.log.dir=d0/",
+            "Duplicate directory ID found. It was the ID of d0, but also",
+        ),
+        ("4.3.1", "log.dirs=d0,d1\nmetadata.log.dir=d0,d1", "Found unexpected metadata location in data directory"),
+    ],
+)
+def test_lists_that_a_release_refuses(tmp_path: pathlib.Path, kafka: str, dirs: str, told: str | None) -> None:
+    """A broker 4.3.1 says these words; those of 4.1.1 are from its sources. Some files have no log dirs to look at."""
+    rows = asked(tmp_path / "disks", "d0", "d1", dirs=dirs, kafka=kafka)
+    messages = [row["exception"]["message"] for row in rows if row.get("what") == "refuses"]  # type: ignore[index]
+    messages = [message for message in messages if "MetadataVersion" not in message]
+    assert [message.startswith(told or "-") for message in messages] == [True] * (told is not None)
+
+
+PROVIDER = "\nconfig.providers=env\nconfig.providers.env.class=EnvVarConfigProvider"
+
+
+@pytest.mark.parametrize(
+    ("named", "node", "voters", "dirs", "unknown"),
+    [
+        (("d0", "d1"), "1", "1@h:9093", "log.dirs=${env:LOGS}", "log.dirs"),
+        ((), "${env:NODE}", "1@h:9093", "log.dirs=d0,d1", "node.id"),
+        ((), "1", "${env:A}@h:9093", "log.dirs=d0,d1", "controller.quorum.voters"),
+        ((), "1", "1@h:9093", "log.dirs=d0,d1\nmetadata.log.dir=${env:dir:M}", "metadata.log.dir"),
+    ],
+)
+def test_what_a_config_provider_has_is_not_judged(
+    tmp_path: pathlib.Path, named: tuple[str, ...], node: str, voters: str, dirs: str, unknown: str
+) -> None:
+    rows = asked(tmp_path / "disks", *named, node=node, voters=voters, dirs=dirs + PROVIDER)
+    assert refusals(rows) == []
+    assert [note for note in rows[1]["notes"] if note.startswith(f"--config-file has {unknown} from")] != []
+
+
+def test_text_like_a_variable_without_a_provider_is_text(tmp_path: pathlib.Path) -> None:
+    assert "d0" in refusals(asked(tmp_path / "disks", node="${env:NODE}", dirs="log.dirs=d0,d1"))
