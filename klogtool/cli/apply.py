@@ -82,7 +82,8 @@ def _show_plans(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
 def _resume(given: tuple[str, ...], journal: str | None, screen: Screen) -> int:
     cut_short = (Progress.PREPARING, Progress.STAGED)
     entries = find_entries(given, journal)
-    entry = only_one([e for e in entries if e.progress() in cut_short] or entries[:1], "finish")
+    unfinished = [entry for entry in entries if entry.progress() in cut_short]
+    entry = only_one(unfinished or entries[:1], "finish", given, journal)
     show, status = PlanShow("apply", screen), DONE
     with show.refusals():
         steps = StepsDone()

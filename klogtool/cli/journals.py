@@ -16,22 +16,33 @@ def find_entries(given: Sequence[str], journal: str | None) -> list[Entry]:
     """Return the entries with the given ids, else all; oldest first. They are searched in the given journal, else in
     those beside the given paths, else beside the current folder. Raises KlogError for an unknown id."""
     ids = [word for word in given if ID.fullmatch(word)]
-    paths = [word for word in given if word not in ids]
+    paths = _paths_in(given)
     for path in paths:
         if not os.path.isdir(path):
             raise KlogError("neither a folder nor the id of a run", path=path)
     entries = sorted(_look_in(paths, journal), key=_when)
     for wanted in ids:
         if not any(_is_called(entry, wanted) for entry in entries):
-            where = journal or " ".join(paths) or os.getcwd()
-            raise KlogError(f"no run with that id is known beside {where}; give its folder with --journal", path=wanted)
+            beside = f"no run with that id is known beside {_where(given, journal)}"
+            raise KlogError(f"{beside}; give its folder with --journal", path=wanted)
     return [entry for entry in entries if not ids or any(_is_called(entry, wanted) for wanted in ids)]
 
 
-def only_one(entries: Sequence[Entry], what: str) -> Entry:
-    """Return the only possible entry. Raises Refused if there are several, KlogError if there is none."""
+def _paths_in(given: Sequence[str]) -> list[str]:
+    return [word for word in given if not ID.fullmatch(word)]
+
+
+def _where(given: Sequence[str], journal: str | None) -> str:
+    """Return where was searched, in words."""
+    return journal or " ".join(_paths_in(given)) or os.getcwd()
+
+
+def only_one(entries: Sequence[Entry], what: str, given: Sequence[str], journal: str | None) -> Entry:
+    """Return the only possible entry. given, journal: where was searched. Raises Refused if there are several,
+    KlogError if there is none."""
     if not entries:
-        raise KlogError(f"there is nothing to {what} here; --journal DIR names another journal", path=os.getcwd())
+        where = _where(given, journal)
+        raise KlogError(f"there is nothing to {what} here; --journal DIR names another journal", path=where)
     if len(entries) > 1:
         raise Refused(f"several runs match, give one id: {' '.join(entry.id for entry in entries)}")
     return entries[0]

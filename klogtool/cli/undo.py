@@ -67,9 +67,9 @@ def command(
         elif discarding and not any(map(ID.fullmatch, given)):
             _offer(show, entries, given, journal)
         elif discarding:
-            _discard(show, only_one(entries, "discard"))
+            _discard(show, only_one(entries, "discard", given, journal))
         else:
-            newest = entries[-1] if entries else only_one(entries, "undo")
+            newest = entries[-1] if entries else only_one(entries, "undo", given, journal)
             _undo(show, [newest] if any(map(ID.fullmatch, given)) else newest.whole_run())
     return REFUSED if show.refused else DONE
 
@@ -104,7 +104,7 @@ def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: 
     """Show what could be discarded, and how. Raises Refused, because nothing was named."""
     finished = [entry for entry in entries if entry.progress() in FINISHED]
     if not finished:
-        only_one([], "discard")
+        only_one([], "discard", given, journal)
     _list(show, finished)
     held = sum(entry.held_bytes() for entry in finished)
     where = [*map(quoted, given), *(["--journal", quoted(journal)] if journal is not None else [])]

@@ -104,3 +104,9 @@ def test_what_is_held_is_one_number(disks: list[pathlib.Path]) -> None:
     listed = [json.loads(line) for line in run("undo", "--list", disks[0], "--format", "json").out.splitlines()]
     assert [row["bytes_held"] for row in listed if row["type"] == "run"] == [planned]
     assert f"{planned:,} bytes freed" in run("undo", "--discard", "--all", disks[0]).out.decode()
+
+
+@pytest.mark.parametrize("words", [("undo",), ("undo", "--discard"), ("apply", "--resume")])
+def test_where_there_is_nothing_it_is_said_where(disks: list[pathlib.Path], words: tuple[str, ...]) -> None:
+    done = run(*words, disks[0])
+    assert (done.status, done.err.startswith(f"klogtool: {disks[0]}: there is nothing to ")) == (2, True)
