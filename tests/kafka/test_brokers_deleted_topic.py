@@ -19,6 +19,7 @@ from klogtool.log.logdir import LogDir
 
 from .beside import module_beside
 from .brokers import VERSIONS, a_broker, served
+from .kafka import BRIEF_JVM
 from .test_brokers_start_on_it import a_scratch_folder
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
@@ -33,7 +34,7 @@ def done(*words: object) -> None:
 def delete_topic(broker: Any, topic: str) -> None:
     classes = module_beside("brokers/broker.py").classpath(broker.version)
     words = ["--bootstrap-server", f"127.0.0.1:{broker.port}", "--delete", "--topic", topic]
-    command = ["java", "-cp", classes, "org.apache.kafka.tools.TopicCommand", *words]
+    command = ["java", *BRIEF_JVM, "-cp", classes, "org.apache.kafka.tools.TopicCommand", *words]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 

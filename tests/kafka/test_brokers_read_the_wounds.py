@@ -27,7 +27,7 @@ from klogtool.verify.verification import VerifyOptions, verify
 from . import layout
 from .beside import SHARED, module_beside
 from .brokers import a_broker
-from .kafka import scratch_folder
+from .kafka import BRIEF_JVM, scratch_folder
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 NOW_MS = 1_800_000_000_000
@@ -133,7 +133,7 @@ def read(broker: Any, version: str, topic: str, count: int) -> dict[int, dict[st
     if not source.exists():
         pytest.skip("no ../shared/judge/Probe.java beside the project")
     names = [f"{topic}-{n}" for n in range(count)]
-    words = ["java", "-cp", brokers.classpath(version), str(source), broker.bootstrap, "read", *names]
+    words = ["java", *BRIEF_JVM, "-cp", brokers.classpath(version), str(source), broker.bootstrap, "read", *names]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {int(row["tp"].rsplit("-", 1)[1]): row for row in rows if row["iso"] == "read_uncommitted"}

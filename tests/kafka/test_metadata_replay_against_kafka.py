@@ -23,6 +23,7 @@ from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.uuids import build_uuid
 
 from .brokers import fetched
+from .kafka import BRIEF_JVM
 
 pytestmark = pytest.mark.kafka
 SOURCE = pathlib.Path(__file__).with_name("ReplayMetadata.java")
@@ -219,7 +220,7 @@ def _kafkas_answers(version: str, sequences: list[list[bytes]], work: pathlib.Pa
         for line in ("SNAPSHOT" if _is_snapshot(seed) else "LOG", *(value.hex() or "00" for value in values))
     ]
     done = subprocess.run(
-        ["java", "-cp", f"{work}{os.pathsep}{jars}", CLASS],
+        ["java", *BRIEF_JVM, "-cp", f"{work}{os.pathsep}{jars}", CLASS],
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,

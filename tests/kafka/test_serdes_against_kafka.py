@@ -14,7 +14,7 @@ import pytest
 from klogtool.decoding.formats import find_decoder
 from klogtool.errors import Corrupt
 
-from .kafka import Unavailable, prepare
+from .kafka import BRIEF_JVM, Unavailable, prepare
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 
@@ -43,7 +43,7 @@ def kafkas(asked: list[tuple[str, bytes]]) -> list[str | None]:
     except Unavailable as reason:
         pytest.skip(str(reason))
     lines = "".join(f"{form} {data.hex()}\n" for form, data in asked)
-    command = ["java", "-cp", f"{home}/lib/*", str(ASKING)]
+    command = ["java", *BRIEF_JVM, "-cp", f"{home}/lib/*", str(ASKING)]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120, check=True)
     answers = [line.partition(" ")[2] if line.startswith("is ") else None for line in done.stdout.splitlines()]
     return [None if answer is None else bytes.fromhex(answer).decode() for answer in answers]

@@ -11,6 +11,7 @@ import random
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -36,7 +37,8 @@ from running import FIXTURES
 
 from klogtool import kernels
 from klogtool.errors import Corrupt
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
+from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, build_record
+from klogtool.format.codecs import compress
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.message import build_message, build_message_set
 from klogtool.format.text import java_utf8
@@ -260,12 +262,19 @@ def test_batches_are_cut_in_their_midst_where_the_room_ends(
         assert max(len(chunk) for chunk in table["offset"].chunks) <= rows
 
 
+@cache
+def many_records() -> bytes:
+    records = (Record(n, TIME, None, b"%d" % n) for n in range(150_000))
+    return b"".join(build_record(record, base_offset=0, base_timestamp=TIME) for record in records)
+
+
 @pytest.mark.slow
 @needs_kernel
 @pytest.mark.parametrize("codec", CODEC_NAMES)
 def test_a_batch_of_more_records_than_a_record_batch_has_rows(codec: str) -> None:
-    count = 150_000
-    data = build_batch([Record(n, TIME, None, b"%d" % n) for n in range(count)], codec=codec) + batches_of(1)
+    count, plain = 150_000, many_records()
+    header = {"last_offset_delta": count - 1, "base_timestamp": TIME, "max_timestamp": TIME, "records_count": count}
+    data = raw_batch(compress(codec, plain, magic=2), codec=codec, **header) + batches_of(1)
     table, told, _ = read(data)
     assert told == []
     assert [len(chunk) for chunk in table["offset"].chunks] == [65536, 65536, count + 10 - 2 * 65536]
@@ -301,9 +310,6 @@ def test_a_compressed_batch_that_is_broken_at_its_end_is_given_whole_or_not_at_a
 
 def broken_inside(codec: str) -> bytes:
     """A batch with a right checksum that says to have a record more than it has."""
-    from klogtool.format.batch import build_record
-    from klogtool.format.codecs import compress
-
     body = b"".join(build_record(r, base_offset=0, base_timestamp=TIME) for r in numbered(10))
     header = {"last_offset_delta": 10, "base_timestamp": TIME, "max_timestamp": TIME, "records_count": 11}
     return raw_batch(compress(codec, body, magic=2), codec=codec, **header)
@@ -497,13 +503,20 @@ THREADED = {
     "generated": b"".join(generated(seed) for seed in range(8)),
 }
 
+# A span that begins at each byte takes seconds for each log. Every seventh byte of batches that are alike comes to each
+# byte of such a batch, too.
+EACH_BYTE = ("generated", "wrong-checksums", "zeros-between")
+SPANS = [
+    *((name, span_bytes) for name in THREADED for span_bytes in (7, 500, 3000, 1 << 16)),
+    *(pytest.param(name, 1, marks=() if name in EACH_BYTE else pytest.mark.nightly) for name in THREADED),
+]
 
-@pytest.mark.some(12)
+
 @pytest.mark.slow
 @needs_kernel
-@pytest.mark.parametrize("name", THREADED)
-@pytest.mark.parametrize("span_bytes", [1, 500, 3000, 1 << 16])
+@pytest.mark.parametrize(("name", "span_bytes"), SPANS)
 def test_threads_give_the_same_as_one(name: str, span_bytes: int) -> None:
+    """`make nightly` lets a span begin at each byte of each log."""
     data = THREADED[name]
     table, told, tally = read(data, jobs=1)
     by_threads = read(data, jobs=3, span_bytes=span_bytes)
