@@ -9,13 +9,15 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
+import crash_scene
 import pytest
 import test_append_dies
 import test_fleet_apply_dies
 import test_quorum_dies
-from dying import NAME, carry_out, changed, dies, finish, saved_plans, stopped_log_dir, take_back
+from crash_scene import Scene, told
+from dying import NAME, carry_out, dies, saved_plans, stopped_log_dir, take_back
 from fleets import collect_broker, make_fleet
-from made import Picture, contents, picture
+from made import contents
 from mortal import StoppedInside
 from msgspec.structs import replace
 from running import run_here
@@ -110,33 +112,30 @@ WORKS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("command", WORKS)
 def test_kills_between_two_steps_are_mended(box: pathlib.Path, command: str) -> None:
-    work = WORKS[command](box)
-    steps = sum(len(plan.steps) for plan in work.plans())
+    made = WORKS[command](box)
+    steps = sum(len(plan.steps) for plan in made.plans())
     assert steps >= LEAST_STEPS
-    before: Picture = picture(work.log_dir)
-    first = work.files()
-    calls = carry_out(work.plans(), box)
-    last = work.files()
-    take_back(work.log_dir)
-    assert changed(before, work.log_dir) == set()
-    between, states = 0, set()
-    for n in range(calls):
-        died, _ = dies(work.plans(), box, n, LOSSES[n % len(LOSSES)], work.named)
-        assert died
-        left = work.files()
+    scene = Scene(box, lambda _: crash_scene.Work(made.log_dir, made.plans, named=made.named))
+    last = made.files()
+    scene.put(scene.states.before)
+    first, between = made.files(), set()
+    seen: list[tuple[dict[str, bytes], object]] = []
+    for n, world in scene.states.walk_deaths(*LOSSES):
+        scene.put(world)
+        entry, left = scene.entry(), made.files()
+        if (state := (left, entry is not None and (entry.is_torn() or entry.progress()))) in seen:
+            continue
+        seen.append(state)
         if left not in (first, last):
-            between += 1
-            states.add(tuple(sorted(left.items())))
-        if n % 2 and finish(work.log_dir):
-            assert work.files() == last, n
-        take_back(work.log_dir)
-        assert changed(before, work.log_dir) == set(), n
-    assert between > 0, "no kill fell between two steps"
-    assert len(states) >= min(steps, LEAST_STEPS) - 1, "the kills saw too few of the states between"
-    print(f"{command}: {steps} steps, {calls} kills, {between} between two steps, {len(states)} states")
+            between.add(n)
+        for check in (scene.check_undo, scene.check_resume):
+            scene.put(world)
+            told(check, f"after {n} calls")
+    assert between, "no kill fell between two steps"
+    assert len(seen) > min(steps, LEAST_STEPS), "the kills saw too few of the states between"
+    print(f"{command}: {steps} steps, {len(scene.states.changes)} kills, {len(between)} between, {len(seen)} states")
 
 
-@pytest.mark.slow
 def test_the_disk_of_the_tests_stops_inside_its_verbs(box: pathlib.Path) -> None:
     """Also between two calls of the system that one verb makes."""
     work = rebuilding(box)
