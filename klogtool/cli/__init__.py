@@ -12,7 +12,6 @@ version               the version in a line
 
 options               options that several commands share
 question_options      options out of the fields of questions, and of what a broker knows beside the partition dir
-kafka_options         the options of kafka-dump-log, parsed as Kafka parses them
 writing_options       `--apply`, `--output`, `--plan-out`, ...
 value_options         `--value-format`, `--value-decoder`, `--schemas`, ...
 spark_options         options of all commands on Spark

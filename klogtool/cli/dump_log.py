@@ -8,13 +8,13 @@ from klogtool.cli import commands, options, value_options
 from klogtool.cli.dump_question import Dumping, DumpQuestion, SelectionOptions
 from klogtool.cli.dumping import dump_files
 from klogtool.cli.in_use import begin_reading, gently
-from klogtool.cli.kafka_options import DECODERS, KAFKAS, KafkaArguments, as_kafka_reads
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT
 from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.parameters import parameters_of
+from klogtool.render.kafka_options import DECODERS, KAFKAS, KafkaArguments, as_kafka_reads
 
 FORMATS = ("text", "json", "csv", "arrow", "parquet", "spec", "speedscope")
 OF_KAFKA, SELECTION, DECODED = "Kafka's options", "Selection", "Decoded keys and values"

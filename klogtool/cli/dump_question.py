@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from klogtool.broker.releases import REFERENCE, Release
 from klogtool.cli import options
-from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.cli.output import Output
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.value_options import ValueOptions
 from klogtool.parameters import Unit, parameter
 from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 if TYPE_CHECKING:

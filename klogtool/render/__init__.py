@@ -3,6 +3,7 @@
 dump-log, in text, JSON and CSV:
 
     kafka_dump         one file after another as kafka-dump-log prints it
+    kafka_options      the options of kafka-dump-log, parsed as Kafka parses them
     file_dump          every file under a path as text or JSON lines, and logs as CSV; a bad file does not end the dump
     spec               a description for `klogtool build`, as YAML
     dump_followed      a partition that is being written to, as any of them

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.indexes import parse_txn_index
@@ -23,6 +23,7 @@ from klogtool.render.arrow import partition_of
 from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
 from klogtool.render.index_text import dump_offset_index, dump_time_index
+from klogtool.render.kafka_options import KafkaOptions
 from klogtool.render.kafka_text import aborted_txn_line, producer_line
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.reports import Reports
@@ -30,37 +31,9 @@ from klogtool.render.selection import DumpForm
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
-    from klogtool.render.selection import RecordOptions, Selection
+    from klogtool.render.selection import Selection
 
     Write = Callable[[bytes | memoryview], None]
-
-    class DumpOptions(Protocol):
-        """kafka-dump-log's options. They are methods because Kafka reads an argument only when it needs it, and may
-        fail on it only then."""
-
-        @property
-        def sanity_only(self) -> bool:
-            """Only make the sanity check of a broker on an index."""
-
-        @property
-        def verify_only(self) -> bool:
-            """Check an index, but do not print its entries."""
-
-        @property
-        def as_scala(self) -> bool:
-            """Write as the tool in Scala did."""
-
-        def files(self) -> list[str]:
-            """Return the files, in order."""
-
-        def records(self) -> RecordOptions:
-            """Return what to show of records."""
-
-        def max_bytes(self) -> int:
-            """Return how many bytes of a log are read at most."""
-
-        def max_message_size(self) -> int:
-            """Return the size of the slice in which an index entry's batch is searched."""
 
 
 INT_MAX = 2**31 - 1
@@ -77,7 +50,7 @@ class KafkaDump:
 
     def __init__(
         self,
-        options: DumpOptions,
+        options: KafkaOptions,
         write: Write,
         complain: Callable[[str], None],
         *,
@@ -253,13 +226,6 @@ DUMPS = {
     ".snapshot": KafkaDump._snapshot,
     ".txnindex": KafkaDump._txn_index,
 }
-
-
-def java_path(path: str) -> str:
-    """Return a path as java.io.File keeps it: without repeated and trailing slashes."""
-    while "//" in path:
-        path = path.replace("//", "/")
-    return path[:-1] if len(path) > 1 and path.endswith("/") else path
 
 
 def _log_heading(name: str) -> str:

@@ -19,7 +19,6 @@ import pytest
 from readers import NAME
 from running import ROOT, run_here
 
-from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
 from klogtool.log import changes, followed
@@ -28,6 +27,7 @@ from klogtool.log.followed import FollowedPartition
 from klogtool.render import dump_followed
 from klogtool.render.dump_followed import FollowingDump
 from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.kafka_options import KafkaArguments, KafkaOptions
 
 PATIENCE_S = 60
 

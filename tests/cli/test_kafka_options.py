@@ -11,8 +11,8 @@ import pytest
 from running import Done
 from vectors import BATCH, MAGIC_0_NULL_KEY, MAGIC_1
 
-from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions, as_kafka_reads
 from klogtool.errors import KlogError
+from klogtool.render.kafka_options import KafkaArguments, KafkaOptions, as_kafka_reads
 
 LOG = "00000000000000000000.log"
 SHALLOW, DEEP = 3, 7  # lines of the log's dump, "Dumping" and its heading not counted

@@ -9,8 +9,8 @@ import pytest
 from running import FIXTURES, Done
 
 from klogtool.cli import options
-from klogtool.cli.kafka_options import KAFKAS
 from klogtool.cli.main import cli
+from klogtool.render.kafka_options import KAFKAS
 
 KlogTool = Callable[..., Done]
 PARTITION = FIXTURES / "transactions/logdir/t-0"

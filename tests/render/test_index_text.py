@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from vectors import BATCH, BATCH_EMPTIED, BATCH_GZIP, BATCH_WITH_HEADERS, MAGIC_1_GZIP
 
-from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.kafka_options import KafkaArguments, KafkaOptions
 
 LOG = BATCH.data + BATCH_WITH_HEADERS.data + BATCH_GZIP.data
 TIMES = (0x174876E8005, 0x174876E83E9, 0x174876E87D1)  # the largest timestamp of each batch

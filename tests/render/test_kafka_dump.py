@@ -12,9 +12,9 @@ from readers import Reader
 from running import FIXTURES
 from vectors import BATCH, BATCH_GZIP, BATCH_WITH_HEADERS, KRAFT_FOOTER, KRAFT_HEADER
 
-from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.errors import KlogError
-from klogtool.render.kafka_dump import KafkaDump, java_path
+from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.kafka_options import KafkaArguments, KafkaOptions, java_path
 from klogtool.render.selection import Selection
 
 STEM = "00000000000000000000"

@@ -30,12 +30,12 @@ from work import WORK
 
 from klogtool import kernels
 from klogtool.cli.dump_log import command as dump_log
-from klogtool.cli.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.json_rows import row_line
 from klogtool.render.file_dump import dump_json, dump_text, walk_files
 from klogtool.render.findings import FindingText, closing_line, finding_row, summary_row
 from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.render.selection import Selection
 from klogtool.verify.findings import KINDS, Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify

@@ -16,7 +16,6 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_int
 from klogtool.parameters import Unit, parameter, parameters_of
 from klogtool.render.decoder_classes import decoder_of_classes, internal_topic_decoder
-from klogtool.render.kafka_dump import java_path
 from klogtool.render.selection import RecordOptions
 
 if TYPE_CHECKING:
@@ -106,7 +105,10 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
 
 
 class KafkaOptions:
-    """What kafka-dump-log's options come to (render.kafka_dump.DumpOptions). kafka: the release whose tool is meant."""
+    """What kafka-dump-log's options come to. kafka: the release whose tool is meant.
+
+    Some are methods because Kafka reads an argument only when it needs it, and may fail on it only then.
+    """
 
     def __init__(self, arguments: KafkaArguments, kafka: Release = REFERENCE) -> None:
         self._arguments, self._rules = arguments, rules_of(kafka)
@@ -166,6 +168,13 @@ class KafkaOptions:
         key_class = _only("key-decoder-class", self._arguments.key_decoder_class, STRING_DECODER)
         is_default = value_class == key_class == STRING_DECODER
         return None if is_default else decoder_of_classes(key_class, value_class)
+
+
+def java_path(path: str) -> str:
+    """Return a path as java.io.File keeps it: without repeated and trailing slashes."""
+    while "//" in path:
+        path = path.replace("//", "/")
+    return path[:-1] if len(path) > 1 and path.endswith("/") else path
 
 
 def _only(option: str, values: Texts, default: str) -> str:
