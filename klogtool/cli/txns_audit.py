@@ -28,7 +28,7 @@ COMMAND = "txns --audit"
 
 
 class TxnsQuestion(Struct, frozen=True, kw_only=True):
-    """Of which transactions, and what is asked of them."""
+    """Which transactions are looked at, and how."""
 
     circumstances: Circumstances
     transaction_state: Annotated[

@@ -36,13 +36,13 @@ class CopyEpochs(Struct, frozen=True):
         return LeaderEpochFileCache(self.epochs).epoch_for_offset(offset)
 
     def truncated(self, end_offset: int) -> CopyEpochs:
-        """The same log, truncated to this offset."""
+        """Return the history of the log after it is truncated to an offset."""
         cache = LeaderEpochFileCache(self.epochs)
         cache.truncate_from_end(end_offset)
         return CopyEpochs(tuple(cache.entries), min(self.log_end_offset, end_offset))
 
     def elected(self, above: int) -> CopyEpochs:
-        """The same log after its broker became leader: an epoch higher than all begins at its end."""
+        """Return the history after its broker became leader: an epoch higher than all begins at its end."""
         epoch = max(self.latest_epoch, above) + 1
         return CopyEpochs((*self.epochs, EpochEntry(epoch, self.log_end_offset)), self.log_end_offset)
 

@@ -202,9 +202,9 @@ def _candidates(
 
 def _newest_id(placed: Sequence[PlacedCopy]) -> str | None:
     """Return the id of the topic that was written last: without metadata, nothing else says which one lives."""
-    told = [each.copy for each in placed if each.copy.topic_id is not None and each.copy.state in HELD]
-    told = told or [each.copy for each in placed if each.copy.topic_id is not None]
-    newest = max(told, key=lambda copy: (copy.newest_timestamp or -1, copy.topic_id), default=None)
+    copies = [each.copy for each in placed if each.copy.topic_id is not None and each.copy.state in HELD]
+    copies = copies or [each.copy for each in placed if each.copy.topic_id is not None]
+    newest = max(copies, key=lambda copy: (copy.newest_timestamp or -1, copy.topic_id), default=None)
     return None if newest is None else newest.topic_id
 
 
@@ -447,7 +447,7 @@ def is_healthy(choice: Choice) -> bool:
     copies: which one will lead is not known."""
     quiet = all(share.action in ("lead", "follow", "leave") for share in choice.shares)
     is_damaged = choice.best is not None and hidden_damage(choice.best) is not None
-    told = (
+    needs = (
         is_damaged,
         choice.fills,
         choice.lost,
@@ -456,7 +456,7 @@ def is_healthy(choice: Choice) -> bool:
         choice.rivals,
         choice.problems,
     )
-    if choice.best is None or not quiet or any(told):
+    if choice.best is None or not quiet or any(needs):
         return False
     if choice.replicas:
         return choice.leader in choice.electable

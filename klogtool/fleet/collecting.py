@@ -125,9 +125,9 @@ def log_dir_facts(log_dir: LogDir) -> LogDirFacts:
     )
 
 
-def _same(what: str, told: Iterable[tuple[_Id | None, str]]) -> _Id | None:
+def _same(what: str, stated: Iterable[tuple[_Id | None, str]]) -> _Id | None:
     """Return the value that all log dirs have, as far as they have one. Raises Refused if there are two."""
-    values = {value: path for value, path in told if value is not None}
+    values = {value: path for value, path in stated if value is not None}
     if len(values) > 1:
         (one, first), (other, second) = list(values.items())[:2]
         raise Refused(
@@ -310,8 +310,8 @@ def _with_evidence(
     config, sources = circumstances.settled_for(key.topic, checkpoints.cluster)
     is_compacted = find_compaction(key, config, sources, checkpoints) is not None or shows_cleaning(stretches)
     starts = [] if files.epochs is None else [entry.start_offset for entry in files.epochs.entries]
-    told = (files.reaches, facts.recovery_point or 0, facts.high_watermark or 0, *starts)
-    reached = max(offset for offset in (0, *told) if offset < HIGHEST)
+    offsets = (files.reaches, facts.recovery_point or 0, facts.high_watermark or 0, *starts)
+    reached = max(offset for offset in (0, *offsets) if offset < HIGHEST)
     bases = files.orphans() | {swap.base_offset for swap in files.swaps}
     evidence = SideFileEvidence(tuple(sorted(bases)), reached, (), is_compacted, facts.log_start_checkpoint or 0)
     holes = [LostOffsets(hole.first, hole.last) for hole in find_holes(stretches, evidence)]

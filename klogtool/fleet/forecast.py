@@ -130,10 +130,10 @@ def walk_forecasts(leading: Sequence[Collected], files: Sequence[Collected]) -> 
         known = {(each.topic, each.partition): each for each in file.partitions}
         unclean, open_topics = find_unclean(brokers, node_id), open_to_all(brokers, node_id)
         for key in sorted({*known, *placed}):
-            told = known.get(key), key[0] in open_topics
-            if before.get(key) != told:
-                before[key] = told
-                yield from _judge(key, placed.get(key, ()), *told, unclean, brokers)
+            facts = known.get(key), key[0] in open_topics
+            if before.get(key) != facts:
+                before[key] = facts
+                yield from _judge(key, placed.get(key, ()), *facts, unclean, brokers)
 
 
 def _judge(

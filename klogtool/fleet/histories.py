@@ -51,10 +51,10 @@ def remembered_history(copy: CopyFacts) -> History:
 
 
 def _epochs_of(copy: CopyFacts) -> tuple[Epoch, ...]:
-    told = copy.checkpoint_epochs
-    if told is None or told is copy.epochs:
+    checkpoint = copy.checkpoint_epochs
+    if checkpoint is None or checkpoint is copy.epochs:
         return copy.epochs
-    return copy.epochs if _contradicts(told, copy.epochs) else told
+    return copy.epochs if _contradicts(checkpoint, copy.epochs) else checkpoint
 
 
 def latest_epoch_of(copy: CopyFacts) -> int:
@@ -128,5 +128,5 @@ def _cache_after_start(copy: CopyFacts, *, is_clean: bool) -> LeaderEpochFileCac
 
 def _contradicts(checkpoint: Sequence[Epoch], batches: Sequence[Epoch]) -> bool:
     """Return whether the checkpoint has another epoch where the batches of an epoch begin."""
-    told = History(0, 1 << 63, tuple(checkpoint))
-    return any(told.epoch_at(epoch.start_offset) != epoch.epoch for epoch in batches)
+    history = History(0, 1 << 63, tuple(checkpoint))
+    return any(history.epoch_at(epoch.start_offset) != epoch.epoch for epoch in batches)

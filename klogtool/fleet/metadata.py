@@ -408,11 +408,11 @@ class _Found:
         Raises Refused where a set-aside folder and a current one compete: which is wanted, only the user knows.
         """
         ids = sorted({copy.topic_id or "" for copy in copies})
-        given = self._wishes.topic_ids.get(name)
-        if given is not None:
-            if given not in ids:
-                raise Refused(f"no copy of {name} has the topic id {given}; there are: {', '.join(ids)}")
-            return given
+        wished = self._wishes.topic_ids.get(name)
+        if wished is not None:
+            if wished not in ids:
+                raise Refused(f"no copy of {name} has the topic id {wished}; there are: {', '.join(ids)}")
+            return wished
         states = {copy.topic_id or "": copy.state for copy in copies}
         if len(ids) > 1 and len(set(states.values())) > 1:
             text = ", ".join(f"{topic_id} ({states[topic_id]})" for topic_id in ids)

@@ -142,11 +142,11 @@ def _wrong_places(plan: FleetPlan) -> Iterator[str]:
         for placed in (share.placed for share in choice.shares):
             if placed.copy.log_dir not in paths.get(placed.node_id, ()):
                 yield f"a copy of {named} is in a log dir that is not in the plan: {escaped(placed.copy.log_dir)}"
-        told: list[tuple[object, ...]] = [(choice.topic, choice.partition)]
-        told += [(each.placed.node_id, each.placed.copy.log_dir, each.placed.copy.folder) for each in choice.shares]
-        if len(set(told)) < len(told) or not seen.isdisjoint(told):
+        places: list[tuple[object, ...]] = [(choice.topic, choice.partition)]
+        places += [(each.placed.node_id, each.placed.copy.log_dir, each.placed.copy.folder) for each in choice.shares]
+        if len(set(places)) < len(places) or not seen.isdisjoint(places):
             yield f"{named}, or a copy of it, is in the plan twice"
-        seen.update(told)
+        seen.update(places)
 
 
 def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:
@@ -202,11 +202,11 @@ def _by_node(files: Sequence[Collected]) -> dict[int, Collected]:
 
 
 def _cluster_id(files: Sequence[Collected]) -> str | None:
-    told = {file.broker.cluster_id: file.path for file in files if file.broker.cluster_id is not None}
-    if len(told) > 1:
-        (one, first), (other, second) = list(told.items())[:2]
+    clusters = {file.broker.cluster_id: file.path for file in files if file.broker.cluster_id is not None}
+    if len(clusters) > 1:
+        (one, first), (other, second) = list(clusters.items())[:2]
         raise Refused(f"of cluster {other}, but {first} is of cluster {one}", path=second)
-    return next(iter(told), None)
+    return next(iter(clusters), None)
 
 
 def _known_partitions(brokers: Mapping[int, Collected]) -> tuple[dict[tuple[str, int], PartitionFacts], int | None]:

@@ -200,12 +200,12 @@ def _of_leaders(topic: str, partition: int, forecasts: Mapping[_Key, Forecast], 
 
 def _resets(forecasts: Mapping[_Key, Forecast], files: Sequence[Collected]) -> Iterator[GroupReset]:
     """Yield committed offsets that may be beyond the end of their log."""
-    told: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    commits: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for file in files:
         for commit in file.commits:
             if _of_leaders(committed_offsets.TOPIC, commit.coordinator, forecasts, file.broker.node_id or 0):
-                told[commit.group, commit.topic, commit.partition].append(commit.offset)
-    for (group, topic, partition), offsets in sorted(told.items()):
+                commits[commit.group, commit.topic, commit.partition].append(commit.offset)
+    for (group, topic, partition), offsets in sorted(commits.items()):
         known = forecasts.get((topic, partition))
         if known is None or known.end_least is None or known.end_most is None:
             continue

@@ -97,13 +97,13 @@ def _of_log_dir(log_dir: LogDirFacts, directories: dict[str, str]) -> Iterator[S
 def find_missing_directories(leader: Collected, files: Sequence[Collected]) -> Iterator[SetTrouble]:
     """Yield the log dirs that the metadata of a broker names, and that the set lacks, of brokers that are in it."""
     here = {file.broker.node_id: {log_dir.directory_id for log_dir in file.broker.log_dirs} for file in files}
-    told: set[tuple[int, str]] = set()
+    directories: set[tuple[int, str]] = set()
     for known in leader.partitions:
         for node_id, directory in zip(known.replicas, known.directories, strict=False):
             is_reserved = directory.startswith("AAAAAAAAAAAAAAAAAAAA")  # DirectoryId.LOST, UNASSIGNED, MIGRATING
             if node_id in here and directory not in here[node_id] and not is_reserved:
-                told.add((node_id, directory))
-    for node_id, directory in sorted(told):
+                directories.add((node_id, directory))
+    for node_id, directory in sorted(directories):
         yield SetTrouble(SetProblem.NO_DIRECTORY, node_id, None, directory)
 
 

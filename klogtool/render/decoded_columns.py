@@ -73,13 +73,13 @@ class DecodedColumns:
     def _arrays_of(self, name: str, column: pa.Array, topic: str | None) -> dict[str, pa.Array]:
         import pyarrow as pa
 
-        piece, kind = getattr(self._decoding, name), self.schema.field(f"{name}_decoded").type
+        decoder, kind = getattr(self._decoding, name), self.schema.field(f"{name}_decoded").type
         cell, values = _cell_of(kind), column.to_pylist()
-        cells = [None if data is None else piece.json_text(data, topic) for data in values]
+        cells = [None if data is None else decoder.json_text(data, topic) for data in values]
         errors: list[str | None] = [None] * len(values)
         for row, data in enumerate(values):
             if data is not None and cells[row] is None:
-                one = piece.decoded(data, topic)
+                one = decoder.decoded(data, topic)
                 cells[row], errors[row] = cell(one), None if one.failure is None else escaped(one.failure)
         return {f"{name}_decoded": pa.array(cells, kind), f"{name}_error": pa.array(errors, pa.string())}
 

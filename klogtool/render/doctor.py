@@ -162,7 +162,7 @@ def _wrapped(line: str) -> list[str]:
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield headline(diagnosis)
-    yield from (f"  {label:<12}{told}" for label, told in verdict_facts(diagnosis))
+    yield from (f"  {label:<12}{text}" for label, text in verdict_facts(diagnosis))
     for trouble in diagnosis.troubles[:MOST_TROUBLES]:
         yield ""
         yield from trouble_lines(trouble)
@@ -243,12 +243,12 @@ _PRICES = (
 
 def _price_text(diagnosis: Diagnosis) -> str:
     """Return which kinds of loss there are, each with its places."""
-    told = []
+    prices = []
     for verb, _, kinds in _PRICES:
         losing = _losing(diagnosis, kinds)
         if losing:
-            told.append(f"{verb} in {_places_text(diagnosis, losing)}")
-    return ", and ".join(told)
+            prices.append(f"{verb} in {_places_text(diagnosis, losing)}")
+    return ", and ".join(prices)
 
 
 def _losing(diagnosis: Diagnosis, kinds: Collection[What]) -> list[Ahead]:
@@ -316,11 +316,11 @@ def _stays(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _fix_command(diagnosis: Diagnosis) -> str | None:
-    chosen = [first.number for trouble in diagnosis.troubles if (first := first_fix(trouble)) is not None]
-    if not chosen:
+    numbers = [first.number for trouble in diagnosis.troubles if (first := first_fix(trouble)) is not None]
+    if not numbers:
         return None
     paths = " ".join(map(quoted, diagnosis.log_dirs))
-    options = "".join(f"--option {number} " for number in chosen) if len(chosen) <= 8 else ""
+    options = "".join(f"--option {number} " for number in numbers) if len(numbers) <= 8 else ""
     return f"klogtool doctor {paths} --fix {options}--plan-out plan.json"
 
 
@@ -328,8 +328,8 @@ def trouble_lines(trouble: Trouble) -> Iterator[str]:
     """Yield the lines of a trouble: what is ahead, what to look at first, the options."""
     for point in trouble.ahead:
         yield f"  {_MARKS[point.severity]:2}  {trouble.path}"
-        told = point.detail.partition(chr(10))[0]
-        yield f"{_INDENT}{told if told.startswith(point.what.value) else f'{point.what.value}: {told}'}"
+        detail = point.detail.partition(chr(10))[0]
+        yield f"{_INDENT}{detail if detail.startswith(point.what.value) else f'{point.what.value}: {detail}'}"
         if point.stop is not None:
             yield f"{_INDENT}{point.stop.kafka_class}: {point.stop.message.partition(chr(10))[0]}"
     yield from (f"{_INDENT}look first  {line}" for line in trouble.look_first)
@@ -421,14 +421,14 @@ def _fate(diagnosis: Diagnosis) -> tuple[str, str, str]:
     starts = {Starts.YES: "yes", Starts.LOSES_DATA: "yes, LOSES", Starts.REFUSES: "REFUSES"}[diagnosis.starts]
     loses = "-"
     if diagnosis.starts is Starts.LOSES_DATA:
-        loses = "; ".join(told for label, told in verdict_facts(diagnosis) if label in {each[1] for each in _PRICES})
+        loses = "; ".join(text for label, text in verdict_facts(diagnosis) if label in {each[1] for each in _PRICES})
     return starts, loses, _why(diagnosis) or "-"
 
 
 def _why(diagnosis: Diagnosis) -> str:
     """Return the worst points in a few words, which are the same for many releases."""
-    told = [f"{os.path.basename(point.path)}: {_in_brief(point)}" for point in diagnosis.points]
-    return "; ".join(told[:3]) + (f"; {len(told) - 3:,} more" if len(told) > 3 else "")
+    reasons = [f"{os.path.basename(point.path)}: {_in_brief(point)}" for point in diagnosis.points]
+    return "; ".join(reasons[:3]) + (f"; {len(reasons) - 3:,} more" if len(reasons) > 3 else "")
 
 
 def _in_brief(point: Ahead) -> str:

@@ -236,10 +236,10 @@ def _end_mark(lane: Lane, end: int) -> str:
 def _legend(lanes: Iterable[Lane | None], end: int | None) -> Iterator[str]:
     kinds = {_KIND_IN_LEGEND.get(span.kind, span.kind) for lane in lanes if lane is not None for span in lane.spans}
     yield "<figcaption><ul>"
-    for kind, told in _MARKS.items():
+    for kind, text in _MARKS.items():
         if kind in kinds:
             yield f'<li><svg aria-hidden="true"><rect class="{kind}" x="1" y="1" width="22" height="12"/></svg>'
-            yield f"{told}</li>"
+            yield f"{text}</li>"
     if end is not None:
         yield '<li><svg aria-hidden="true"><path class="end" d="M12 14V7L7 1h10l-5 6"/></svg>'
         yield f"the log ends here after the start: {end:,}</li>"

@@ -77,10 +77,10 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     yield "</dl></section>"
 
 
-def _command(told: str) -> str:
-    command, _, remark = told.rpartition("    # ")  # the last one: a path may have the same
+def _command(text: str) -> str:
+    command, _, remark = text.rpartition("    # ")  # the last one: a path may have the same
     return (
-        f'<pre>{shown(command)}</pre><p class="muted">{shown(remark)}</p>' if command else f"<pre>{shown(told)}</pre>"
+        f'<pre>{shown(command)}</pre><p class="muted">{shown(remark)}</p>' if command else f"<pre>{shown(text)}</pre>"
     )
 
 
@@ -91,16 +91,16 @@ def _full_troubles(diagnosis: Diagnosis) -> list[str]:
     """Return the troubles that are shown in full: the worst ones, as many as there is room for."""
     prospects = {prospect.path: prospect for prospect in diagnosis.prospects}
     most = max(FEWEST_SEGMENTS, MOST_SEGMENTS // max(1, len(diagnosis.troubles)))
-    told: list[str] = []
+    articles: list[str] = []
     room = max(FEWEST_BYTES, MOST_BYTES - ROW_BYTES * len(diagnosis.prospects))
     for number, trouble in enumerate(diagnosis.troubles[:MOST_TROUBLES], 1):
         name = _name(trouble.path, diagnosis)
         text = "".join(_trouble(trouble, name, _prospect_of(trouble, prospects), number, most))
         room -= len(text)
-        if room < 0 and told:
+        if room < 0 and articles:
             break
-        told.append(text)
-    return told
+        articles.append(text)
+    return articles
 
 
 def _prospect_of(trouble: Trouble, prospects: Mapping[str, Prospect]) -> Prospect | None:
@@ -136,8 +136,8 @@ def _index(diagnosis: Diagnosis, full: int) -> Iterator[str]:
     if len(diagnosis.troubles) > len(listed):
         yield f"<p>{len(diagnosis.troubles) - len(listed):,} more are only in the answer inside.</p>"
     if len(diagnosis.troubles) > full:
-        told = count_text(full, "trouble is", "troubles are")
-        yield f"<p>The first {told} shown in full. The answer inside has the options of all.</p>"
+        count = count_text(full, "trouble is", "troubles are")
+        yield f"<p>The first {count} shown in full. The answer inside has the options of all.</p>"
 
 
 def _trouble(trouble: Trouble, name: str, prospect: Prospect | None, number: int, most: int) -> Iterator[str]:
@@ -168,8 +168,8 @@ def _trouble(trouble: Trouble, name: str, prospect: Prospect | None, number: int
 
 def _name(path: str, diagnosis: Diagnosis) -> str:
     """Return a path without its log dir; that of a log dir as it is."""
-    found = next((folder for folder in diagnosis.log_dirs if path.startswith(f"{folder}/")), None)
-    return path if found is None else path[len(found) + 1 :]
+    log_dir = next((folder for folder in diagnosis.log_dirs if path.startswith(f"{folder}/")), None)
+    return path if log_dir is None else path[len(log_dir) + 1 :]
 
 
 def _option(option: Option) -> str:
@@ -215,8 +215,8 @@ def _work(diagnosis: Diagnosis) -> Iterator[str]:
     yield '<section aria-labelledby="work"><h2 id="work">What the start does</h2>'
     if diagnosis.bytes_to_scan:
         took = diagnosis.seconds_estimated
-        told = "" if took is None else f", {duration_text(round(took * 1000))} at the rate of this machine"
-        yield f"<p>{size_text(diagnosis.bytes_to_scan)} to scan{told}.</p>"
+        duration = "" if took is None else f", {duration_text(round(took * 1000))} at the rate of this machine"
+        yield f"<p>{size_text(diagnosis.bytes_to_scan)} to scan{duration}.</p>"
     counts = Counter(work_text(prospect) for prospect in diagnosis.prospects)
     sizes = Counter[str]()
     for prospect in diagnosis.prospects:

@@ -52,9 +52,9 @@ def explain(finding_id: str, cure: str | None = None) -> Explanation:
 
 def brief(kind: Kind) -> str:
     """Return the first sentence of an explanation: what the finding is."""
-    told = explain(kind).text.partition("\n\n")[0]
-    found = _SENTENCE.match(told)
-    return told if found is None else found[0]
+    paragraph = explain(kind).text.partition("\n\n")[0]
+    sentence = _SENTENCE.match(paragraph)
+    return paragraph if sentence is None else sentence[0]
 
 
 @cache
@@ -62,9 +62,9 @@ def _sections() -> dict[str, str]:
     return dict(_SECTION.findall(read_whole(PAGE, limit=MOST_PAGE_BYTES).decode()))
 
 
-def explanation_text(told: Explanation) -> str:
+def explanation_text(explanation: Explanation) -> str:
     """Show severity and id, then the paragraphs."""
-    return joined(_lines(told))
+    return joined(_lines(explanation))
 
 
 def list_text() -> str:
@@ -78,9 +78,9 @@ def list_text() -> str:
     return joined(lines)
 
 
-def _lines(told: Explanation) -> Iterator[str]:
-    yield f"{LABELS[told.severity]:<9}{told.id}"
-    for paragraph in told.text.split("\n\n"):
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield f"{LABELS[explanation.severity]:<9}{explanation.id}"
+    for paragraph in explanation.text.split("\n\n"):
         yield ""
         yield from textwrap.wrap(paragraph, min(columns(), WIDEST), break_long_words=False, break_on_hyphens=False)
 

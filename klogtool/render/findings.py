@@ -90,7 +90,7 @@ def _sentence(text: str) -> str:
 
 def closing_line(summary: Summary, not_counted: NotCounted | None, *, notes_shown: bool, status: int) -> str:
     """Return the last line: how many of each severity, what was read, what did not count, the exit status."""
-    found = [count_text(summary.errors, "error"), count_text(summary.warnings, "warning")]
+    counts = [count_text(summary.errors, "error"), count_text(summary.warnings, "warning")]
     notes = count_text(summary.infos, "note")
     if summary.infos and not notes_shown:
         notes += " (--notes shows them)"
@@ -98,7 +98,7 @@ def closing_line(summary: Summary, not_counted: NotCounted | None, *, notes_show
     read = f"{what} read" if summary.deep else f"{what}, by their headers (--deep opens them)"
     left_out = [] if summary.complete else [f"Left out: {_left_out(summary)}"]
     apart = [] if not_counted is None else list(not_counted_texts(not_counted))
-    sentences = [", ".join([*found, notes]), *apart, read, *left_out]
+    sentences = [", ".join([*counts, notes]), *apart, read, *left_out]
     return "".join(f"{sentence}.  " for sentence in sentences) + f"Exit status {status}."
 
 

@@ -59,7 +59,7 @@ def metadata_row(rebuilt: Rebuilt, kafka: Release, output: str | None, size: int
 
 
 def metadata_text(rebuilt: Rebuilt, output: str | None, size: int) -> str:
-    """Return the same for people."""
+    """Return what was rebuilt, chosen and not known, for people."""
     return joined(_lines(rebuilt, output, size))
 
 

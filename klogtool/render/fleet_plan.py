@@ -26,12 +26,12 @@ _ACTIONS = {
 
 def fleet_plan_text(plan: FleetPlan, *, is_verbose: bool = False) -> Iterator[str]:
     """Yield the lines. is_verbose: also partitions that need nothing."""
-    told = [choice for choice in plan.choices if is_verbose or not is_healthy(choice)]
+    choices = [choice for choice in plan.choices if is_verbose or not is_healthy(choice)]
     healthy = sum(map(is_healthy, plan.choices))
     brokers = count_text(len(plan.fleet.brokers), "broker")
     partitions = count_text(len(plan.choices), "partition")
     yield f"{brokers}, {partitions}. Need nothing: {healthy:,}. Need a look: {len(plan.choices) - healthy:,}."
-    for choice in told:
+    for choice in choices:
         yield ""
         yield from choice_lines(choice)
     yield ""

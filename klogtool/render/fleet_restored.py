@@ -68,8 +68,8 @@ def restored_text(restored: Restored, command: str, *, is_verbose: bool = False)
             yield ""
             yield from _forecast_lines(forecast)
     yield from _titled("Groups that may be reset:", [_reset_line(one) for one in restored.resets])
-    told = [one for one in restored.transactions if is_verbose or one.fate in (Fate.HANGS, Fate.TORN)]
-    yield from _titled("Transactions:", [_transaction_line(one) for one in told])
+    transactions = [one for one in restored.transactions if is_verbose or one.fate in (Fate.HANGS, Fate.TORN)]
+    yield from _titled("Transactions:", [_transaction_line(one) for one in transactions])
     options = [f"{option.number}. {_option_text(option, command)}" for option in walk_options(restored)]
     yield from _titled("What to do, in this order:", options)
 

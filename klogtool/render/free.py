@@ -84,10 +84,10 @@ def _about(kind: FreeKind, items: Sequence[FreedItem], log_dir: str) -> Iterator
     total = sum(item.bytes for item in items)
     yield f"{kind.what}: {size_text(total)} in {count_text(len(items), 'item')}"
     undo = "" if kind.undo else "; for good, also with --to"
-    told = [("why safe", kind.why), ("a broker", kind.broker), ("costs", kind.costs + undo)]
+    facts = [("why safe", kind.why), ("a broker", kind.broker), ("costs", kind.costs + undo)]
     settings = dict.fromkeys("; ".join(item.settings) for item in items if item.settings)
-    told += [("settings", text.removeprefix("settings: ")) for text in list(settings)[:_MOST_SETTINGS]]
-    yield from wrapped_table(told)
+    facts += [("settings", text.removeprefix("settings: ")) for text in list(settings)[:_MOST_SETTINGS]]
+    yield from wrapped_table(facts)
     shown = sorted(items, key=lambda item: -item.bytes)[:_MOST_ITEMS]
     yield from wrapped_table([(size_text(item.bytes), _item(item, kind, log_dir)) for item in shown])
     yield from _more(len(items) - len(shown))
@@ -105,11 +105,11 @@ def _compaction(rows: Sequence[Compactable], config: Mapping[str, str]) -> Itera
     total = sum(row.freed_bytes for row in rows)
     yield f"not done, but possible: klogtool compact would free {size_text(total)} more"
     shown = sorted(rows, key=lambda row: -row.freed_bytes)[:_MOST_ITEMS]
-    given = "".join(f" --config {quoted(f'{name}={value}')}" for name, value in config.items())
+    settings = "".join(f" --config {quoted(f'{name}={value}')}" for name, value in config.items())
     for row in shown:
         freed, needed = size_text(row.freed_bytes), size_text(row.needed_bytes)
         yield f"  frees {freed}, needs {needed} first:"
-        yield f"    klogtool compact {quoted(row.path)}{given} --purge --no-undo --apply"
+        yield f"    klogtool compact {quoted(row.path)}{settings} --purge --no-undo --apply"
     yield from _more(len(rows) - len(shown))
 
 
@@ -126,13 +126,13 @@ def _left_out(rows: Sequence[LeftOut]) -> Iterator[str]:
 
 def _untouched(rows: Sequence[Untouched], log_dir: str) -> Iterator[str]:
     """Say which large files stay, and why: what fills a disk may be none of the kinds."""
-    for why, told in _UNTOUCHED.items():
+    for why, what in _UNTOUCHED.items():
         results = [row for row in rows if row.why is why]
         if not results:
             continue
         files, total = sum(row.files for row in results), sum(row.on_disk for row in results)
         yield f"not touched: {size_text(total)} in {count_text(files, 'file')}"
-        yield from wrapped_table([("why", told)])
+        yield from wrapped_table([("why", what)])
         most = _MOST_ITEMS if why is UntouchedReason.IN_USE else _MOST_UNTOUCHED
         shown = [(size_text(row.on_disk), os.path.relpath(row.path, log_dir)) for row in results[:most]]
         yield from wrapped_table(shown)

@@ -37,7 +37,7 @@ def image_row(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: 
 
 
 def image_text(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: WrittenImage) -> str:
-    """Return the same for people."""
+    """Return what the image has and lacks, for people."""
     lines = [
         f"{places.output}: {count_text(written.files, 'file')} of {written.bytes:,} bytes, "
         f"{written.kept_bytes:,} bytes on disk"

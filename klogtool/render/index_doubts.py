@@ -47,9 +47,9 @@ def doubt_text(doubt: IndexDoubt) -> str:
     which = "the time of the file" if doubt.is_file_time else "the time index"
     what = "has no time index entry, and its file is" if doubt.is_file_time else "has a false time index: it says"
     effect = _EFFECTS[doubt.effect].format(which=which)
-    told = f"of {_time(doubt.believed_timestamp)}" if doubt.is_file_time else _time(doubt.believed_timestamp)
+    time = f"of {_time(doubt.believed_timestamp)}" if doubt.is_file_time else _time(doubt.believed_timestamp)
     truth = f"its newest record is of {_time(doubt.log_timestamp)}"
-    return f"warning: segment {doubt.segment} {what} {told}, {truth}. {effect}"
+    return f"warning: segment {doubt.segment} {what} {time}, {truth}. {effect}"
 
 
 def _time(timestamp: int) -> str:

@@ -146,13 +146,13 @@ class KafkaOptions:
 
     def records(self) -> RecordOptions:
         """Return what to show of records. Raises KlogError for an unknown decoder class."""
-        given = self._arguments
-        print_data = given.print_data_log or bool(given.value_decoder_class or given.key_decoder_class)
+        arguments = self._arguments
+        print_data = arguments.print_data_log or bool(arguments.value_decoder_class or arguments.key_decoder_class)
         print_data = print_data or self._internal() is not None
         return RecordOptions(
-            deep=print_data or given.deep_iteration,
+            deep=print_data or arguments.deep_iteration,
             print_data=print_data,
-            skip_metadata=given.skip_record_metadata,
+            skip_metadata=arguments.skip_record_metadata,
             decoder=self._decoder(),
             as_scala=self.as_scala,
         )

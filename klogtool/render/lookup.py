@@ -55,8 +55,8 @@ def timestamp_row(
     row: Row = {"timestamp": query, "found": to_builtins(result.found)}
     if result.found is not None and result.found.timestamp != NO_TIMESTAMP:
         row["below_high_watermark"] = result.found.offset < high_watermark
-    told = {"at_least": result.at_least, "not_searched": result.not_searched}
-    row |= {name: value for name, value in told.items() if value is not None}
+    limits = {"at_least": result.at_least, "not_searched": result.not_searched}
+    row |= {name: value for name, value in limits.items() if value is not None}
     if explain:
         row["steps"] = [_step_row(step) for step in result.steps]
     return row | ({"index_doubts": to_builtins(doubts)} if doubts else {})

@@ -112,8 +112,8 @@ def _out_of_range_lines(result: LoadedOffsets, ranges: LogRanges) -> Iterator[st
 def _cells(one: CommittedOffset, ranges: LogRanges) -> tuple[str, ...]:
     commit = one.commit
     log = ranges.find(commit.topic, commit.partition)
-    told = (_NOT_AT_HAND, _NOT_AT_HAND) if log is None else (f"{log.end:,}", f"{log.end - commit.offset:,}")
-    return commit.topic, str(commit.partition), f"{commit.offset:,}", *told, time_text(one.timestamp)
+    end_and_lag = (_NOT_AT_HAND, _NOT_AT_HAND) if log is None else (f"{log.end:,}", f"{log.end - commit.offset:,}")
+    return commit.topic, str(commit.partition), f"{commit.offset:,}", *end_and_lag, time_text(one.timestamp)
 
 
 def _table(rows: Sequence[tuple[str, ...]], numbers: Iterable[int] = _NUMBERS) -> Iterator[str]:

@@ -110,18 +110,18 @@ def _endpoint_text(endpoint: Endpoint) -> str:
 
 
 def _seat_row(seat: Seat) -> SeatRow:
-    found = seat.controller
+    controller = seat.controller
     return SeatRow(
-        found.path,
-        found.node_id,
-        found.directory_id,
-        found.cluster_id,
+        controller.path,
+        controller.node_id,
+        controller.directory_id,
+        controller.cluster_id,
         seat.why_not is None,
         None if seat.why_not is None else seat.why_not.value,
         seat.believes,
-        found.log.position.epoch,
-        found.log.position.end_offset,
-        None if found.quorum_state is None else found.quorum_state.leader_epoch,
+        controller.log.position.epoch,
+        controller.log.position.end_offset,
+        None if controller.quorum_state is None else controller.quorum_state.leader_epoch,
     )
 
 
@@ -179,12 +179,12 @@ def _voter_lines(election: Election) -> Iterator[str]:
 def _seat_lines(election: Election) -> Iterator[str]:
     yield "Disks:"
     for seat in election.seats:
-        found, position = seat.controller, seat.controller.log.position
+        controller, position = seat.controller, seat.controller.log.position
         what = "voter" if seat.why_not is None else f"no voter: {_WHY_NOT[seat.why_not]}"
-        best = ", the most complete copy" if found.path == election.best and len(election.seats) > 1 else ""
-        node = "no node id" if found.node_id is None else f"node {found.node_id}"
+        best = ", the most complete copy" if controller.path == election.best and len(election.seats) > 1 else ""
+        node = "no node id" if controller.node_id is None else f"node {controller.node_id}"
         end = f"ends at offset {position.end_offset:,}, epoch {position.epoch}"
-        yield f"  {found.path}: {node}, {what}; {end}{best}{_damage_text(found.log)}"
+        yield f"  {controller.path}: {node}, {what}; {end}{best}{_damage_text(controller.log)}"
 
 
 def _damage_text(log: MetadataLog) -> str:

@@ -86,7 +86,7 @@ def stop_text(path: str, cure: str | None, stop: Stop) -> str:
 
 
 def stop_row(path: str, detail: str, cure: str | None, stop: Stop) -> dict[str, object]:
-    """Return the same for JSON, which goes beside an `error`."""
+    """Return what stops a start for JSON, which goes beside an `error`."""
     return {"path": path, "outcome": stop.outcome.value, "detail": detail, "cure": cure}
 
 
@@ -145,8 +145,8 @@ def _missing(lacking: _Lacking) -> Iterator[str]:
     for gap in lacking.missing:
         place = f"{gap.behind:020d}.log"
         where = f"before {place}" if gap.before is None else f"between {gap.before:020d}.log and {place}"
-        told = f"; only {gap.told_by} is left" if gap.told_by else ""
-        yield f"missing    {offsets_text(gap.first_offset, gap.last_offset)}, {where}{told}"
+        witness = f"; only {gap.told_by} is left" if gap.told_by else ""
+        yield f"missing    {offsets_text(gap.first_offset, gap.last_offset)}, {where}{witness}"
 
 
 def _goes_with(lacking: _Lacking, behind: BehindEnd) -> bool:
@@ -157,7 +157,7 @@ def _goes_with(lacking: _Lacking, behind: BehindEnd) -> bool:
 
 def _behind_lines(behind: BehindEnd) -> Iterator[str]:
     if behind.told_by:
-        yield f"told by    {', '.join(f'{told.by} {told.offset:,} ({told.where})' for told in behind.told_by)}"
+        yield f"told by    {', '.join(f'{one.by} {one.offset:,} ({one.where})' for one in behind.told_by)}"
     if behind.sound_last_offset is not None:
         records, batches = behind.sound_records, behind.sound_batches
         read = f"{count_text(records, 'record')} in {count_text(batches, 'batch', 'batches')}"
@@ -192,8 +192,8 @@ def _work(plan: Plan, recovery: Recovery) -> Iterator[str]:
         )
     unread = unread_segments(plan, recovery)
     if unread:
-        told = f"{count_text(len(unread), 'segment')}, {sum(unread.values()):,} bytes"
-        yield f"not read   {told}: a broker does not check them at this startup; klogtool verify looks for damage there"
+        text = f"{count_text(len(unread), 'segment')}, {sum(unread.values()):,} bytes"
+        yield f"not read   {text}: a broker does not check them at this startup; klogtool verify looks for damage there"
 
 
 def scanned_bytes(plan: Plan, recovery: Recovery) -> int:
@@ -276,7 +276,7 @@ class RecoverTotals(Totals):
         if self._partitions < 2:
             return
         of_all = f"of {count_text(self._partitions, 'partition')}"
-        told = (
+        losses = (
             f"this startup loses nothing more in any {of_all}"
             if self._lacking
             else (f"nothing is lost in any {of_all}")
@@ -284,11 +284,11 @@ class RecoverTotals(Totals):
         if self._losing:
             more = f", and damaged bytes at the end of {self._uncounted:,} of them" if self._uncounted else ""
             verb = "LOSES" if self._losing == 1 else "LOSE"
-            told = f"{self._losing:,} {of_all} {verb} {count_text(self._offsets, 'offset')}{more}"
+            losses = f"{self._losing:,} {of_all} {verb} {count_text(self._offsets, 'offset')}{more}"
         if self._lacking:
             verb = "has" if self._lacking == 1 else "have"
-            told += f"; {count_text(self._lacking, 'partition')} {verb} damage or a gap already"
-        yield f"In all: {told}; {self._scanned:,} to be recovered, {self._scanned_bytes:,} bytes to scan."
+            losses += f"; {count_text(self._lacking, 'partition')} {verb} damage or a gap already"
+        yield f"In all: {losses}; {self._scanned:,} to be recovered, {self._scanned_bytes:,} bytes to scan."
         if self._unread_bytes:
             yield (
                 f"Not read: {self._unread_bytes:,} bytes, which a broker does not check at this startup. "

@@ -93,9 +93,9 @@ def _row(verdict: SegmentVerdict, kept: Mapping[int, Kept], false: Collection[in
     """false: base offsets of segments with a false time index."""
     why = _why_kept(kept[verdict.segment]) if verdict.action == "keep" else verdict.why
     newest, is_file_time = (verdict.newest_ms, verdict.file_time) if isinstance(verdict, AgedVerdict) else (None, False)
-    told = "" if newest is None else str(newest) if newest > LARGEST_MS else _seconds(newest)
-    mark = " (file)" if told and is_file_time else " (FALSE)" if verdict.segment in false else ""
-    return f"…{verdict.segment}", size_text(verdict.size), told + mark, verdict.action, why
+    time = "" if newest is None else str(newest) if newest > LARGEST_MS else _seconds(newest)
+    mark = " (file)" if time and is_file_time else " (FALSE)" if verdict.segment in false else ""
+    return f"…{verdict.segment}", size_text(verdict.size), time + mark, verdict.action, why
 
 
 def _why_kept(kept: Kept) -> str:

@@ -121,9 +121,9 @@ def scan(
     Raises KlogError for a path that cannot be read, ValueError for an unknown column or a number of more than 64 bits,
     TypeError for an offset that is no int or a key that is not bytes, Unsupported without pyarrow.
     """
-    for name, given in (("key", key), ("grep", grep)):
-        if not isinstance(given, bytes | None):
-            raise TypeError(f"{name} has to be bytes, not {given!r}")
+    for name, value in (("key", key), ("grep", grep)):
+        if not isinstance(value, bytes | None):
+            raise TypeError(f"{name} has to be bytes, not {value!r}")
     wanted = Selection(_span(offsets, _offset), _span(times, parse_moment), producer_id, key, grep or None)
     for number in (*wanted.offsets, *wanted.timestamps, producer_id or 0):
         if not SMALLEST <= number <= LARGEST:
@@ -156,15 +156,15 @@ def columns(
     resync: bool = False,
 ) -> pa.RecordBatchReader:
     """Return the record batches of `scan`, read once. `scan` can select records, and an engine can read it again."""
-    found = scan(path, columns=columns, jobs=jobs, with_control=with_control, on_damage=on_damage, resync=resync)
-    return found.to_reader()
+    records = scan(path, columns=columns, jobs=jobs, with_control=with_control, on_damage=on_damage, resync=resync)
+    return records.to_reader()
 
 
-def _offset(given: Any) -> int:
+def _offset(value: Any) -> int:
     try:
-        return operator.index(given)
+        return operator.index(value)
     except TypeError:
-        raise TypeError(f"an offset has to be an int, not {given!r}") from None
+        raise TypeError(f"an offset has to be an int, not {value!r}") from None
 
 
 def _span(bounds: tuple[Any, Any] | None, parsed: Callable[[Any], int]) -> tuple[int, int]:

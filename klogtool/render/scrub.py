@@ -25,11 +25,12 @@ _INDENT, MINUTE_MS = " " * 9, 60_000
 
 def scrub_block(finding: Finding, copies: Sequence[CopyVerdict], text: FindingText) -> str:
     """Show a finding, and what the copies of other brokers are there."""
-    whole, told = text.block(finding), joined(f"{_INDENT}The copy of {one.name} {STATES[one.state]}." for one in copies)
-    if not told:
+    whole = text.block(finding)
+    of_copies = joined(f"{_INDENT}The copy of {one.name} {STATES[one.state]}." for one in copies)
+    if not of_copies:
         return whole
     above, last = whole.rsplit("\n", 1)
-    return f"{above}\n{told}\n{last}" if finding.cure is not None else f"{whole}\n{told}"
+    return f"{above}\n{of_copies}\n{last}" if finding.cure is not None else f"{whole}\n{of_copies}"
 
 
 def earlier_line(earlier: EarlierFindings) -> str:

@@ -22,9 +22,9 @@ OUTCOMES = {
 _INDENT = 14
 
 
-def recognised_text(found: Iterable[Recognised]) -> str:
+def recognised_text(recognised: Iterable[Recognised]) -> str:
     """Show what a message means, a block for each situation."""
-    return "\n\n".join(joined(_lines(one)) for one in found)
+    return "\n\n".join(joined(_lines(one)) for one in recognised)
 
 
 def _lines(one: Recognised) -> Iterator[str]:
@@ -92,7 +92,7 @@ def recognised_row(one: Recognised) -> dict[str, object]:
         "causes": [{"cause": cause.what, "sign": cause.sign} for cause in situation.causes],
         "messages": [wording.text for wording in situation.wordings],
     }
-    told = {
+    of_message = {
         "message": one.said or None,
         "is_whole": one.is_whole if one.said else None,
         "times": one.times if one.said else None,
@@ -103,4 +103,4 @@ def recognised_row(one: Recognised) -> dict[str, object]:
         "log_dir": where.dir,
         "segment": where.base,
     }
-    return row | {name: value for name, value in told.items() if value is not None}
+    return row | {name: value for name, value in of_message.items() if value is not None}

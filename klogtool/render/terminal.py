@@ -22,9 +22,9 @@ _CELLS = r"(?<=  )(?:deleted|delete|truncated|truncate)(?=  |$)"
 
 def columns() -> int:
     """Return the width of text: of COLUMNS or the terminal; a fixed width if stdout is not a terminal."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given) > 0:
-        return max(int(given), NARROWEST)
+    setting = os.environ.get("COLUMNS", "")
+    if setting.isdecimal() and int(setting) > 0:
+        return max(int(setting), NARROWEST)
     if sys.stdout is None or not sys.stdout.isatty():
         return WIDTH_WITHOUT_TERMINAL
     try:

@@ -117,9 +117,9 @@ class Statistics:
         """Return a table; an empty text if there is nothing to count."""
         lines: list[tuple[str, str, str, str]] = []
         for key in self._keys():
-            told = [f"{self._findings[key]:,}"] if self._findings[key] else []
-            told += [f"{self._known[key]:,} known"] if self._known[key] else []
-            lines.append((LABELS[key[0]], key[1], ", ".join(told), brief(key[1])))
+            counts = [f"{self._findings[key]:,}"] if self._findings[key] else []
+            counts += [f"{self._known[key]:,} known"] if self._known[key] else []
+            lines.append((LABELS[key[0]], key[1], ", ".join(counts), brief(key[1])))
         for kind, count in sorted(_left_out(not_counted).items()):
             lines.append(("left out", kind, f"{count:,}", brief(kind)))
         return joined(_cut(line) for line in table_text(lines).splitlines()) + "\n" if lines else ""

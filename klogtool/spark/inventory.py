@@ -127,7 +127,7 @@ def walk_pieces(pieces: Sequence[SegmentRange]) -> list[HeadCounts]:
 
 
 def walk_piece(piece: SegmentRange) -> HeadCounts:
-    """Return the same for one segment."""
+    """Return what the headers of one segment show."""
     counts = HeadCounts()
     with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         try:

@@ -53,7 +53,7 @@ class Step(Struct, frozen=True):
         return max(0, self.reached.end - self.first)
 
     def shortened(self, offsets: int) -> Step:
-        """Return the same with at most `offsets` offsets."""
+        """Return a step of at most `offsets` offsets from the same place on."""
         return Step(self.first, Reached(min(self.first + offsets, self.reached.end), self.reached.topic_id))
 
 

@@ -81,7 +81,7 @@ def _from(copy: Copy, offset: int) -> tuple[SegmentFiles, ...]:
 
 
 def _by_walk(copy: Copy, segments: tuple[SegmentFiles, ...], open_txns: dict[int, int], start: int = 0) -> Committed:
-    """Return the same from the batches from an offset on. open_txns: those that are open there."""
+    """Return what is committed, by the batches from an offset on. open_txns: those that are open there."""
     aborted: list[AbortedRange] = []
     for segment in segments:
         _walk_segment(copy, segment, open_txns, aborted, start)

@@ -38,8 +38,8 @@ class GithubReport(Report):
 
 def command_line(command: str, properties: dict[str, str], message: str) -> str:
     """Return a workflow command, with its line end."""
-    told = ",".join(f"{name}={_replaced(value, _PROPERTY)}" for name, value in properties.items())
-    return f"::{command} {told}::{_replaced(message, _DATA)}\n"
+    fields = ",".join(f"{name}={_replaced(value, _PROPERTY)}" for name, value in properties.items())
+    return f"::{command} {fields}::{_replaced(message, _DATA)}\n"
 
 
 def _replaced(text: str, pairs: tuple[tuple[str, str], ...]) -> str:

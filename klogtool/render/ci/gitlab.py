@@ -37,7 +37,7 @@ class GitlabReport(Report):
 
     def end(self, ending: Ending) -> str:
         """Return the bracket; a run that was cut short is an issue of its own."""
-        told = ""
+        text = ""
         if ending.cut_short is not None:
             row = {
                 "description": f"klogtool did not come to its end: {escaped(ending.cut_short)}",
@@ -46,5 +46,5 @@ class GitlabReport(Report):
                 "severity": "blocker",
                 "location": {"path": ".", "lines": {"begin": 1}},
             }
-            told = self._between + row_line(row)
-        return f"{told}\n]\n"
+            text = self._between + row_line(row)
+        return f"{text}\n]\n"

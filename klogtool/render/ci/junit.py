@@ -34,12 +34,12 @@ class _Case(Struct):
     failed: Counter[str] = field(default_factory=Counter)
     more: int = 0
 
-    def add(self, told: str, finding_id: str, *, fails: bool) -> None:
+    def add(self, text: str, finding_id: str, *, fails: bool) -> None:
         """Add a finding."""
         self.failed[finding_id] += fails
         kept = self.failures if fails else self.others
         if len(kept) < MOST_TOLD:
-            kept.append(told)
+            kept.append(text)
         else:
             self.more += 1
 
@@ -69,9 +69,9 @@ class JunitReport(Report):
             return ""
         suite, case = self._place_of(finding.path)
         level = "known, not counted" if weighed.is_known else finding.severity.value
-        told = f"{level}: {finding.id} in {escaped(self._places.name(finding.path))}: {message_text(finding)}"
+        text = f"{level}: {finding.id} in {escaped(self._places.name(finding.path))}: {message_text(finding)}"
         fails = finding.severity in self._fails and not weighed.is_known
-        self._case(suite, case).add(told, finding.id, fails=fails)
+        self._case(suite, case).add(text, finding.id, fails=fails)
         return ""
 
     def _case(self, suite: str, path: str) -> _Case:
@@ -94,8 +94,8 @@ class JunitReport(Report):
 
     def _add_others(self) -> None:
         """Add a testcase for each path that has none: a file of a log dir, or a log dir without partitions."""
-        told = {path for suite, cases in self._suites.items() for path in (suite, *cases)}
-        for path in [path for path in self._paths if path not in told]:
+        known = {path for suite, cases in self._suites.items() for path in (suite, *cases)}
+        for path in [path for path in self._paths if path not in known]:
             self._case(path if os.path.isdir(path) else os.path.dirname(path), path)
 
     def end(self, ending: Ending) -> str:
@@ -117,8 +117,8 @@ class JunitReport(Report):
         is_cut = path == "klogtool" and ending.cut_short is not None
         head = f'<testsuite name={_quoted(name)} tests={_quoted(str(len(cases)))} failures="{failures}"'
         head += f' errors="{int(is_cut)}" skipped="{skipped}">'
-        told = told_texts(list(_told(ending))) if path == next(iter(self._suites)) else ""
-        properties = f'<properties><property name="klogtool" value={_quoted(told)}/></properties>\n' if told else ""
+        text = told_texts(list(_told(ending))) if path == next(iter(self._suites)) else ""
+        properties = f'<properties><property name="klogtool" value={_quoted(text)}/></properties>\n' if text else ""
         body = "".join(self._case_text(name, case, ending.cut_short if is_cut else None) for case in cases.values())
         return f"{head}\n{properties}{body}</testsuite>\n"
 
@@ -136,9 +136,9 @@ def _inside(case: _Case, cut_short: str | None) -> Iterator[str]:
         yield f"<skipped message={_quoted(case.skipped)}/>"
     if case.failed.total():
         ids = {finding_id: count for finding_id, count in case.failed.items() if count}
-        told = f"{count_text(case.failed.total(), 'finding')}: " + ", ".join(f"{one} {ids[one]:,}" for one in ids)
+        counts = f"{count_text(case.failed.total(), 'finding')}: " + ", ".join(f"{one} {ids[one]:,}" for one in ids)
         body = _as_text(_lines([*case.failures, *more]))
-        yield f"<failure type={_quoted(next(iter(ids)))} message={_quoted(told)}>{body}</failure>"
+        yield f"<failure type={_quoted(next(iter(ids)))} message={_quoted(counts)}>{body}</failure>"
     if case.others:
         yield f"<system-out>{_as_text(_lines([*case.others, *more]))}</system-out>"
 

@@ -94,8 +94,8 @@ def checkout_folder(environment: Mapping[str, str], working_directory: str) -> s
 def message_text(finding: Finding) -> str:
     """Return a finding in a few sentences on one line: what is wrong, where, and what to do."""
     where = ", ".join(where_texts(finding))
-    told = f"{where}: {explained_text(finding)}" if where else explained_text(finding)
-    return escaped(told if finding.cure is None else f"{told} To do: {finding.cure}")
+    text = f"{where}: {explained_text(finding)}" if where else explained_text(finding)
+    return escaped(text if finding.cure is None else f"{text} To do: {finding.cure}")
 
 
 def told_texts(texts: Sequence[str]) -> str:

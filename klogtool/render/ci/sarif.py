@@ -90,22 +90,22 @@ class SarifReport(Report):
 
 def _notices(ending: Ending) -> list[tuple[str, str]]:
     """Return what was not read and what did not count."""
-    told = [] if ending.cut_short is None else [("error", ending.cut_short)]
+    notices = [] if ending.cut_short is None else [("error", ending.cut_short)]
     if ending.left_out is not None:
-        told.append(("warning", ending.left_out))
+        notices.append(("warning", ending.left_out))
     if ending.not_counted is not None:
-        told += [("note", f"{text}.") for text in not_counted_texts(ending.not_counted)]
-    return told
+        notices += [("note", f"{text}.") for text in not_counted_texts(ending.not_counted)]
+    return notices
 
 
 def _rule(kind: Kind) -> dict[str, object]:
-    told = explain(kind)
+    explanation = explain(kind)
     return {
         "id": kind,
         "name": "".join(word.capitalize() for word in kind.split("-")),
         "shortDescription": {"text": brief(kind)},
         "fullDescription": {"text": kind.row.meaning},
-        "help": {"text": f"{told.text}\n\nklogtool explain {kind} shows this text."},
+        "help": {"text": f"{explanation.text}\n\nklogtool explain {kind} shows this text."},
         "defaultConfiguration": {"level": LEVELS[kind.row.severity]},
     }
 
