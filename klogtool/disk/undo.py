@@ -198,11 +198,16 @@ def undo_steps(disk: Disk, entry: Entry, manifest: Manifest) -> None:
         copied = _names_to_copy(entry, record)
         staged = {step.state.ino for step in record.steps if isinstance(step, StagedWrite)}
         for name in dict.fromkeys(name for step in reversed(record.steps) for name in names_of(step)):
+            path = os.path.join(record.path, name)
             with interrupts.held():
+                # Left by an undo that was killed. After a power failure the original may have its name beside it, since
+                # a lost step gives that back.
+                if os.path.lexists(waiting := _waiting(entry, path)):
+                    disk.delete(waiting)
                 if name in copied:
                     _put_copy(disk, entry, record, name)
                 else:
-                    _put_back(disk, entry, os.path.join(record.path, name), record.before[name], staged)
+                    _put_back(disk, entry, path, record.before[name], staged)
         _tidy(disk, entry, record)
     tidy_folders(disk, manifest.folder_moves)
     save_manifest(disk, entry, replace(manifest, progress=Progress.UNDONE))
@@ -239,8 +244,6 @@ def _put_copy(disk: Disk, entry: Entry, record: RunRecord, name: str) -> None:
     if original.tail:
         content.append(FileRange(entry.place(original.tail), 0, original.state.size - stays))
     waiting = _waiting(entry, path)
-    if os.path.lexists(waiting):  # left by an undo that was killed here
-        disk.delete(waiting)
     like = replace(attributes_of(lies), mode=original.mode, uid=original.uid, gid=original.gid)
     put(disk, waiting, tuple(content), replace(like, mtime_ns=original.state.mtime_ns))
     disk.rename(waiting, path)
@@ -253,8 +256,6 @@ def _put_kept(disk: Disk, entry: Entry, path: str, original: Original) -> None:
     if original.linked and not os.path.lexists(path):
         disk.link(kept, path)
         return
-    if os.path.lexists(waiting):  # left by an undo that was killed here
-        disk.delete(waiting)
     if original.linked:
         disk.link(kept, waiting)
     else:

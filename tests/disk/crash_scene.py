@@ -4,7 +4,6 @@ what has to be true there: undo gives every byte back, resuming finishes, a brok
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ from made import HEAD, add_foreign_folder, contents, make_log_dir, make_moving_p
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import InPlace, resume, undo
-from klogtool.errors import Refused
 from klogtool.log.entries import walk_entries as walk_batches
 from klogtool.plans.saved_plan import SavedPlan
 
@@ -74,7 +72,6 @@ class Scene:
         self.least = {stop: found & after[stop] for stop, found in self.batches.items()}
         self.most = {stop: found | after[stop] for stop, found in self.batches.items()}
         self.states = CrashStates(recorded)
-        self.refused = 0
         self.starts: set[frozenset[tuple[str, bytes]]] = set()
 
     def contents(self) -> dict[str, bytes]:
@@ -112,28 +109,16 @@ class Scene:
     def check_before(self) -> None:
         after = picture(self.log_dir)
         after.pop(".lock", None)  # a kill before the journal knows of it leaves it, as a broker does
-        # An undo that lost power may leave a second name of a file, which a broker's start deletes.
-        for name in [name for name in after if name.endswith(".undo.deleted")]:
-            (self.log_dir / name).unlink()
-            after.pop(name)
-            after[os.path.dirname(name)] = self.before[os.path.dirname(name)]
         assert {name for name in self.before | after if self.before.get(name) != after.get(name)} - {"."} == set()
         assert self.contents() == self.first
         assert not self.journal.is_dir() or list(self.journal.iterdir()) in ([], [self.journal / ".lock"])
 
     def check_resume(self) -> None:
-        """What was begun is finished, or taken back; what was not has changed nothing."""
+        """What was begun is finished; what was not has changed nothing."""
         entry = self.entry()
         is_torn = entry is None or entry.is_torn()
         if entry is not None and not is_torn and entry.progress() is not Progress.DONE:
-            try:
-                resume(entry, disk=StageDisk(self.stage))
-            except Refused as refused:  # steps are on the device in another order: then undo is what there is
-                if "undo it" not in refused.reason:
-                    raise
-                self.refused += 1
-                self.check_undo()
-                return
+            resume(entry, disk=StageDisk(self.stage))
         assert self.contents() == (self.first if is_torn else self.wanted)
 
     def check_start(self) -> None:

@@ -424,7 +424,9 @@ def _lost_names(changes: Sequence[Change], open_names: list[int]) -> list[frozen
     tails = [[ks[k:] for k in range(max(0, len(ks) - MOST_LOST), len(ks) + 1)] for ks in by_folder.values()]
     for chosen in itertools.product(*tails):
         lost = frozenset(itertools.chain(*chosen))
-        if len(lost) <= MOST_LOST and _keeps_order(changes, open_names, lost):
+        # A rename from folder to folder is lost in both, and then what came later in either, too.
+        is_each_tail = all(lost.isdisjoint(ks[: len(ks) - len(lost & set(ks))]) for ks in by_folder.values())
+        if len(lost) <= MOST_LOST and is_each_tail and _keeps_order(changes, open_names, lost):
             found.add(lost)
     stays = {k for k in open_names if {inode for _, _, inode in changes[k].names} & _synced_since(changes[k:])}
     found |= {kept for lost in list(found) if _keeps_order(changes, open_names, kept := frozenset(lost - stays))}
