@@ -9,7 +9,7 @@ import threading
 import pytest
 from running import FIXTURES, with_memory
 
-from klogtool.log import in_threads
+from klogtool.log.in_order import in_order
 
 LOGS = FIXTURES / "leader-epochs" / "logdir"
 SIZES = [size << 20 for size in range(18, 72, 3)]  # Python itself needs the least of these, klogtool some more
@@ -53,6 +53,6 @@ def test_work_is_done_by_as_many_threads_as_there_are(most: int, monkeypatch: py
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", scarce)
-    found = list(in_threads.in_threads(lambda: lambda piece: piece * 2, iter(range(50)), 4))
+    found = list(in_order(lambda: lambda piece: piece * 2, iter(range(50)), 4))
     assert found == [(piece, piece * 2) for piece in range(50)]
     assert len(started) == most

@@ -5,8 +5,7 @@ Bytes in, values of JSON out. What cannot be decoded stays as it is, with a reas
 record_values      keys and values of one dump: how each is decoded, and how many could not be
 decoded            one key or value: its value or why not, as JSON and as text
 bounds             how large and how deep a decoded value may be
-formats            the formats by their names
-serdes_values      formats with one value: Kafka's own serializers, and hex
+formats            the formats by their names; those with one value: Kafka's own serializers, and hex
 json_values        JSON
 msgpack_values     MessagePack
 avro_values        Avro

@@ -1,15 +1,17 @@
-"""The formats of keys and values by their names."""
+"""The formats of keys and values by their names; those of one value: text, hex, numbers of Kafka's serializers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from klogtool.decoding.decoded import Reading
+from klogtool.decoding.bounds import to_json
+from klogtool.decoding.decoded import Reading, bytes_form
 from klogtool.decoding.plugged import plugged_decoder, plugged_names
 from klogtool.decoding.schemas import Schemas
-from klogtool.decoding.serdes_values import PARSERS, serdes_decoder
 from klogtool.errors import KlogError
+from klogtool.format import serdes
+from klogtool.format.text import java_utf8
 
 Decode = Callable[[bytes, str | None], Reading]
 """(bytes, topic) -> what it is. Raises Corrupt with a reason."""
@@ -23,6 +25,18 @@ class WritesJson(Protocol):
         """Return what `decoded.json_text` makes of the value; None: decode it. Raises Corrupt."""
 
 
+PARSERS: dict[str, Callable[[bytes], Any]] = {
+    "string": java_utf8,
+    "hex": bytes.hex,
+    "short": serdes.parse_short,
+    "int": serdes.parse_int,
+    "long": serdes.parse_long,
+    "float": serdes.parse_float,
+    "double": serdes.parse_double,
+    "boolean": serdes.parse_boolean,
+    "uuid": serdes.parse_uuid_text,
+    "void": serdes.parse_void,
+}
 WITH_SCHEMAS = ("avro", "protobuf")
 FORMATS = (*PARSERS, "json", *WITH_SCHEMAS, "msgpack")
 
@@ -34,7 +48,8 @@ def find_decoder(name: str, schemas: Schemas | None, *, is_key: bool) -> Decode:
     that reads them.
     """
     if name in PARSERS:
-        return serdes_decoder(name)
+        parse = PARSERS[name]
+        return lambda data, _: Reading(to_json(parse(data), bytes_form, size=len(data)))
     if name in WITH_SCHEMAS:
         # The packages for these formats are imported only here.
         if schemas is None:

@@ -19,10 +19,9 @@ Nothing here writes, prints or reads the clock.
     segments_drawn   the segments of a partition in trouble, along offset and time
     cluster          what the disks say of the cluster: the metadata image, the broker's id, its directories
     log_dirs         a log dir's own files beyond what stops a start; -future folders
-    metadata_lost    what a start forgets if the metadata log is gone, cut, or formatted by a newer release
+    metadata_lost    what a start forgets if the metadata log is gone or cut
     voters           whether a controller is still a voter of its quorum
-    metadata_level   whether the release knows the cluster's metadata.version
-    zookeeper        log dirs of a broker that had ZooKeeper
+    other_release    what a release does to log dirs of another one: metadata.version, ZooKeeper, a newer format
     unclean          what an unclean stop means for leaders (KIP-966)
     replicas         folders of partitions that the cluster has here: deleted, misnamed, in a log dir that is not named
     absent_partitions  partitions without their folder, and where their records stand aside
@@ -36,7 +35,6 @@ Nothing here writes, prints or reads the clock.
     file_options     options that change small files and names
     log_options      options for a log: recovery, salvage, indexes; each is decided, so its loss is measured
     kraft_options    options for the metadata log: another copy, or a cut before a record that does not replay
-    ordering         the worst trouble first, the cheapest option first; numbers of options
     fixes            chosen options as plans
     situation        a situation: what a broker says, what it means, what to do about it; the table in situations/
     wording          the wording of a message as a pattern, in time proportional to the text

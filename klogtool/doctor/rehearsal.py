@@ -8,7 +8,7 @@ partition is rehearsed as if nothing else was wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,18 @@ from klogtool.broker.releases import Release, Rules
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import Ahead, Diagnosis, Starts, Trouble, What, Work, ahead_at_stop
+from klogtool.doctor.answers import (
+    ORDER,
+    Ahead,
+    Diagnosis,
+    Option,
+    Starts,
+    Strategy,
+    Trouble,
+    What,
+    Work,
+    ahead_at_stop,
+)
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
@@ -27,9 +38,8 @@ from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.lazy_indexes import with_ends
 from klogtool.doctor.log_dirs import walk_log_dir_points
-from klogtool.doctor.metadata_level import walk_level_points
-from klogtool.doctor.metadata_lost import is_forgotten, walk_format_points, with_one_cause
-from klogtool.doctor.ordering import in_order
+from klogtool.doctor.metadata_lost import is_forgotten, with_one_cause
+from klogtool.doctor.other_release import walk_format_points, walk_level_points, walk_zookeeper_points
 from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Patient
@@ -48,7 +58,6 @@ from klogtool.doctor.voters import (
     walk_quorum_points,
     walk_unlike_settings,
 )
-from klogtool.doctor.zookeeper import walk_zookeeper_points
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState, TopicPartition
 from klogtool.log.cores import usable_cores
@@ -60,6 +69,8 @@ from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems
 from klogtool.verify.findings import Kind
 
+_RANKS = {what: rank for rank, what in enumerate(ORDER)}
+_STRATEGIES = {strategy: rank for rank, strategy in enumerate(Strategy)}
 _READ_BYTES = 1 << 30  # of a log dir, beyond what its start reads: shared by its partitions
 
 
@@ -158,7 +169,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         how.circumstances.kafka,
         named,
         Starts.REFUSES if lead.elected is False else _starts(points, patient, named),
-        in_order(_troubles(points, patient)),
+        _in_order(_troubles(points, patient)),
         prospects,
         tuple(_notes(found, patient, how, view)),
         _seconds(found.rehearsed, how),
@@ -197,6 +208,34 @@ def _troubles(points: Sequence[Ahead], patient: Patient) -> Iterator[Trouble]:
         by_path.setdefault(point.path, []).append(point)
     for path, ahead in by_path.items():
         yield advise(Trouble(path, tuple(ahead)), patient)
+
+
+def _in_order(troubles: Iterable[Trouble]) -> tuple[Trouble, ...]:
+    """Return the troubles, the worst first, with the numbers of their options."""
+
+    def order(trouble: Trouble) -> tuple[int, int, str]:
+        rank = min(_RANKS[point.what] for point in trouble.ahead)
+        return rank, -sum(point.lost_records for point in trouble.ahead), trouble.path
+
+    return tuple(_numbered(sorted(troubles, key=order)))
+
+
+def _numbered(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
+    number = 0
+    for trouble in troubles:
+        options = sorted(trouble.options, key=_price)
+        yield replace(trouble, options=tuple(replace(option, number=number + n) for n, option in enumerate(options, 1)))
+        number += len(options)
+
+
+def _price(option: Option) -> tuple[bool, int, int]:
+    """Sort key: what is lost; of options that lose the same, the safer strategy. Unknown losses come last, but salvage
+    never keeps less than the broker, and a plan that only gives names and ids back is there to lose nothing. What
+    removes the only witness of a loss is the very last."""
+    is_sparing = bool(option.remedies) and option.strategy in (Strategy.NOTHING_LOST, Strategy.DAMAGED_ONLY)
+    most = 0 if is_sparing else 1 << 62
+    lost = most if option.lost_records is None else option.lost_records
+    return option.erases_witness, lost, _STRATEGIES[option.strategy]
 
 
 # The partitions.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
-
-from klogtool.log.in_threads import in_threads
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     Item = TypeVar("Item")
     Result = TypeVar("Result")
+
+AHEAD = 2  # pieces in progress for each thread
 
 
 def in_order(
@@ -18,20 +22,68 @@ def in_order(
     """Yield (piece, work(piece)) for each piece, in order; each thread makes its own `work`.
 
     A few pieces are in progress at a time, so memory does not grow with their number. With one piece or one job no
-    thread is used. An exception of the work is raised at its place in the order.
+    thread is used, and fewer than `jobs` if the machine gives no more. An exception of the work is raised at its place
+    in the order.
     """
-    first = next(items, None)
-    if first is None:
+    head = list(islice(items, 2 if jobs > 1 else 1))
+    if not head:
         return
-    second = next(items, None) if jobs > 1 else None
-    if second is None:
+    items = chain(head, items)
+    todo: queue.SimpleQueue[_Slot | None] = queue.SimpleQueue()
+    threads = _start(make_work, todo, jobs) if len(head) > 1 else 0
+    if threads == 0:
         work = make_work()
-        for item in _chain([first], items):
-            yield item, work(item)
+        yield from ((item, work(item)) for item in items)
         return
-    yield from in_threads(make_work, _chain([first, second], items), jobs)
+    waiting: deque[_Slot] = deque()
+    try:
+        for item in items:
+            waiting.append(_Slot(item))
+            todo.put(waiting[-1])
+            if len(waiting) >= threads * AHEAD:
+                yield waiting.popleft().wait()
+        while waiting:
+            yield waiting.popleft().wait()
+    finally:
+        for _ in range(threads):
+            todo.put(None)
 
 
-def _chain(head: list[Item], rest: Iterator[Item]) -> Iterator[Item]:
-    yield from head
-    yield from rest
+class _Slot:
+    """A piece in progress: `done` is set when its result or its error is there."""
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+        self.done = threading.Event()
+        self._results: list[Any] = []
+        self._error: BaseException | None = None
+
+    def fill(self, work: Callable[[Any], Any]) -> None:
+        """Do the work; an exception is kept for `wait`."""
+        try:
+            self._results.append(work(self.item))
+        except BaseException as error:
+            self._error = error
+        self.done.set()
+
+    def wait(self) -> tuple[Any, Any]:
+        """Return the piece and its result; raise what the work raised."""
+        self.done.wait()
+        if self._error is not None:
+            raise self._error
+        return self.item, self._results[0]
+
+
+def _start(make_work: Callable[[], Callable[[Any], Any]], todo: queue.SimpleQueue[_Slot | None], jobs: int) -> int:
+    """Start the threads, and return how many there are."""
+    for started in range(jobs):
+        try:
+            threading.Thread(target=_serve, args=(make_work(), todo), daemon=True).start()
+        except RuntimeError:  # no memory for its stack, or a limit for the user's threads
+            return started
+    return jobs
+
+
+def _serve(work: Callable[[Any], Any], todo: queue.SimpleQueue[_Slot | None]) -> None:
+    while (slot := todo.get()) is not None:
+        slot.fill(work)
