@@ -137,26 +137,15 @@ def listed(text: str | None) -> tuple[str, ...]:
 
 def settings_by_file(topic: str, sections: Sections) -> dict[str, str]:
     """Return what the sections of a --config-file say of a topic; see `Circumstances.settled_for`."""
+    for_all = [settings for pattern, settings in sections if pattern is None]
+    fitting = [
+        settings for pattern, settings in sections if pattern not in (None, topic) and fnmatchcase(topic, pattern or "")
+    ]
+    named = [settings for pattern, settings in sections if pattern == topic]
     by_file: dict[str, str] = {}
-    for rank in (_for_all, _fits, _named):
-        for pattern, settings in sections:
-            if rank(pattern, topic):
-                by_file |= settings
+    for settings in (*for_all, *fitting, *named):
+        by_file |= settings
     return by_file
-
-
-def _for_all(pattern: str | None, _: str) -> bool:
-    return pattern is None
-
-
-def _fits(pattern: str | None, topic: str) -> bool:
-    if pattern is None or pattern == topic:
-        return False
-    return fnmatchcase(topic, pattern)
-
-
-def _named(pattern: str | None, topic: str) -> bool:
-    return pattern == topic
 
 
 class Evidence(Struct, frozen=True):

@@ -16,18 +16,18 @@ _FILES_PER_PARTITION = 4
 MOST_CACHE_BYTES = 64 << 30  # limit of what is looked at for the page cache
 
 
-def host_dirs(log_dirs: Sequence[str], prospects: Sequence[Prospect], *, with_cache: bool = True) -> list[HostDir]:
+def host_dirs(log_dirs: Sequence[str], prospects: Sequence[Prospect]) -> list[HostDir]:
     """Return the numbers of each log dir. What cannot be listed counts as nothing: the diagnosis reports it."""
-    return [_host_dir(path, [p for p in prospects if os.path.dirname(p.path) == path], with_cache) for path in log_dirs]
+    return [_host_dir(path, [p for p in prospects if os.path.dirname(p.path) == path]) for path in log_dirs]
 
 
-def _host_dir(path: str, prospects: Sequence[Prospect], with_cache: bool) -> HostDir:
+def _host_dir(path: str, prospects: Sequence[Prospect]) -> HostDir:
     files = [entry for prospect in prospects for entry in _files(prospect.path)]
     logs = [(name, size) for name, size in files if name.endswith(FileKind.LOG.value)]
     recovered = [prospect for prospect in prospects if prospect.bytes_to_scan]
     scanned = sum(prospect.bytes_to_scan for prospect in recovered)
     free_bytes, free_files = _room(path)
-    cached, looked_at = _cached(logs) if with_cache else (None, None)
+    cached, looked_at = _cached(logs)
     return HostDir(
         os.path.realpath(path),
         len(logs),

@@ -21,14 +21,13 @@ def cached_bytes(path: str) -> int | None:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            found = [_of_window(mincore, file.fileno(), at, min(WINDOW_BYTES, size - at)) for at in _starts(size)]
+            found = [
+                _of_window(mincore, file.fileno(), at, min(WINDOW_BYTES, size - at))
+                for at in range(0, size, WINDOW_BYTES)
+            ]
     except (OSError, ValueError):  # ValueError: the file was cut meanwhile
         return None
     return None if None in found else min(size, sum(pages or 0 for pages in found) * mmap.PAGESIZE)
-
-
-def _starts(size: int) -> range:
-    return range(0, size, WINDOW_BYTES)
 
 
 def _is_told(path: str) -> bool:

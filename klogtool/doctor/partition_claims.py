@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Evidence
-from klogtool.broker.content import Content, read_content
-from klogtool.broker.draft import Draft, DraftFile
+from klogtool.broker.content import read_content
+from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
@@ -78,6 +77,7 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
     if found.is_cleaned:
         lost = Lost(None, lost.ranges, WhyUnknown.COMPACTED)
     draft, renamed = log.draft, sorted(_renamed(log))
+    deleted = (name for name in draft.before if name not in draft.files and name not in renamed)
     claim = PartitionClaim(
         path,
         True,
@@ -86,7 +86,7 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
         lost,
         _gone(log, recovery, found, followed),
         _hidden(measured, why),
-        tuple(sorted(_deleted(draft, renamed))),
+        tuple(sorted(deleted)),
         tuple(renamed),
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
     )
@@ -121,7 +121,8 @@ def compared(
     before = Before(files, _deleted_below(log), frozenset(log.report.replaced), log.terms.compaction is not None)
     reaches = followed.reaches if followed else ()
     reaches = reaches or tuple(map(_reach_of, log.segments.all))
-    after = After(_segments_of(log), log.log_start_offset, log.log_end_offset, _untouched_names(log), reaches)
+    contents = ((segment.base_offset, log.draft.files[segment.log_name].content) for segment in log.segments.all)
+    after = After(tuple(contents), log.log_start_offset, log.log_end_offset, _untouched_names(log), reaches)
     return measure(before, after, looks_behind_end=looks_behind_end)
 
 
@@ -145,10 +146,6 @@ def _deleted_below(log: LoadedLog) -> int:
     return 0 if log.report.below_start else log.terms.log_start_offset
 
 
-def _segments_of(log: LoadedLog) -> tuple[tuple[int, Content], ...]:
-    return tuple((segment.base_offset, log.draft.files[segment.log_name].content) for segment in log.segments.all)
-
-
 def _untouched_names(log: LoadedLog) -> frozenset[str]:
     """Return the names of files that stay, and are no segment's."""
     of_segments = {segment.log_name for segment in log.segments.all}
@@ -160,10 +157,6 @@ def _renamed(log: LoadedLog) -> Iterator[str]:
     return (
         name for name in log.report.swapped if name in log.draft.before and name.removesuffix(SWAP) in log.draft.files
     )
-
-
-def _deleted(draft: Draft, renamed: list[str]) -> Iterator[str]:
-    return (name for name in draft.before if name not in draft.files and name not in renamed)
 
 
 def _hidden(measured: Measured | None, unknown: WhyUnknown | None) -> Hidden:
@@ -228,7 +221,7 @@ def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Itera
     end = log.log_end_offset
     highest = log.segments.last.base_offset + _FARTHEST  # what lies farther away is a mistake
     on_disk = max([end, *(last + 1 for _, last in there.ranges if last <= highest)])
-    told = sorted(walk_told(log), key=_offset_of, reverse=True)
+    told = sorted(walk_told(log), key=lambda each: each.offset, reverse=True)
     first = end if log.terms.compaction is None else on_disk  # compaction leaves gaps in what is lost
     yield from ((first, each.offset - 1, _WITNESSES[each.by]) for each in told if first < each.offset < _HIGHEST)
     if (claimed := recovery.lost) is not None and log.terms.compaction is None:
@@ -257,10 +250,6 @@ def _walk_before_first(log: LoadedLog) -> Iterator[tuple[int, int, Witness]]:
     first = max(_deleted_below(log), min((epoch.start_offset for epoch in epochs), default=_HIGHEST))
     if first < log.segments.first.base_offset:
         yield first, log.segments.first.base_offset - 1, Witness.LEADER_EPOCH
-
-
-def _offset_of(told: Evidence) -> int:
-    return told.offset
 
 
 def last_timestamp(log: LoadedLog) -> int | None:

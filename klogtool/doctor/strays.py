@@ -35,7 +35,8 @@ def _find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
     if not partition.state.is_live or partition.topic in (None, METADATA_TOPIC) or not cluster.topic_ids:
         return None
     if not os.path.lexists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value)):
-        return _stray(partition, cluster, "it has no partition.metadata", is_known=_knows_name(partition, cluster))
+        is_known = cluster.metadata is None or partition.topic in cluster.metadata.topic_ids
+        return _stray(partition, cluster, "it has no partition.metadata", is_known=is_known)
     topic_id = read_topic_id(partition)
     if cluster.metadata is None or topic_id is None:  # an unreadable file stops the start, which is reported
         return None
@@ -59,10 +60,6 @@ def _judge_id(partition: Partition, topic_id: str, cluster: Cluster) -> Ahead | 
         why = f"its replicas are on brokers {brokers}, not on this broker {cluster.node_id}"
         return _stray(partition, cluster, why, is_known=False)
     return None
-
-
-def _knows_name(partition: Partition, cluster: Cluster) -> bool:
-    return cluster.metadata is None or partition.topic in cluster.metadata.topic_ids
 
 
 def _stray(partition: Partition, cluster: Cluster, why: str, *, is_known: bool) -> Ahead:

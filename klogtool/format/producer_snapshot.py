@@ -6,7 +6,7 @@ rules are those of ProducerStateManager.readSnapshot and of the generated Produc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from msgspec import Struct
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
 from klogtool.format.fields import field_names, field_positions, number, numbers, unpack_entries
-from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
 from klogtool.format.layouts import PRODUCER_ENTRY, SNAPSHOT_HEADER
 
@@ -94,11 +93,6 @@ def build_producer_snapshot(entries: Sequence[ProducerStateEntry], checksum: Cal
     body = b"".join(_PRODUCER_ENTRY.pack(*_stored_fields(entry)) for entry in entries)
     crc = checksum((_SNAPSHOT_HEADER.pack(CURRENT_SNAPSHOT_VERSION, 0, len(entries)) + body)[_CRC_COVERS_FROM:])
     return _SNAPSHOT_HEADER.pack(CURRENT_SNAPSHOT_VERSION, crc, len(entries)) + body
-
-
-def java_hash_order(producer_ids: Iterable[int]) -> list[int]:
-    """Return the order of a broker's snapshot, for producers that it learned in this order."""
-    return LongHashKeys(producer_ids).in_order
 
 
 def decrement_sequence(sequence: int, decrement: int) -> int:

@@ -60,16 +60,8 @@ def _json_text(value: Any) -> str:
     return value
 
 
-def _json_uuid(value: Any) -> bytes:
-    return parse_uuid(_json_text(value))
-
-
 def _json_int(value: Any) -> int:
     return _json_integer(value, MAX_INT)
-
-
-def _json_long(value: Any) -> int:
-    return _json_integer(value, MAX_LONG)
 
 
 def _json_integer(value: Any, highest: int) -> int:
@@ -103,10 +95,6 @@ def _json_array(value: Any) -> list[Any]:
     return value
 
 
-def _voters_json(voters: tuple[int, ...]) -> list[dict[str, int]]:
-    return [{"voterId": voter} for voter in voters]
-
-
 def _runtime(reason: str) -> Corrupt:
     return Corrupt(reason, kafka_class="RuntimeException")
 
@@ -118,7 +106,9 @@ UuidText = TextValue("uuid in base64", parse_uuid, build_uuid)
 
 JsonText = TextValue("string", _json_text, str)
 JsonInt = TextValue("number, int32", _json_int, int)
-JsonLong = TextValue("number, int64", _json_long, int)
-JsonUuid = TextValue("string, uuid in base64", _json_uuid, build_uuid)
-JsonVoters = TextValue('array of `{"voterId": int32}`', _json_voters, _voters_json)
+JsonLong = TextValue("number, int64", lambda value: _json_integer(value, MAX_LONG), int)
+JsonUuid = TextValue("string, uuid in base64", lambda value: parse_uuid(_json_text(value)), build_uuid)
+JsonVoters = TextValue(
+    'array of `{"voterId": int32}`', _json_voters, lambda voters: [{"voterId": voter} for voter in voters]
+)
 JsonNoVoters = TextValue("array, empty", _json_no_voters, list)

@@ -54,29 +54,17 @@ class TxnMetadata(Struct, frozen=True):
     last_offset: int | None = None
 
 
-class VerificationState(Struct):
-    """What is known of a producer for whose transaction the coordinator was asked (VerificationStateEntry)."""
-
-    lowest_sequence: int
-    supports_epoch_bump: bool
-
-
 class ProducerAppendInfo:
     """Collects what batches of one producer would change; `append` changes nothing yet.
 
     updated: the producer as it would be, with the new batches only. started: transactions that begin in them.
     """
 
-    def __init__(
-        self,
-        current: ProducerState,
-        origin: AppendOrigin = AppendOrigin.REPLICATION,
-        verification: VerificationState | None = None,
-    ) -> None:
+    def __init__(self, current: ProducerState, origin: AppendOrigin = AppendOrigin.REPLICATION) -> None:
         self.producer_id = current.producer_id
         self.updated = current.without_batches()
         self.started: list[TxnMetadata] = []
-        self._current, self._origin, self._verification = current, origin, verification
+        self._current, self._origin = current, origin
 
     def append(
         self, batch: RecordBatch, first_offset: int | None = None, transaction_version: int = TV_UNKNOWN
@@ -153,15 +141,6 @@ class ProducerAppendInfo:
 
     def _check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
         at = f"producer {self.producer_id} at offset {offset}: {first_sequence} (incoming seq. number)"
-        if self._verification is not None:
-            if self._verification.supports_epoch_bump and first_sequence != 0 and not self._current.batches:
-                raise _refused(
-                    f"Invalid sequence number for {at}. "
-                    "Expected sequence 0 for transactions v2 idempotent producer with no existing state.",
-                    "OutOfOrderSequenceException",
-                )
-            if first_sequence > self._verification.lowest_sequence:
-                raise _out_of_order(at, f"{self._verification.lowest_sequence} (earliest seen sequence)")
         if producer_epoch == self.updated.producer_epoch:
             last_sequence = self._last_sequence_of_epoch(producer_epoch)
             is_known = self._current.producer_epoch != NO_PRODUCER_EPOCH
@@ -229,14 +208,9 @@ class ProducerStateManager:
         """Where the first transaction begins that is open, or ended above the high watermark."""
         return min((*self._first_offsets[:1], *self._unreplicated), default=None)
 
-    def prepare_update(
-        self,
-        producer_id: int,
-        origin: AppendOrigin = AppendOrigin.REPLICATION,
-        verification: VerificationState | None = None,
-    ) -> ProducerAppendInfo:
+    def prepare_update(self, producer_id: int, origin: AppendOrigin = AppendOrigin.REPLICATION) -> ProducerAppendInfo:
         """Return an object that checks batches of one producer before they are applied."""
-        return ProducerAppendInfo(self.producers.get(producer_id) or ProducerState(producer_id), origin, verification)
+        return ProducerAppendInfo(self.producers.get(producer_id) or ProducerState(producer_id), origin)
 
     def update(self, append_info: ProducerAppendInfo) -> None:
         """Apply what was checked."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct
@@ -18,7 +17,6 @@ from klogtool.broker.circumstances import UNCLEAN, Checkpoints
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import file_fact
-from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.names import FileKind, TopicPartition
@@ -28,7 +26,7 @@ from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.mend import MendQuestion, MoveFolder
 from klogtool.plans.mend import decide as decide_moves
 from klogtool.plans.plan import Plan, Write, is_plain_name
-from klogtool.plans.plan_change import Change, plan_partition
+from klogtool.plans.plan_change import plan_partition
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.truncate import truncate_change
 
@@ -134,12 +132,8 @@ def _plan_cut(
     if cut.is_damaged:
         circumstances = replace(question.circumstances, last_stop=UNCLEAN, recovery_point=0)
         asked = replace(question, circumstances=circumstances)
-    plan, lines = plan_partition(COMMAND, path, asked, partial(_cut, cut), checkpoints)
+    plan, lines = plan_partition(COMMAND, path, asked, lambda log: truncate_change(log, cut.to), checkpoints)
     losses = plan.losses
     if losses is not None:  # what is cut is no loss: the leader has it
         losses = replace(losses, lost_by_recovery=UNSET, behind_end=UNSET)
     return replace(plan, question=question, losses=losses), lines
-
-
-def _cut(cut: Cut, log: LoadedLog) -> Change:
-    return truncate_change(log, cut.to)

@@ -134,15 +134,13 @@ def _plan(log_dir: str, question: FreeQuestion, choice: FreeChoice, search: _Fre
     relied = (fact for item in taken for fact in item.candidate.facts)
     by_path = {fact.path: fact for fact in (*relied, *(name.fact for name in names))}
     facts = tuple(replace(fact, path=os.path.relpath(fact.path, log_dir)) for fact in by_path.values())
-    steps = tuple(step for item in sorted(taken, key=_comes_late) for step in _steps(item.candidate))
+    steps = tuple(
+        step for item in sorted(taken, key=lambda item: not item.candidate.kind.undo) for step in _steps(item.candidate)
+    )
     result = _result(log_dir, question, choice, taken, search)
     discarded = sum(item.on_disk for item in taken if not item.candidate.kind.undo)
     on_disk = result.freed_bytes
     return Plan(COMMAND, log_dir, question, facts, steps, (), result, on_disk=on_disk, on_disk_discarded=discarded)
-
-
-def _comes_late(item: Taken) -> bool:
-    return not item.candidate.kind.undo
 
 
 def _steps(candidate: Candidate) -> Iterator[Step]:

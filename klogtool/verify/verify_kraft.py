@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from klogtool.broker.metadata.image import read_cluster_metadata
-from klogtool.broker.releases import TOLERANT_RULES, Rules
+from klogtool.broker.releases import TOLERANT_RULES
 from klogtool.errors import KlogError
 from klogtool.format.batch import CRC_COVERS_FROM
 from klogtool.format.checksums import crc32c
@@ -34,9 +34,9 @@ METADATA_VERSION = "metadata.version"
 TOPIC_RECORD, REMOVE_TOPIC_RECORD = b"\x01\x02", b"\x01\x09"
 
 
-def verify_kraft(layout: Layout, log_start_offset: int, rules: Rules = TOLERANT_RULES) -> Iterator[Finding]:
+def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
     """Yield findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset;
-    and of what a release does not replay (by default: none does).
+    and of what no release replays.
 
     At its start a broker reads only the newest snapshot, so only that one can stop it.
     """
@@ -56,7 +56,7 @@ def verify_kraft(layout: Layout, log_start_offset: int, rules: Rules = TOLERANT_
     if path is not None:
         yield from verify_quorum_state(path)
     if not any(damaged.values()):  # what a damaged snapshot has lost is told there
-        yield from verify_replay(layout.path, read_cluster_metadata(layout.path, rules), rules)
+        yield from verify_replay(layout.path, read_cluster_metadata(layout.path, TOLERANT_RULES), TOLERANT_RULES)
 
 
 def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding]:

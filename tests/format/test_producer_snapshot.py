@@ -9,6 +9,7 @@ from refusal import kafka_class_of
 
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
+from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.layouts import PRODUCER_ENTRY, SNAPSHOT_HEADER
 from klogtool.format.producer_snapshot import (
     PRODUCER_ENTRY_SIZE,
@@ -16,7 +17,6 @@ from klogtool.format.producer_snapshot import (
     ProducerStateEntry,
     build_producer_snapshot,
     decrement_sequence,
-    java_hash_order,
     parse_producer_snapshot,
 )
 
@@ -184,20 +184,20 @@ def test_any_bytes(data: bytes) -> None:
 
 def test_hash_order_of_a_broker() -> None:
     inserted = [1000, 16, 3, 17, 1, 4294967297, 65536, 50, 51]
-    assert java_hash_order(inserted) == [16, 4294967297, 17, 1, 65536, 50, 3, 51, 1000]
+    assert LongHashKeys(inserted).in_order == [16, 4294967297, 17, 1, 65536, 50, 3, 51, 1000]
 
 
 def test_hash_order_grows_with_the_table() -> None:
-    assert java_hash_order(range(12)) == list(range(12))
-    assert java_hash_order([16, 0]) == [16, 0]  # one bucket of 16
-    assert java_hash_order([16, 0, *range(1, 12)]) == [*range(12), 16]  # thirteen keys: 32 buckets
+    assert LongHashKeys(range(12)).in_order == list(range(12))
+    assert LongHashKeys([16, 0]).in_order == [16, 0]  # one bucket of 16
+    assert LongHashKeys([16, 0, *range(1, 12)]).in_order == [*range(12), 16]  # thirteen keys: 32 buckets
 
 
 def test_a_crowded_bucket_makes_a_small_table_grow() -> None:
     crowd = [16 * n for n in range(9)]  # nine keys, all in bucket 0 of 16; then in two buckets of 32
-    assert java_hash_order(crowd) == [0, 32, 64, 96, 128, 16, 48, 80, 112]
+    assert LongHashKeys(crowd).in_order == [0, 32, 64, 96, 128, 16, 48, 80, 112]
 
 
 @given(st.lists(longs, unique=True, max_size=60))
 def test_hash_order_keeps_every_id(ids: list[int]) -> None:
-    assert sorted(java_hash_order(ids)) == sorted(ids)
+    assert sorted(LongHashKeys(ids)).in_order == sorted(ids)

@@ -20,7 +20,6 @@ from klogtool.log.producer_state import (
     TV_2,
     AppendOrigin,
     ProducerStateManager,
-    VerificationState,
 )
 
 DAY_MS = 86_400_000
@@ -143,11 +142,12 @@ def test_a_snapshot_that_is_taken_over_is_the_same() -> None:
 # ---------------------------------------------------------------- what a leader turns away
 
 
-def offered(state: ProducerStateManager, batch: RecordBatch, version: int = 0, **more: Any) -> str | None:
+def offered(
+    state: ProducerStateManager, batch: RecordBatch, version: int = 0, origin: AppendOrigin = AppendOrigin.CLIENT
+) -> str | None:
     """The class of the refusal of a client's batch, or None."""
-    origin = more.pop("origin", AppendOrigin.CLIENT)
     try:
-        state.prepare_update(batch.producer_id, origin, **more).append(batch, transaction_version=version)
+        state.prepare_update(batch.producer_id, origin).append(batch, transaction_version=version)
     except KlogError as refused:
         return refused.kafka_class
     return None
@@ -172,10 +172,6 @@ def test_sequences_and_epochs_of_a_client(epoch: int, seq: int, refused: str | N
 
 def test_an_unknown_producer_may_begin_with_any_sequence() -> None:
     assert offered(ProducerStateManager(), data(0, seq=99)) is None
-    verified = VerificationState(lowest_sequence=3, supports_epoch_bump=False)
-    assert offered(ProducerStateManager(), data(0, seq=4), verification=verified) == "OutOfOrderSequenceException"
-    verified = VerificationState(lowest_sequence=9, supports_epoch_bump=True)
-    assert offered(ProducerStateManager(), data(0, seq=4), verification=verified) == "OutOfOrderSequenceException"
 
 
 def test_after_the_largest_sequence_comes_zero() -> None:

@@ -153,15 +153,11 @@ def _read_compressed(
     if in_place:
         return _restamped_alone(first, first_offset, len(records), largest, rules)
     check_builder(first, rules)
-    if any(map(_is_partial, records)):
+    if any(isinstance(record, Record) and record.crc is not None for record in records):
         raise Refused("key is skipped in PartialDefaultRecord", kafka_class="UnsupportedOperationException")
     for record in records:
         check_buildable(record, rules)
     return _build(records, first, first_offset, rules)
-
-
-def _is_partial(record: AnyRecord) -> bool:
-    return isinstance(record, Record) and record.crc is not None
 
 
 # Headers that change.

@@ -103,11 +103,7 @@ def _torn(parts: Iterable[TransactionPart]) -> Iterator[AuditFinding]:
     for (_, epoch, _), group in groups.items():
         if len({part.fate for part in group}) > 1:
             detail = f"the transaction of epoch {epoch} is committed on some partitions and aborted on others"
-            yield _finding(Anomaly.TORN, detail, *_one_of_each_fate(group))
-
-
-def _one_of_each_fate(group: Sequence[TransactionPart]) -> Iterator[TransactionPart]:
-    yield from {part.fate: part for part in reversed(group)}.values()
+            yield _finding(Anomaly.TORN, detail, *{part.fate: part for part in reversed(group)}.values())
 
 
 def _late_epochs(parts: Iterable[TransactionPart]) -> list[AuditFinding]:
@@ -139,7 +135,8 @@ def _torn_in_time(parts: Iterable[TransactionPart]) -> Iterator[AuditFinding]:
         if part.first_offset is not None and part.marker_epoch == part.last_epoch:
             groups.setdefault((part.producer_id, part.last_epoch), []).append(part)
     for (_, epoch), group in groups.items():
-        by_fate = {fate: _by_marker(group, fate) for fate in (Status.COMMITTED, Status.ABORTED)}
+        ends = sorted(group, key=_marker_ms)
+        by_fate = {fate: [part for part in ends if part.fate is fate] for fate in (Status.COMMITTED, Status.ABORTED)}
         for part in group:
             others = by_fate[Status.ABORTED if part.fate is Status.COMMITTED else Status.COMMITTED]
             if (other := _ended_meanwhile(part, others)) is not None:
@@ -148,10 +145,6 @@ def _torn_in_time(parts: Iterable[TransactionPart]) -> Iterator[AuditFinding]:
                     "came late, or the coordinator did not know one of them"
                 )
                 yield _finding(Anomaly.TORN, detail, part, other)
-
-
-def _by_marker(group: Iterable[TransactionPart], fate: Status) -> list[TransactionPart]:
-    return sorted((part for part in group if part.fate is fate), key=_marker_ms)
 
 
 def _marker_ms(part: TransactionPart) -> int:
