@@ -27,11 +27,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeGuard
 
 import click
+import msgspec
 from construct import Array, Bytes, Construct, FormatField, IfThenElse, Renamed, SizeofError, Struct
 
-from klogtool.broker.releases import ABOUT, RELEASES, rules_of, value_words
+from klogtool.broker.releases import RELEASES, Rules, rules_of
 from klogtool.cli.commands import Command
 from klogtool.format.internal.schema import HIGHEST_VERSION, Field, MessageSchema, Versions, message_names, schema_of
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.text_values import members_of
 from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
 from klogtool.verify.findings import Kind, Severity
@@ -144,9 +146,34 @@ def messages_table(_package: str) -> str:
     return "\n".join(lines)
 
 
-def spans_text(name: str) -> str:
+class RuleText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule of klogtool.broker.releases for people. situation: when it matters; yes, no: what a release does where the
+    rule is true or false (a rule with other values names them itself); ticket: of the change."""
+
+    rule: str
+    area: str
+    situation: str
+    ticket: str
+    yes: str = ""
+    no: str = ""
+
+
+RULES = msgspec.json.decode(pathlib.Path(__file__).with_name("release_rules.json").read_bytes(), type=list[RuleText])
+
+
+def value_words(rules: Rules, about: RuleText) -> str:
+    """What a release does by one of its rules."""
+    value = getattr(rules, about.rule)
+    if isinstance(value, bool):
+        return about.yes if value else about.no
+    if isinstance(value, int):
+        return "no limit" if value == MAX_LONG else f"{value:,} ms"
+    return str(value)
+
+
+def spans_text(about: RuleText) -> str:
     """What a rule is in each release, runs of releases together."""
-    runs = itertools.groupby(RELEASES, key=lambda release: value_words(rules_of(release), name))
+    runs = itertools.groupby(RELEASES, key=lambda release: value_words(rules_of(release), about))
     spans = ((words, list(releases)) for words, releases in runs)
     return "; ".join(f"**{_span(releases)}**: {words}" for words, releases in spans)
 
@@ -157,8 +184,8 @@ def _span(releases: list[str]) -> str:
 
 def releases_table(_module: str) -> str:
     lines = ["| | if | then | rule | change |", "|---|---|---|---|---|"]
-    for name, about in ABOUT.items():
-        lines.append(f"| {about.area} | {about.situation} | {spans_text(name)} | `{name}` | {about.ticket} |")
+    for about in RULES:
+        lines.append(f"| {about.area} | {about.situation} | {spans_text(about)} | `{about.rule}` | {about.ticket} |")
     return "\n".join(lines)
 
 

@@ -1,9 +1,9 @@
 """As which release of Kafka a command decides. What differs between releases is declared here, and only here.
 
 `Rules` has a named rule for each difference. Code that a difference concerns asks for the rule by its name; no other
-code compares versions. `ABOUT` says what each rule is, since when, and by which ticket; docs/releases.md is written
-from it. The newest release but one is the reference; rules of another release are those of its neighbour, with what
-changed between the two.
+code compares versions. docs/releases.md says what each rule is, since when, and by which ticket; the words
+are in tools/release_rules.json. The newest release but one is the reference; rules of another release are those of its
+neighbour, with what changed between the two.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FeatureLevels(Struct, frozen=True, kw_only=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """What a release does where releases differ. `ABOUT` says what each of these means."""
+    """What a release does where releases differ. docs/releases.md says what each of these means."""
 
     release: Release
     keeps_emptied_batch: EmptiedBatch = EmptiedBatch.STAYS
@@ -104,195 +104,6 @@ class Rules(Struct, frozen=True, kw_only=True):
     has_pre_vote: bool = True
     checks_lists: bool = True
 
-
-class RuleText(Struct, frozen=True):
-    """A rule for people. situation: when it matters; yes, no: what a release does where the rule is true or false (a
-    rule with other values names them itself); ticket: of the change."""
-
-    area: str
-    situation: str
-    ticket: str
-    yes: str = ""
-    no: str = ""
-
-
-ABOUT: Mapping[str, RuleText] = {
-    "keeps_emptied_batch": RuleText(
-        "cleaning",
-        "the last batch of the cleaned range loses all of its records; where one of magic 0 or 1 would have to stay, "
-        "the cleaner fails",
-        "KAFKA-17076, KAFKA-20452",
-    ),
-    "rewrites_old_magic": RuleText(
-        "cleaning",
-        "a compacted topic has batches of magic 0 or 1",
-        "KAFKA-13093 (KIP-724)",
-        "kept batches are written anew with magic 2",
-        "kept batches stay of their magic",
-    ),
-    "index_entry_per_batch": RuleText(
-        "cleaning",
-        "an append or a write of the cleaner has several batches",
-        "KAFKA-806",
-        "each batch can get an index entry",
-        "at most one index entry for all of them",
-    ),
-    "timestamp_after_max_ms_default": RuleText(
-        "appending",
-        "milliseconds that a timestamp may be ahead, where `message.timestamp.after.max.ms` is not set",
-        "KAFKA-16368 (KIP-1030)",
-    ),
-    "stops_at_higher_epoch": RuleText(
-        "appending",
-        "a follower's fetch has batches of a higher leader epoch than its leader's",
-        "KAFKA-18723",
-        "the batches before them are appended",
-        "all are appended",
-    ),
-    "checks_marker_version": RuleText(
-        "appending",
-        "a marker of transaction version 2 has an epoch that is not above its producer's",
-        "KAFKA-19446",
-        "refused, unless its transaction has ended already",
-        "accepted if the epoch is not below the producer's: the version is not looked at",
-    ),
-    "limits_decompressed_size": RuleText(
-        "appending",
-        "a record of a compressed batch is larger than `max.decompressed.message.bytes`",
-        "new in 4.4.0",
-        "the append is refused; lookups by time and the cleaner fail at stored ones",
-        "the setting is not known",
-    ),
-    "moves_watermark_to_batch": RuleText(
-        "reading",
-        "the high watermark or the log start offset lies inside a batch, or in a gap of a compacted log",
-        "KAFKA-17803",
-        "it moves to the base of the batch that is found there",
-        "it stays where it is",
-    ),
-    "finds_batch_by_base": RuleText(
-        "reading",
-        "batches of a segment are out of order, or the last offset of one is above the next one",
-        "KAFKA-18989",
-        "an offset is found in the last batch before the first whose base is above it",
-        "an offset is found in the first batch whose last offset is not below it",
-    ),
-    "empties_at_io_error": RuleText(
-        "starting",
-        "recovery cannot write or read a file of a segment: a folder has the name of its index or snapshot",
-        "LogLoader in Java",
-        "the segment is emptied, and those after it are deleted",
-        "the log dir goes offline",
-    ),
-    "finds_record_of_max": RuleText(
-        "reading",
-        "lookup of the largest timestamp (`max`)",
-        "KAFKA-16310",
-        "the record that has it",
-        "the last offset of the batch that has it",
-    ),
-    "knows_latest_tiered": RuleText(
-        "reading", "lookup of `latest-tiered`", "KIP-1005", "answered", "refused: the release does not know it"
-    ),
-    "prints_as_java_tool": RuleText(
-        "printing",
-        "the text of kafka-dump-log",
-        "KAFKA-14579",
-        "as the tool in Java writes it",
-        "as the tool in Scala wrote it",
-    ),
-    "knows_newest_messages": RuleText(
-        "printing",
-        "UnregisterControllerRecord of `__cluster_metadata`, and tags 2 and 3 of StreamsGroupMetadataValue",
-        "new in 4.4.0",
-        "decoded",
-        "not in the text of `dump-log`, as in Kafka's; JSON has them",
-    ),
-    "trims_every_index": RuleText(
-        "stopping",
-        "a segment is the last one no longer, without a roll: the cleaner has split a segment whose offsets overflow",
-        "KAFKA-20979",
-        "a clean stop cuts its indexes behind their entries",
-        "they keep their full size, with zeros behind the entries; so does the last segment of `__cluster_metadata-0`",
-    ),
-    "metadata_levels": RuleText("starting", "levels of metadata.version that it reads", "KIP-778"),
-    "feature_levels": RuleText(
-        "starting",
-        "the highest level of each other feature that its controllers take",
-        "KIP-584, KIP-1022",
-    ),
-    "clears_elr": RuleText(
-        "starting",
-        "the metadata has a ClearElrRecord",
-        "KIP-966",
-        "replayed",
-        "refused: the release does not know it",
-    ),
-    "counts_configured_brokers": RuleText(
-        "starting",
-        "the metadata has a setting of a broker whose name is no number",
-        "KIP-966",
-        "a controller refuses it",
-        "taken",
-    ),
-    "names_every_listener": RuleText(
-        "starting",
-        "the metadata has a broker with a listener without a name",
-        "BrokerRegistration, 4.0.0",
-        "refused",
-        "taken",
-    ),
-    "cleaner_stops_at_line_twice": RuleText(
-        "starting",
-        "a partition has a line in the cleaner checkpoints of two log dirs",
-        "LogCleanerManager in Java, 4.1.0",
-        "the log cleaner stops",
-        "one line wins",
-    ),
-    "reads_zero_checkpoint": RuleText(
-        "starting",
-        "a log dir was formatted by 4.4: its features are in a snapshot of `__cluster_metadata-0`, not in "
-        "`bootstrap.checkpoint`",
-        "KIP-1170",
-        "read",
-        "not read before the first start: all features but metadata.version are lost",
-    ),
-    "reads_whole_txn_version": RuleText(
-        "starting",
-        "the version of an entry in a `.txnindex` has a zero, or a number below it, in its first byte, and is not 0",
-        "TransactionIndex, 4.4.0",
-        "refused: the version is both bytes",
-        "taken: the version is the first byte",
-    ),
-    "has_zookeeper": RuleText(
-        "starting",
-        "a broker with ZooKeeper wrote the log dirs, and no partition has a topic id",
-        "KIP-500, KIP-866",
-        "it starts with ZooKeeper",
-        "refused, or all partitions are set aside as -stray: migrate to KRaft first",
-    ),
-    "has_dynamic_quorum": RuleText(
-        "starting",
-        "its settings have controller.quorum.bootstrap.servers, and no controller.quorum.voters",
-        "KIP-853",
-        "the metadata log says who votes",
-        "refused",
-    ),
-    "has_pre_vote": RuleText(
-        "starting",
-        "a controller finds no leader",
-        "KIP-996",
-        "ProspectiveState: it asks whether it would get the votes, and its epoch stays",
-        "CandidateState: its epoch grows with every attempt",
-    ),
-    "checks_lists": RuleText(
-        "starting",
-        "`log.dirs` or `log.dir` has an empty name, such as behind a comma at its end, or a name twice",
-        "KIP-1161",
-        "an empty name is refused; a name that is there twice is used once",
-        "an empty name is left out; a name that is there twice is refused",
-    ),
-}
 
 _V4_3_1 = Rules(release="4.3.1")
 _V4_4_0 = replace(
@@ -376,16 +187,6 @@ TOLERANT_RULES = replace(
     counts_configured_brokers=False,
     names_every_listener=False,
 )
-
-
-def value_words(rules: Rules, name: str) -> str:
-    """Say in words what a release does by one of its rules."""
-    value = getattr(rules, name)
-    if isinstance(value, bool):
-        return ABOUT[name].yes if value else ABOUT[name].no
-    if isinstance(value, int):
-        return "no limit" if value == MAX_LONG else f"{value:,} ms"
-    return str(value)
 
 
 def find_release(text: str) -> Release:

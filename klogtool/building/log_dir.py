@@ -14,13 +14,11 @@ from klogtool.building.partition import (
     BuiltPartition,
     Terms,
     build_partition,
-    check_name,
-    name_of,
+    take_listed_files,
     topic_id_of,
 )
 from klogtool.building.places import at_place
 from klogtool.building.spec import LogDirSpec, Spec
-from klogtool.building.spec_data import content_bytes
 from klogtool.building.wounds import NAME, read_wound
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import build_offset_checkpoint
@@ -56,7 +54,7 @@ def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
     if spec.log_dir is not None:
         with at_place("log_dir"):
             _add_own_files(draft, spec.log_dir, built)
-    _take_listed_files(draft, spec)
+    take_listed_files(draft, spec)
     _check_folders(draft)
     for n, wound in enumerate(spec.wounds):
         with at_place(f"wounds[{n}]"):
@@ -102,18 +100,6 @@ def _directory_id(own: LogDirSpec) -> bytes | None:
     if own.directory_id is UNSET:
         return topic_id_of(f"directory of node {own.node_id}")
     return None if own.directory_id is None else parse_uuid(str(own.directory_id))
-
-
-def _take_listed_files(draft: Draft, spec: Spec) -> None:
-    for n, file in enumerate(spec.files):
-        with at_place(f"files[{n}]"):
-            name = name_of(file)
-            check_name(name)
-            draft.write(name, content_bytes(file.content))
-    for name in spec.absent:
-        if name not in draft:
-            raise KlogError(f"absent: there would be no file of this name: {name}")
-        draft.delete(name)
 
 
 def _check_folders(draft: Draft) -> None:

@@ -23,7 +23,7 @@ from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.building.entries import Course, build_end, build_entries
 from klogtool.building.generated import walk_batches
 from klogtool.building.places import at_place
-from klogtool.building.spec import BATCH_BYTES, File, PartitionSpec, Roll, SegmentSpec, Setting, StepSpec
+from klogtool.building.spec import BATCH_BYTES, File, PartitionSpec, Roll, SegmentSpec, Setting, Spec, StepSpec
 from klogtool.building.spec_data import chunk_bytes, content_bytes
 from klogtool.errors import KlogError
 from klogtool.format.batch import parse_batch
@@ -90,7 +90,7 @@ def build_partition(partition: PartitionSpec, terms: Terms) -> BuiltPartition:
             with at_place(f"log[{n}]"):
                 log.take(StepSpec(roll=Roll()) if step == "roll" else step)
     built = log.finish()
-    _take_listed_files(built.draft, partition)
+    take_listed_files(built.draft, partition)
     return built
 
 
@@ -263,14 +263,15 @@ def _setting_text(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _take_listed_files(draft: Draft, partition: PartitionSpec) -> None:
-    """Put files in place that the spec has as they are. Raises KlogError for a name that cannot be one."""
-    for n, file in enumerate(partition.files):
+def take_listed_files(draft: Draft, listing: PartitionSpec | Spec) -> None:
+    """Put files in place that the spec has as they are, and take away those that it does without. Raises KlogError for
+    a name that cannot be one."""
+    for n, file in enumerate(listing.files):
         with at_place(f"files[{n}]"):
             name = name_of(file)
             check_name(name)
             draft.write(name, content_bytes(file.content))
-    for name in partition.absent:
+    for name in listing.absent:
         if name not in draft:
             raise KlogError(f"absent: there would be no file of this name: {name}")
         draft.delete(name)

@@ -14,72 +14,72 @@ from klogtool.verify.stops import Stop
 
 
 class What(Enum):
-    """What a broker's start does, or what the disk shows."""
+    """What a broker's start does, or what the disk shows; the worst first."""
 
     REFUSES = "refuses"
     """The broker's process ends, whatever its other log dirs are like."""
-    OFFLINE = "offline"
-    """The broker gives the log dir up, and continues with the others."""
-    FAILS_AT_READ = "fails-at-read"
-    """The start is fine; the first read of a file that cannot be opened takes the log dir offline."""
-    LEADER_FAILS = "leader-fails"
-    """The broker fails when it becomes the partition's leader; others may stay without a leader, too."""
-    LINK_BROKEN = "link-broken"
-    """A link in a partition dir leads nowhere: the broker does not see the file, as if it was not there."""
-    UNSERVED = "unserved"
-    """The broker runs, and serves no partition of the log dir."""
-    TRUNCATED = "truncated"
-    """Recovery cuts the log, and deletes the segments after the cut."""
-    ABSENT = "absent"
-    """The cluster has the partition here, and its folder is absent, or stands aside: the broker serves an empty one."""
-    ALL_DELETED = "all-deleted"
-    """The log ends below its start offset, or its folder is marked for deletion: the broker deletes all of it."""
-    ENDS_EARLY = "ends-early"
-    """The clean marker is false: the broker does not check the log, and appends where records are."""
-    ENDS_LATE = "ends-late"
-    """The header of the last batch is wrong: the broker takes a higher offset for the end, and appends there."""
-    DAMAGED = "damaged"
-    """A batch is damaged, and this start does not look at it: the broker serves it, and consumers stop there."""
-    STRAY = "stray"
-    """The broker renames the folder to -stray, and creates an empty partition if the cluster knows one."""
     NOT_VOTER = "not-a-voter"
     """This controller does not vote any more: the others have to elect, and have no spare."""
+    METADATA_BEHIND = "metadata-copy-behind"
+    """A controller may lead that lacks metadata of another copy: others are cut where its log ends."""
     ENDPOINT_STALE = "voter-endpoint-stale"
     """This controller does not listen where it is known as a voter."""
     NO_MAJORITY = "no-majority-here"
     """A leader needs voters of which nothing is at hand, or which cannot vote as they are."""
-    METADATA_BEHIND = "metadata-copy-behind"
-    """A controller may lead that lacks metadata of another copy: others are cut where its log ends."""
     STATE_CONTRADICTS = "quorum-state-contradicts"
     """quorum-state has a vote for this node in an epoch that its log has of another leader."""
     METADATA_LOST = "metadata-lost"
     """The cluster's metadata is gone, or is cut: the broker forgets what was in it."""
-    FUTURE_EMPTIED = "future-emptied"
-    """A -future folder without its partition is emptied."""
+    ABSENT = "absent"
+    """The cluster has the partition here, and its folder is absent, or stands aside: the broker serves an empty one."""
     MISNAMED = "misnamed"
     """The folder has the name of another topic: the broker loads it, and never serves it."""
+    OFFLINE = "offline"
+    """The broker gives the log dir up, and continues with the others."""
+    NO_ROOM = "no-room"
+    """The disk is too full for the recovery."""
+    LINK_BROKEN = "link-broken"
+    """A link in a partition dir leads nowhere: the broker does not see the file, as if it was not there."""
+    FAILS_AT_READ = "fails-at-read"
+    """The start is fine; the first read of a file that cannot be opened takes the log dir offline."""
+    LEADER_FAILS = "leader-fails"
+    """The broker fails when it becomes the partition's leader; others may stay without a leader, too."""
+    UNSERVED = "unserved"
+    """The broker runs, and serves no partition of the log dir."""
+    ALL_DELETED = "all-deleted"
+    """The log ends below its start offset, or its folder is marked for deletion: the broker deletes all of it."""
+    TRUNCATED = "truncated"
+    """Recovery cuts the log, and deletes the segments after the cut."""
+    ENDS_EARLY = "ends-early"
+    """The clean marker is false: the broker does not check the log, and appends where records are."""
+    FUTURE_EMPTIED = "future-emptied"
+    """A -future folder without its partition is emptied."""
     LEFT_OUT = "left-out"
     """A log dir of the broker is not named: its partitions are created anew, empty, in the others."""
-    CLEANER_STOPS = "cleaner-stops"
-    """The broker runs, and compacts nothing."""
     HIDDEN = "hidden"
     """Records are in segments of the log, and nobody is served them: a name is too high."""
     IGNORED = "ignored"
     """A segment's name has not 20 digits, so the broker never reads it."""
-    RESET = "reset"
-    """The broker cannot read a checkpoint's numbers, and treats it as empty."""
     EXPIRES_EARLY = "expires-early"
     """By a false time index, the first check of retention deletes records that are not due."""
-    EXPIRES_LATE = "expires-late"
-    """By a false time index, retention leaves records that are due, or that become due."""
+    ENDS_LATE = "ends-late"
+    """The header of the last batch is wrong: the broker takes a higher offset for the end, and appends there."""
     WRITES_FAIL = "writes-fail"
     """An index of the active segment ends beyond the log: writes fail, and their bytes stay in the log."""
+    DAMAGED = "damaged"
+    """A batch is damaged, and this start does not look at it: the broker serves it, and consumers stop there."""
+    STRAY = "stray"
+    """The broker renames the folder to -stray, and creates an empty partition if the cluster knows one."""
+    EXPIRES_LATE = "expires-late"
+    """By a false time index, retention leaves records that are due, or that become due."""
     ROLLS_EARLY = "rolls-early"
     """An index of the active segment is full of zeros: the first append rolls the segment."""
+    CLEANER_STOPS = "cleaner-stops"
+    """The broker runs, and compacts nothing."""
+    RESET = "reset"
+    """The broker cannot read a checkpoint's numbers, and treats it as empty."""
     MISSING = "missing"
     """Records are gone already."""
-    NO_ROOM = "no-room"
-    """The disk is too full for the recovery."""
 
 
 # A start that does one of these loses or hides data.
@@ -223,43 +223,6 @@ class Trouble(Struct, frozen=True):
     ahead: tuple[Ahead, ...]
     look_first: tuple[str, ...] = ()
     options: tuple[Option, ...] = ()
-
-
-# The worst first.
-ORDER = (
-    What.REFUSES,
-    What.NOT_VOTER,
-    What.METADATA_BEHIND,
-    What.ENDPOINT_STALE,
-    What.NO_MAJORITY,
-    What.STATE_CONTRADICTS,
-    What.METADATA_LOST,
-    What.ABSENT,
-    What.MISNAMED,
-    What.OFFLINE,
-    What.NO_ROOM,
-    What.LINK_BROKEN,
-    What.FAILS_AT_READ,
-    What.LEADER_FAILS,
-    What.UNSERVED,
-    What.ALL_DELETED,
-    What.TRUNCATED,
-    What.ENDS_EARLY,
-    What.FUTURE_EMPTIED,
-    What.LEFT_OUT,
-    What.HIDDEN,
-    What.IGNORED,
-    What.EXPIRES_EARLY,
-    What.ENDS_LATE,
-    What.WRITES_FAIL,
-    What.DAMAGED,
-    What.STRAY,
-    What.EXPIRES_LATE,
-    What.ROLLS_EARLY,
-    What.CLEANER_STOPS,
-    What.RESET,
-    What.MISSING,
-)
 
 
 class SegmentDrawn(Struct, frozen=True):

@@ -20,7 +20,6 @@ from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import (
-    ORDER,
     Ahead,
     Diagnosis,
     Option,
@@ -69,7 +68,7 @@ from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems
 from klogtool.verify.findings import Kind
 
-_RANKS = {what: rank for rank, what in enumerate(ORDER)}
+_RANKS = {what: rank for rank, what in enumerate(What)}
 _STRATEGIES = {strategy: rank for rank, strategy in enumerate(Strategy)}
 _READ_BYTES = 1 << 30  # of a log dir, beyond what its start reads: shared by its partitions
 

@@ -8,20 +8,18 @@ import re
 
 import pytest
 from msgspec.structs import fields
-from running import ROOT, run_here
+from running import ROOT, run_here, tool
 
 import klogtool
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.releases import (
-    ABOUT,
     REFERENCE,
     RELEASES,
     EmptiedBatch,
     Rules,
     find_release,
     rules_of,
-    value_words,
 )
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
@@ -29,6 +27,7 @@ from klogtool.plans.compact import CompactQuestion
 from klogtool.plans.fields import WrongField
 from klogtool.plans.question import read_question
 
+RULES = {field.name for field in fields(Rules)} - {"release"}
 PARTITION = "fixtures/every-codec/logdir/append-4"
 
 
@@ -41,13 +40,14 @@ def test_the_reference_has_the_defaults() -> None:
 
 
 def test_every_rule_is_told_in_words() -> None:
-    assert set(ABOUT) == {field.name for field in fields(Rules)} - {"release"}
-    for name in ABOUT:
-        assert all(value_words(rules_of(release), name) for release in RELEASES), name
+    make_docs = tool("make_docs")
+    assert {about.rule for about in make_docs.RULES} == RULES
+    for about in make_docs.RULES:
+        assert all(make_docs.value_words(rules_of(release), about) for release in RELEASES), about.rule
 
 
 def test_every_rule_differs_between_two_releases() -> None:
-    for name in ABOUT:
+    for name in RULES:
         assert len({getattr(rules_of(release), name) for release in RELEASES}) > 1, name
 
 
