@@ -62,7 +62,7 @@ def _trouble(n: int, prospect: Prospect, chance: random.Random, of: Text) -> Tro
     ahead = _offline(prospect, of) if n % 5 == 3 else _cut(prospect, chance, of)
     if n % 5 == 4:
         first, last = prospect.segments_drawn[10].base_offset, prospect.segments_drawn[11].base_offset - 1
-        gap = Ahead(prospect.path, What.MISSING, of("offsets are missing"), Severity.WARNING, first, last)
+        gap = Ahead(prospect.path, What.MISSING, of("offsets are missing"), first, last, severity=Severity.WARNING)
         return Trouble(prospect.path, (ahead, gap), LOOK_FIRST, tuple(_walk_options(3 * n, prospect.path)))
     return Trouble(ahead.path, (ahead,), LOOK_FIRST, tuple(_walk_options(3 * n, prospect.path)))
 
@@ -70,25 +70,14 @@ def _trouble(n: int, prospect: Prospect, chance: random.Random, of: Text) -> Tro
 def _offline(prospect: Prospect, of: Text) -> Ahead:
     stop = Stop(StopOutcome.OFFLINE, "CorruptRecordException", of("Record size 12 is less than the minimum (14)"))
     path = f"{prospect.path}/{prospect.segments_drawn[7].base_offset:020d}.log"
-    return Ahead(path, What.OFFLINE, of("Record batch is corrupt"), Severity.ERROR, stop=stop)
+    return Ahead(path, What.OFFLINE, of("Record batch is corrupt"), stop=stop)
 
 
 def _cut(prospect: Prospect, chance: random.Random, of: Text) -> Ahead:
     first, end = int(prospect.log_end_offset or 0), int(prospect.segments_drawn[-1].end_offset or 0)
     detail = of(f"truncated by {chance.randrange(10**9):,} bytes, offsets {first:,} to {end - 1:,}")
     kept = FIRST_MS + 55 * HOUR_MS
-    return Ahead(
-        prospect.path,
-        What.TRUNCATED,
-        detail,
-        Severity.ERROR,
-        first,
-        end - 1,
-        end - first,
-        10**9,
-        5 * HOUR_MS,
-        kept,
-    )
+    return Ahead(prospect.path, What.TRUNCATED, detail, first, end - 1, end - first, 10**9, 5 * HOUR_MS, kept)
 
 
 def _walk_options(before: int, path: str) -> Iterator[Option]:

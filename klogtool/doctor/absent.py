@@ -13,7 +13,6 @@ from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import NoLogDir, open_path
-from klogtool.verify.findings import Severity
 from klogtool.verify.stops import offline, refuses
 
 _META = FileKind.META_PROPERTIES.value
@@ -68,16 +67,16 @@ def named_twice(path: str, first: str) -> Ahead:
     stop = refuses("RuntimeException", f"Duplicate directory ID found. It was the ID of {first}, but also of {path}")
     detail = f"it is the same folder as {first}: a broker does not start with two names of a log dir"
     cure = f"name {quoted(first)} once in log.dirs, and not {quoted(path)}"
-    return Ahead(path, What.REFUSES, detail, Severity.ERROR, stop=stop, cure=cure)
+    return Ahead(path, What.REFUSES, detail, stop=stop, cure=cure)
 
 
 def _absent(path: str) -> Ahead:
     if os.path.isfile(path):
         stop = offline("FileSystemException", f"{os.path.join(path, _META)}: Not a directory")
         detail = "it is a file: a broker takes it for a failed log dir, and continues without it"
-        return Ahead(path, What.OFFLINE, detail, Severity.ERROR, stop=stop, cure=_BY_HAND)
+        return Ahead(path, What.OFFLINE, detail, stop=stop, cure=_BY_HAND)
     how = "(have you run `kafka-storage.sh` to format the directory?)"
     stop = refuses("RuntimeException", f"No `{_META}` found in {path} {how}")
     state = f"it has no {_META}, and no partition" if os.path.isdir(path) else "it does not exist"
     detail = f"{state}: a broker does not start if a log dir has no {_META}"
-    return Ahead(path, What.REFUSES, detail, Severity.ERROR, stop=stop, cure=_BY_HAND)
+    return Ahead(path, What.REFUSES, detail, stop=stop, cure=_BY_HAND)

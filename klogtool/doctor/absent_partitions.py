@@ -170,7 +170,7 @@ def _points(expected: Expected, reached: ReachedOffset | None, patient: Patient)
         detail = f"{_witnessed(reached)}: a broker creates an empty one"
         if others:
             detail += f"; if that leads, the replicas on brokers {', '.join(others)} are cut to it"
-        yield Ahead(_path(reached, expected.key), What.ABSENT, detail, Severity.ERROR, 0, reached.offset - 1)
+        yield Ahead(_path(reached, expected.key), What.ABSENT, detail, 0, reached.offset - 1)
 
 
 def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
@@ -184,7 +184,7 @@ def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
     state += f"; nobody is served from {os.path.basename(aside.path)}, which ends at {end:,}: {size:,} bytes of records"
     if aside.state is PartitionDirState.DELETE:
         state += ", deleted a minute after the start"
-    return Ahead(path, What.ABSENT, state, Severity.ERROR, lost_bytes=size, is_hidden=True)
+    return Ahead(path, What.ABSENT, state, lost_bytes=size, is_hidden=True)
 
 
 def _walk_lines_alone(reached: Mapping[TopicPartition, ReachedOffset], patient: Patient) -> Iterator[Ahead]:
@@ -193,7 +193,7 @@ def _walk_lines_alone(reached: Mapping[TopicPartition, ReachedOffset], patient: 
     for key, found in reached.items():
         if key not in present:
             detail = f"{_witnessed(found)}: a broker creates an empty one if the cluster has this partition here"
-            yield Ahead(_path(found, key), What.ABSENT, detail, Severity.WARNING, 0, found.offset - 1)
+            yield Ahead(_path(found, key), What.ABSENT, detail, 0, found.offset - 1, severity=Severity.WARNING)
 
 
 def _witnessed(reached: ReachedOffset) -> str:

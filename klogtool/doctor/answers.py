@@ -119,7 +119,6 @@ class Ahead(Struct, frozen=True):
     path: str
     what: What
     detail: str
-    severity: Severity
     first_offset: int | None = None
     last_offset: int | None = None
     lost_records: int = 0
@@ -134,6 +133,7 @@ class Ahead(Struct, frozen=True):
     is_hidden: bool = False
     is_uncounted: bool = False
     may_end: bool = False
+    severity: Severity = Severity.ERROR
 
     @property
     def kind(self) -> Kind | None:
@@ -150,7 +150,9 @@ class Ahead(Struct, frozen=True):
 
 def ahead_of(finding: Finding, what: What, severity: Severity = Severity.ERROR) -> Ahead:
     """Return what a finding means for a start."""
-    return Ahead(finding.path, what, finding.detail, severity, stop=finding.stop, finding=finding, cure=finding.cure)
+    return Ahead(
+        finding.path, what, finding.detail, stop=finding.stop, finding=finding, cure=finding.cure, severity=severity
+    )
 
 
 def ahead_at_stop(finding: Finding) -> Ahead:

@@ -20,7 +20,6 @@ from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.partitions import Rehearsed
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
-from klogtool.verify.findings import Severity
 from klogtool.verify.stops import offline, refuses
 
 # Read or opened before the first log. The other two checkpoints are read when all logs are loaded.
@@ -66,7 +65,7 @@ def _not_locked(lock: str, reason: str, *, has_metadata: bool) -> Ahead:
     cure = f"rm {quoted(lock)}  # a broker creates it" if os.path.islink(lock) else owner
     stop = (refuses if has_metadata else offline)("FileNotFoundException", f"{lock} ({reason})")
     what = What.REFUSES if has_metadata else What.OFFLINE
-    return Ahead(lock, what, detail, Severity.ERROR, stop=stop, cure=cure, cure_looks=cure == owner)
+    return Ahead(lock, what, detail, stop=stop, cure=cure, cure_looks=cure == owner)
 
 
 def with_refusals(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> list[Ahead]:

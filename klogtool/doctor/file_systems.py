@@ -10,7 +10,6 @@ from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.escape import quoted
 from klogtool.log.logdir import LogDir
-from klogtool.verify.findings import Severity
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker
 
@@ -39,14 +38,7 @@ def _read_only(path: str, *, has_metadata: bool) -> Ahead:
     file = f"{CLUSTER_METADATA_DIR}/{0:020d}.log" if has_metadata else ".lock"
     told = f"{os.path.join(path, file)}: Read-only file system"
     what = What.REFUSES if has_metadata else What.OFFLINE
-    return Ahead(
-        path,
-        what,
-        detail,
-        Severity.ERROR,
-        stop=_stop("FileSystemException", told, has_metadata=has_metadata),
-        cure=cure,
-    )
+    return Ahead(path, what, detail, stop=_stop("FileSystemException", told, has_metadata=has_metadata), cure=cure)
 
 
 def _full(path: str, *, has_metadata: bool) -> Ahead:
@@ -54,7 +46,7 @@ def _full(path: str, *, has_metadata: bool) -> Ahead:
     detail = f"no space is left, and a start has to write: a broker {_outcome(has_metadata=has_metadata)}"
     what = What.REFUSES if has_metadata else What.NO_ROOM
     stop = _stop("IOException", "No space left on device", has_metadata=has_metadata)
-    return Ahead(path, what, detail, Severity.ERROR, stop=stop, cure=cure, cure_looks=True)
+    return Ahead(path, what, detail, stop=stop, cure=cure, cure_looks=True)
 
 
 def _outcome(*, has_metadata: bool) -> str:

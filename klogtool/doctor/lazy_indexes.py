@@ -20,7 +20,6 @@ from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition, rebuild_index
-from klogtool.verify.findings import Severity
 from klogtool.verify.stops import offline
 
 LAZY = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
@@ -57,12 +56,7 @@ def fails_at_read(file: str, reason: str) -> Ahead:
     rebuilt = rebuild_index(folder, found.kind.value.removeprefix("."), found.base_offset)
     cure = f"{move_out_of_partition(file)} && {rebuilt}" if not os.path.isfile(file) else owner_cure(file)
     return Ahead(
-        file,
-        What.FAILS_AT_READ,
-        detail,
-        Severity.ERROR,
-        stop=offline("FileNotFoundException", f"{file} ({reason})"),
-        cure=cure,
+        file, What.FAILS_AT_READ, detail, stop=offline("FileNotFoundException", f"{file} ({reason})"), cure=cure
     )
 
 

@@ -13,7 +13,6 @@ from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes
 from klogtool.verify.verify_checkpoints import read_stated
@@ -47,7 +46,7 @@ def _twice_in_cleaner_checkpoints(patient: Patient) -> Iterator[Ahead]:
                 detail = (
                     f"{line} has a line in {_CLEANER.value} of another log dir, too: the cleaner of the broker stops"
                 )
-                yield Ahead(os.path.join(path, _CLEANER.value), What.CLEANER_STOPS, detail, Severity.ERROR)
+                yield Ahead(os.path.join(path, _CLEANER.value), What.CLEANER_STOPS, detail)
             owners[line] += 1
 
 
@@ -64,7 +63,7 @@ def _emptied_futures(patient: Patient) -> Iterator[Ahead]:
                 "the cluster assigns this partition to another log dir, and it is not there: a broker creates an "
                 f"empty one, and truncates this one to it; {size:,} bytes are lost"
             )
-            yield Ahead(partition.path, What.FUTURE_EMPTIED, detail, Severity.ERROR, lost_bytes=size)
+            yield Ahead(partition.path, What.FUTURE_EMPTIED, detail, lost_bytes=size)
 
 
 def _is_assigned_elsewhere(partition: Partition, patient: Patient) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
-from klogtool.verify.findings import Severity
 
 
 def is_forgotten(cluster: Cluster) -> bool:
@@ -37,7 +36,6 @@ def with_one_cause(strays: Sequence[Ahead], cluster: Cluster) -> Iterator[Ahead]
         os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR),
         What.METADATA_LOST,
         detail,
-        Severity.ERROR,
         lost_bytes=sum(point.lost_bytes for point in with_data),
         is_hidden=bool(with_data),
     )

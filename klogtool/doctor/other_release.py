@@ -14,7 +14,6 @@ from klogtool.format.metadata_versions import METADATA_VERSION
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.verify.findings import Severity
 from klogtool.verify.log_end import find_log_bytes
 from klogtool.verify.stops import refuses
 
@@ -34,7 +33,7 @@ def walk_level_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
         message = f"No MetadataVersion with feature level {level}. Valid feature levels are from {lowest} to {highest}."
         detail = f"{METADATA_VERSION} of the cluster is {level}: Kafka {rules.release} knows {lowest} to {highest} only"
         stop = refuses("IllegalArgumentException", message)
-        yield Ahead(path, What.REFUSES, detail, Severity.ERROR, stop=stop)
+        yield Ahead(path, What.REFUSES, detail, stop=stop)
     elif level > levels.production:
         detail = (
             f"{METADATA_VERSION} of the cluster is {level}: Kafka {rules.release} has it for tests only, and does not "
@@ -43,7 +42,7 @@ def walk_level_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
         stop = refuses(
             "UnsupportedVersionException", f"the broker does not support level {level} of {METADATA_VERSION}"
         )
-        yield Ahead(path, What.REFUSES, detail, Severity.ERROR, stop=stop)
+        yield Ahead(path, What.REFUSES, detail, stop=stop)
 
 
 def walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
@@ -60,7 +59,7 @@ def walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) 
             f"it was formatted by Kafka 4.4 or later and never started: Kafka {rules.release} does not read "
             f"{ZERO_CHECKPOINT}, and starts without any feature but metadata.version"
         )
-        yield Ahead(folder, What.METADATA_LOST, detail, Severity.ERROR)
+        yield Ahead(folder, What.METADATA_LOST, detail)
 
 
 def walk_zookeeper_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
@@ -86,7 +85,7 @@ def _identity_point(path: str) -> Ahead | None:
     file = os.path.join(path, FileKind.META_PROPERTIES.value)
     told = "No `meta.properties` found in" if identity is None else "Error: cluster ID not found in"
     detail = f"a broker with ZooKeeper wrote this log dir, and it has no cluster.id: {_MIGRATE}"
-    return Ahead(file, What.REFUSES, detail, Severity.ERROR, stop=refuses("RuntimeException", f"{told} {path}"))
+    return Ahead(file, What.REFUSES, detail, stop=refuses("RuntimeException", f"{told} {path}"))
 
 
 def _partitions_point(path: str, partitions: int, size: int) -> Ahead:
@@ -94,4 +93,4 @@ def _partitions_point(path: str, partitions: int, size: int) -> Ahead:
         f"a broker with ZooKeeper wrote this log dir: its {partitions:,} partitions have no topic id, so they are set "
         f"aside as -stray, with {size:,} bytes of records; {_MIGRATE}"
     )
-    return Ahead(path, What.STRAY, detail, Severity.ERROR, lost_bytes=size, is_hidden=bool(size))
+    return Ahead(path, What.STRAY, detail, lost_bytes=size, is_hidden=bool(size))

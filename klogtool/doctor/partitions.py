@@ -155,7 +155,7 @@ def _walk_names(partition: Partition) -> Iterator[Ahead]:
         if finding.id == Kind.UNREADABLE and kind in LAZY and os.path.isdir(finding.path):
             yield fails_at_read(finding.path, "Is a directory")
         elif finding.id == Kind.UNREADABLE:
-            yield Ahead(finding.path, What.OFFLINE, finding.detail, Severity.ERROR, finding=finding)
+            yield Ahead(finding.path, What.OFFLINE, finding.detail, finding=finding)
         elif finding.id == Kind.SEGMENT_NAME:
             name = parse_file_name(os.path.basename(finding.path))
             what = What.REFUSES if name.base_offset is None else What.IGNORED
@@ -164,7 +164,6 @@ def _walk_names(partition: Partition) -> Iterator[Ahead]:
                     finding.path,
                     what,
                     finding.detail,
-                    Severity.ERROR,
                     lost_bytes=os.path.getsize(finding.path) if what is What.IGNORED else 0,
                     finding=finding,
                     cure=finding.cure,
@@ -204,7 +203,7 @@ def _refused(path: str, error: KlogError) -> Ahead:
     is_name = stop.kafka_class == "NumberFormatException" and parse_file_name(os.path.basename(at)).base_offset is None
     detail = f"{stop.kafka_class}: {error.reason}"
     finding = Finding(Kind.SEGMENT_NAME, at, detail, stop=stop) if is_name and os.path.isfile(at) else None
-    return Ahead(at, What(stop.outcome.value), detail, Severity.ERROR, stop=stop, finding=finding)
+    return Ahead(at, What(stop.outcome.value), detail, stop=stop, finding=finding)
 
 
 def _prospect(
@@ -289,7 +288,7 @@ def _walk_ahead(state: _RehearsedLog) -> Iterator[Ahead]:
     if ranges := state.claim.gone_already.ranges:
         yield _gone(state, ranges)
     elif behind is not None and behind.damage and not behind.clean_marker_false and not hidden:
-        yield Ahead(state.path, What.MISSING, f"its end is damaged: {behind.damage}", Severity.WARNING)
+        yield Ahead(state.path, What.MISSING, f"its end is damaged: {behind.damage}", severity=Severity.WARNING)
 
 
 def _cut(state: _RehearsedLog) -> Ahead:
@@ -301,7 +300,6 @@ def _cut(state: _RehearsedLog) -> Ahead:
         state.path,
         What.ALL_DELETED if all_gone else What.TRUNCATED,
         _cut_text(state, all_gone=all_gone),
-        Severity.WARNING if lost.records == 0 and not all_gone else Severity.ERROR,
         first,
         last,
         lost.records or 0,
@@ -309,6 +307,7 @@ def _cut(state: _RehearsedLog) -> Ahead:
         _between(kept, state.measured.lost),
         kept,
         is_uncounted=lost.records is None,
+        severity=Severity.WARNING if lost.records == 0 and not all_gone else Severity.ERROR,
     )
 
 
@@ -360,7 +359,6 @@ def _ends_early(state: _RehearsedLog, hidden: Sequence[Readable], damage: str | 
         state.path,
         What.ENDS_EARLY,
         told + (f" ({damage})" if damage else ""),
-        Severity.ERROR,
         first,
         last,
         sum(part.records for part in hidden),
@@ -392,7 +390,7 @@ def _walk_wrong_end(log: LoadedLog, closed_at: int | None) -> Iterator[Ahead]:
         does = f"the broker takes {log.log_end_offset:,} for the end, and appends there"
         wrong = "; it serves these records under wrong offsets" if each.id == Kind.BATCH_HEADER else ""
         told = f"{each.detail}: {does}{wrong}"
-        yield Ahead(log.draft.path, What.ENDS_LATE, told, Severity.ERROR, finding=each)
+        yield Ahead(log.draft.path, What.ENDS_LATE, told, finding=each)
 
 
 def _unread(state: _RehearsedLog, hidden: Sequence[Readable], told: str) -> Ahead:
@@ -411,7 +409,7 @@ def _behind_end(state: _RehearsedLog, hidden: Sequence[Readable]) -> Ahead:
 def _hidden(state: _RehearsedLog, hidden: Sequence[Readable], detail: str) -> Ahead:
     first, last = span_of(ranges_of(hidden)) or (None, None)
     size = sum(part.stop - part.start for part in hidden)
-    return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
+    return Ahead(state.path, What.HIDDEN, detail, first, last, _records(hidden), size)
 
 
 def _records(parts: Iterable[Readable]) -> int:
@@ -423,7 +421,7 @@ def _served_damage(state: _RehearsedLog, behind: BehindEnd) -> Ahead:
         f"its last batch, up to offset {state.log.log_end_offset - 1:,}, is damaged ({behind.damage}): a broker "
         "does not check it after a clean stop and serves it, so consumers stop there; what is appended next follows it"
     )
-    return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
+    return Ahead(state.path, What.DAMAGED, told)
 
 
 def _consumers_fail(state: _RehearsedLog) -> Ahead:
@@ -432,7 +430,7 @@ def _consumers_fail(state: _RehearsedLog) -> Ahead:
     why = "a batch has damaged records, and no start looks into them" if is_read else _UNREAD
     inside = ", or at a later one of its batch" if state.fails_inside else ""
     told = f"{why}: consumers fail at offset {state.consumers_fail_at[0]:,}{inside}"
-    return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
+    return Ahead(state.path, What.DAMAGED, told)
 
 
 _UNREAD = "a segment is damaged, and the start does not read it"
@@ -455,7 +453,7 @@ def _fails_as_leader(state: _RehearsedLog) -> Ahead | None:
             f"({error.reason}): the broker fails when it becomes the leader ({stop.kafka_class}), and may leave other "
             "partitions of the broker without a leader, too"
         )
-        return Ahead(state.path, What.LEADER_FAILS, detail, Severity.ERROR)
+        return Ahead(state.path, What.LEADER_FAILS, detail)
     return None
 
 
@@ -470,7 +468,7 @@ def _consumers_wait(state: _RehearsedLog, position: int) -> Ahead:
             f"batches are out of order: the broker takes {state.watermark:,} for the high watermark, above its end "
             f"{end:,}, so consumers wait at offset {position:,} until that much is appended"
         )
-    return Ahead(state.path, What.HIDDEN, told, Severity.WARNING)
+    return Ahead(state.path, What.HIDDEN, told, severity=Severity.WARNING)
 
 
 def _gone(state: _RehearsedLog, ranges: tuple[OffsetRange, ...]) -> Ahead:
@@ -478,7 +476,7 @@ def _gone(state: _RehearsedLog, ranges: tuple[OffsetRange, ...]) -> Ahead:
     shown = ", ".join(witness.value for witness in state.claim.gone_already.witness)
     verb = "is" if len(ranges) == 1 and first == last else "are"
     detail = f"{offsets_text(ranges)} {verb} missing already: no file has a sound copy (shown by {shown})"
-    return Ahead(state.path, What.MISSING, detail, Severity.WARNING, first, last)
+    return Ahead(state.path, What.MISSING, detail, first, last, severity=Severity.WARNING)
 
 
 def _walk_set_aside(state: _RehearsedLog) -> Iterator[Ahead]:
@@ -490,7 +488,7 @@ def _walk_set_aside(state: _RehearsedLog) -> Iterator[Ahead]:
         others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
         told = f"{offsets_text(ranges_of(hidden))} are in {names[0]}{others} alone: a broker does not read that"
         size = sum(part.stop - part.start for part in hidden)
-        yield _counted(Ahead(state.path, What.IGNORED, told, Severity.ERROR, lost_bytes=size), state)
+        yield _counted(Ahead(state.path, What.IGNORED, told, lost_bytes=size), state)
 
 
 def _counted(point: Ahead, state: _RehearsedLog) -> Ahead:

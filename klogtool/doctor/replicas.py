@@ -13,7 +13,6 @@ from klogtool.doctor.patient import Patient
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState
 from klogtool.format.uuids import is_reserved_directory_id, parse_uuid
 from klogtool.log.partition import Partition
-from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes
 
@@ -64,7 +63,7 @@ def _deleted(partition: Partition) -> Iterator[Ahead]:
             "the folder is marked for deletion, but the cluster has this partition here, and nothing else is there: a "
             f"broker creates an empty one, and deletes this one after a minute; its {size:,} bytes of records are lost"
         )
-        yield Ahead(partition.path, What.ALL_DELETED, detail, Severity.ERROR, lost_bytes=size)
+        yield Ahead(partition.path, What.ALL_DELETED, detail, lost_bytes=size)
 
 
 def _misnamed(partition: Partition, expected: _Key, *, is_led: bool) -> Ahead:
@@ -78,7 +77,7 @@ def _misnamed(partition: Partition, expected: _Key, *, is_led: bool) -> Ahead:
             "; where it should lead or follow this name, it fails (InconsistentTopicIdException), and may leave other "
             "partitions of the broker without a leader, too"
         )
-    return Ahead(partition.path, What.MISNAMED, detail, Severity.ERROR, lost_bytes=size)
+    return Ahead(partition.path, What.MISNAMED, detail, lost_bytes=size)
 
 
 def is_left_out(replicas: Replicas, cluster: Cluster) -> bool:
@@ -111,4 +110,4 @@ def _unnamed(path: str, directory: str, names: Sequence[str]) -> Ahead:
         f"the cluster has {len(names):,} partitions of this broker in a log dir with directory.id {directory}, which "
         f"is not named here ({told}): a broker that starts without it creates them anew, empty"
     )
-    return Ahead(path, What.LEFT_OUT, detail, Severity.ERROR)
+    return Ahead(path, What.LEFT_OUT, detail)

@@ -80,7 +80,7 @@ def _rolls(path: str, log: LoadedLog, zeros: int) -> Ahead:
         f"{zeros:,} entries of the active segment's indexes are zeros, which the broker takes for entries: its first "
         f"append rolls segment {log.segments.last.base_offset}, and retention then takes the segment for one of 1970"
     )
-    return Ahead(path, What.ROLLS_EARLY, detail, Severity.WARNING)
+    return Ahead(path, What.ROLLS_EARLY, detail, severity=Severity.WARNING)
 
 
 def _find_refused_writes(path: str, log: LoadedLog) -> Ahead | None:
@@ -110,7 +110,7 @@ def _find_refused_writes(path: str, log: LoadedLog) -> Ahead | None:
         f"the {which} of the active segment ends with offset {last:,}, but the log ends at {end:,}: {what}, after "
         "their bytes are in the log"
     )
-    return Ahead(path, What.WRITES_FAIL, detail, Severity.ERROR)
+    return Ahead(path, What.WRITES_FAIL, detail)
 
 
 def _walk_kept(path: str, log: LoadedLog, doubts: Sequence[IndexDoubt]) -> Iterator[Ahead]:
@@ -123,7 +123,7 @@ def _walk_kept(path: str, log: LoadedLog, doubts: Sequence[IndexDoubt]) -> Itera
                 f"retention does not delete segment {doubt.segment}, nor what follows it, in time: {dates_text(doubt)} "
                 f"({_retention_text(log)})"
             )
-            yield Ahead(path, What.EXPIRES_LATE, detail, Severity.WARNING)
+            yield Ahead(path, What.EXPIRES_LATE, detail, severity=Severity.WARNING)
 
 
 def _retention_text(log: LoadedLog) -> str:
@@ -139,7 +139,6 @@ def _deletes(path: str, log: LoadedLog, early: Sequence[Deletion], doubt: IndexD
         path,
         What.EXPIRES_EARLY,
         detail,
-        Severity.ERROR,
         min((run.first_offset for run in runs), default=None),
         max((run.last_offset for run in runs), default=None),
         sum(run.records for run in runs),

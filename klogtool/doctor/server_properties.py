@@ -29,7 +29,6 @@ from klogtool.quorum.settings import (
     used_settings,
 )
 from klogtool.quorum.settings import listed as listed_words
-from klogtool.verify.findings import Severity
 from klogtool.verify.stops import refuses
 
 LISTS = ("log.dirs", "log.dir")  # the first wins
@@ -153,7 +152,7 @@ def _metadata_elsewhere(log_dirs: Sequence[str], circumstances: Circumstances) -
 
 
 def _refusal(path: str, detail: str, kafka_class: str, message: str, cure: str) -> Ahead:
-    return Ahead(path, What.REFUSES, detail, Severity.ERROR, stop=refuses(kafka_class, message), cure=cure)
+    return Ahead(path, What.REFUSES, detail, stop=refuses(kafka_class, message), cure=cure)
 
 
 def _real(path: str) -> str:

@@ -72,7 +72,7 @@ def _stray(partition: Partition, cluster: Cluster, why: str, *, is_known: bool) 
         partition.path,
         What.STRAY,
         detail,
-        Severity.ERROR if size and is_lost else Severity.WARNING,
         lost_bytes=size,
         is_hidden=bool(size) and is_lost,
+        severity=Severity.ERROR if size and is_lost else Severity.WARNING,
     )

@@ -174,7 +174,7 @@ def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ah
             path = os.path.join(view.own.path, FileKind.META_PROPERTIES.value)
             detail = f"its cluster.id is {view.own.cluster_id}, and the other controllers have another one"
             cure = f"compare cluster.id of all controllers: {path} may be of another cluster's disk"
-            yield Ahead(path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
+            yield Ahead(path, What.NOT_VOTER, detail, cure=cure)
         yield from _unknown_listener(view)
         yield from _stale_endpoint(view)
         yield from _no_majority(view)
@@ -198,7 +198,7 @@ def _without_static_voters(view: QuorumView) -> Iterator[Ahead]:
         f"{BOOTSTRAP_SERVERS}: this controller does not vote{others}"
     )
     cure = f"set {setting} in the file of settings, or take the folder of a controller that was upgraded"
-    yield Ahead(view.path, What.NOT_VOTER, detail, Severity.ERROR, cure=cure)
+    yield Ahead(view.path, What.NOT_VOTER, detail, cure=cure)
 
 
 def _unknown_listener(view: QuorumView) -> Iterator[Ahead]:
@@ -212,7 +212,7 @@ def _unknown_listener(view: QuorumView) -> Iterator[Ahead]:
         f"metadata log has only {names} of the other voters: it ends as soon as it needs one"
     )
     cure = f"name the listener {names} again, in controller.listener.names and listeners"
-    yield Ahead(view.path, What.ENDPOINT_STALE, detail, Severity.ERROR, cure=cure)
+    yield Ahead(view.path, What.ENDPOINT_STALE, detail, cure=cure)
 
 
 def _stale_endpoint(view: QuorumView) -> Iterator[Ahead]:
@@ -242,7 +242,7 @@ def _stale_endpoint(view: QuorumView) -> Iterator[Ahead]:
     else:  # a new leader writes its own endpoint
         return
     cure = f"start it with the listener {known}" if view.own.is_dynamic else f"correct {VOTERS}, or the listener"
-    yield Ahead(view.path, What.ENDPOINT_STALE, detail, severity, cure=cure)
+    yield Ahead(view.path, What.ENDPOINT_STALE, detail, cure=cure, severity=severity)
 
 
 def _no_majority(view: QuorumView) -> Iterator[Ahead]:
@@ -262,7 +262,7 @@ def _no_majority(view: QuorumView) -> Iterator[Ahead]:
         + ("" if elected is None else ": no leader is ever elected")
     )
     cure = "klogtool quorum LOGDIR...  # the metadata log dirs of all controllers, compared"
-    yield Ahead(view.path, What.NO_MAJORITY, detail, severity, cure=cure, cure_looks=True)
+    yield Ahead(view.path, What.NO_MAJORITY, detail, cure=cure, cure_looks=True, severity=severity)
 
 
 def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
@@ -283,11 +283,11 @@ def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
         view.path,
         what,
         detail,
-        severity,
         first_offset=end,
         lost_bytes=log.cut_bytes,
         is_uncounted=True,
         cure=FROM_A_CONTROLLER,
+        severity=severity,
     )
 
 
@@ -307,7 +307,7 @@ def _behind(view: QuorumView) -> Iterator[Ahead]:
         )
         first, last = election.lost or (None, None)
         severity = Severity.ERROR if election.leader_is_empty else Severity.WARNING
-        yield Ahead(view.path, What.METADATA_BEHIND, detail, severity, first, last, cure=cure)
+        yield Ahead(view.path, What.METADATA_BEHIND, detail, first, last, cure=cure, severity=severity)
     elif (
         not own.log.position.end_offset
         and view.outlook.seat.believes
@@ -319,7 +319,7 @@ def _behind(view: QuorumView) -> Iterator[Ahead]:
             "controllers elects a leader without any topic"
         )
         cure = "start one with a whole log first, and this one once that leads"
-        yield Ahead(view.path, What.METADATA_BEHIND, detail, Severity.WARNING, cure=cure)
+        yield Ahead(view.path, What.METADATA_BEHIND, detail, cure=cure, severity=Severity.WARNING)
 
 
 def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
@@ -335,7 +335,9 @@ def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
     )
     detail = f"it has a vote for itself in epoch {state.leader_epoch}, in which another node led: {then}"
     severity = Severity.ERROR if ElectionCause.STALE_CANDIDATE in view.outlook.election.causes else Severity.WARNING
-    yield Ahead(path, What.STATE_CONTRADICTS, detail, severity, cure=remove(path, "a new election writes it again"))
+    yield Ahead(
+        path, What.STATE_CONTRADICTS, detail, cure=remove(path, "a new election writes it again"), severity=severity
+    )
 
 
 # Notes.

@@ -14,7 +14,6 @@ from klogtool.doctor.answers import Ahead, Prospect, What, Work
 from klogtool.doctor.partitions import Rehearsed
 from klogtool.doctor.segments_drawn import MOST_DRAWN, draw_segments, with_segments
 from klogtool.log.frames import FIRST_CHUNK_BYTES
-from klogtool.verify.findings import Severity
 
 BATCH, SEGMENT = 1 << 12, 1 << 14  # four batches of one offset and one second in each segment
 
@@ -81,6 +80,6 @@ def test_only_partitions_in_trouble_are_drawn(tmp_path: pathlib.Path) -> None:
     path = make(tmp_path, 2)
     fine = Rehearsed(Prospect(path, Work.CLEAN, log_end_offset=6))
     assert with_segments(fine) is fine
-    cut = Ahead(path, What.TRUNCATED, "", Severity.ERROR, 6, 7)
+    cut = Ahead(path, What.TRUNCATED, "", 6, 7)
     ends = [one.end_offset for one in with_segments(replace(fine, ahead=(cut,))).prospect.segments_drawn]
     assert ends == [4, 8]

@@ -292,7 +292,7 @@ def test_both_forms_of_the_block_are_tested() -> None:
 
 # Drawings.
 
-CUT = Ahead("/d/t-0", What.TRUNCATED, "", Severity.ERROR, 250, 399, lost_ms=40, kept_timestamp=1_060)
+CUT = Ahead("/d/t-0", What.TRUNCATED, "", 250, 399, lost_ms=40, kept_timestamp=1_060)
 SEGMENTS = tuple(SegmentDrawn(n * 100, 10 + n, n * 100 + 100, 1_000 + n * 25, 1_020 + n * 25) for n in range(4))
 
 
@@ -310,7 +310,7 @@ def test_segments_are_cut_where_lost_offsets_begin() -> None:
 
 
 def test_offsets_that_no_segment_has_are_drawn_too() -> None:
-    gap = Ahead("/d/t-0", What.MISSING, "", Severity.WARNING, 400, 449)
+    gap = Ahead("/d/t-0", What.MISSING, "", 400, 449, severity=Severity.WARNING)
     lane = offset_lane(SEGMENTS, [gap])
     assert lane is not None
     assert [(span.start, span.end) for span in lane.spans if span.kind == "missing"] == [(400, 450)]
@@ -334,7 +334,7 @@ def test_time_shows_segments_over_the_time_that_is_lost() -> None:
 
 
 def test_a_file_with_trouble_marks_its_segment_only() -> None:
-    stopping = Ahead(f"/d/t-0/{200:020d}.index", What.OFFLINE, "", Severity.ERROR)
+    stopping = Ahead(f"/d/t-0/{200:020d}.index", What.OFFLINE, "")
     lane = offset_lane(SEGMENTS, [stopping])
     assert lane is not None
     assert [(span.start, span.end) for span in lane.spans if span.kind == "file"] == [(200, 300)]
@@ -360,7 +360,7 @@ def test_many_segments_become_few_and_nothing_is_left_out() -> None:
 @pytest.mark.parametrize("timestamp", [None, 0, 1, (1 << 63) - 1])
 def test_a_drawing_stays_in_its_box(offset: int, timestamp: int | None) -> None:
     one = SegmentDrawn(offset, 0, None, timestamp, None)
-    point = Ahead("/d/t-0", What.TRUNCATED, "", Severity.ERROR, 5, (1 << 63) - 1, lost_ms=1 << 63, kept_timestamp=0)
+    point = Ahead("/d/t-0", What.TRUNCATED, "", 5, (1 << 63) - 1, lost_ms=1 << 63, kept_timestamp=0)
     for segments, points in (([one], []), ([], [point]), ([one, one], [point])):
         figure = drawing(segments, Prospect("/d/t-0", Work.CLEAN, log_end_offset=7), points, 1)
         places = re.findall(r'x="([^"]*)%" width="([^"]*)%"', figure)
