@@ -7,7 +7,6 @@ error says where the damage is.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -21,6 +20,7 @@ from klogtool.format.names import FileKind, TopicPartition
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
 from klogtool.log.partition import Partition
+from klogtool.verify.log_end import find_log_bytes
 
 END_OF_OFFSETS = 2**63 - 1
 SHOWN_BYTES = 16  # of the digest: as much as eyes compare
@@ -62,7 +62,7 @@ def hash_partitions(
     def hash_one(path: str) -> RecordHash:
         return hash_partition(path, start=start, end=end, log_start=log_start)
 
-    for is_large, some in groupby(paths, key=lambda path: _size_of(Partition(path)) >= LARGE_BYTES):
+    for is_large, some in groupby(paths, key=lambda path: find_log_bytes(Partition(path)) >= LARGE_BYTES):
         if is_large:
             yield from (hash_partition(path, start=start, end=end, jobs=jobs, log_start=log_start) for path in some)
         else:
@@ -128,13 +128,6 @@ def _wanted_segments(partition: Partition, start: int, end: int | None) -> Itera
         is_below = n + 1 < len(segments) and segments[n + 1].base_offset <= start
         if not is_below and (end is None or segment.base_offset < end):
             yield segment.path
-
-
-def _size_of(partition: Partition) -> int:
-    try:
-        return sum(os.path.getsize(segment.path) for segment in partition.segments)
-    except (OSError, KlogError):  # reported when it is read
-        return 0
 
 
 class CommonRange(Struct, frozen=True):

@@ -11,6 +11,7 @@ gives a NumberFormatException.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -31,6 +32,7 @@ CURRENT_CHECKPOINT_VERSION = 0
 _BLANKS = frozenset(" \t\n\x0b\f\r")  # between the fields of a line (\s of Java)
 
 _IO_EXCEPTION = "KafkaStorageException"  # what CheckpointFileWithFailureHandler makes of an IOException
+_refused_by_reader = partial(Corrupt, kafka_class=_IO_EXCEPTION)
 
 
 class EpochEntry(Struct, frozen=True):
@@ -148,7 +150,3 @@ def _build_checkpoint(members: tuple[Member, ...], entries: Iterable[tuple[Any, 
 
 def _malformed_line(line: str) -> Corrupt:
     return _refused_by_reader(f"Malformed line in checkpoint file: {line}")
-
-
-def _refused_by_reader(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class=_IO_EXCEPTION)

@@ -8,6 +8,7 @@ Sources: org.apache.kafka.common.record.internal ControlRecordType, ControlRecor
 from __future__ import annotations
 
 import enum
+from functools import partial
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ _KEY, _MARKER, _VERSION = numbers(CONTROL_RECORD_KEY), numbers(END_TXN_MARKER), 
 KEY_BYTES = _KEY.size
 # The version at which Kafka 4.3.1 reads and writes every value, whatever the value itself says.
 CURRENT_VERSION = 0
+_invalid = partial(Corrupt, kafka_class="InvalidRecordException")
 
 
 class ControlRecordType(enum.IntEnum):
@@ -111,10 +113,6 @@ def parse_version(data: bytes) -> int:
     if len(data) < _VERSION.size:
         raise underflow()
     return int(_VERSION.unpack_from(data)[0])
-
-
-def _invalid(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="InvalidRecordException")
 
 
 def null_pointer(reason: str) -> Corrupt:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 _META_PROPERTIES = {0: members_of(META_PROPERTIES_V0), 1: members_of(META_PROPERTIES_V1)}
 _VERSION_KEY = "version"
 _NOT_FOUND = {"cluster.id": "cluster.id was not found."}  # else: Failed to find ...
+_UNCHECKED_IO = "UncheckedIOException"
+_runtime = partial(Corrupt, kafka_class="RuntimeException")
+_storage = partial(Corrupt, kafka_class="KafkaStorageException")
+_unchecked_io = partial(Corrupt, kafka_class=_UNCHECKED_IO)
 
 
 class MetaProperties(Struct, frozen=True):
@@ -224,7 +229,6 @@ def _coerce_to_integer(value: Any, bits: int) -> int | None:
 # quorum-state
 
 _QUORUM_STATE = {0: members_of(QUORUM_STATE_V0), 1: members_of(QUORUM_STATE_V1)}
-_UNCHECKED_IO = "UncheckedIOException"
 
 
 class QuorumState(Struct, frozen=True):
@@ -324,15 +328,3 @@ def _build_json(fields: Mapping[str, object]) -> bytes:
 def _trim(text: str) -> str:
     """java.lang.String.trim: removes the blank and all characters below it, at both ends."""
     return text.strip("".join(map(chr, range(ord(" ") + 1))))
-
-
-def _runtime(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="RuntimeException")
-
-
-def _storage(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="KafkaStorageException")
-
-
-def _unchecked_io(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class=_UNCHECKED_IO)

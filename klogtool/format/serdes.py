@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import partial
 
 from klogtool.errors import Corrupt
 from klogtool.format.text import java_utf8
@@ -18,6 +19,7 @@ _LONGEST_UUID_TEXT = 36
 ABOVE_FLOATS = 3.40282356e38  # from here on, a number is infinite in 32 bits
 _UUID_DIGITS = (8, 4, 4, 4, 12)
 LARGEST_LONG = 2**63 - 1
+_refused = partial(Corrupt, kafka_class="SerializationException")
 
 
 def parse_short(data: bytes) -> int:
@@ -102,7 +104,3 @@ def _number(data: bytes, size: int) -> int:
 def _check_size(data: bytes, size: int) -> None:
     if len(data) != size:
         raise _refused(f"{len(data)} bytes, not {size}")
-
-
-def _refused(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="SerializationException")

@@ -6,6 +6,7 @@ A file's own rules (lines, words, properties, JSON) are in its reader; this file
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from construct import Construct, Default
@@ -15,6 +16,8 @@ from msgspec import Struct
 from klogtool.errors import Corrupt
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG, parse_java_int, parse_java_long
 from klogtool.format.uuids import build_uuid, parse_uuid
+
+_runtime = partial(Corrupt, kafka_class="RuntimeException")
 
 
 class TextValue(Construct):  # type: ignore[misc]
@@ -93,10 +96,6 @@ def _json_array(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise _runtime("QuorumStateData expected a JSON array")
     return value
-
-
-def _runtime(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="RuntimeException")
 
 
 Text = TextValue("text", str, str)

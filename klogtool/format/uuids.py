@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
+from functools import partial
 
 from klogtool.errors import Corrupt
 
@@ -12,6 +13,7 @@ METADATA_TOPIC_ID = bytes(UUID_SIZE - 1) + b"\x01"
 _UUID_DIGITS, _LONGEST_UUID_TEXT = 22, 24
 _BASE64_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _RESERVED_DIRECTORY_IDS = 100
+_illegal_argument = partial(Corrupt, kafka_class="IllegalArgumentException")
 
 
 def parse_uuid(text: str) -> bytes:
@@ -38,7 +40,3 @@ def is_reserved_directory_id(uuid: bytes) -> bool:
     """DirectoryId.reserved: ids that no log dir may have; the lower half counts as a signed number."""
     high, low = uuid[:8], uuid[8:]
     return high == bytes(8) and int.from_bytes(low, "big", signed=True) < _RESERVED_DIRECTORY_IDS
-
-
-def _illegal_argument(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="IllegalArgumentException")

@@ -68,3 +68,9 @@ def stop_of(error: KlogError) -> Stop:
     kafka_class = error.kafka_class or COSTS_THE_LOG_DIR[0]
     outcome = StopOutcome.OFFLINE if kafka_class in COSTS_THE_LOG_DIR else StopOutcome.REFUSES
     return Stop(outcome, kafka_class, error.kafka_message or error.reason)
+
+
+def detail_of_stop(error: KlogError) -> str:
+    """Return what such an error is, and what a broker does then."""
+    what = "takes the log dir offline" if stop_of(error).outcome is StopOutcome.OFFLINE else "does not start"
+    return f"{error.reason}: a broker {what} ({error.kafka_class})"

@@ -16,7 +16,7 @@ from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.epoch_order import wrong_epochs
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import EpochRun, SegmentReport
-from klogtool.verify.stops import StopOutcome, stop_of
+from klogtool.verify.stops import detail_of_stop, stop_of
 from klogtool.verify.verify_names import Layout
 
 IMPOSSIBLE = -2  # an epoch that no batch can have
@@ -31,9 +31,7 @@ def read_epochs(path: str) -> list[EpochEntry] | Finding:
     except Unreadable as error:
         return Finding(Kind.UNREADABLE, path, error.reason)
     except KlogError as error:
-        stop = stop_of(error)
-        what = "takes the log dir offline" if stop.outcome is StopOutcome.OFFLINE else "does not start"
-        return Finding(Kind.EPOCHS_CORRUPT, path, f"{error.reason}: a broker {what} ({error.kafka_class})", stop=stop)
+        return Finding(Kind.EPOCHS_CORRUPT, path, detail_of_stop(error), stop=stop_of(error))
 
 
 def verify_epochs(

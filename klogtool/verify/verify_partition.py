@@ -16,7 +16,7 @@ from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.closed_end import verify_last_batch
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import SegmentReport
-from klogtool.verify.stops import StopOutcome, stop_of
+from klogtool.verify.stops import detail_of_stop, stop_of
 from klogtool.verify.verify_epochs import verify_epochs
 from klogtool.verify.verify_kraft import verify_kraft
 from klogtool.verify.verify_names import Layout
@@ -183,7 +183,4 @@ def judge_partition_metadata(path: str) -> Iterator[Finding]:
     except Unreadable as error:
         yield Finding(Kind.UNREADABLE, path, error.reason)
     except KlogError as error:
-        stop = stop_of(error)
-        what = "takes the log dir offline" if stop.outcome is StopOutcome.OFFLINE else "does not start"
-        detail = f"{error.reason}: a broker {what} ({error.kafka_class})"
-        yield Finding(Kind.PARTITION_METADATA_CORRUPT, path, detail, stop=stop)
+        yield Finding(Kind.PARTITION_METADATA_CORRUPT, path, detail_of_stop(error), stop=stop_of(error))

@@ -200,4 +200,4 @@ def test_a_crowded_bucket_makes_a_small_table_grow() -> None:
 
 @given(st.lists(longs, unique=True, max_size=60))
 def test_hash_order_keeps_every_id(ids: list[int]) -> None:
-    assert sorted(LongHashKeys(ids)).in_order == sorted(ids)
+    assert sorted(LongHashKeys(ids).in_order) == sorted(ids)

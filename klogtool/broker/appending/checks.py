@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -28,6 +29,7 @@ NONE, PRODUCER, UNCOMPRESSED = "none", "producer", "uncompressed"
 ERRORS_SHOWN = 3
 # A record of magic 2, with all its fields or without key, value and headers; or a message.
 AnyRecord: TypeAlias = Record | Message
+_illegal = partial(Refused, kafka_class="IllegalArgumentException")
 
 
 class Validation(Struct, frozen=True):
@@ -256,7 +258,3 @@ def check_producer(first: Entry, rules: Validation) -> None:
         raise _illegal("Invalid negative sequence number used")
     if rules.to_magic < 2:
         raise _illegal(f"Idempotent messages are not supported for magic {rules.to_magic}")
-
-
-def _illegal(reason: str) -> Refused:
-    return Refused(reason, kafka_class="IllegalArgumentException")

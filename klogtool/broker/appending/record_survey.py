@@ -6,6 +6,7 @@ The kernel is in kernels/_append.pxi.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from msgspec import Struct
 
@@ -17,6 +18,7 @@ from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, read_zig
 
 SKIPPED = b""  # represents a key that exists and was not read
 PARTIAL = 0  # instead of a checksum: marks a record without key, value and headers
+_invalid = partial(Corrupt, kafka_class="InvalidRecordException")
 
 
 class RecordsSurvey(Struct, frozen=True):
@@ -117,7 +119,3 @@ class _RecordCursor:
             return read_zigzag(self.read, bits)
         except (EOFError, Overlong):
             raise _invalid("Found invalid record structure") from None
-
-
-def _invalid(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="InvalidRecordException")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from functools import partial
 
 from klogtool.errors import Corrupt
 from klogtool.format.buffers import Buffer
@@ -24,6 +25,7 @@ _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 _BUFFER_BYTES = 8 * 1024
 # GZIPInputStream.readTrailer: trailer, shortest header and next trailer; with no more left it looks for no member.
 _LEAST_REST_BYTES = 26
+_corrupt = partial(Corrupt, kafka_class="KafkaException")
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
@@ -128,10 +130,6 @@ def _find_zero(view: memoryview, at: int) -> int:
 
 def _build_trailer(crc: int, size: int) -> bytes:
     return crc.to_bytes(4, "little") + (size & 0xFFFFFFFF).to_bytes(4, "little")
-
-
-def _corrupt(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="KafkaException")
 
 
 def compress(data: Buffer, level: int) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import lz4.block
@@ -38,6 +39,7 @@ _DESCRIPTOR = bytes((_FLG_VERSION | _FLG_INDEPENDENT, 0x40))
 _BLOCK_BYTES = 64 * 1024
 # At this level, Kafka's default, Lz4BlockOutputStream takes the fast compressor; at any other, the high one.
 _FAST_LEVEL = 9
+_corrupt = partial(Corrupt, kafka_class="KafkaException")
 
 
 class _Header(NamedTuple):
@@ -143,10 +145,6 @@ def _take(view: memoryview, at: int, size: int, kafka_class: str = "KafkaExcepti
 
 def _hash_descriptor(descriptor: bytes) -> int:
     return xxh32(descriptor) >> 8 & 0xFF
-
-
-def _corrupt(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="KafkaException")
 
 
 def compress(data: Buffer, level: int, *, wrong_descriptor: bool) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import struct
+from functools import partial
 
 import snappy
 
@@ -32,6 +33,7 @@ _BUFFER_BYTES = 2 * 1024
 _MAX_ARRAY_BYTES = 0x7FFFFFFF
 # No element of a block gives more than 64 bytes, and none is shorter than a byte.
 _MAX_RATIO = 64
+_corrupt = partial(Corrupt, kafka_class="KafkaException")
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
@@ -163,10 +165,6 @@ def _parse_number(block: bytes, at: int, width: int) -> int:
     if width > len(block) - at:
         raise _corrupt("FAILED_TO_UNCOMPRESS")
     return int.from_bytes(block[at : at + width], "little")
-
-
-def _corrupt(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="KafkaException")
 
 
 def compress(data: Buffer) -> bytes:

@@ -11,6 +11,7 @@ import base64
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from construct import Construct, Flag, Float64b, Int8sb, Int16sb, Int16ub, Int32sb, Int32ub, Int64sb, Subconstruct
@@ -24,6 +25,7 @@ from klogtool.format.varint import VARINT_BITS, Overlong, build_unsigned, read_u
 
 MAX_STRING_BYTES = 0x7FFF
 UUID_BYTES = 16
+_runtime = partial(Corrupt, kafka_class="RuntimeException")
 
 
 class ValueStream(io.BytesIO):
@@ -60,10 +62,6 @@ class ValueStream(io.BytesIO):
             reason = f"newLimit > capacity: ({size} > {left})"
             raise Corrupt(reason, kafka_class="IllegalArgumentException")
         return self.read(size)
-
-
-def _runtime(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="RuntimeException")
 
 
 class JavaUnsignedVarint(Construct):  # type: ignore[misc]

@@ -7,6 +7,7 @@ version 1, api key, version (unsigned varints) and message.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from construct import Int16sb
@@ -25,6 +26,7 @@ _FRAME = build_unsigned(FRAME_VERSION)
 
 GROUP, TRANSACTION, SHARE = "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-share-coordinator"
 METADATA, REMOTE_LOG = "kafka-metadata", "kafka-storage"
+_unparseable = partial(Corrupt, kafka_class="MetadataParseException")
 
 
 class ApiMessage(NamedTuple):
@@ -168,7 +170,3 @@ def unknown_record_type(name: str) -> Corrupt:
 def _unknown_id(api_key: int | None) -> Corrupt:
     unknown = "org.apache.kafka.common.errors.UnsupportedVersionException"
     return _unparseable(f"{unknown}: Unknown metadata id {api_key}")
-
-
-def _unparseable(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="MetadataParseException")

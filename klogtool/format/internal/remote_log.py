@@ -6,6 +6,7 @@ Packages org.apache.kafka.server.log.remote.storage and ...remote.metadata.stora
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from klogtool.errors import Corrupt
@@ -20,6 +21,7 @@ SEGMENT_STATES = (
 )
 PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
 MUST_HAVE_STATE = "state can not be null"
+_illegal = partial(Corrupt, kafka_class="IllegalArgumentException")
 
 
 def remote_log_text(message: ApiMessage) -> str:
@@ -118,7 +120,3 @@ def _state(states: Sequence[str], state_id: int, kafka_message: str) -> str:
         return states[state_id]
     reason = f"there is no state {state_id}"
     raise Corrupt(reason, kafka_class="NullPointerException", kafka_message=kafka_message)
-
-
-def _illegal(reason: str) -> Corrupt:
-    return Corrupt(reason, kafka_class="IllegalArgumentException")
