@@ -13,7 +13,7 @@ Nothing here writes, prints or reads the clock.
     measured         what is readable before and not afterwards, by bytes and records
     passed_over      records that consumers pass over, because offsets go back or jump ahead
     batch_contents   what sound batches have in them, to tell two with the same offsets apart
-    quorum_options   options for a controller that does not vote, or has no leader
+    metadata_options  options for the metadata log and its quorum: a record that does not replay, who votes
     readable         the sound batches of bytes, as few values; sets of offsets
     option_prices    what an option costs, by the same yardstick
     segments_drawn   the segments of a partition in trouble, along offset and time
@@ -34,7 +34,6 @@ Nothing here writes, prints or reads the clock.
     advice           what to look at first, and which options there are
     file_options     options that change small files and names
     log_options      options for a log: recovery, salvage, indexes; each is decided, so its loss is measured
-    kraft_options    options for the metadata log: another copy, or a cut before a record that does not replay
     fixes            chosen options as plans
     situation        a situation: what a broker says, what it means, what to do about it; the table in situations/
     wording          the wording of a message as a pattern, in time proportional to the text

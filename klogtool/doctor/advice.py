@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.doctor.answers import Ahead, Effect, Option, Strategy, Trouble, What
+from klogtool.doctor.answers import Ahead, Option, Strategy, Trouble, What, by_hand
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import (
     OPTIONS_BY_FINDING,
@@ -35,9 +35,9 @@ from klogtool.doctor.log_options import (
     set_aside_options,
 )
 from klogtool.doctor.messages import situation_of
+from klogtool.doctor.metadata_options import quorum_options
 from klogtool.doctor.option_prices import price_of, price_without
 from klogtool.doctor.patient import Patient
-from klogtool.doctor.quorum_options import quorum_options
 from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, parse_file_name
 from klogtool.log.folder import names_in
@@ -93,7 +93,7 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
     options = [option for option in options if not _is_worse_than_a_start(option, trouble)]
     if not options:
         options = [
-            _by_hand(trouble.path, point.cure, looks=point.cure_looks)
+            by_hand(trouble.path, point.cure, looks=point.cure_looks)
             for point in trouble.ahead
             if point.cure is not None
         ]
@@ -208,7 +208,7 @@ def _links_away(partition: Partition) -> Iterator[Option]:
         path = os.path.join(partition.path, name)
         if os.path.islink(path) and os.path.isfile(path):
             command = f"cp -p --remove-destination {quoted(os.path.realpath(path))} {quoted(path)}"
-            yield replace(_by_hand(partition.path, command), title="put the file in place of the link first")
+            yield replace(by_hand(partition.path, command), title="put the file in place of the link first")
 
 
 def _folders_away(partition: Partition, patient: Patient) -> Iterator[Option]:
@@ -216,7 +216,7 @@ def _folders_away(partition: Partition, patient: Patient) -> Iterator[Option]:
     for name in names_in(partition.path):
         path = os.path.join(partition.path, name)
         if os.path.isdir(path) and parse_file_name(name).base_offset is not None:
-            option = replace(_by_hand(partition.path, move_out_of_partition(path)), title="move the folder away first")
+            option = replace(by_hand(partition.path, move_out_of_partition(path)), title="move the folder away first")
             price = price_without(partition.path, name, patient)
             yield option if price.readable is None else priced(option, price)
 
@@ -226,25 +226,20 @@ def _last_resort(point: Ahead, patient: Patient) -> Option:
     if point.what is What.LEFT_OUT:
         paths = " ".join(map(quoted, patient.log_dirs))
         command = f"klogtool doctor {paths} LOGDIR  # LOGDIR: the log dir that is not named"
-        return _by_hand(point.path, command, looks=True)
+        return by_hand(point.path, command, looks=True)
     if point.what is What.METADATA_LOST:
         command = f"cp -a COPY {quoted(point.path)}  # COPY: {os.path.basename(point.path)} of another controller"
-        return _by_hand(point.path, command)
+        return by_hand(point.path, command)
     is_partition = patient.holds(point.path) and point.path not in patient.log_dirs
     partition = patient.partition_of(point.path) if is_partition else None
     if partition is None or partition.topic in (None, METADATA_TOPIC) or not os.path.isdir(partition.path):
         command = f"klogtool verify {quoted(point.path)}  # names the damage, and what mends it"
-        return _by_hand(point.path, command, looks=True)
+        return by_hand(point.path, command, looks=True)
     option = move_away("move the folder out of the log dir, and keep it", partition.path, patient)
     if point.what is What.STRAY:  # nobody would be served from it
         return option
     price = "the broker creates an empty one; another replica fills it, if there is one"
     return replace(option, strategy=Strategy.AS_THE_BROKER, price=price)
-
-
-def _by_hand(path: str, cure: str, *, looks: bool = False) -> Option:
-    effect = Effect.LOOKS if looks else None
-    return Option("by hand", path, cure, Strategy.NOTHING_LOST, is_undone=False, effect=effect)
 
 
 def _unlike(options: Sequence[Option]) -> Iterator[Option]:

@@ -218,6 +218,15 @@ class Option(Struct, frozen=True):
         return self.strategy if is_proved or self.strategy is not Strategy.NOTHING_LOST else None
 
 
+BY_HAND = "by hand"
+
+
+def by_hand(path: str, command: str, title: str = BY_HAND, *, looks: bool = False) -> Option:
+    """Return an option that a person carries out. looks: it only reads."""
+    effect = Effect.LOOKS if looks else None
+    return Option(title, path, command, Strategy.NOTHING_LOST, is_undone=False, effect=effect)
+
+
 class Trouble(Struct, frozen=True):
     """What is ahead for one path, with one cause, what to look at first, and the options, the cheapest first."""
 

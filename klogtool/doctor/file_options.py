@@ -15,9 +15,8 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.doctor.absent_partitions import Expected, has_all_of, walk_expected
 from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What
 from klogtool.doctor.claims import Lost
-from klogtool.doctor.kraft_options import replay_options
+from klogtool.doctor.metadata_options import quorum_options, replay_options
 from klogtool.doctor.patient import Patient
-from klogtool.doctor.quorum_options import quorum_options
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint

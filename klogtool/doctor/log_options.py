@@ -17,11 +17,11 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.metadata.image import replays_without_damage
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
-from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
+from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy, by_hand
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_other
-from klogtool.doctor.kraft_options import copy_option
 from klogtool.doctor.measured import find_set_aside, first_offset_of
+from klogtool.doctor.metadata_options import copy_option
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
@@ -142,7 +142,7 @@ def _unpacking(point: Ahead) -> Iterator[Option]:
         unpack, base = unpacking(os.path.join(point.path, old)), parse_file_name(new).base_offset or 0
         if unpack is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1):
             command = f"{unpack}  # before the broker starts"
-            yield Option(f"unpack {old}", point.path, command, Strategy.NOTHING_LOST, is_undone=False)
+            yield by_hand(point.path, command, f"unpack {old}")
 
 
 def _renaming(path: str, title: str, draft: Draft, moves: Mapping[str, str], patient: Patient) -> Iterator[Option]:
