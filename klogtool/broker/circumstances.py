@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from klogtool.broker.cluster_config import NEVER_TIERED, ClusterConfig, layers_of
 from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
@@ -109,17 +109,8 @@ class Circumstances(Struct, frozen=True):
 
     def as_arguments(self) -> dict[str, object]:
         """Return all fields as JSON types, for a plan that is carried out later."""
-        return {
-            "now_ms": self.now_ms,
-            "loaded_at_ms": self.loaded_at_ms,
-            "config": dict(self.settings),
-            "config_sections": [[pattern, dict(settings)] for pattern, settings in self.sections],
-            "recovery_point": self.recovery_point,
-            "log_start_offset": self.log_start_offset,
-            "high_watermark": self.high_watermark,
-            "last_stop": self.last_stop,
-            "kafka": self.kafka,
-        }
+        sections = [[pattern, dict(settings)] for pattern, settings in self.sections]
+        return {**to_builtins(self), "config_sections": sections}
 
 
 def server_log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
