@@ -10,13 +10,7 @@ from msgspec import UNSET, Struct
 from klogtool.broker.draft import Draft
 from klogtool.building.bounds import MOST_BYTES, check_size
 from klogtool.building.entries import clock_of
-from klogtool.building.partition import (
-    BuiltPartition,
-    Terms,
-    build_partition,
-    take_listed_files,
-    topic_id_of,
-)
+from klogtool.building.partition import BuiltPartition, Terms, build_partition, take_listed_files, topic_id_of
 from klogtool.building.places import at_place
 from klogtool.building.spec import LogDirSpec, Spec
 from klogtool.building.wounds import NAME, read_wound

@@ -13,16 +13,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
-from klogtool.doctor.claims import (
-    Gone,
-    Hidden,
-    HiddenBy,
-    Lost,
-    OffsetRange,
-    PartitionClaim,
-    WhyUnknown,
-    Witness,
-)
+from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown, Witness
 from klogtool.doctor.measured import After, Before, Measured, measure
 from klogtool.doctor.passed_over import Followed, follow_consumer
 from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_readable

@@ -24,12 +24,7 @@ from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
-from klogtool.format.names import (
-    OFFSET_DIGITS,
-    FileKind,
-    PartitionDirState,
-    parse_file_name,
-)
+from klogtool.format.names import OFFSET_DIGITS, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition

@@ -19,17 +19,7 @@ from klogtool.broker.releases import Release, Rules
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import (
-    Ahead,
-    Diagnosis,
-    Option,
-    Starts,
-    Strategy,
-    Trouble,
-    What,
-    Work,
-    ahead_at_stop,
-)
+from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes

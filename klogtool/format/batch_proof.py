@@ -35,12 +35,7 @@ from klogtool.format.control import parse_control_type_id, parse_end_transaction
 from klogtool.format.framing import LOG_OVERHEAD, Frame
 from klogtool.format.java_numbers import to_signed
 from klogtool.format.layouts import ENTRY_HEAD
-from klogtool.format.message import (
-    HEAD_SIZES,
-    Message,
-    check_magic,
-    parse_message,
-)
+from klogtool.format.message import HEAD_SIZES, Message, check_magic, parse_message
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer

@@ -24,13 +24,7 @@ from klogtool.format.blanked_numbers import (
 )
 from klogtool.format.checksums import crc32c
 from klogtool.format.fields import numbers
-from klogtool.format.layouts import (
-    ABORTED_TXN,
-    OFFSET_INDEX_ENTRY,
-    PRODUCER_ENTRY,
-    SNAPSHOT_HEADER,
-    TIME_INDEX_ENTRY,
-)
+from klogtool.format.layouts import ABORTED_TXN, OFFSET_INDEX_ENTRY, PRODUCER_ENTRY, SNAPSHOT_HEADER, TIME_INDEX_ENTRY
 from klogtool.format.names import FileKind
 
 _ENTRIES = {

@@ -50,12 +50,7 @@ from klogtool.format.layouts import (
 )
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE
-from klogtool.format.resync import (
-    BATCH_ATTRIBUTES,
-    LARGEST_SOUGHT_BYTES,
-    MESSAGE_ATTRIBUTES,
-    OFFSETS_OF_A_SEGMENT,
-)
+from klogtool.format.resync import BATCH_ATTRIBUTES, LARGEST_SOUGHT_BYTES, MESSAGE_ATTRIBUTES, OFFSETS_OF_A_SEGMENT
 from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, most_bytes, read_zigzag
 
 Span: TypeAlias = tuple[int, int]  # bytes [start, stop)

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
-from klogtool.format.java_numbers import (
-    INT_BITS,
-    LONG_BITS,
-    MAX_INT,
-    parse_java_int,
-    parse_java_long,
-    wrap_int,
-)
+from klogtool.format.java_numbers import INT_BITS, LONG_BITS, MAX_INT, parse_java_int, parse_java_long, wrap_int
 from klogtool.format.java_text import JAVA_BLANKS, build_properties, parse_properties, walk_lines
 from klogtool.format.layouts import (
     META_PROPERTIES_V0,

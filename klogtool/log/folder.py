@@ -8,13 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
-from klogtool.format.names import (
-    MOST_NAMES_KEPT,
-    FileName,
-    PartitionDirName,
-    parse_file_name,
-    parse_partition_dir_name,
-)
+from klogtool.format.names import MOST_NAMES_KEPT, FileName, PartitionDirName, parse_file_name, parse_partition_dir_name
 from klogtool.log.file import unreadable
 
 

@@ -12,16 +12,7 @@ from contextlib import suppress
 
 from klogtool.errors import Unsupported
 from klogtool.escape import quoted
-from klogtool.format.foreign import (
-    HEAD_BYTES,
-    STDIN,
-    TAR,
-    TIERED,
-    Foreign,
-    begins_as_log,
-    foreign_bytes,
-    foreign_name,
-)
+from klogtool.format.foreign import HEAD_BYTES, STDIN, TAR, TIERED, Foreign, begins_as_log, foreign_bytes, foreign_name
 from klogtool.log.file import LogFile, Unreadable
 
 MOST_FOLDERS, MOST_NAMES, MOST_DEPTH = 200, 2000, 5

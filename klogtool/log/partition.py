@@ -13,14 +13,7 @@ from msgspec import Struct
 from klogtool.format.batch import Record
 from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.identity import PartitionMetadata, QuorumState
-from klogtool.format.names import (
-    OFFSET_DIGITS,
-    FileKind,
-    FileName,
-    PartitionDirState,
-    TopicPartition,
-    parse_file_name,
-)
+from klogtool.format.names import OFFSET_DIGITS, FileKind, FileName, PartitionDirState, TopicPartition, parse_file_name
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.format.uuids import build_uuid
 from klogtool.log.entries import Message, RecordBatch

@@ -18,16 +18,7 @@ from klogtool.broker.file_facts import LOCK, Fact, file_fact, folder_fact, listi
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.names import TopicPartition
-from klogtool.plans.plan import (
-    Delete,
-    FileStep,
-    Plan,
-    Rename,
-    RenameFolder,
-    Write,
-    is_plain_name,
-    may_rename_folder,
-)
+from klogtool.plans.plan import Delete, FileStep, Plan, Rename, RenameFolder, Write, is_plain_name, may_rename_folder
 from klogtool.plans.question import PathText, Question
 
 COMMAND = "doctor --fix"

@@ -26,14 +26,7 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, KnownSettings, check_retention, check_settings_are_known
-from klogtool.plans.index_doubts import (
-    IndexDoubt,
-    Timekeeper,
-    first_too_early,
-    refusal_of,
-    retention_doubts,
-    true_ages,
-)
+from klogtool.plans.index_doubts import IndexDoubt, Timekeeper, first_too_early, refusal_of, retention_doubts, true_ages
 from klogtool.plans.plan import Plan, SegmentVerdict, SizedVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition, settle
 from klogtool.plans.question import DeletingQuestion, Question

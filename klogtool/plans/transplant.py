@@ -26,13 +26,7 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.java_numbers import MAX_INT
-from klogtool.format.names import (
-    METADATA_TOPIC,
-    FileKind,
-    TopicPartition,
-    build_file_name,
-    parse_file_name,
-)
+from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition, build_file_name, parse_file_name
 from klogtool.format.producer_snapshot import build_producer_snapshot
 from klogtool.format.uuids import build_uuid, parse_uuid
 from klogtool.log.folder import find_partition_dir_name, own_name

@@ -15,12 +15,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, LoadTerms, Offsets, terms_of
 from klogtool.broker.cleaning.cleaner import clean
-from klogtool.broker.cleaning.dirty_range import (
-    MIN_COMPACTION_LAG,
-    LogToClean,
-    find_log_to_clean,
-    last_stable_offset,
-)
+from klogtool.broker.cleaning.dirty_range import MIN_COMPACTION_LAG, LogToClean, find_log_to_clean, last_stable_offset
 from klogtool.broker.cleaning.record_filter import OldFormat
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
@@ -37,14 +32,7 @@ from klogtool.log.side_file import find_content
 from klogtool.plans.compact import NOT_COMPACTED, CompactQuestion, find_first_dirty, why_due
 from klogtool.plans.index_doubts import IndexDoubt, lag_doubts
 from klogtool.plans.recover_log_dir import walk_partition_dirs
-from klogtool.verify.cures import (
-    drop_line,
-    edit,
-    number_of_lines,
-    rebuild_index,
-    remove,
-    salvage,
-)
+from klogtool.verify.cures import drop_line, edit, number_of_lines, rebuild_index, remove, salvage
 
 _PRICE = "while the broker is down; costs one long cleaning"
 _CHECKPOINT = FileKind.CLEANER_CHECKPOINT

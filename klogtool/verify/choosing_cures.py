@@ -16,15 +16,7 @@ from msgspec.structs import replace
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
 from klogtool.log.partition import Partition
-from klogtool.verify.cures import (
-    move_out,
-    move_out_of_partition,
-    parent_of,
-    rebuild_index,
-    recover,
-    remove,
-    salvage,
-)
+from klogtool.verify.cures import move_out, move_out_of_partition, parent_of, rebuild_index, recover, remove, salvage
 from klogtool.verify.findings import Cure, Finding, Kind, RecoveryEffect, Severity
 from klogtool.verify.log_end import find_span_lost_by_swap
 from klogtool.verify.segment_report import SegmentReport

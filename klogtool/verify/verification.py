@@ -34,12 +34,7 @@ from klogtool.verify.verify_checkpoints import CHECKPOINTS, PartitionEnds, verif
 from klogtool.verify.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
 from klogtool.verify.verify_log_dirs import verify_log_dirs
 from klogtool.verify.verify_names import METADATA_PARTITION, Layout, verify_names, weigh_leftovers
-from klogtool.verify.verify_partition import (
-    Surroundings,
-    as_normal_gap,
-    verify_partition,
-    verify_segment_name,
-)
+from klogtool.verify.verify_partition import Surroundings, as_normal_gap, verify_partition, verify_segment_name
 from klogtool.verify.verify_segment import verify_segment
 from klogtool.verify.verify_topic_ids import verify_topic_ids
 

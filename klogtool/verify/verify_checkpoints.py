@@ -19,15 +19,7 @@ from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
-from klogtool.verify.cures import (
-    drop_line,
-    edit,
-    move_out,
-    number_of_lines,
-    parent_of,
-    remove,
-    set_line,
-)
+from klogtool.verify.cures import drop_line, edit, move_out, number_of_lines, parent_of, remove, set_line
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop, StopOutcome, offline, stop_of
 

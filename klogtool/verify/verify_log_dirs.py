@@ -20,16 +20,9 @@ from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.folder import list_folder
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
-from klogtool.verify.cures import (
-    move_out,
-    parent_of,
-)
+from klogtool.verify.cures import move_out, parent_of
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.identity_cures import (
-    MOST_PROPERTIES_BYTES,
-    drop_directory_id,
-    write_meta_properties,
-)
+from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
 from klogtool.verify.log_end import find_log_bytes, find_log_end
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker, unreadable_file

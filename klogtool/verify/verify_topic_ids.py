@@ -7,18 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.log.partition import Partition
-from klogtool.verify.cures import (
-    exchanging,
-    move_out,
-    parent_of,
-    renaming,
-)
+from klogtool.verify.cures import exchanging, move_out, parent_of, renaming
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity import CureKind, Identity, IdentityKind, TopicIds, cures_of
-from klogtool.verify.identity_cures import (
-    read_topic_id,
-    write_partition_metadata,
-)
+from klogtool.verify.identity_cures import read_topic_id, write_partition_metadata
 
 _WRONG = (IdentityKind.MISNAMED, IdentityKind.REPLACED)  # a folder of a deleted topic is what a broker sets aside
 

@@ -17,13 +17,7 @@ from msgspec.structs import astuple
 
 from klogtool import kernels
 from klogtool.broker.appending.appender import Call
-from klogtool.broker.appending.calls import (
-    JsonObject,
-    check_fields,
-    parse_line,
-    split_lines,
-    wrong_line,
-)
+from klogtool.broker.appending.calls import JsonObject, check_fields, parse_line, split_lines, wrong_line
 from klogtool.format.batch import CODEC_NAMES, INT_MAX, NO_TIMESTAMP
 from klogtool.format.batch_encoding import BatchForm
 from klogtool.format.batch_filling import BatchFilling, Row

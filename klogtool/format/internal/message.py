@@ -25,14 +25,7 @@ from klogtool.format.internal.primitives import (
     TaggedFields,
     ValueStream,
 )
-from klogtool.format.internal.schema import (
-    HIGHEST_VERSION,
-    UNKNOWN_TAGS,
-    Field,
-    StructSchema,
-    Values,
-    schema_of,
-)
+from klogtool.format.internal.schema import HIGHEST_VERSION, UNKNOWN_TAGS, Field, StructSchema, Values, schema_of
 
 TAGS = "_tags"  # what the declaration calls the tagged section; no field can be called so
 
