@@ -152,6 +152,8 @@ class Succession:
         # Its turn comes: an index has an entry for every few batches only (index.interval.bytes).
         if position > entry.position:
             return Why.DONE
+        # LogSegment.append notes where a batch begins, with its last offset; before KAFKA-806 with the last one of
+        # all that was appended at once. So the offset is never below the batch.
         if position < entry.position or relative_offset < first - self.base_offset:
             return Why.INDEX
         # The offset noted before may be any of its batch: only the next batch shows that it is too high.

@@ -264,7 +264,8 @@ class _LoadingSteps:
         for name in self.differing():
             file = parse_file_name(name)
             if file.kind is _LOG and not file.suffix and name in self.wanted and name in self.state:
-                if parse_file_name(name).base_offset in self.report.emptied:
+                # Without its index a broker recovers the segment. If it was given up, that must find it empty: see 7.
+                if file.base_offset in self.report.emptied:
                     self.change(name)
                 self.delete(_index_of(name))
                 self.change(name)
@@ -335,6 +336,8 @@ def _keep_what_is_the_same(draft: Draft) -> None:
         before, after = draft.before.get(name), draft.files.get(name)
         if before is None or after is None or before.size != after.size:
             continue
+        # Retention takes the time of the file where no record has one (LogSegment.largestTimestamp), so a new time is a
+        # change.
         if after.mtime_ns not in (None, before.mtime_ns):
             continue
         if _has_the_same_bytes(before.content, after.content):

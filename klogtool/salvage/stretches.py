@@ -222,6 +222,7 @@ def _with_count(run: Run, probe: Probe, count: int) -> Run:
 def _ended_at(run: Run, probe: Probe, batch: RecordBatch, records: Sequence[Record]) -> Run:
     """Return a single batch with these records, which are its first bytes up to the end of the run."""
     last, newest = records[-1].offset, batch.max_timestamp
+    # With LogAppendTime every record takes its time from this field (DefaultRecordBatch.RecordIterator), so it stays.
     if not batch.attributes & TIMESTAMP_TYPE_BIT:
         newest = max(record.timestamp for record in records)
     run = set_field(run, "length", batch.length, run.size - LOG_OVERHEAD)
@@ -235,6 +236,8 @@ def _with_checked(run: Run, probe: Probe, name: str, was: int, value: int) -> Ru
     """Return a single batch with another value in a field under its CRC, and with the CRC that fits."""
     result = set_field(run, name, was, value)
     crc, at = 0, run.start + CRC_COVERS_FROM
+    # From one mend to the next: the file's bytes in between, then the new ones in place of the file's. The length and
+    # the epoch are before the bytes that the CRC covers.
     for mend in sorted(result.mends, key=lambda mend: mend.at):
         if mend.at >= at:
             crc = crc32c(mend.data, probe.crc32c(at, mend.at, crc))

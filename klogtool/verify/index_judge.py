@@ -156,6 +156,7 @@ class IndexJudge:
             return
         if self._is_beyond_closed_end(entry):
             return
+        # The right time with an offset outside of the batch: the batch's own offset may be what is wrong.
         if timestamp != entry.max_timestamp or not self._has_doubtful_offset(entry):
             self._note_time(number)
 

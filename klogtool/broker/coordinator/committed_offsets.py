@@ -216,14 +216,14 @@ def _load(
     number: int, copies: Sequence[Partition], at_ms: int
 ) -> tuple[OffsetsLog, list[CommittedOffset], list[CommittedOffset]]:
     partition = copies[0]
-    reading = _Reading(partition, TopicPartition(TOPIC, number), at_ms)
+    reading = _CommitsReading(partition, TopicPartition(TOPIC, number), at_ms)
     reading.read()
     committed = list(_parsed(_last_of_each_name(reading.replay.committed()), reading))
     pending = list(_parsed(reading.replay.pending(), reading))
     return reading.told(number, tuple(copy.path for copy in copies[1:])), committed, pending
 
 
-class _Reading:
+class _CommitsReading:
     """The log of one partition, read from segment to segment into a replay."""
 
     def __init__(self, partition: Partition, name: TopicPartition, at_ms: int) -> None:
@@ -379,7 +379,7 @@ def _is_utf8(key: bytes) -> bool:
     return True
 
 
-def _parsed(kept: Iterable[KeptCommit], reading: _Reading) -> Iterator[CommittedOffset]:
+def _parsed(kept: Iterable[KeptCommit], reading: _CommitsReading) -> Iterator[CommittedOffset]:
     """Yield what the records say; those that a broker could not load are noted as damage."""
     for one in kept:
         try:
