@@ -42,7 +42,7 @@ class MetadataLevels(Struct, frozen=True):
     production: int
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return the levels in words."""
         return f"{self.lowest} to {self.highest}; {self.production} is the highest for production"
 
 
@@ -65,7 +65,7 @@ class FeatureLevels(Struct, frozen=True, kw_only=True):
         return int(getattr(self, feature.replace(".", "_"), 0)) if feature.endswith(".version") else 0
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return the levels in words."""
         if not self.known:
             return "not known to klogtool"
         levels = {name.replace("_", "."): level for name, level in asdict(self).items() if name != "known" and level}

@@ -92,7 +92,7 @@ class Offsets:
 
     @property
     def ranges(self) -> list[OffsetRange]:
-        """Return it as ranges, ascending."""
+        """Return the offsets as ranges, ascending."""
         return list(zip(self._firsts, self._lasts, strict=True))
 
 

@@ -96,7 +96,7 @@ def examine(paths: Sequence[str], how: Examination) -> Diagnosis:
 
 
 def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[Release]) -> list[Diagnosis]:
-    """Return the same for several releases. The logs are loaded once, if all releases load them alike."""
+    """Return what `examine` does, for several releases. The logs are loaded once, if all releases load them alike."""
     named = tuple(dict.fromkeys(map(os.path.abspath, paths)))
     found = _find(named, how)
     asked = [replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases]

@@ -26,7 +26,7 @@ MOST_DRAWN = 120  # segments of a partition; of more, neighbours are one
 
 
 def with_segments(found: Rehearsed) -> Rehearsed:
-    """Return the same with its segments, if something is ahead of the partition."""
+    """Return the prospect with its segments, if something is ahead of the partition."""
     if not found.ahead:
         return found
     prospect = found.prospect

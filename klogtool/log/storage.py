@@ -245,14 +245,14 @@ class StoredFile(LogFile):
             raise unreadable(self.path, error, position) from error
 
     def read_into(self, buffer: Any, position: int, size: int) -> memoryview:
-        """The same into a buffer; see `LogFile`."""
+        """Read into a buffer, and return the part that was filled; see `LogFile`."""
         found = self.read(position, size)
         view = memoryview(buffer)[: len(found)]
         view[:] = found
         return view
 
     def map(self, position: int, size: int) -> memoryview:
-        """Return the same bytes; nothing can be mapped."""
+        """Return what `read` does: nothing can be mapped."""
         return memoryview(self.read(position, size))
 
     def size_now(self) -> int:

@@ -58,7 +58,7 @@ class BehindEnd(Struct, frozen=True):
     served: bool = False
 
     def sentence(self, end: int) -> str:
-        """Return the same as a sentence for a user who asked for something else. end: the log end offset."""
+        """Return what is behind the end in a sentence, if a user asked for something else. end: the log end offset."""
         if self.last_offset is None:
             return f"the log is damaged at its end, offset {end:,}: {self.damage}"
         why = "the clean marker is FALSE" if self.clean_marker_false else "they are missing"

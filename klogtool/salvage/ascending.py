@@ -25,7 +25,7 @@ NEAR = 8  # limit of damaged base offsets in a row that are corrected
 
 
 def ascending(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Return the same stretches in the same order. Of runs that do not fit together, the smaller ones are rejected.
+    """Return the stretches in their order. Of runs that do not fit together, the smaller ones are rejected.
 
     stretches: of all segments, by base offset. Kept runs ascend over the whole partition.
     """

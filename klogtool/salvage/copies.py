@@ -59,7 +59,7 @@ def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> Comparison:
 def mend_last_batch(
     stretches: Sequence[Stretch], copies: Sequence[Sequence[Run]], known: LeaderEpochFileCache
 ) -> list[Stretch]:
-    """Return the same stretches with a corrected last batch: if copies have it directly after the one before it, it
+    """Return the stretches with a corrected last batch: if copies have it directly after the one before it, it
     gets their base offset, and their leader epoch if that is the epoch before it.
 
     Nothing after the last batch shows that its offset is too high; all other batches have two neighbours. But if the

@@ -35,7 +35,7 @@ from klogtool.verify.findings import Kind
 
 
 def mend_leader_epochs(stretches: Sequence[Stretch], known: LeaderEpochFileCache) -> list[Stretch]:
-    """Return the same stretches; a single batch with a wrong epoch is corrected, or rejected if no epoch is certain."""
+    """Return the stretches; a single batch with a wrong epoch is corrected, or rejected if no epoch is certain."""
     numbers = [n for n, item in enumerate(stretches) if isinstance(item, Run) and item.magic == MAGIC]
     runs = [run for n in numbers if isinstance(run := stretches[n], Run)]
     results = list(stretches)
@@ -65,7 +65,7 @@ def with_epoch(run: Run, epoch: int) -> Run:
 
 
 def mend_last_offsets(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Return the same stretches; a batch whose header, but none of its records, reaches up to the next batch ends with
+    """Return the stretches; a batch whose header, but none of its records, reaches up to the next batch ends with
     its last record. Only one that reaches too far is surely wrong (see verify's OrderJudge)."""
     results: list[Stretch] = []
     following: Run | None = None
@@ -135,7 +135,7 @@ def find_closed_end(path: str, circumstances: Circumstances, checkpoints: Checkp
 
 
 def mend_by_closed_end(stretches: Sequence[Stretch], closed_at: int | None) -> list[Stretch]:
-    """Return the same stretches; the last batch gets the last or the base offset that the log's end proves."""
+    """Return the stretches; the last batch gets the last or the base offset that the log's end proves."""
     results = list(stretches)
     run = results[-1] if results else None
     if closed_at is None or not isinstance(run, Run) or run.magic != MAGIC or run.last_offset < closed_at:

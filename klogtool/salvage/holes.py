@@ -220,7 +220,7 @@ def parts_left(hole: Hole, runs: Sequence[Run]) -> list[tuple[int, int | None]]:
 
 
 def _parts_left(hole: Hole, results: Sequence[Filling]) -> list[Hole]:
-    """Return the same as holes, with their neighbours."""
+    """Return what `parts_left` does, as holes with their neighbours."""
     runs = [filling.run for filling in results]
     parts = []
     for first, last in parts_left(hole, runs):

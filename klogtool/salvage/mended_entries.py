@@ -47,7 +47,7 @@ class SetRight(Corrupt):
 def mended(
     file: LogFile, *, start: int = 0, end: int, on_mended: Callable[[SetRight], None] = lambda _: None
 ) -> LogFile:
-    """Return the same log with each wrong length and magic corrected, if nothing else is wrong with the entry. The
+    """Return the log with each wrong length and magic corrected, if nothing else is wrong with the entry. The
     result must not be closed. If there are none, it is the file itself. If the length of a damaged entry reaches past a
     sound entry, the damage ends there.
 

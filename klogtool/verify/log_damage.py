@@ -151,7 +151,7 @@ class DamageJudge:
         return [] if steps and passed == steps[-1] and passed != self._probe.next_proved(at + 1) else steps
 
     def _cautious_steps(self, at: int) -> list[int]:
-        """Return the same by weaker evidence, so the steps must not lead past a sound entry."""
+        """Return the steps by weaker evidence, so the steps must not lead past a sound entry."""
         steps = self._steps(at, MOST_STEPS, self._may_be_next)
         following = self._probe.next_proved(at + 1)
         return [] if steps and following is not None and steps[-1] > following else steps

@@ -49,7 +49,7 @@ class Stop(Struct, frozen=True):
         return self.outcome is StopOutcome.REFUSES
 
     def ending_the_broker(self) -> Stop:
-        """Return the same in the log dir that holds the cluster's metadata: without it a broker ends."""
+        """Return the stop in the log dir that holds the cluster's metadata: without it a broker ends."""
         return Stop(StopOutcome.REFUSES, self.kafka_class, self.message, is_exit=True)
 
 

@@ -102,7 +102,7 @@ def _verify_chain(reports: Sequence[SegmentReport], log_start_offset: int) -> It
 
 
 def as_normal_gap(gap: Finding, why: str) -> Finding:
-    """Return the same finding for a compacted log. why: what shows that."""
+    """Return the gap as one that is normal in a compacted log. why: what shows that."""
     return replace(gap, detail=f"{gap.detail}: compacted ({why})", is_normal=True)
 
 

@@ -25,7 +25,7 @@ class Assigned(Struct, frozen=True):
 
     @classmethod
     def of(cls, replicas: int, directories: list[str] | None) -> Assigned:
-        """Return it for the fields of a record."""
+        """Return what the fields of a record assign."""
         ids = directories or []
         return cls(replicas, None if all(one == MIGRATING for one in ids) else len(ids))
 
