@@ -19,8 +19,8 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import FileKind, TopicPartition
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.partition import Partition
-from klogtool.verify.log_end import find_log_bytes
 
 END_OF_OFFSETS = 2**63 - 1
 SHOWN_BYTES = 16  # of the digest: as much as eyes compare

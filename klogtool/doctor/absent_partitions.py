@@ -18,11 +18,12 @@ from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.file import LogFile
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
-from klogtool.verify.log_end import find_log_bytes, find_log_end
+from klogtool.verify.log_end import find_log_end
 from klogtool.verify.verify_checkpoints import read_stated
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)

@@ -11,10 +11,10 @@ from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.identity_cures import read_topic_id
-from klogtool.verify.log_end import find_log_bytes
 from klogtool.verify.verify_checkpoints import read_stated
 
 _CLEANER = FileKind.CLEANER_CHECKPOINT

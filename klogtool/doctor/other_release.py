@@ -12,9 +12,9 @@ from klogtool.doctor.cluster import Cluster
 from klogtool.errors import KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION
 from klogtool.format.names import FileKind
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.verify.log_end import find_log_bytes
 from klogtool.verify.stops import refuses
 
 ZERO_CHECKPOINT = "00000000000000000000-0000000000.checkpoint"  # KIP-1170

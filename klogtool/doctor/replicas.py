@@ -12,9 +12,9 @@ from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.patient import Patient
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState
 from klogtool.format.uuids import is_reserved_directory_id, parse_uuid
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.partition import Partition
 from klogtool.verify.identity_cures import read_topic_id
-from klogtool.verify.log_end import find_log_bytes
 
 _Key = tuple[str, int]  # topic, partition
 

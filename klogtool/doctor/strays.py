@@ -15,11 +15,11 @@ from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.metadata_lost import is_forgotten
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity import IdentityKind
 from klogtool.verify.identity_cures import read_topic_id
-from klogtool.verify.log_end import find_log_bytes
 
 
 def find_stray(partition: Partition, cluster: Cluster, current: Collection[TopicPartition | None]) -> Ahead | None:

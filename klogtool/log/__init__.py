@@ -9,7 +9,7 @@ side_file         files that are no logs, as objects
 entries           batches, messages and their records, as objects
 
 folder            the names in a folder
-log_files         how many bytes and partitions lie under some paths, for progress bars
+log_files         how many bytes and partitions lie under some paths
 log_dir_hints     log dirs below a folder that is none, for the error that says so
 search            every log dir and partition dir below some paths
 log_dirs          which folders are log dirs, which of them a path lies in, and whose lock counts

@@ -1,4 +1,4 @@
-"""How many bytes and partitions are under some paths, as far as they can be listed: for progress bars."""
+"""How many bytes and partitions are under some paths, as far as they can be listed: for progress bars and weights."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ def log_files(paths: Sequence[str]) -> Iterator[str]:
 def count_partitions(paths: Sequence[str]) -> int:
     """Return how many partition dirs there are; a path that is neither one nor a log dir counts as one."""
     return sum(1 if os.path.isfile(path) else len(_partitions(path)) for path in paths)
+
+
+def find_log_bytes(partition: Partition) -> int:
+    """Return the bytes of its segments; 0 if they cannot be listed."""
+    try:
+        return sum(os.path.getsize(segment.path) for segment in partition.segments)
+    except (KlogError, OSError):
+        return 0
 
 
 def _partitions(path: str) -> Sequence[Partition]:

@@ -57,11 +57,3 @@ def find_log_end(partition: Partition) -> int:
     except KlogError:
         return 0
     return max(segments[-1].base_offset, find_next_offset(segments[-1].path)) if segments else 0
-
-
-def find_log_bytes(partition: Partition) -> int:
-    """Return the bytes of its segments; 0 if they cannot be listed."""
-    try:
-        return sum(os.path.getsize(segment.path) for segment in partition.segments)
-    except (KlogError, OSError):
-        return 0

@@ -18,12 +18,13 @@ from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, T
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.folder import list_folder
+from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, parent_of
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
-from klogtool.verify.log_end import find_log_bytes, find_log_end
+from klogtool.verify.log_end import find_log_end
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker, unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
