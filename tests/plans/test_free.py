@@ -217,13 +217,24 @@ def test_after_a_kill_at_any_step_it_loads_as_before(fixture: str, tmp_path: pat
     log_dir = with_leftovers(fixture, tmp_path / "logs")
     done = run("free", log_dir, *NOW, "--config", "retention.ms=1000", "--except", "stray", "--format", "json")
     plan = next(row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan")
-    before = {path: settled(answer) for path, answer in recovered(log_dir).items()}
     assert len(plan["steps"]) > 5
+    whole = loads(log_dir)
+    loaded = {path for path, answer in whole.items() if answer["log_end_offset"] is not None}  # not what is `-delete`
+    before = {path: loads(pathlib.Path(path)) for path in loaded}
+    assert all(path in answers for path, answers in before.items())
+    assert any(str((log_dir / step["path"]).parent) in loaded for step in plan["steps"])
     for step in plan["steps"]:
         (log_dir / step["path"]).unlink()
-        after = {path: settled(answer) for path, answer in recovered(log_dir).items()}
-        assert after == {path: before[path] for path in after}, step
+        folder = (log_dir / step["path"]).parent  # no other partition's recovery looks there
+        assert str(folder) not in loaded or loads(folder) == before[str(folder)], step
+    after = loads(log_dir)
+    assert after == {path: whole[path] for path in after}
     assert run("verify", log_dir, "--fail-on", "warning").status == 0
+
+
+def loads(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """How a start would load what lies there."""
+    return {path: settled(answer) for path, answer in recovered(folder).items()}
 
 
 def settled(answer: dict[str, Any]) -> dict[str, Any]:
