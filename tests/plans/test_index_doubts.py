@@ -190,7 +190,7 @@ def test_full_indexes_of_zeros_under_a_clean_marker(sound: pathlib.Path, tmp_pat
     assert [row["what"] for row in rows if row["type"] == "ahead"] == ["rolls-early"]
     assert answer(log_dir, "roll", "t-0", *told)["zero_index_entries"] == 10_485_760 // 8
     (option,) = [row for row in rows if row["type"] == "option"]
-    assert run_here(option["command"].split()[1:], log_dir).status == 0
+    assert run_here(shlex.split(option["command"])[1:], log_dir).status == 0
     assert [row for row in asked(log_dir, "doctor", ".", *told) if row["type"] == "ahead"] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 from typing import Any
 
 import msgspec
@@ -68,7 +69,7 @@ def test_an_open_transaction_and_its_producer(disk: pathlib.Path) -> None:
     assert (told["producer_id"], told["first_offset"], told["producer_epoch"]) == (9, 1, 3)
     assert found["transaction"].cure == (
         "kafka-transactions.sh --bootstrap-server ... abort --topic t --partition 0 --start-offset 1"
-        f"  # if it hangs: klogtool txns {folder} says so"
+        f"  # if it hangs: klogtool txns {shlex.quote(str(folder))} says so"
     )
     text = standing_text(standing)
     assert "producer 9 epoch 3 started it at offset 1, 1 d ago" in text
@@ -150,7 +151,7 @@ def test_the_cures_of_a_damaged_log(disk: pathlib.Path, tmp_path: pathlib.Path) 
     (reason,) = standings(folder, last_stop="clean")[0].reasons
     assert (reason.id, reason.cure) == (
         "breaks-off",
-        f"klogtool rebuild-index {folder} --only leader-epoch-checkpoint --apply",
+        f"klogtool rebuild-index {shlex.quote(str(folder))} --only leader-epoch-checkpoint --apply",
     )
     carry_out(str(reason.cure), tmp_path)
     assert "breaks-off" not in reasons(folder, last_stop="clean")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -83,7 +84,7 @@ def test_a_name_above_the_first_batch(copy_of: CopyOf) -> None:
     log = renamed(partition, 68, 70)
     (misnamed,) = (f for f in found(partition) if f.path == str(log))
     assert (misnamed.id, misnamed.first_offset, misnamed.last_offset) == ("segment-name", 68, 69)
-    assert misnamed.cure == f"klogtool salvage {partition} --output DIR"
+    assert misnamed.cure == f"klogtool salvage {shlex.quote(str(partition))} --output DIR"
 
 
 def test_a_name_below_the_first_batch_hides_what_is_in_the_segment_before(copy_of: CopyOf) -> None:
