@@ -38,12 +38,19 @@ class _Need(Struct, frozen=True):
 
 
 def walk_lock_points(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[Ahead]:
-    """Yield a point for each log dir whose .lock a broker cannot open (LogManager.lockLogDirs)."""
+    """Yield a point for each log dir whose .lock a broker cannot open, or has locked already for another log dir
+    (LogManager.lockLogDirs)."""
+    locked: dict[tuple[int, int], str] = {}
     for path in log_dirs:
         lock = os.path.join(path, FileKind.LOCK.value)
         reason = _why_not_opened(os.path.realpath(lock))
         if reason is not None:
             yield _not_locked(lock, reason, has_metadata=path == cluster.metadata_dir)
+        elif os.path.isfile(lock):
+            about = os.stat(lock)
+            first = locked.setdefault((about.st_dev, about.st_ino), lock)
+            if first != lock:
+                yield _locked_already(lock, first)
 
 
 def _why_not_opened(lock: str) -> str | None:
@@ -66,6 +73,17 @@ def _not_locked(lock: str, reason: str, *, has_metadata: bool) -> Ahead:
     stop = (refuses if has_metadata else offline)("FileNotFoundException", f"{lock} ({reason})")
     what = What.REFUSES if has_metadata else What.OFFLINE
     return Ahead(lock, what, detail, stop=stop, cure=cure, cure_looks=cure == owner)
+
+
+def _locked_already(lock: str, first: str) -> Ahead:
+    """Return the point of a link to the .lock of another log dir: a JVM locks a file once (FileLock.tryLock)."""
+    told = (
+        f"Failed to acquire lock on file .lock in {os.path.dirname(lock)}. A Kafka instance in another process or "
+        "thread is using this directory."
+    )
+    detail = f"it is the same file as {first}: a broker cannot lock it twice, and does not start"
+    cure = f"rm {quoted(lock)}  # a broker creates it"
+    return Ahead(lock, What.REFUSES, detail, stop=refuses("KafkaException", told), cure=cure)
 
 
 def with_refusals(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> list[Ahead]:

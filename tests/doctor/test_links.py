@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Callable
 
 import pytest
 from asking_doctor import asked, wounded
@@ -54,3 +55,21 @@ def test_a_log_that_cannot_roll_takes_no_writes(tmp_path: Path) -> None:
     rows = asked(wounded(scenario, tmp_path / "disks"), scenario)
     (point,) = [row for row in rows if row.get("what") == "ends-early"]
     assert "every write fails" in point["detail"]
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+def test_two_log_dirs_cannot_have_one_lock_file(tmp_path: Path, link: Callable[[Path, Path], None]) -> None:
+    """As cp -al leaves it. A broker 4.3.1 that was started on both ends with this message."""
+    scenario = Scenario(lambda _: None, "")
+    disks = wounded(scenario, tmp_path / "disks")
+    locks = [disks / name / ".lock" for name in ("d0", "d1")]
+    for lock in locks:
+        lock.unlink(missing_ok=True)
+    locks[0].touch()
+    link(locks[0], locks[1])
+    (point,) = (row for row in asked(disks, scenario) if row.get("what") == "refuses")
+    assert point["path"].endswith("d1/.lock")
+    assert point["exception"]["class"] == "KafkaException"
+    assert point["exception"]["message"].startswith("Failed to acquire lock on file .lock in ")
+    locks[1].unlink()
+    assert [row for row in asked(disks, scenario) if row.get("what") == "refuses"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shlex
 import subprocess
 from collections.abc import Callable
 
@@ -56,7 +57,7 @@ def test_two_of_three_lead_and_one_does_not(tmp_path: Path) -> None:
     assert (alone.outcome, alone.causes, alone.missing) == (ElectionOutcome.NEVER, (ElectionCause.NO_MAJORITY,), (2, 3))
     *disks, last = cures_of(alone)
     assert [directory_id(n) in line for n, line in zip((2, 3), disks, strict=True)] == [True, True]
-    assert f"klogtool quorum {one.path} --standalone --destroyed 2 --destroyed 3" in last
+    assert f"klogtool quorum {shlex.quote(str(one.path))} --standalone --destroyed 2 --destroyed 3" in last
 
 
 def test_empty_disks_with_the_old_directory_ids_vote_and_others_do_not(tmp_path: Path) -> None:

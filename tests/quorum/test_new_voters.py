@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import random
+import shlex
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -96,7 +97,7 @@ def test_a_brokers_copy_counts_and_the_better_one_has_to_be_taken(tmp_path: Path
     broker = Disk(tmp_path, 4).voters(*THREE).records(8)
     text = refused(one, broker, **LOST)
     assert "has 3 records of metadata more" in text
-    assert f"cp -a {broker.metadata} {one.path}/" in text
+    assert f"cp -a {shlex.quote(str(broker.metadata))} {shlex.quote(str(one.path))}/" in text
     one.records(3)
     assert planned(one, broker, **LOST)[0].offset == 10
     empty = Disk(tmp_path / "new", 1, directory=directory_id(8))

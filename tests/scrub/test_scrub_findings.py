@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -90,7 +91,7 @@ def test_changed_bytes_that_no_checksum_covers(tmp_path: Path) -> None:
         assert (done.status, done.ids) == (1, ["bytes-changed"])
         (row,) = done.findings
         assert (row["path"], row["start"], row["end"]) == (str(log), 0, log.stat().st_size)
-        assert row["cure"].startswith(f"klogtool hash {log.parent} --from {int(log.stem)} --to ")
+        assert row["cure"].startswith(f"klogtool hash {shlex.quote(str(log.parent))} --from {int(log.stem)} --to ")
     log.touch()
     assert scrub(state, log_dir, days=93).status == 0
 
