@@ -78,7 +78,7 @@ Other answers:
 
 Words and terminals:
 
-    counts             "3 batches"
+    counts             "3 batches"; tables of numbers
     index_doubts       warnings: a time index that the batches contradict
     terminal           width and colours
     progress_bar       a progress bar on stderr

@@ -1,6 +1,8 @@
-"""Numbers of things, for people."""
+"""Numbers of things, and tables of numbers, for people."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
 
 
 def count_text(number: int, noun: str, many: str | None = None) -> str:
@@ -11,3 +13,11 @@ def count_text(number: int, noun: str, many: str | None = None) -> str:
 def offsets_text(first: int, last: int) -> str:
     """Return `offset 7` or `offsets 7 to 1,000`."""
     return f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}"
+
+
+def number_table(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
+    """Yield rows in aligned columns. numbers: the columns that are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        yield "  ".join(cell.rjust(width) if n in numbers else cell.ljust(width) for n, (cell, width) in cells).rstrip()

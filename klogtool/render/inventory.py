@@ -10,9 +10,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from klogtool.plans.reclaimable_bytes import Headroom
-from klogtool.render.counts import count_text
+from klogtool.render.counts import count_text, number_table
 from klogtool.render.retain import size_text
-from klogtool.render.spark_text import table
 
 MOST_NAMES = 5
 Key = TypeVar("Key", int, str)
@@ -74,7 +73,7 @@ class InventoryRow(Struct, frozen=True):
 def inventory_text(rows: Sequence[InventoryRow]) -> Iterator[str]:
     """Yield a line for each topic, the largest first, then the remarks."""
     head = ("topic", "partitions", "segments", "bytes", "records", "magic", "codecs", "batch", "txn")
-    yield from table((_topic_line(name, some) for name, some in topics_of(rows)), head)
+    yield from number_table([head, *(_topic_line(name, some) for name, some in topics_of(rows))], range(1, len(head)))
     yield ""
     yield from remarks(rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
 from msgspec import to_builtins
@@ -20,7 +20,7 @@ from klogtool.broker.coordinator.committed_offsets import (
 from klogtool.broker.timestamps import time_text
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.log.folder import own_name
-from klogtool.render.counts import count_text
+from klogtool.render.counts import count_text, number_table
 
 Row = dict[str, object]
 _HEADS = ("topic", "partition", "offset", "log end", "lag", "committed")
@@ -73,14 +73,14 @@ def group_texts(result: LoadedOffsets, ranges: LogRanges) -> Iterator[str]:
     """Yield the lines of one group after another."""
     for group, commits in groupby(result.committed, key=lambda one: one.commit.group):
         yield f"group {group or '(no name)'}"
-        yield from _table([_HEADS, *(_cells(one, ranges) for one in commits)])
+        yield from (f"  {line}" for line in number_table([_HEADS, *(_cells(c, ranges) for c in commits)], _NUMBERS))
         yield ""
     yield from _out_of_range_lines(result, ranges)
     if result.pending:
         yield "In open transactions: these offsets do not count yet."
         rows: list[tuple[str, ...]] = [("group", *_HEADS[:3], "producer id")]
         rows += [(one.commit.group, *_cells(one, ranges)[:3], str(one.producer_id)) for one in result.pending]
-        yield from _table(rows, numbers=(2, 3, 4))
+        yield from (f"  {line}" for line in number_table(rows, (2, 3, 4)))
         yield ""
 
 
@@ -114,17 +114,6 @@ def _cells(one: CommittedOffset, ranges: LogRanges) -> tuple[str, ...]:
     log = ranges.find(commit.topic, commit.partition)
     end_and_lag = (_NOT_AT_HAND, _NOT_AT_HAND) if log is None else (f"{log.end:,}", f"{log.end - commit.offset:,}")
     return commit.topic, str(commit.partition), f"{commit.offset:,}", *end_and_lag, time_text(one.timestamp)
-
-
-def _table(rows: Sequence[tuple[str, ...]], numbers: Iterable[int] = _NUMBERS) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    right = set(numbers)
-    for row in rows:
-        cells = (
-            cell.rjust(width) if n in right else cell.ljust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield ("  " + "  ".join(cells)).rstrip()
 
 
 def closing_texts(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -12,14 +12,13 @@ from klogtool.escape import joined
 from klogtool.plans.plan import Plan
 from klogtool.plans.results import LeftAlone
 from klogtool.render.compact import compact_brief
-from klogtool.render.counts import count_text
-from klogtool.render.findings import closing_line
+from klogtool.render.counts import count_text, number_table
+from klogtool.render.findings import LABELS, closing_line
 from klogtool.verify.findings import Finding, Severity
 from klogtool.verify.verification import Summary
 
 MOST_FOLDERS = 10
 ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
-_LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
 def findings_text(findings: Sequence[Finding], summary: Summary, status: int) -> Iterator[str]:
@@ -28,7 +27,7 @@ def findings_text(findings: Sequence[Finding], summary: Summary, status: int) ->
     for (rank, name), count in sorted(kinds.items(), key=lambda kind: (kind[0][0], -kind[1])):
         folders = {_folder(finding) for finding in findings if finding.id == name}
         where = next(iter(folders)) if len(folders) == 1 else f"{len(folders):,} folders"
-        yield f"{_LABELS[ORDER[rank]]:<8} {name:<26} {count:>9,}  {where}"
+        yield f"{LABELS[ORDER[rank]]:<8} {name:<26} {count:>9,}  {where}"
     worst = Counter(_folder(finding) for finding in findings if finding.severity is Severity.ERROR)
     if worst:
         yield from ("", "Most errors:")
@@ -40,17 +39,6 @@ def findings_text(findings: Sequence[Finding], summary: Summary, status: int) ->
 
 def _folder(finding: Finding) -> str:
     return finding.path if os.path.isdir(finding.path) else os.path.dirname(finding.path)
-
-
-def table(rows: Iterable[Sequence[str]], head: Sequence[str], *, left: int = 1) -> Iterator[str]:
-    """Yield the lines of a table with heads. The first `left` columns are left-aligned, the others right-aligned."""
-    lines = [list(head), *map(list, rows)]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
-    for line in lines:
-        cells = (
-            cell.ljust(w) if n < left else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
 
 
 class ExportedTopic(Struct, frozen=True, tag="exported"):
@@ -66,7 +54,7 @@ def exported_text(totals: Sequence[ExportedTopic], invalid: int, output: str, un
     """Yield what was exported, by topic, and where it is."""
     rows = [(row.topic or "(no topic)", f"{row.rows:,}", f"{row.files:,}", f"{row.bytes:,}") for row in totals]
     if rows:
-        yield from table(rows, ("topic", "records", "files", "bytes"))
+        yield from number_table([("topic", "records", "files", "bytes"), *rows], range(1, 4))
         yield ""
     records, files = sum(row.rows for row in totals), sum(row.files for row in totals)
     yield f"{count_text(records, 'record')} in {count_text(files, 'file')}: {output}"
