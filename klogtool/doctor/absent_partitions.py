@@ -21,9 +21,11 @@ from klogtool.log.file import LogFile
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_end
+from klogtool.verify.stops import offline
 from klogtool.verify.verify_checkpoints import read_stated
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
@@ -99,7 +101,9 @@ def walk_absent(patient: Patient) -> Iterator[Ahead]:
     if patient.cluster.metadata is None:
         yield from _walk_lines_alone(reached, patient)
     for expected in walk_expected(patient):
-        if _is_in_sync(expected, patient):
+        in_the_way = () if expected.current or expected.is_loaded else tuple(_in_the_way(expected, patient))
+        yield from in_the_way
+        if not in_the_way and _is_in_sync(expected, patient):
             yield from _points(expected, reached.get(expected.key), patient)
 
 
@@ -172,6 +176,23 @@ def _points(expected: Expected, reached: ReachedOffset | None, patient: Patient)
         if others:
             detail += f"; if that leads, the replicas on brokers {', '.join(others)} are cut to it"
         yield Ahead(_path(reached, expected.key), What.ABSENT, detail, 0, reached.offset - 1)
+
+
+def _in_the_way(expected: Expected, patient: Patient) -> Iterator[Ahead]:
+    """Yield the point of a file that has the name of the folder which a broker creates (LogManager.createLogDirectory).
+
+    The metadata says in which log dir that is. If it does not, the broker tries one log dir after the other.
+    """
+    cluster = patient.cluster
+    assigned = None if cluster.node_id is None else expected.replicas.directory_of(cluster.node_id)
+    candidates = [path for path, own in cluster.directories.items() if own == assigned] or list(patient.log_dirs)
+    paths = [os.path.join(log_dir, str(expected.key)) for log_dir in candidates]
+    if all(os.path.lexists(path) and not os.path.isdir(path) for path in paths):
+        for path in paths:
+            stop = offline("FileAlreadyExistsException", path)
+            detail = "it is no folder, so a broker cannot create the partition's, and continues without the log dir"
+            cure = move_out(path, patient.log_dir_of(path))
+            yield Ahead(path, What.OFFLINE, detail, stop=stop, cure=cure)
 
 
 def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:

@@ -100,6 +100,10 @@ def in_place_of(name: str) -> Wound:
     return wound
 
 
+def linked_nowhere(name: str) -> Wound:
+    return lambda disks: (disks / name).symlink_to("nowhere")
+
+
 def moved(name: str, to: str) -> Wound:
     return lambda disks: (disks / name).rename(disks / to)
 
@@ -342,6 +346,16 @@ FOLDERS: Mapping[str, Scenario] = {
     ),
     "4 -stray": yes(copied(T, f"d1/t-0.{HEX}-stray"), told="Loaded stray log"),
     "4 absent": loses(gone(T), (T, What.ABSENT), end=0, told="Created log for partition t-0 in"),
+    "4 absent, a file has its name": offline(both(gone(T), put(T, b"x")), T, "Error while creating log for t-0 in dir"),
+    "4 absent, a link that leads nowhere has its name": offline(
+        both(gone(T), linked_nowhere(T)), T, "Error while creating log for t-0 in dir"
+    ),
+    "4 absent, a file has its name where it is not": loses(
+        both(gone(T), put("d0/t-0", b"x")), (T, What.ABSENT), end=0, told="Created log for partition t-0 in"
+    ),
+    "4 absent beside the metadata, a file has its name": refuses(
+        both(gone("d0/u-1"), put("d0/u-1", b"x")), "d0/u-1", "Error while creating log for u-1 in dir"
+    ),
     "4 absent, without records": yes(gone("d0/u-1")),
     "4 absent, named -stray": loses(moved(T, STRAY), (T, What.ABSENT), end=0, told="Loaded stray log"),
     "4 absent, named -stray in another log dir": loses(
