@@ -29,7 +29,7 @@ QUIET = {"log.cleaner.enable": "false"}
 LOADED = re.compile(
     r"Completed load of Log\(dir=([^,]+),.*?logStartOffset=(-?\d+), logEndOffset=(-?\d+)\)? with (\d+) segments"
 )
-STRAY = re.compile(r"Log in (\S+) marked stray")
+STRAY = re.compile(r"Log in (.+) marked stray")
 GIVEN_UP = re.compile(
     r"(?:Stopp(?:ing|ed) serving replicas in dir|Error while loading log dir|Failed to load) "
     r"([^\s,]+?)(?: with| because| during|,|\s|$)"
