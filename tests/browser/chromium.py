@@ -28,6 +28,7 @@ OPTIONS = (
     "--remote-debugging-pipe",
 )
 TIMEOUT_S = 60
+FIRST_VISIT = "try { localStorage.clear() } catch (error) {}"  # it has the colours that somebody chose
 
 
 def missing() -> list[str]:
@@ -54,6 +55,7 @@ class Chromium:
         self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.ask(f"{domain}.enable")
+        self.ask("Page.addScriptToEvaluateOnNewDocument", source=FIRST_VISIT)
 
     def close(self) -> None:
         """End the browser."""

@@ -16,7 +16,12 @@ RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 WIDTHS = (360, 1280)
 SHARES = 8
 OWN = ("file:", "data:", "blob:")
-SCHEME = "document.body.getAttribute('data-md-color-scheme')"
+# The scripts of the page choose the colours after it is loaded.
+IS_SCHEME = (
+    "new Promise(done => { let tries = 0; const look = () => { "
+    "if (document.body.getAttribute('data-md-color-scheme') == '%s') done(true); "
+    "else if (++tries > 100) done(false); else setTimeout(look, 50) }; look() })"
+)
 ADDRESSES = "[...document.querySelectorAll('a[href],img[src],link[href],script[src]')].map(e => e.href || e.src)"
 
 
@@ -48,7 +53,7 @@ def troubles(chromium: Chromium, page: pathlib.Path) -> Iterator[str]:
     """All that is wrong with a page. It is opened once for each colour; what it is shown in changes under it."""
     name = page.relative_to(HTML)
     chromium.open(page, width=WIDTHS[0])
-    if chromium.evaluate(SCHEME) != "default":
+    if not chromium.evaluate(IS_SCHEME % "default"):
         yield f"{name}: is not light"
     for width in WIDTHS:
         chromium.resize(width)
@@ -56,18 +61,16 @@ def troubles(chromium: Chromium, page: pathlib.Path) -> Iterator[str]:
         sizes = chromium.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
         if sizes != [width, width]:
             yield f"{name}: is {sizes[0]} wide in a window of {width}"
-    chromium.evaluate("localStorage.clear()")  # has the colours that were chosen
     chromium.open(page, width=1280, dark=True)
-    yield from (f"{name}, dark: {each}" for each in chromium.violations("color-contrast", within=of_article(page)))
-    if chromium.evaluate(SCHEME) != "slate":
+    if not chromium.evaluate(IS_SCHEME % "slate"):
         yield f"{name}: is not dark"
+    yield from (f"{name}, dark: {each}" for each in chromium.violations("color-contrast", within=of_article(page)))
     yield from (f"{name} asks for {url}" for url in chromium.requests() if not url.startswith(OWN))
     yield from (f"{name}: {each}" for each in chromium.events if each["method"].startswith("Runtime.exception"))
     for address in chromium.evaluate(ADDRESSES):
         parts = urllib.parse.urlsplit(address)
         if parts.scheme == "file" and not pathlib.Path(urllib.parse.unquote(parts.path)).is_file():
             yield f"{name} links to {address}"
-    chromium.evaluate("localStorage.clear()")
 
 
 def test_the_search_finds_a_command_without_a_server(chromium: Chromium, site: list[pathlib.Path]) -> None:
