@@ -7,6 +7,7 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
     streaming          streams (PySpark 4.2 and later)
     options            the options of a query
     filters            Spark's filters as bounds of offsets and times
+    batch_columns      the columns of batches: a row for each
     tables             the tables, their columns, the rows of three
     copies             which partitions lie under some paths, and which copy of each is read
     offsets            from which offset to which a partition is read; the largest timestamp of a segment

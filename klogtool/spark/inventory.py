@@ -21,6 +21,7 @@ from klogtool.log.storage import LOCAL_SCHEMES
 from klogtool.plans.reclaimable_bytes import Headroom, find_headroom
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.inventory import InventoryRow
+from klogtool.spark.batch_columns import codec_of
 from klogtool.spark.copies import Copy, find_copies
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
@@ -28,7 +29,7 @@ from klogtool.spark.options import places_of
 from klogtool.spark.planning import OPEN_COST_BYTES, SegmentRange
 from klogtool.spark.spreading import packed, spread
 from klogtool.spark.starting import Session
-from klogtool.spark.tables import HeaderTotals, codec_of
+from klogtool.spark.tables import HeaderTotals
 
 if TYPE_CHECKING:
     import pyarrow as pa

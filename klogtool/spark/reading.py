@@ -18,7 +18,6 @@ from klogtool.render.arrow import Skipped, Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import column_text
-from klogtool.render.csv_lines import CSV_COLUMNS
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.filters import Bounds
@@ -31,10 +30,33 @@ from klogtool.spark.read_committed import AbortedRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECORD_COLUMNS = CSV_COLUMNS[:7]
+RECORD_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+"""Names and types of the columns that Spark's kafka source has, too."""
 PATH_COLUMN = "_path"
 OWNER_COLUMNS = tuple(f"_{name}" for name in OWNER)
-METADATA_COLUMNS = (*CSV_COLUMNS[8:], PATH_COLUMN, *OWNER_COLUMNS)  # headers are before them
+METADATA_COLUMNS = {
+    "_segment": "string",
+    "_position": "bigint",
+    "_batch_base_offset": "bigint",
+    "_producer_id": "bigint",
+    "_producer_epoch": "smallint",
+    "_sequence": "int",
+    "_is_control": "boolean",
+    "_is_transactional": "boolean",
+    "_compression": "string",
+    "_crc_ok": "boolean",
+    "_partition_leader_epoch": "int",
+    PATH_COLUMN: "string",
+    **dict(zip(OWNER_COLUMNS, OWNER.values(), strict=True)),
+}
 PLACE_COLUMNS = frozenset({PATH_COLUMN, *OWNER_COLUMNS})
 SMALL_BYTES = 4 << 20
 MOST_FREE_BYTES = 256 << 20

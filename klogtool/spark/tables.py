@@ -14,16 +14,7 @@ from msgspec.structs import astuple
 
 from klogtool.decoding.record_values import Formats
 from klogtool.errors import KlogError, Refused
-from klogtool.format.batch import (
-    CONTROL_BIT,
-    CREATE_TIME,
-    DELETE_HORIZON_BIT,
-    LOG_APPEND_TIME,
-    NO_TIMESTAMP,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-    RecordBatch,
-)
+from klogtool.format.batch import CONTROL_BIT, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
@@ -32,9 +23,9 @@ from klogtool.log.resync import find_next_batch
 from klogtool.render.arrow_reference import column_text
 from klogtool.render.decoded_columns import DecodedColumns, decoded_schema
 from klogtool.render.internal_columns import InternalColumns
-from klogtool.render.json_lines import json_timestamp
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.salvage.mended_entries import MAGIC, mended
+from klogtool.spark.batch_columns import BATCH_COLUMNS, codec_of
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
 from klogtool.spark.left_out import walk_left_out
@@ -50,46 +41,12 @@ if TYPE_CHECKING:
     from klogtool.spark.options import Query, Shape
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
-RECORDS = {
-    **dict(zip(RECORD_COLUMNS, ("binary", "binary", "string", "int", "bigint", "timestamp", "int"), strict=True)),
-    "headers": HEADERS_TYPE,
-    **dict(
-        zip(
-            METADATA_COLUMNS,
-            (
-                *("string", "bigint", "bigint", "bigint", "smallint", "int"),
-                *("boolean", "boolean", "string", "boolean", "int", "string"),
-                *OWNER.values(),
-            ),
-            strict=True,
-        )
-    ),
-}
+RECORDS = {**RECORD_COLUMNS, "headers": HEADERS_TYPE, **METADATA_COLUMNS}
 BATCHES = {
     "topic": "string",
     "partition": "int",
     "file": "string",
-    "position": "bigint",
-    "size": "bigint",
-    "base_offset": "bigint",
-    "last_offset": "bigint",
-    "partition_leader_epoch": "int",
-    "magic": "int",
-    "crc": "bigint",
-    "attributes": "int",
-    "codec": "string",
-    "timestamp_type": "string",
-    "is_transactional": "boolean",
-    "is_control": "boolean",
-    "delete_horizon_ms": "bigint",
-    "last_offset_delta": "int",
-    "base_timestamp": "bigint",
-    "max_timestamp": "bigint",
-    "producer_id": "bigint",
-    "producer_epoch": "int",
-    "base_sequence": "int",
-    "last_sequence": "int",
-    "records_count": "int",
+    **{name: column.type for name, column in BATCH_COLUMNS.items()},
 }
 LISTED = {
     "topic": "string",
@@ -178,7 +135,7 @@ def table_schema(shape: Shape, columns: Sequence[str] | None = None) -> pa.Schem
 
 
 def _internal_columns(topic: str) -> InternalColumns:
-    return InternalColumns(topic, arrow_schema("records", RECORD_COLUMNS))
+    return InternalColumns(topic, arrow_schema("records", tuple(RECORD_COLUMNS)))
 
 
 def derived_columns(query: Query) -> DecodedColumns | InternalColumns | None:
@@ -355,7 +312,8 @@ def _batch_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool)
                 if batch.num_rows:
                     yield batch
             elif found.entry.last_offset >= piece.first_offset and (found.entry.base_offset or 0) <= piece.last_offset:
-                yield common + _fields_of(found) + astuple(owner)
+                own = (column.of_head(found, name) for name, column in BATCH_COLUMNS.items())
+                yield (*common, *own, *astuple(owner))
 
 
 def _asked_for(batch: pa.RecordBatch, rows: HeadRows, piece: SegmentRange) -> pa.RecordBatch:
@@ -467,69 +425,13 @@ def batch_columns(rows: HeadRows, common: Row, owner: Owner, kind: pa.Schema) ->
     import pyarrow as pa
 
     constant = dict(zip(("topic", "partition", "file", *OWNER), (*common, *astuple(owner)), strict=True))
-    arrays = []
-    for column in kind:
-        if column.name in constant:
-            arrays.append(pa.repeat(pa.scalar(constant[column.name], column.type), rows.count))
-        else:
-            arrays.append(_batch_column(rows, column.name).cast(column.type))
+    arrays = [
+        pa.repeat(pa.scalar(constant[column.name], column.type), rows.count)
+        if column.name in constant
+        else BATCH_COLUMNS[column.name].of_rows(rows, column.name).cast(column.type)
+        for column in kind
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=kind)
-
-
-def _batch_column(rows: HeadRows, name: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if name == "codec":
-        return pa.array(CODEC_NAMES).take(rows.codec_ids())
-    if name == "timestamp_type":
-        return pc.if_else(rows.has_bit(TIMESTAMP_TYPE_BIT), LOG_APPEND_TIME, CREATE_TIME)
-    if name in ("is_transactional", "is_control"):
-        return rows.has_bit(TRANSACTIONAL_BIT if name == "is_transactional" else CONTROL_BIT)
-    if name == "delete_horizon_ms":
-        return pc.if_else(rows.has_bit(DELETE_HORIZON_BIT), rows.column("base_timestamp"), None)
-    found = rows.column(name)
-    if name in ("base_timestamp", "max_timestamp"):
-        return pc.if_else(pc.equal(found, NO_TIMESTAMP), None, found)
-    return found
-
-
-def _fields_of(head: Head) -> Row:
-    """Return the fields in the order of BATCHES, from `position` on."""
-    entry = head.entry
-    of_batch: Row = (None, None)
-    if isinstance(entry, RecordBatch):
-        of_batch = (entry.last_offset_delta, json_timestamp(entry.base_timestamp))
-    return (
-        head.position,
-        head.size,
-        entry.base_offset,
-        entry.last_offset,
-        entry.partition_leader_epoch,
-        entry.magic,
-        entry.crc,
-        entry.attributes,
-        codec_of(head),
-        entry.timestamp_type,
-        entry.is_transactional,
-        entry.is_control,
-        entry.delete_horizon_ms,
-        *of_batch,
-        json_timestamp(entry.max_timestamp),
-        entry.producer_id,
-        entry.producer_epoch,
-        entry.base_sequence,
-        entry.last_sequence,
-        entry.records_count,
-    )
-
-
-def codec_of(head: Head) -> str:
-    """Return the codec of an entry; "unknown" for an id that Kafka does not know."""
-    try:
-        return head.entry.codec
-    except KlogError:
-        return "unknown"
 
 
 def _segment_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
