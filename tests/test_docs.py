@@ -80,6 +80,17 @@ def test_the_tables_of_the_pages_are_what_the_declarations_say() -> None:
     assert "`rewrites_old_magic`" in releases_page
 
 
+def test_a_new_section_of_a_finding_stands_where_the_table_has_its_kind() -> None:
+    make_docs = tool("make_docs")
+    page = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    headings = [line for line in page.splitlines() if line.startswith("##")]
+    for kind in make_docs.Kind:
+        section = re.compile(rf"^{re.escape(make_docs.heading(kind))}$.*?(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+        anew = make_docs.with_sections(section.sub("", page))
+        assert [line for line in anew.splitlines() if line.startswith("##")] == headings
+        assert kind.row.meaning in anew
+
+
 def test_the_kernels_are_compiled_with_the_layout_of_the_declarations() -> None:
     from klogtool.format.kernel_layout import pxi_text
 

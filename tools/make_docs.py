@@ -12,7 +12,8 @@
 
 A table of options may have a third column, which is written by hand: it stays with its option.
 
-Each kind of finding has a section in docs/findings.md. A new one begins as its meaning; write its paragraph there.
+Each kind of finding has a section in docs/findings.md. A new one begins as its meaning, where the table has it;
+write its paragraph there.
 A test holds the pages to what this writes. Run by `make docs`.
 """
 
@@ -36,12 +37,13 @@ from klogtool.format.internal.schema import HIGHEST_VERSION, Field, MessageSchem
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.text_values import members_of
 from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
-from klogtool.verify.findings import Kind, Severity
+from klogtool.verify.findings import Area, Kind, Severity
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 PAGES = (DOCS / "format.md", DOCS / "releases.md", DOCS / "contract.md", DOCS / "findings.md")
 OPTIONS = "<!-- options "
 SECTION = re.compile(r"^### `([a-z-]+)` \(\w+\)$", re.MULTILINE)
+HEADINGS = re.compile(r"^(?=##)", re.MULTILINE)
 MARKED = re.compile(
     r"(<!-- (layout|values|messages|releases|findings|options) ([^>]+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL
 )
@@ -138,7 +140,7 @@ def field_text(field: Field, message: MessageSchema) -> str:
 
 def messages_table(_package: str) -> str:
     lines = ["| message | key | versions | flexible | fields |", "|---|---:|---|---|---|"]
-    for message in (schema_of(name, newest=True) for name in message_names(newest=True)):
+    for message in (schema_of(name, of_4_4=True) for name in message_names(of_4_4=True)):
         fields = ", ".join(field_text(field, message) for field in message.struct.fields)
         key = "" if message.api_key is None else str(message.api_key)
         versions, flexible = versions_text(message.versions), versions_text(message.flexible)
@@ -269,9 +271,15 @@ def pages_of_options() -> list[pathlib.Path]:
 
 
 def with_sections(page: str) -> str:
-    """The page of findings, with a section for each kind."""
-    described = set(SECTION.findall(page))
-    return page + "".join(f"\n{heading(kind)}\n\n{kind.row.meaning}\n" for kind in Kind if kind not in described)
+    """The page of findings: its chapters are the areas, and each kind has a section there, in the order of the table."""
+    first, *parts = (part.strip() for part in HEADINGS.split(page))
+    written = {part.partition("\n")[0]: part for part in parts}
+    for area in Area:
+        title = f"## {area.value}"
+        sections = ((heading(kind), kind.row.meaning) for kind in Kind if kind.row.area is area)
+        texts = [written.get(title, title), *(written.get(head, f"{head}\n\n{text}") for head, text in sections)]
+        first = "\n\n".join([first, *texts])
+    return first + "\n"
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     finds_record_of_max: bool = True
     knows_latest_tiered: bool = True
     prints_as_java_tool: bool = True
-    knows_newest_messages: bool = False
+    knows_messages_of_4_4: bool = False
     trims_every_index: bool = True
     metadata_levels: MetadataLevels = MetadataLevels(7, 31, 30)
     feature_levels: FeatureLevels = FeatureLevels()
@@ -111,7 +111,7 @@ _V4_4_0 = replace(
     release="4.4.0",
     keeps_emptied_batch=EmptiedBatch.STAYS_AT_HIGH_WATERMARK,
     limits_decompressed_size=True,
-    knows_newest_messages=True,
+    knows_messages_of_4_4=True,
     trims_every_index=False,
     metadata_levels=MetadataLevels(7, 34, 33),
     feature_levels=FeatureLevels(share_version=2),

@@ -131,7 +131,7 @@ def _walk_values(partition: Partition) -> Iterator[tuple[str, int, bytes | None]
 def _take(metadata: RemoteMetadata, number: int, path: str, offset: int, value: bytes | None) -> None:
     """Take one record. What Kafka cannot read, it logs and passes over."""
     try:
-        message = parse_metadata_record(REMOTE_LOG, value, newest=True)
+        message = parse_metadata_record(REMOTE_LOG, value, of_4_4=True)
         if message.name not in (_SEGMENT, _UPDATE):
             return
         key, state = key_of(message.values), state_of(message.values)

@@ -58,13 +58,13 @@ def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
     return Decoder(decode)
 
 
-def internal_topic_decoder(name: str, *, newest: bool = False) -> Decoder:
-    """Return one of format.internal.decoders, by the name of its function. newest: with messages of the newest
-    release."""
+def internal_topic_decoder(name: str, *, of_4_4: bool = False) -> Decoder:
+    """Return one of format.internal.decoders, by the name of its function. of_4_4: with the messages of 4.4.0 as
+    well."""
     function = getattr(decoders, name)
 
     def decode(offset: int, key: bytes | None, value: bytes | None) -> Texts:
-        decoded = function(offset, key, value, newest=newest)
+        decoded = function(offset, key, value, of_4_4=of_4_4)
         return decoded.key, decoded.value
 
     if name == "decode_cluster_metadata":

@@ -103,7 +103,7 @@ def _name_of(named: ApiMessage | None, content: ApiMessage | None) -> str:
 
 def _fields_of(parts: tuple[str, ...]) -> list[pa.Field]:
     """Return the fields of the schemas of these names: those of a key and of its value."""
-    return [field for name in parts for field in _struct_fields(schema_of(name, newest=True).struct)]
+    return [field for name in parts for field in _struct_fields(schema_of(name, of_4_4=True).struct)]
 
 
 def _struct_fields(struct: StructSchema) -> list[pa.Field]:

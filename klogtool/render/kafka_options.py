@@ -163,7 +163,7 @@ class KafkaOptions:
 
     def _decoder(self) -> Decoder | None:
         if (function := self._internal()) is not None:
-            return internal_topic_decoder(function, newest=self._rules.knows_newest_messages)
+            return internal_topic_decoder(function, of_4_4=self._rules.knows_messages_of_4_4)
         value_class = _only("value-decoder-class", self._arguments.value_decoder_class, STRING_DECODER)
         key_class = _only("key-decoder-class", self._arguments.key_decoder_class, STRING_DECODER)
         is_default = value_class == key_class == STRING_DECODER

@@ -298,7 +298,7 @@ class _ImageReplay:
     def _parsed(self, record: Record, path: str) -> ApiMessage:
         """Return a record parsed as the release parses it. Raises KlogError, and notes the refusal, if it cannot."""
         try:
-            message = parse_metadata_record(METADATA, record.value, newest=self._rules.knows_newest_messages)
+            message = parse_metadata_record(METADATA, record.value, of_4_4=self._rules.knows_messages_of_4_4)
             if message.name == "ClearElrRecord" and not self._rules.clears_elr:
                 raise unknown_record_type(message.name)
         except KlogError as error:

@@ -100,7 +100,7 @@ def bound_failures(known: Known, message: ApiMessage, offset: int | None) -> Ite
 
 def java_text(message: ApiMessage) -> str:
     """Return a message as its class prints it (toString): all fields, also those that its version does not have."""
-    fields = schema_of(message.name, newest=True).struct.fields
+    fields = schema_of(message.name, of_4_4=True).struct.fields
     values = {field.name: message.values.get(field.name, field.default(message.version)) for field in fields}
     fields_text = ", ".join(f"{field.name}={_java(values[field.name], field)}" for field in fields)
     return f"{message.name}({fields_text})"

@@ -2,7 +2,7 @@
 
 records      the frame around a message, which says what message it is
 message      messages of any version: parsed and built
-schema       Kafka's field tables (schemas.json, newer.json)
+schema       Kafka's field tables (schemas.json, added_in_4_4.json)
 primitives   the types of Kafka's protocol
 offset_commits  committed offsets
 decoders     what kafka-dump-log's decoders print

@@ -82,9 +82,9 @@ def _is_harmless(data: bytes) -> bool:
 
 
 def _find_message(data: bytes) -> ApiMessage | None:
-    for newest in (False, True):
+    for of_4_4 in (False, True):
         try:
-            return parse_metadata_record(METADATA, data, newest=newest)
+            return parse_metadata_record(METADATA, data, of_4_4=of_4_4)
         except KlogError:
             continue
     return None

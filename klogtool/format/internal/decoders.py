@@ -1,6 +1,6 @@
 """What kafka-dump-log's decoders print of the records of internal topics (DumpLogSegments of Kafka 4.3.1).
 
-newest: with the messages of the newest release that klogtool knows; otherwise with those of 4.3.1.
+of_4_4: with the messages of 4.4.0 as well; otherwise with those of 4.3.1.
 
 A decoder does not stop at damage: its text has the message of Kafka's exception instead. Only a record without a key
 stops the three coordinator decoders, and kafka-dump-log with them.
@@ -48,72 +48,72 @@ class TextPair(Struct, frozen=True):
     value: str | None
 
 
-def decode_consumer_offsets(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> TextPair:
+def decode_consumer_offsets(offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False) -> TextPair:
     """`--offsets-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(GROUP, offset, key, value, newest=newest)
+    return _decode_coordinator(GROUP, offset, key, value, of_4_4=of_4_4)
 
 
-def decode_transaction_state(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> TextPair:
+def decode_transaction_state(offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False) -> TextPair:
     """`--transaction-log-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(TRANSACTION, offset, key, value, newest=newest)
+    return _decode_coordinator(TRANSACTION, offset, key, value, of_4_4=of_4_4)
 
 
-def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> TextPair:
+def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False) -> TextPair:
     """`--share-group-state-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(SHARE, offset, key, value, newest=newest)
+    return _decode_coordinator(SHARE, offset, key, value, of_4_4=of_4_4)
 
 
-def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> TextPair:
+def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False) -> TextPair:
     """`--cluster-metadata-decoder`. The key is ignored."""
     try:
-        message = parse_metadata_record(METADATA, value, newest=newest)
+        message = parse_metadata_record(METADATA, value, of_4_4=of_4_4)
     except KlogError as error:
         return TextPair(None, f"Error at {offset}, skipping. {java_message(error)}")
-    data = to_json(*message, newest=newest)
+    data = to_json(*message, of_4_4=of_4_4)
     node = {"type": _record_type_name(message.name), "version": message.version, "data": data}
     return TextPair(None, write_json(node))
 
 
 def decode_remote_log_metadata(
-    offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False
+    offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False
 ) -> TextPair:
     """`--remote-log-metadata-decoder`. The key is ignored."""
     try:
         if value is None:
             raise Corrupt(NULL_REMOTE_VALUE, kafka_class="NullPointerException")
-        return TextPair(None, remote_log_text(parse_metadata_record(REMOTE_LOG, value, newest=newest)))
+        return TextPair(None, remote_log_text(parse_metadata_record(REMOTE_LOG, value, of_4_4=of_4_4)))
     except KlogError as error:
         return TextPair(None, f"Error at offset {offset}, skipping. {java_message(error)}")
 
 
-def _decode_coordinator(module: str, offset: int, key: bytes | None, value: bytes | None, *, newest: bool) -> TextPair:
+def _decode_coordinator(module: str, offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool) -> TextPair:
     """CoordinatorRecordMessageParser.parse."""
     if key is None:
         reason = f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
         raise Unsupported(reason, kafka_class="RuntimeException")
     try:
-        key_message, value_message = parse_coordinator_record(module, key, value, newest=newest)
+        key_message, value_message = parse_coordinator_record(module, key, value, of_4_4=of_4_4)
     except UnknownRecordType as error:
         return TextPair(f"Unknown record type {error.record_type} at offset {offset}, skipping.", None)
     except KlogError as error:
         return TextPair(f"Error at offset {offset}, skipping. {java_message(error)}", None)
-    return TextPair(_key_text(key_message), _value_text(value_message, newest=newest))
+    return TextPair(_key_text(key_message), _value_text(value_message, of_4_4=of_4_4))
 
 
 def _key_text(message: ApiMessage) -> str:
     return write_json({"type": str(schema_of(message.name).api_key), "data": to_json(*message)})
 
 
-def _value_text(message: ApiMessage | None, *, newest: bool) -> str:
+def _value_text(message: ApiMessage | None, *, of_4_4: bool) -> str:
     if message is None:
         return TOMBSTONE
-    return write_json({"version": str(message.version), "data": value_json(message, newest=newest)})
+    return write_json({"version": str(message.version), "data": value_json(message, of_4_4=of_4_4)})
 
 
-def value_json(message: ApiMessage, *, newest: bool = False, keeps_unknown: bool = False) -> Json:
+def value_json(message: ApiMessage, *, of_4_4: bool = False, keeps_unknown: bool = False) -> Json:
     """Return a coordinator's value as JSON. The bytes that consumers put into a group's metadata are decoded too.
     keeps_unknown: see `to_json`."""
-    node = to_json(*message, newest=newest, keeps_unknown=keeps_unknown)
+    node = to_json(*message, of_4_4=of_4_4, keeps_unknown=keeps_unknown)
     if message.name == "GroupMetadataValue" and node["protocolType"] == CONSUMER_PROTOCOL:
         for member, values in zip(node["members"], message.values["members"], strict=True):
             for field, name in _MEMBER_FIELDS.items():
@@ -145,7 +145,7 @@ def _record_type_name(name: str) -> str:
 def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Json] | None:
     """Return key and value of an internal topic's record as JSON; None for any other topic. Never raises.
 
-    Messages of the newest release are known, and tagged fields that it does not know are kept.
+    Messages of 4.4.0 are known, and tagged fields that it does not know are kept.
 
     `{"key": {"type", "version", "data"}, "value": {...}}`, either of them null if there is nothing to decode. type is
     the name of Kafka's message class (`OffsetCommitKey`). If Kafka's reader fails at either: `{"error": ...}`.
@@ -165,24 +165,24 @@ def _message_json(message: ApiMessage | None) -> Json:
     return {
         "type": message.name,
         "version": message.version,
-        "data": value_json(message, newest=True, keeps_unknown=True),
+        "data": value_json(message, of_4_4=True, keeps_unknown=True),
     }
 
 
 def read_internal_record(
     topic: str, key: bytes | None, value: bytes | None
 ) -> tuple[ApiMessage | None, ApiMessage | None]:
-    """Return the messages in key and value of a record of an internal topic, by the schemas of the newest release.
+    """Return the messages in key and value of a record of an internal topic, by the schemas of 4.4.0.
 
     A topic without keys has None for the key's, and a null value gives None. Raises KlogError where Kafka's reader
     fails, KeyError for any other topic.
     """
     module = INTERNAL_TOPICS[topic]
     if module in _WITHOUT_KEYS:
-        return None, None if value is None else parse_metadata_record(module, value, newest=True)
+        return None, None if value is None else parse_metadata_record(module, value, of_4_4=True)
     if key is None:
         raise Corrupt("the record has no key")
-    return parse_coordinator_record(module, key, value, newest=True)
+    return parse_coordinator_record(module, key, value, of_4_4=True)
 
 
 def message_names_of(topic: str) -> dict[str, tuple[str, ...]]:
@@ -190,9 +190,9 @@ def message_names_of(topic: str) -> dict[str, tuple[str, ...]]:
     schemas: of the key and of the value, or of the one message."""
     module = INTERNAL_TOPICS[topic]
     if module in _WITHOUT_KEYS:
-        return {name: (name,) for name in api_keys(module, "metadata", newest=True).values()}
-    values = api_keys(module, "coordinator-value", newest=True)
-    keys = api_keys(module, "coordinator-key", newest=True)
+        return {name: (name,) for name in api_keys(module, "metadata", of_4_4=True).values()}
+    values = api_keys(module, "coordinator-value", of_4_4=True)
+    keys = api_keys(module, "coordinator-key", of_4_4=True)
     return {name.removesuffix("Key"): (name, values[api_key]) for api_key, name in keys.items()}
 
 

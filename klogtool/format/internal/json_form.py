@@ -18,15 +18,15 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 
 
-def to_json(name: str, version: int, values: Values, *, newest: bool = False, keeps_unknown: bool = False) -> Json:
+def to_json(name: str, version: int, values: Values, *, of_4_4: bool = False, keeps_unknown: bool = False) -> Json:
     """Return what `<name>JsonConverter.write` makes of a message: a dict in the order of the schema.
 
     Tagged fields that have their default are left out, and so are all unknown ones, unless they are to be kept: then
     they are a list of `{"tag", "data"}`. Bytes are base64; NaN and infinities are text. A version out of range is
-    written as the nearest one. newest: by the schema of the newest release. Raises Unsupported if the version would
+    written as the nearest one. of_4_4: by the schema of 4.4.0. Raises Unsupported if the version would
     lose a value.
     """
-    schema = schema_of(name, newest=newest)
+    schema = schema_of(name, of_4_4=of_4_4)
     return _struct_json(schema.struct, schema.versions.nearest(version), values, keeps_unknown)
 
 

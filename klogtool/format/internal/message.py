@@ -30,23 +30,23 @@ from klogtool.format.internal.schema import HIGHEST_VERSION, UNKNOWN_TAGS, Field
 TAGS = "_tags"  # what the declaration calls the tagged section; no field can be called so
 
 
-def parse_message(name: str, version: int, data: bytes, *, newest: bool = False) -> Values:
+def parse_message(name: str, version: int, data: bytes, *, of_4_4: bool = False) -> Values:
     """Return the fields of a message, in the order of its schema; tagged ones that are absent have their default.
 
     As in Kafka's reader, bytes after the message are ignored, and a version out of range is read as the nearest one; a
     caller that wants an error checks the version first. Raises Corrupt with Kafka's message; Unsupported for a struct
-    that the version does not have; KeyError for an unknown name. newest: by the schema of the newest release.
+    that the version does not have; KeyError for an unknown name. of_4_4: by the schema of 4.4.0.
     """
-    values, _ = parse_front(name, version, data, newest=newest)
+    values, _ = parse_front(name, version, data, of_4_4=of_4_4)
     return values
 
 
-def parse_front(name: str, version: int, data: bytes, *, newest: bool = False) -> tuple[Values, int]:
+def parse_front(name: str, version: int, data: bytes, *, of_4_4: bool = False) -> tuple[Values, int]:
     """Return the message at the front of the bytes, and the number of bytes after the message."""
     stream = ValueStream(data)
-    nearest = schema_of(name, newest=newest).versions.nearest(version)
+    nearest = schema_of(name, of_4_4=of_4_4).versions.nearest(version)
     try:
-        values = declaration(name, nearest, newest=newest).parse_stream(stream, version=version)
+        values = declaration(name, nearest, of_4_4=of_4_4).parse_stream(stream, version=version)
     except StreamError:
         raise underflow() from None
     return values, stream.remaining()
@@ -68,9 +68,9 @@ def build_message(name: str, version: int, values: Values) -> bytes:
 
 
 @functools.cache
-def declaration(name: str, version: int, *, newest: bool = False) -> Construct:
+def declaration(name: str, version: int, *, of_4_4: bool = False) -> Construct:
     """The construct declaration of a message in one of its versions."""
-    schema = schema_of(name, newest=newest)
+    schema = schema_of(name, of_4_4=of_4_4)
     return _declare_struct(schema.struct, version, flexible=version in schema.flexible)
 
 

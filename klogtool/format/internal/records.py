@@ -52,27 +52,27 @@ def java_message(error: KlogError) -> str:
 
 
 def parse_coordinator_record(
-    module: str, key: bytes, value: bytes | None, *, newest: bool = False
+    module: str, key: bytes, value: bytes | None, *, of_4_4: bool = False
 ) -> tuple[ApiMessage, ApiMessage | None]:
     """Key and value of a coordinator's record; a null value is a tombstone (CoordinatorRecordSerde.deserialize).
 
     Bytes after key or value are ignored, as in Kafka. Raises UnknownRecordType, Corrupt, or Unsupported for an unknown
-    version, all with Kafka's message. newest: by the schemas of the newest release.
+    version, all with Kafka's message. of_4_4: by the schemas of 4.4.0.
     """
     record_type = parse_short(key, "key")
-    names = api_keys(module, "coordinator-key", newest=newest)
+    names = api_keys(module, "coordinator-key", of_4_4=of_4_4)
     if record_type not in names:
         raise UnknownRecordType(record_type)
     # Kafka reads keys at the version that is the record type; their schemas have only version 0.
-    key_message = _parse_body(names[record_type], record_type, key, "key", newest=newest)._replace(version=0)
+    key_message = _parse_body(names[record_type], record_type, key, "key", of_4_4=of_4_4)._replace(version=0)
     if value is None:
         return key_message, None
-    name = api_keys(module, "coordinator-value", newest=newest)[record_type]
+    name = api_keys(module, "coordinator-value", of_4_4=of_4_4)[record_type]
     version = parse_short(value, "value")
-    if version not in schema_of(name, newest=newest).versions:
+    if version not in schema_of(name, of_4_4=of_4_4).versions:
         reason = f"Found an unknown record version {version} for {record_type} type"
         raise Unsupported(reason, kafka_class="UnknownRecordVersionException")
-    return key_message, _parse_body(name, version, value, "value", newest=newest)
+    return key_message, _parse_body(name, version, value, "value", of_4_4=of_4_4)
 
 
 def build_coordinator_key(name: str, values: Values) -> bytes:
@@ -87,10 +87,10 @@ def build_version_prefixed(name: str, version: int, values: Values) -> bytes:
     return prefix + build_message(name, version, values)
 
 
-def parse_metadata_record(module: str, value: bytes | None, *, newest: bool = False) -> ApiMessage:
+def parse_metadata_record(module: str, value: bytes | None, *, of_4_4: bool = False) -> ApiMessage:
     """The value of a record of `__cluster_metadata` or `__remote_log_metadata` (AbstractApiMessageSerde.read).
 
-    Raises Corrupt with the words of Kafka's MetadataParseException. newest: by the schemas of the newest release.
+    Raises Corrupt with the words of Kafka's MetadataParseException. of_4_4: by the schemas of 4.4.0.
     """
     stream = ValueStream(value or b"")
     frame_version = _parse_frame_field(stream, "frame version")
@@ -106,11 +106,11 @@ def parse_metadata_record(module: str, value: bytes | None, *, newest: bool = Fa
         )
     api_key = _parse_frame_field(stream, "type")
     version = _parse_frame_field(stream, "version")
-    names = api_keys(module, "metadata", newest=newest)
+    names = api_keys(module, "metadata", of_4_4=of_4_4)
     if api_key not in names:
         raise _unknown_id(api_key)
     try:
-        values, left = parse_front(names[api_key], version, stream.read(), newest=newest)
+        values, left = parse_front(names[api_key], version, stream.read(), of_4_4=of_4_4)
     except KlogError as error:
         raise _unparseable(f"Failed to deserialize record with type {api_key}") from error
     if left:
@@ -143,9 +143,9 @@ def parse_short(data: bytes, part: str) -> int:
     return int.from_bytes(data[:SHORT_BYTES], "big", signed=True)
 
 
-def _parse_body(name: str, version: int, data: bytes, part: str, *, newest: bool) -> ApiMessage:
+def _parse_body(name: str, version: int, data: bytes, part: str, *, of_4_4: bool) -> ApiMessage:
     try:
-        return ApiMessage(name, version, parse_message(name, version, data[SHORT_BYTES:], newest=newest))
+        return ApiMessage(name, version, parse_message(name, version, data[SHORT_BYTES:], of_4_4=of_4_4))
     except KlogError as error:
         reason = f"Could not read record with version {version} from {part}'s buffer due to: {java_message(error)}."
         raise Corrupt(reason, kafka_class="RuntimeException") from error

@@ -1,6 +1,6 @@
 """Kafka's field tables of internal topics and control records, as read from its message schemas (schemas.json).
 
-newer.json has the messages that 4.4.0 added or changed. They count only for readers that ask for the newest, because
+added_in_4_4.json has the messages that 4.4.0 added or changed. They count only for readers that ask for them, because
 the text of 4.3.1 does not know them.
 
 A message is a struct of fields; each field exists in a range of versions, and in others (flexible, tagged, nullable)
@@ -152,31 +152,30 @@ _Common: TypeAlias = Mapping[str, _RawStruct]
 
 
 @functools.cache
-def schema_of(name: str, *, newest: bool = False) -> MessageSchema:
-    """The message of that name, of Kafka 4.3.1 or of the newest release that klogtool knows. Raises KeyError if that
-    has none."""
-    return _parse_message(_raw_schemas(newest=newest)[name])
+def schema_of(name: str, *, of_4_4: bool = False) -> MessageSchema:
+    """The message of that name, of Kafka 4.3.1 or of 4.4.0. Raises KeyError if that has none."""
+    return _parse_message(_raw_schemas(of_4_4=of_4_4)[name])
 
 
 @functools.cache
-def message_names(*, newest: bool = False) -> tuple[str, ...]:
-    """Names of all messages, module by module, in order of api key; those that only the newest has come last."""
-    return tuple(_raw_schemas(newest=newest))
+def message_names(*, of_4_4: bool = False) -> tuple[str, ...]:
+    """Names of all messages, module by module, in order of api key; those that only 4.4.0 has come last."""
+    return tuple(_raw_schemas(of_4_4=of_4_4))
 
 
 @functools.cache
-def api_keys(module: str, kind: str, *, newest: bool = False) -> dict[int, str]:
+def api_keys(module: str, kind: str, *, of_4_4: bool = False) -> dict[int, str]:
     """Api key -> name of the messages of one kind (`metadata`, `coordinator-key`, `coordinator-value`) of a module."""
-    raws = _raw_schemas(newest=newest).values()
+    raws = _raw_schemas(of_4_4=of_4_4).values()
     return {
         raw.api_key: raw.name for raw in raws if raw.module == module and raw.type == kind and raw.api_key is not None
     }
 
 
 @functools.cache
-def _raw_schemas(*, newest: bool) -> dict[str, _RawMessage]:
+def _raw_schemas(*, of_4_4: bool) -> dict[str, _RawMessage]:
     schemas = _raw_file("schemas.json")
-    return schemas | _raw_file("newer.json") if newest else schemas
+    return schemas | _raw_file("added_in_4_4.json") if of_4_4 else schemas
 
 
 def _raw_file(name: str) -> dict[str, _RawMessage]:

@@ -40,7 +40,7 @@ def test_a_controller_that_is_unregistered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("newest", "text"),
+    ("of_4_4", "text"),
     [
         (True, '{"type":"UNREGISTER_CONTROLLER_RECORD","version":0,"data":{"controllerId":7}}'),
         (
@@ -49,8 +49,8 @@ def test_a_controller_that_is_unregistered() -> None:
         ),
     ],
 )
-def test_the_text_of_4_3_1_does_not_know_it(newest: bool, text: str) -> None:
-    assert decode_cluster_metadata(5, None, UNREGISTER_CONTROLLER, newest=newest).value == text
+def test_the_text_of_4_3_1_does_not_know_it(of_4_4: bool, text: str) -> None:
+    assert decode_cluster_metadata(5, None, UNREGISTER_CONTROLLER, of_4_4=of_4_4).value == text
 
 
 def test_tags_2_and_3_of_a_streams_group() -> None:
@@ -64,9 +64,9 @@ def test_tags_2_and_3_of_a_streams_group() -> None:
     }
 
 
-@pytest.mark.parametrize(("newest", "is_there"), [(True, True), (False, False)])
-def test_the_text_of_4_3_1_leaves_them_out(newest: bool, is_there: bool) -> None:
-    text = decode_consumer_offsets(0, GROUP_KEY, group(TAGS_2_AND_3, 2), newest=newest).value or ""
+@pytest.mark.parametrize(("of_4_4", "is_there"), [(True, True), (False, False)])
+def test_the_text_of_4_3_1_leaves_them_out(of_4_4: bool, is_there: bool) -> None:
+    text = decode_consumer_offsets(0, GROUP_KEY, group(TAGS_2_AND_3, 2), of_4_4=of_4_4).value or ""
     assert ("storedDescriptionTopologyEpoch" in text) is is_there
     assert "_unknownTaggedFields" not in text
 
@@ -74,7 +74,7 @@ def test_the_text_of_4_3_1_leaves_them_out(newest: bool, is_there: bool) -> None
 def test_an_unknown_tagged_field_is_kept_in_json_only() -> None:
     value = group("64 03 010203 65 00", 2)
     assert decoded(value)["_unknownTaggedFields"] == [{"tag": 100, "data": "AQID"}, {"tag": 101, "data": ""}]
-    assert decode_consumer_offsets(0, GROUP_KEY, value, newest=True).value == (
+    assert decode_consumer_offsets(0, GROUP_KEY, value, of_4_4=True).value == (
         '{"version":"0","data":{"epoch":5,"metadataHash":42}}'
     )
 
@@ -87,15 +87,17 @@ def test_an_unknown_tagged_field_inside_another_struct() -> None:
 
 def test_what_is_newer_is_not_what_4_3_1_has() -> None:
     folder = ROOT / "klogtool/format/internal"
-    known, newer = (json.loads((folder / name).read_text())["messages"] for name in ("schemas.json", "newer.json"))
+    known, newer = (
+        json.loads((folder / name).read_text())["messages"] for name in ("schemas.json", "added_in_4_4.json")
+    )
     assert newer
     assert [message for message in newer if message in known] == []
-    assert set(message_names()) < set(message_names(newest=True))
+    assert set(message_names()) < set(message_names(of_4_4=True))
 
 
-def test_only_who_asks_for_the_newest_gets_it() -> None:
+def test_only_who_asks_for_them_gets_them() -> None:
     assert 29 not in api_keys(METADATA, "metadata")
-    assert api_keys(METADATA, "metadata", newest=True)[29] == "UnregisterControllerRecord"
+    assert api_keys(METADATA, "metadata", of_4_4=True)[29] == "UnregisterControllerRecord"
     assert metadata_record_name(UNREGISTER_CONTROLLER) is None
     with pytest.raises(KeyError):
         schema_of("UnregisterControllerRecord")
