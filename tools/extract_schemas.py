@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Take Kafka's message schemas out of its jars: `extract_schemas.py JAR_DIR > klogtool/format/internal/schemas.json`.
 
-`extract_schemas.py JAR_DIR --beside klogtool/format/internal/schemas.json > klogtool/format/internal/added_in_4_4.json` prints
+`extract_schemas.py JAR_DIR --beside klogtool/format/internal/schemas.json > ADDED.json` prints
 only messages that are not there in the same form: what a newer release has added.
 
 JAR_DIR holds the jars of one Kafka release. Comments and `about` texts go, and so does what says nothing about bytes

@@ -271,7 +271,7 @@ def pages_of_options() -> list[pathlib.Path]:
 
 
 def with_sections(page: str) -> str:
-    """The page of findings: its chapters are the areas, and each kind has a section there, in the order of the table."""
+    """The page of findings: its chapters are the areas, with a section for each kind, in the order of the table."""
     first, *parts = (part.strip() for part in HEADINGS.split(page))
     written = {part.partition("\n")[0]: part for part in parts}
     for area in Area:

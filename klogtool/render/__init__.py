@@ -29,6 +29,7 @@ Arrow:
     arrow_reference    rows of Python's records: the reference of the Arrow kernel; columns with one value
     arrow_memory       memory of record batches, which is reused
     scan               `klogtool.scan`: records as an Arrow stream for any engine
+    unneeded_damage    damage that a reader of some offsets does not meet
 
 Findings:
 

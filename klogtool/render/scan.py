@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.typed import parse_moment
 from klogtool.log.file import unreadable
 from klogtool.render.arrow import OnDamage, find_logs, schema, walk_files
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
+from klogtool.render.unneeded_damage import UnneededDamage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,10 +86,26 @@ class LogScan(Struct, frozen=True, eq=False):
             selection=self.selection,
             jobs=self.jobs,
             with_control=self.with_control,
-            on_damage=self.on_damage,
+            on_damage=self.on_damage or self._raise_if_needed(),
             resync=self.resync,
         )
         return batches if self.filter is None else _filtered(batches, self.filter, self.schema.names)
+
+    def _raise_if_needed(self) -> OnDamage | None:
+        """Return what raises an error unless no wanted offset is in the damaged batch; None: any error is raised."""
+        if self.selection is None or self.selection.offsets == (SMALLEST, LARGEST):
+            return None
+        offsets, files = self.selection.offsets, list[UnneededDamage]()
+
+        def judge(error: KlogError) -> None:
+            if error.path is None or error.position is None:
+                raise error
+            if not files or files[-1].path != error.path:
+                files[:] = [UnneededDamage(error.path, offsets)]
+            if files[-1].is_needed(error.position):
+                raise error
+
+        return judge
 
 
 def scan(
@@ -115,7 +133,8 @@ def scan(
     value. filter: a `pyarrow.compute` expression over any of the columns. with_control: include control records. jobs:
     threads, default one for each core, at most 4.
 
-    on_damage: called with each error about the bytes, and reading goes on; without it, the reader raises the error.
+    on_damage: called with each error about the bytes, and reading goes on; without it, the reader raises the error,
+    unless the batches before and after show that no wanted offset is in the damaged batch.
     resync: also search for the next batch after bytes that are not a batch.
 
     Raises KlogError for a path that cannot be read, ValueError for an unknown column or a number of more than 64 bits,

@@ -1,8 +1,8 @@
 """What verify can find: one table of kinds, a row for each, and a finding itself.
 
 A new kind is a row here, a check that yields `Finding(Kind.X, path, detail, ...)`, and its damage in tests/wounded.py;
-`make docs` begins its section in docs/findings.md, where the area says. For bytes in a log the check makes a `Damage` (log_damage.py,
-log_order.py); for other files see the map in `klogtool.verify`.
+`make docs` begins its section in docs/findings.md, where the area says. For bytes in a log the check makes a `Damage`
+(log_damage.py, log_order.py); for other files see the map in `klogtool.verify`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from arrow_tables import pa
+from kafka.layout import Record, build_records
+from raw_batches import raw_batch
 from running import FIXTURES, ROOT
 
 import klogtool
@@ -103,6 +105,52 @@ def test_what_is_asked_for_is_what_a_filter_of_all_rows_leaves(seed: int) -> Non
         options["columns"] = rng.sample(every.column_names, rng.randrange(1, 5))
         kept = kept.select(options["columns"])
     assert pa.table(klogtool.scan(LOG_DIR, **options)).equals(kept.combine_chunks()), options
+
+
+def batches_of(rng: random.Random) -> list[tuple[int, int, bytes]]:
+    """Six batches: first and last offset, bytes. Some are behind a gap."""
+    created, offset = [], rng.randrange(3)
+    for _ in range(6):
+        count = rng.randrange(1, 5)
+        body = build_records([Record(0, 0, n, None, rng.randbytes(9)) for n in range(count)])
+        fields = {"base_offset": offset, "last_offset_delta": count - 1, "records_count": count}
+        created.append((offset, offset + count - 1, raw_batch(body, **fields)))
+        offset += count + rng.choice((0, 0, rng.randrange(4)))
+    return created
+
+
+def with_unreadable_records(batch: bytes) -> bytes:
+    return batch[:61] + b"\xff" * (len(batch) - 61)
+
+
+def with_other_offset(batch: bytes, rng: random.Random) -> bytes:
+    return (int.from_bytes(batch[:8], "big") ^ 1 << rng.randrange(5)).to_bytes(8, "big") + batch[8:]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_in_a_batch_with_wanted_offsets_is_an_error_and_other_damage_loses_no_row(
+    tmp_path: pathlib.Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    batches, path = batches_of(rng), tmp_path / f"{0:020d}.log"
+    wanted = min(bounds := [rng.randrange(24) for _ in range(2)]), max(bounds)
+    path.write_bytes(b"".join(data for _, _, data in batches))
+    sound = pa.table(klogtool.scan(path, offsets=wanted, columns=["offset", "value"]))
+    n = rng.randrange(len(batches))
+    for wrong in (None, rng.randrange(len(batches))):  # also one base offset, which no checksum covers
+        wounded = [with_unreadable_records(data) if i == n else data for i, (_, _, data) in enumerate(batches)]
+        if wrong is not None:
+            wounded[wrong] = with_other_offset(wounded[wrong], rng)
+        path.write_bytes(b"".join(wounded))
+        log = klogtool.scan(path, offsets=wanted, columns=["offset", "value"])
+        before, after = batches[n - 1][1] if n else -1, batches[n + 1][0] if n + 1 < len(batches) else None
+        is_wanted = batches[n][0] <= wanted[1] and wanted[0] <= batches[n][1]
+        is_known = wanted[1] <= before or (after is not None and wanted[0] >= after)
+        if is_wanted or not (is_known or wrong is not None):
+            with pytest.raises(Corrupt):
+                list(log.to_reader())
+        elif wrong is None:
+            assert pa.table(log).equals(sound)
 
 
 def test_several_paths_are_read_one_after_another() -> None:
