@@ -21,6 +21,10 @@ _PREFIX = re.compile(r"\[\w{1,40} partition=(?P<partition>[^,\]\n]{1,260}), dir=
 _LOG = re.compile(r"Log\(dir=(?P<folder>[^\n,]{1,4096}), topic")
 _SEGMENT = re.compile(r"LogSegment\(baseOffset=(?P<base>\d{1,20}),")
 _PATH = re.compile(r"(?<![\w./-])/[^\s,;:'\"()\[\]`]{1,4096}")
+_PATHS = frozenset({"file", "folder", "dir", "other"})
+_PATH_BEGINS = re.compile(r"(?<![^\s'\"(\[`])/")
+_RENAMED = " -> "  # FileSystemException: the file, the other file, the reason
+_AROUND = {"(": ")", "[": "]", "'": "'", '"': '"', "`": "`"}
 _TYPED_IN = {"file": "FILE", "folder": "PARTITION", "dir": "LOGDIR", "other": "OTHER", "offset": "OFFSET"}
 
 
@@ -54,9 +58,21 @@ def _word(value: str | int | None, typed: str) -> str:
 def where_in(text: str, groups: Mapping[str, str]) -> Where:
     """Return what a message is about. groups: what its wording has by name; text: the lines around it."""
     known = {name: value for name, found in groups.items() if (value := (found or "").strip().rstrip("."))}
+    for name in _PATHS & known.keys():
+        path, _, other = known[name].partition(_RENAMED)
+        known |= {name: _path_in(path)} | ({"other": other} if other else {})
     for name, value in _around(text):
         known.setdefault(name, value)
     return _completed(known)
+
+
+def _path_in(text: str) -> str:
+    """Return the path at the end of a text, without what releases and people put before and around it."""
+    begins = [found.start() for found in _PATH_BEGINS.finditer(text)]
+    if begins and not text.startswith("/"):
+        before, text = text[: begins[-1]], text[begins[-1] :]
+        return text.removesuffix(_AROUND.get(before[-1], ""))
+    return text if begins else text.rpartition(": ")[2]
 
 
 def _around(text: str) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import re
 import shlex
@@ -163,6 +164,25 @@ def test_paths_are_those_of_the_message() -> None:
     (cut,) = recognise("[LogLoader partition=t-0, dir=/d 1] Corruption found in segment 39, truncating to offset 45")
     assert (cut.where.folder, cut.where.base, cut.where.offset) == ("/d 1/t-0", 39, 45)
     assert cut.cures[0] == "klogtool recover '/d 1/t-0'"
+
+
+@every_situation
+def test_a_path_of_a_wording_is_the_path_whatever_is_around_it(situation: Situation) -> None:
+    """Releases before 4.0 put some paths in parentheses, people quote them, and exceptions stand before them."""
+    paths = {"file": "/d 0/t.x-3/00000000000000000042.log", "folder": "/d 0/t.x-3", "dir": "/d 0", "other": "/d1/t.x-3"}
+    forms = ("{}", "java.io.IOException: {}", "[2026-11-21 18:03:19,123] ERROR {} (kafka.log.LogManager)")
+    for wording in situation.wordings:
+        names = sorted(paths.keys() & set(re.findall(r"\{(\w+)\}", wording.text)))
+        for form, around in itertools.product(forms, ("{}", "({})", "'{}'", "[{}]", "`{}`") if names else ()):
+            values = {name: around.format(path) for name, path in paths.items()}
+            text = re.sub(r"\{(\w*)\}", lambda name, by=values: by.get(name[1], "7"), wording.text)
+            where = next(one.where for one in recognise(form.format(text)) if one.situation.name == situation.name)
+            assert {name: getattr(where, name) for name in names} == {name: paths[name] for name in names}
+
+
+def test_a_file_that_could_not_be_renamed_is_two_paths() -> None:
+    (found,) = recognise("java.nio.file.FileSystemException: /d0/a-0 -> /d0/a-0.0f-delete: Read-only file system")
+    assert (found.where.file, found.where.other) == ("/d0/a-0", "/d0/a-0.0f-delete")
 
 
 def test_an_exception_that_a_collector_has_joined_to_the_line_is_no_part_of_a_path() -> None:
