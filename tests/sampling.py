@@ -1,8 +1,10 @@
-"""`--sample N`: of each test at most N cases, and no test that is marked `slow`. `--seed`: all chance of a run at once.
+"""Which cases of a test run when, and the chance of a run.
 
-`make test` runs such a sample before every commit; `make test-all` runs all but what is marked `nightly`. The seed is
-printed. It decides which cases a sample has, what hypothesis draws, and which bits are flipped: one seed, one answer.
-conftest.py hands pytest's hooks on.
+`--sample N`: at most N cases of each test, none that is slow. `make test` runs such a sample before every commit.
+`--most N`: at most N cases of each test, of one that is slow a quarter of them; what is left out is `nightly`. CI runs
+that for each change. Without either all run but what is marked `nightly`.
+`--seed`: all chance of a run at once. It decides which cases are drawn, what hypothesis draws, and which bits are
+flipped: one seed, one answer. It is printed. conftest.py hands pytest's hooks on.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import pytest
 from hypothesis import core
 
 SEED = "KLOGTOOL_SEED"
+SLOW = 4  # --most: of a slow test this part of the cases
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """--sample and --seed."""
+    """--sample, --most and --seed."""
     parser.addoption("--sample", type=int, metavar="N", help="run at most N cases of each test, and none that is slow")
+    parser.addoption("--most", type=int, metavar="N", help="leave all but N cases of each test to the night")
     parser.addoption("--seed", metavar="TEXT", help="the chance of a run; default: another each time")
 
 
@@ -40,6 +44,9 @@ def chance(what: str) -> random.Random:
 
 def left_out(config: pytest.Config) -> list[str]:
     """What to say at the end: whether this was a sample, and how to run the same again."""
+    if config.option.most:
+        what = f"{config.option.most} cases of each test, fewer of a slow one"
+        return [f"a share: {what}; the same again: --most {config.option.most} --seed {os.environ[SEED]}"]
     if not config.option.sample:
         return [f"the same again: --seed {os.environ[SEED]}"]
     what = f"{config.option.sample} cases of each test, none that is slow"
@@ -47,17 +54,30 @@ def left_out(config: pytest.Config) -> list[str]:
 
 
 def leave_to_the_night(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what `make nightly` runs, unless it is that (KLOGTOOL_NIGHTLY=1). Of a test marked `some(N)` this
-    is all but N cases."""
-    for name, cases in _by_test(item for item in items if item.get_closest_marker("some")).items():
-        chosen = _some(cases, cases[0].get_closest_marker("some").args[0], name)
-        for item in cases:
-            if item not in chosen:
-                item.add_marker(pytest.mark.nightly)
-    if os.environ.get("KLOGTOOL_NIGHTLY") == "1":
+    """Deselect what `make nightly` runs, unless it is that (KLOGTOOL_NIGHTLY=1). Of a test with more cases than a
+    change runs this is all but those that are drawn; the night itself runs all of them."""
+    is_night = os.environ.get("KLOGTOOL_NIGHTLY") == "1"
+    for name, cases in _by_test(items).items():
+        most = _most_of(config, cases)
+        if most is not None and len(cases) > most:
+            drawn = [] if is_night else _some(cases, most, name)
+            for item in cases:
+                if item not in drawn:
+                    item.add_marker(pytest.mark.nightly)
+    if is_night:
         return
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
     items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+
+
+def _most_of(config: pytest.Config, cases: list[pytest.Item]) -> int | None:
+    """How many cases of a test run for each change: by its mark `some(N)`, by --most, or all."""
+    marks = [mark.args[0] for item in cases if (mark := item.get_closest_marker("some"))]
+    most = config.option.most
+    if most:
+        is_slow = any(item.get_closest_marker("slow") for item in cases)
+        marks.append(max(1, most // SLOW) if is_slow else most)
+    return min(marks, default=None)
 
 
 def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -80,4 +100,9 @@ def _by_test(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:
 
 
 def _some(cases: list[pytest.Item], most: int, name: str) -> list[pytest.Item]:
-    return cases if len(cases) <= most else chance(name).sample(cases, most)
+    """The first ones of a random order, so that a smaller choice is a part of a larger one."""
+    if len(cases) <= most:
+        return cases
+    drawn = list(cases)
+    chance(name).shuffle(drawn)
+    return drawn[:most]

@@ -41,12 +41,17 @@ def of_article(page: pathlib.Path) -> str:
     return "document" if page == HTML / "index.html" else "document.querySelector('article')"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_each_page(chromium: Chromium, site: list[pathlib.Path], share: int) -> None:
     """Narrow, wide and dark: no barrier, nothing wider than the window, nothing from elsewhere, no dead link."""
     found = [trouble for page in site[share::SHARES] for trouble in troubles(chromium, page)]
     assert found == []
+
+
+def test_the_first_page_with_header_and_navigation(chromium: Chromium, site: list[pathlib.Path]) -> None:
+    assert list(troubles(chromium, HTML / "index.html")) == []
 
 
 def troubles(chromium: Chromium, page: pathlib.Path) -> Iterator[str]:
