@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
+from klogtool.cli.remote_options import key_of
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import PLAN_OUT, Writing, writing_by
@@ -20,7 +21,7 @@ from klogtool.disk.manifest import Progress
 from klogtool.errors import KlogError
 from klogtool.format.typed import parse_size
 from klogtool.plans.free import COMMAND, MOST_ASKED, FreeQuestion, FreeResult
-from klogtool.plans.free_kinds import NAMES, STRAY
+from klogtool.plans.free_kinds import NAMES, REMOTE, STRAY
 from klogtool.plans.plan import Plan
 from klogtool.render.free import HOW_TO_APPLY, HOW_TO_APPLY_FOR_GOOD, free_text
 
@@ -76,7 +77,8 @@ def command(
 
     Works on a disk without a free byte: every change is a deletion. Log dirs on one disk count together; on several
     disks, --bytes is for each. Without --bytes, all that can be given up is listed. There is no --output, because a
-    copy frees nothing.
+    copy frees nothing. With --remote, local segments of tiered topics that are in remote storage as well, and were read
+    there without a finding, can be given up.
 
     \b
     Examples:
@@ -88,9 +90,13 @@ def command(
     """
     if asked is None and writing.keeps_plans:
         raise click.UsageError("--apply and --plan-out need --bytes: how much to free.")
+    if question.remote is None and (REMOTE.name in only or question.metadata or question.key):
+        raise click.UsageError("--only remote, --metadata and --key need --remote: the store.")
+    for text in question.key:
+        key_of(text)
     log_dirs = tuple(dict.fromkeys(map(os.path.realpath, paths)))
     kinds = tuple(name for name in NAMES if (name in only if only else not _needs_naming(name, question.no_undo)))
-    kinds = tuple(name for name in kinds if name not in without)
+    kinds = tuple(name for name in kinds if name not in without and (name != REMOTE.name or question.remote))
     if not kinds:
         raise click.UsageError("--only and --except leave no kind.")
     question = replace(

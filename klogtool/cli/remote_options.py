@@ -8,39 +8,26 @@ import click
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
-from klogtool.format.tiered.sealing import RsaKey, parse_private_key
-from klogtool.log.file import read_whole
+from klogtool.format.tiered.sealing import RsaKey
 from klogtool.parameters import Unit, parameter
 from klogtool.remote.local import LocalLogs, read_local
 from klogtool.remote.metadata import RemoteMetadata, read_metadata
-from klogtool.remote.store import RemoteStore, open_store
-
-MOST_KEY_BYTES = 1 << 20
+from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, open_store, read_key
 
 
 class StoreQuestion(Struct, frozen=True, kw_only=True):
     """What is known beside the store."""
 
-    metadata: Annotated[
-        tuple[str, ...],
-        parameter("A log dir that has partitions of __remote_log_metadata. Repeatable.", Unit.LOG_DIR),
-    ] = ()
+    metadata: MetadataDirs = ()
     local: Annotated[
         tuple[str, ...],
         parameter("A log dir that has the local part of the partitions. Repeatable.", Unit.LOG_DIR),
     ] = ()
-    key: Annotated[
-        tuple[str, ...],
-        parameter(
-            "The private key (PEM) of a key pair of Aiven's plugin, by its id. Repeatable.",
-            Unit.TEXT,
-            metavar="ID=FILE",
-        ),
-    ] = ()
+    key: StoreKeys = ()
 
     def open_store(self, uri: str) -> RemoteStore:
         """List the store. Raises KlogError, UsageError."""
-        return open_store(uri, dict(map(_key, self.key)))
+        return open_store(uri, dict(map(key_of, self.key)))
 
     def read_metadata(self) -> RemoteMetadata | None:
         """Read the metadata, if log dirs are given. Raises KlogError."""
@@ -51,11 +38,9 @@ class StoreQuestion(Struct, frozen=True, kw_only=True):
         return read_local(self.local) if self.local else None
 
 
-def _key(text: str) -> tuple[str, RsaKey]:
-    key_id, equals, path = text.partition("=")
-    if not equals:
-        raise click.BadParameter(f"'{text}' is not ID=FILE.", param_hint="--key")
+def key_of(text: str) -> tuple[str, RsaKey]:
+    """Read a private key, ID=FILE. Raises UsageError, Unreadable."""
     try:
-        return key_id, parse_private_key(read_whole(path, limit=MOST_KEY_BYTES))
+        return read_key(text)
     except Corrupt as error:
-        raise click.BadParameter(f"{path}: {error.reason}", param_hint="--key") from None
+        raise click.BadParameter(f"{error}.", param_hint="--key") from None

@@ -44,6 +44,7 @@
     free                     free: what to give up, the safest first
     free_kinds               free: the kinds of files that can be given up, and what is said about each
     free_candidates          free: what names alone show
+    free_remote              free: local segments that are in remote storage as well
     free_retention           free: segments past retention
     free_compaction          free: what compact would free
     free_ours                free: what klogtool itself keeps beside a log dir

@@ -17,16 +17,20 @@ from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.errors import KlogError
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.parameters import Unit, parameter
 from klogtool.plans.free_candidates import LeftOut, PartitionDir, find_by_names, partition_dirs
 from klogtool.plans.free_choice import Candidate, FreeChoice, FreedBytes, Taken, choose
 from klogtool.plans.free_compaction import Compactable, find_compactable
-from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, RETENTION, FreeKind
+from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, REMOTE, RETENTION, FreeKind
 from klogtool.plans.free_ours import find_rejected, find_runs
-from klogtool.plans.free_retention import find_past_retention
+from klogtool.plans.free_remote import find_remote
+from klogtool.plans.free_retention import PlannedRetention, find_past_retention, plan_retention
 from klogtool.plans.free_untouched import Untouched, find_untouched
 from klogtool.plans.plan import Delete, Discard, Plan, Step
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.results import Result
+from klogtool.remote.metadata import RemoteMetadata, read_metadata
+from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, open_store, read_key
 
 COMMAND = "free"
 MOST_ASKED = (1 << 63) - 1
@@ -36,13 +40,20 @@ class FreeQuestion(Question, frozen=True):
     """What can be given up? asked_bytes: on each file system; None: all that can be found.
 
     log_dirs: absolute paths of all log dirs that were named, also of other file systems. kinds: names of the kinds that
-    may be taken. runs: absolute paths of finished runs in the journals beside the log dirs.
+    may be taken. runs: absolute paths of finished runs in the journals beside the log dirs. metadata: if empty, the log
+    dirs have it.
     """
 
     asked_bytes: Annotated[int, Meta(ge=1, le=MOST_ASKED)] | None = None
     log_dirs: tuple[PathText, ...] = ()
     kinds: tuple[str, ...] = ()
     runs: tuple[PathText, ...] = ()
+    remote: Annotated[
+        PathText | None,
+        parameter("The remote store of tiered topics, for the kind remote.", Unit.TEXT, metavar="STORE"),
+    ] = None
+    metadata: MetadataDirs = ()
+    key: StoreKeys = ()
 
 
 QUESTION = FreeQuestion
@@ -86,6 +97,8 @@ class _FreeSearch(Struct):
     compactable: list[Compactable] = field(default_factory=list)
     untouched: list[Untouched] = field(default_factory=list)
     folders: dict[str, Sequence[PartitionDir]] = field(default_factory=dict)
+    planned: dict[str, Sequence[PlannedRetention]] = field(default_factory=dict)
+    tier: tuple[RemoteStore, RemoteMetadata] | None = None
 
     def kinds(self) -> Iterator[tuple[FreeKind, Sequence[Candidate]]]:
         """Yield each kind that may be taken, with its candidates."""
@@ -113,17 +126,36 @@ class _FreeSearch(Struct):
             return find_runs(log_dir, self.question.runs)
         if kind is REJECTED:
             return find_rejected(log_dir)
-        asked = folders, log_dir, self.question.circumstances, self.question.jobs
         if kind is COMPACTION:
-            compactable, left_out = find_compactable(*asked)
+            circumstances, jobs = self.question.circumstances, self.question.jobs
+            compactable, left_out = find_compactable(folders, log_dir, circumstances, jobs)
             self.compactable += compactable
             self.left_out += left_out
             return ()
-        if kind is not RETENTION:
-            return find_by_names(kind, folders)
-        clusters = map(ClusterConfig.of, self.question.log_dirs or self.log_dirs)
-        cluster = next((known for known in clusters if known.metadata is not None), None)
-        found, left_out = find_past_retention(*asked, cluster)
+        if kind is RETENTION:
+            return list(find_past_retention(self._planned(log_dir, folders)))
+        return self._find_remote(log_dir, folders) if kind is REMOTE else find_by_names(kind, folders)
+
+    def _planned(self, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[PlannedRetention]:
+        """Return what retention does in a log dir; planned once."""
+        if log_dir not in self.planned:
+            clusters = map(ClusterConfig.of, self.question.log_dirs or self.log_dirs)
+            cluster = next((known for known in clusters if known.metadata is not None), None)
+            asked = folders, log_dir, self.question.circumstances, self.question.jobs
+            self.planned[log_dir], left_out = plan_retention(*asked, cluster)
+            self.left_out += left_out
+        return self.planned[log_dir]
+
+    def _find_remote(self, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
+        asked = self.question
+        if asked.remote is None:
+            return ()
+        if self.tier is None:
+            keys = dict(map(read_key, asked.key))
+            metadata = read_metadata(asked.metadata or asked.log_dirs or tuple(self.log_dirs))
+            self.tier = open_store(asked.remote, keys), metadata
+        is_first = RETENTION.name not in asked.kinds
+        found, left_out = find_remote(self._planned(log_dir, folders), *self.tier, with_past_retention=is_first)
         self.left_out += left_out
         return found
 
@@ -220,7 +252,7 @@ def _item(item: Taken) -> FreedItem:
         kind.costs,
         kind.loses,
         kind.undo,
-        list(candidate.settings) if kind is RETENTION else UNSET,
+        list(candidate.settings) if candidate.settings else UNSET,
     )
 
 

@@ -53,6 +53,13 @@ RETENTION = FreeKind(
     "deletes them at its first check of retention: 30 seconds after its start (log.initial.task.delay.ms)",
     "these records can no longer be read, as after that check",
 )
+REMOTE = FreeKind(
+    "remote",
+    "local segments that are in remote storage",
+    "a broker reads these offsets from remote storage, and every batch there was read and is sound",
+    "deletes them when local.retention.ms or local.retention.bytes is reached, and tells nobody",
+    "these offsets are read from the store, which is slower, and this broker has no other copy",
+)
 COMPACTION = FreeKind(
     "compaction",
     "logs that klogtool compact would make smaller",
@@ -94,5 +101,5 @@ STRAY = FreeKind(
     "LOSES the records in them, which may be the only copy",
     loses=True,
 )
-KINDS = (DELETED, DELETE_FOLDER, CLEANED, RETENTION, COMPACTION, ORPHANED, REJECTED, JOURNAL, STRAY)
+KINDS = (DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL, STRAY)
 NAMES = tuple(kind.name for kind in KINDS)

@@ -9,21 +9,21 @@ segments forgets its end.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.errors import KlogError
-from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.free_candidates import LeftOut, PartitionDir
-from klogtool.plans.free_choice import Candidate, Name, find_name
-from klogtool.plans.free_kinds import RETENTION
+from klogtool.plans.free_choice import Candidate, Name
+from klogtool.plans.free_kinds import RETENTION, FreeKind
 from klogtool.plans.index_doubts import FalseIndexEffect, cure_of, dates_text
-from klogtool.plans.plan import Delete, Plan
+from klogtool.plans.plan import Plan
 from klogtool.plans.retain import RetainQuestion, RetainResult, plan_one
 
 # The .log goes last: an index without it would look like the trace of a lost segment. The offset index goes first: a
@@ -37,18 +37,43 @@ _ORDER = (
 )
 
 
-def find_past_retention(
+class PlannedRetention(Struct, frozen=True):
+    """A partition dir, and what `retain` decides about it."""
+
+    folder: PartitionDir
+    plan: Plan
+
+    @property
+    def going(self) -> Mapping[int, str]:
+        """The segments that retention deletes, with the reasons."""
+        return {verdict.segment: verdict.why for verdict in self.plan.segments if verdict.action == "delete"}
+
+    def candidates(self, kind: FreeKind, bases: Sequence[int], why: Mapping[int, str]) -> Iterator[Candidate]:
+        """Yield a candidate for each of these segments. why: reasons in place of the kind's words."""
+        result, files = self.plan.result, _files_by_base(self.folder)
+        settings = tuple(result.settings) if isinstance(result, RetainResult) else ()
+        path = self.folder.path
+        facts = tuple(replace(fact, path=os.path.join(path, fact.path).rstrip("/")) for fact in self.plan.facts)
+        for base in bases:
+            names = files.get(base, ())
+            log = next((name.fact.path for name in names if name.fact.path.endswith(FileKind.LOG.value)), None)
+            if log is not None:
+                where = self.folder.log_dir, tuple(names), facts
+                yield Candidate(kind, log, *where, chain=path, why=why.get(base), settings=settings)
+
+
+def plan_retention(
     folders: Sequence[PartitionDir],
     log_dir: str,
     circumstances: Circumstances,
     jobs: int | None,
     cluster: ClusterConfig | None = None,
-) -> tuple[list[Candidate], list[LeftOut]]:
-    """Return the segments past retention, the oldest of a partition first; and the partitions of which nobody can
-    tell: they cannot be read, or a setting may not be the topic's. cluster: if another log dir has the metadata."""
+) -> tuple[list[PlannedRetention], list[LeftOut]]:
+    """Return what retention does to partitions; and those of which nobody can tell: they cannot be read, or a setting
+    may not be the topic's. cluster: if another log dir has the metadata."""
     question = RetainQuestion(circumstances=circumstances, jobs=jobs, purge=True)
     checkpoints = Checkpoints.of(log_dir, cluster)
-    found, left_out = list[Candidate](), list[LeftOut]()
+    found, left_out = list[PlannedRetention](), list[LeftOut]()
     for folder in folders:
         if folder.state is not PartitionDirState.CURRENT or is_metadata(folder):
             continue
@@ -60,9 +85,17 @@ def find_past_retention(
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason, error.cure))
             continue
-        found += _candidates(plan, folder)
+        found.append(PlannedRetention(folder, plan))
         left_out += _held(plan, folder)
     return found, left_out
+
+
+def find_past_retention(planned: Iterable[PlannedRetention]) -> Iterator[Candidate]:
+    """Yield the segments past retention, the oldest of a partition first, while another one stays."""
+    for one in planned:
+        going = one.going
+        is_left = any(verdict.action == "keep" for verdict in one.plan.segments)
+        yield from one.candidates(RETENTION, sorted(going)[: None if is_left else -1], going)
 
 
 def _held(plan: Plan, folder: PartitionDir) -> Iterator[LeftOut]:
@@ -90,38 +123,11 @@ def is_metadata(folder: PartitionDir) -> bool:
     return name is not None and TopicPartition(name.topic, name.partition) == TopicPartition(METADATA_TOPIC, 0)
 
 
-def _candidates(plan: Plan, folder: PartitionDir) -> Iterator[Candidate]:
-    """Yield a candidate for each segment that goes, while another one stays."""
-    going = {verdict.segment: verdict.why for verdict in plan.segments if verdict.action == "delete"}
-    bases = sorted(going)
-    if not any(verdict.action == "keep" for verdict in plan.segments):
-        bases = bases[:-1]
-    files = _files_by_base(plan, folder.path)
-    settings = tuple(plan.result.settings) if isinstance(plan.result, RetainResult) else ()
-    facts = tuple(replace(fact, path=os.path.join(folder.path, fact.path).rstrip("/")) for fact in plan.facts)
-    for base in bases:
-        names = files.get(base, ())
-        logs = [name for name in names if name.fact.path.endswith(FileKind.LOG.value)]
-        if logs:
-            yield Candidate(
-                RETENTION,
-                logs[0].fact.path,
-                folder.log_dir,
-                tuple(names),
-                facts,
-                chain=folder.path,
-                why=going[base],
-                settings=settings,
-            )
-
-
-def _files_by_base(plan: Plan, folder: str) -> Mapping[int, list[Name]]:
-    """Return the files of segments that the plan deletes, by base offset, in the order in which they go."""
+def _files_by_base(folder: PartitionDir) -> Mapping[int, list[Name]]:
+    """Return the files of segments, by base offset, in the order in which they go."""
     found: dict[int, list[Name]] = {}
-    files = [parse_file_name(step.path) for step in plan.steps if isinstance(step, Delete)]
-    of_segments = [file for file in files if file.kind in _ORDER and not file.suffix]
-    for file in sorted(of_segments, key=lambda file: _ORDER.index(file.kind)):
-        name = find_name(os.path.join(folder, file.name))
-        if name is not None and file.base_offset is not None:
+    files = [(file, name) for file, name in folder.files() if file.kind in _ORDER and not file.suffix]
+    for file, name in sorted(files, key=lambda one: _ORDER.index(one[0].kind)):
+        if file.base_offset is not None:
             found.setdefault(file.base_offset, []).append(name)
     return found

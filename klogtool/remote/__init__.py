@@ -8,6 +8,7 @@ metadata      what `__remote_log_metadata` says: the newest state of each segmen
 local         what the log dirs of brokers have of tiered partitions
 lineage       which segment serves which offset (RemoteLogMetadataCache)
 inventory     partitions, from objects and from metadata: what `klogtool remote ls` lists
+safe_to_lose  which offsets of a local log are in remote storage as well
 fetching      which bytes are the log of a partition, from an offset on
 cures         what a person can do about what is wrong
 verification  all that is wrong in a store, and what consumers do not get

@@ -60,14 +60,19 @@ def _rank(log: LocalLog) -> tuple[int, int]:
 def _walk_logs(log_dir: LogDir) -> Iterator[LocalLog]:
     starts = log_dir.log_start_offsets or {}
     for partition in log_dir.partitions:
-        named, end = partition.topic_partition, find_log_end(partition)
-        if named is None or end is None or partition.state.value:
-            continue
-        yield _local_log(partition, named.topic, named.partition, starts.get(named), end)
+        named = partition.topic_partition
+        if named is not None and not partition.state.value and (log := read_log(partition, starts.get(named))):
+            yield log
 
 
-def _local_log(partition: Partition, topic: str, number: int, start: int | None, end: int) -> LocalLog:
+def read_log(partition: Partition, start: int | None) -> LocalLog | None:
+    """Return what a partition dir has; None if it has no segments, or is none of a topic. start: its line in
+    log-start-offset-checkpoint. Raises KlogError if it cannot be read."""
+    named, end = partition.topic_partition, find_log_end(partition)
+    if named is None or end is None:
+        return None
     first = partition.segments[0].base_offset
     epochs = tuple((entry.epoch, entry.start_offset) for entry in partition.leader_epochs or ())
     log_start = first if start is None else start
-    return LocalLog(partition.path, topic, number, partition.topic_id, log_start, max(first, log_start), end, epochs)
+    name = partition.path, named.topic, named.partition, partition.topic_id
+    return LocalLog(*name, log_start, max(first, log_start), end, epochs)

@@ -56,6 +56,11 @@ class RemoteMetadata(Struct):
         cache = self.caches.get((key.topic_id, key.partition))
         return None if cache is None else cache.segments.get(key)
 
+    def knows(self, topic_id: str | None, partition: int) -> bool:
+        """Return whether it has segments of a partition that are not deleted."""
+        cache = None if topic_id is None else self.caches.get((topic_id, partition))
+        return cache is not None and bool(cache.segments)
+
     def segments(self) -> Iterator[RemoteSegment]:
         """Yield all segments that are not deleted."""
         for cache in self.caches.values():

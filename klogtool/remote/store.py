@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, TypeAlias
 
 from msgspec import Struct
 
-from klogtool.errors import AtPath, KlogError, Unsupported
+from klogtool.errors import AtPath, Corrupt, KlogError, Unsupported
 from klogtool.format.tiered import aiven, local_storage
 from klogtool.format.tiered.manifest import MOST_MANIFEST_BYTES, SegmentManifest, parse_manifest
 from klogtool.format.tiered.objects import ObjectName, TierLayout, parse_object_name, recognise
-from klogtool.format.tiered.sealing import RsaKey, unwrap
+from klogtool.format.tiered.sealing import RsaKey, parse_private_key, unwrap
 from klogtool.format.tiered.segments import SegmentKey
+from klogtool.log.file import read_whole
 from klogtool.log.storage import LOCAL_SCHEMES, Place, Storage, Stored, open_place
+from klogtool.parameters import Unit, parameter
 
 MOST_SIDE_BYTES = 256 << 20  # of an index that is read whole
+MOST_KEY_BYTES = 1 << 20
+MetadataDirs: TypeAlias = Annotated[
+    tuple[str, ...], parameter("A log dir that has partitions of __remote_log_metadata. Repeatable.", Unit.LOG_DIR)
+]
+StoreKeys: TypeAlias = Annotated[
+    tuple[str, ...],
+    parameter(
+        "The private key (PEM) of a key pair of Aiven's plugin, by its id. Repeatable.", Unit.TEXT, metavar="ID=FILE"
+    ),
+]
 
 
 class StoredSegment(Struct, frozen=True):
@@ -87,6 +100,15 @@ class RemoteStore(Struct, frozen=True):
         if encryption.key_id not in self.keys:
             raise Unsupported(f"encrypted with the key {encryption.key_id}: give it (--key {encryption.key_id}=FILE)")
         return unwrap(encryption.wrapped_key, self.keys[encryption.key_id])
+
+
+def read_key(text: str) -> tuple[str, RsaKey]:
+    """Read a private key: ID=FILE. Raises Corrupt if that is not its form, or the file is none; Unreadable."""
+    key_id, equals, path = text.partition("=")
+    if not equals:
+        raise Corrupt(f"'{text}' is not ID=FILE")
+    with AtPath(path):
+        return key_id, parse_private_key(read_whole(path, limit=MOST_KEY_BYTES))
 
 
 def open_store(uri: str, keys: Mapping[str, RsaKey] | None = None) -> RemoteStore:

@@ -21,7 +21,7 @@ from klogtool.broker.cluster_config import AS_GIVEN, BY_CLUSTER, BY_FILE
 from klogtool.broker.file_facts import Fact
 from klogtool.plans.fields import WrongField, read_as
 from klogtool.plans.free_choice import Candidate, FreeChoice, FreedBytes, Name, choose
-from klogtool.plans.free_kinds import CLEANED, DELETED, KINDS, NAMES, STRAY
+from klogtool.plans.free_kinds import CLEANED, DELETED, KINDS, NAMES, REMOTE, STRAY
 from klogtool.plans.guessed_settings import KnownSettings
 from klogtool.plans.plan import Discard
 from klogtool.plans.saved_plan import check_step
@@ -57,7 +57,7 @@ def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_the_safest_first(log_dir: pathlib.Path) -> None:
     (answer,) = free([log_dir])
-    assert [row["kind"] for row in answer["kinds"]] == list(NAMES)
+    assert [row["kind"] for row in answer["kinds"]] == [name for name in NAMES if name != REMOTE.name]
     order = [NAMES.index(item["kind"]) for item in answer["items"]]
     assert order == sorted(order)
     found = {item["kind"] for item in answer["items"]}
@@ -91,7 +91,7 @@ def test_what_cannot_be_reached_is_said(log_dir: pathlib.Path) -> None:
     assert (answer["reached"], answer["freed_bytes"]) == (False, whole["freed_bytes"])
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", [name for name in NAMES if name != REMOTE.name])
 def test_kinds_are_chosen(log_dir: pathlib.Path, kind: str) -> None:
     (only,), (others,) = free([log_dir], "--only", kind), free([log_dir], "--except", kind)
     assert {item["kind"] for item in only["items"]} <= {kind}
