@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 from msgspec.structs import replace
@@ -16,11 +16,13 @@ from klogtool.cli.output_file import output_file
 from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.facts import check_saving_place
-from klogtool.doctor.answers import Starts
+from klogtool.doctor.answers import Diagnosis, Starts
+from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.escape import quoted
 from klogtool.fleet.checking import check
 from klogtool.fleet.collected import Collected
 from klogtool.fleet.collecting import Collecting, collect, log_dir_facts, open_log_dir
+from klogtool.fleet.foreseen import foresee
 from klogtool.fleet.framed import read_collected, walk_lines
 from klogtool.fleet.planning import COMMAND as PLAN
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
@@ -87,8 +89,8 @@ def _check_set(
     if plan_out is not None:
         check_saving_place(plan_out)
     begin_reading([path for path in paths if os.path.isdir(path)], quiet=reading.quiet)
-    files = list(_files(paths, Collecting(circumstances, reading.jobs)))
-    result = judge_set(files)
+    files, diagnoses = _files(paths, Collecting(circumstances, reading.jobs))
+    result = judge_set(files, foresee(diagnoses))
     show = Show(COMMAND, reading)
     if show.json:
         for row in restored_rows(result):
@@ -102,18 +104,24 @@ def _check_set(
     return DONE if result.starts is Starts.YES else FOUND
 
 
-def _files(paths: Sequence[str], how: Collecting) -> Iterator[Collected]:
-    """Yield what is known of each broker: of files as they are, of log dirs together with others of its node."""
+def _files(paths: Sequence[str], how: Collecting) -> tuple[list[Collected], dict[int, Diagnosis]]:
+    """Return what is known of each broker: of files as they are, of log dirs together with others of its node. Of log
+    dirs the doctor says what their start does, too."""
     log_dirs: dict[tuple[int | None, str | None, str], list[str]] = {}
+    files: list[Collected] = []
     for path in dict.fromkeys(map(os.path.abspath, paths)):
         if not os.path.isdir(path):
-            yield read_collected(path)
+            files.append(read_collected(path))
             continue
         facts = log_dir_facts(open_log_dir(path))
         alone = path if facts.node_id is None else ""  # whose it is, nobody knows
         log_dirs.setdefault((facts.node_id, facts.cluster_id, alone), []).append(path)
-    for own in log_dirs.values():
-        yield replace(collect(own, how), path=own[0])
+    diagnoses: dict[int, Diagnosis] = {}
+    for (node_id, _, _), own in log_dirs.items():
+        files.append(replace(collect(own, how), path=own[0]))
+        if node_id is not None:
+            diagnoses[node_id] = examine(own, Examination(how.circumstances, jobs=how.jobs))
+    return files, diagnoses
 
 
 def _save_plan(path: str, files: Sequence[Collected], *, is_quiet: bool) -> None:

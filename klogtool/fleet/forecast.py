@@ -7,13 +7,16 @@ the worst end may be lost. Counts are offsets: of a compacted log there are fewe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.fleet.choosing import Choice, PlacedCopy, choose, electable_of, hidden_damage
 from klogtool.fleet.collected import Brokers, Collected, CopyFacts, PartitionFacts
+from klogtool.fleet.foreseen import Foreseen
 from klogtool.fleet.histories import brokers_cut, latest_epoch_of
 from klogtool.fleet.planning import find_unclean, open_to_all, placed_copies
 
@@ -43,6 +46,10 @@ class LossReason(Enum):
     """A checkpoint, an index or a segment's name says that the log was longer once."""
     UNREADABLE = "copy-unreadable"
     """A copy cannot be read."""
+    START_LOSES = "start-loses"
+    """A broker that may lead loses or hides records of its own copy when it starts, as the doctor says."""
+    LOG_DIR_OFFLINE = "log-dir-offline"
+    """The log dir of the copy goes offline, as the doctor says: nobody is served from it."""
 
 
 # What no disk has, so that no start loses it.
@@ -56,7 +63,7 @@ _GONE = frozenset(
     )
 )
 # Only one of several brokers leads: of these losses one happens.
-_ALTERNATIVES = frozenset((LossReason.OLDER_LEADER, LossReason.EMPTY_LEADER))
+_ALTERNATIVES = frozenset((LossReason.OLDER_LEADER, LossReason.EMPTY_LEADER, LossReason.START_LOSES))
 
 
 class PartitionLoss(Struct, frozen=True):
@@ -79,7 +86,8 @@ class PartitionLoss(Struct, frozen=True):
 
 class Forecast(Struct, frozen=True, tag="forecast"):
     """A partition. may_lead: brokers of the set that the controller may elect by itself, with or without a copy; empty:
-    it stays offline. end_least, end_most: where its log may end after the start; None: there is no copy."""
+    it stays offline. end_least, end_most: where its log may end after the start; None: there is no copy. best: the
+    broker with the best copy. strays: brokers whose copy becomes -stray, whether others have its records or not."""
 
     topic: str
     partition: int
@@ -88,6 +96,8 @@ class Forecast(Struct, frozen=True, tag="forecast"):
     end_least: int | None
     end_most: int | None
     losses: tuple[PartitionLoss, ...] = ()
+    best: int | None = None
+    strays: Brokers = ()
 
     @property
     def lost_records(self) -> int | None:
@@ -97,7 +107,14 @@ class Forecast(Struct, frozen=True, tag="forecast"):
     @property
     def lost_at_best(self) -> int | None:
         """Records that the start loses at most if the best copy leads."""
-        return at_most([loss for loss in self.losses if not loss.is_gone and loss.reason not in _ALTERNATIVES])
+        own = (LossReason.START_LOSES, self.best)
+        return at_most(
+            [
+                loss
+                for loss in self.losses
+                if not loss.is_gone and (loss.reason not in _ALTERNATIVES or (loss.reason, loss.node_id) == own)
+            ]
+        )
 
     @property
     def gone_records(self) -> int | None:
@@ -111,17 +128,21 @@ class Forecast(Struct, frozen=True, tag="forecast"):
 
 
 def at_most(losses: Sequence[PartitionLoss]) -> int | None:
-    """Return the sum of what is lost; of alternatives the highest. None if one is unknown."""
-    counts = [loss.records for loss in losses]
-    if None in counts:
-        return None
-    either = [loss.records or 0 for loss in losses if loss.reason in _ALTERNATIVES]
-    return sum(loss.records or 0 for loss in losses if loss.reason not in _ALTERNATIVES) + max(either, default=0)
+    """Return the sum of what is lost; of what several leaders lose, the highest sum. None if one is unknown."""
+    always, either = 0, Counter[int | None]()
+    for loss in losses:
+        if loss.records is None:
+            return None
+        if loss.reason in _ALTERNATIVES:
+            either[loss.node_id] += loss.records
+        else:
+            always += loss.records
+    return always + max(either.values(), default=0)
 
 
-def walk_forecasts(leading: Sequence[Collected], files: Sequence[Collected]) -> Iterator[Forecast]:
+def walk_forecasts(leading: Sequence[Collected], files: Sequence[Collected], foreseen: Foreseen) -> Iterator[Forecast]:
     """Yield all partitions, by name, with the first metadata that may lead; then, of each further one, those that it
-    knows otherwise. leading: whose metadata may lead the cluster."""
+    knows otherwise. leading: whose metadata may lead the cluster. foreseen: what each disk's own start does."""
     brokers = {file.broker.node_id: file for file in files if file.broker.node_id is not None}
     placed = placed_copies(brokers)
     before: dict[tuple[str, int], tuple[PartitionFacts | None, bool]] = {}
@@ -133,7 +154,7 @@ def walk_forecasts(leading: Sequence[Collected], files: Sequence[Collected]) -> 
             facts = known.get(key), key[0] in open_topics
             if before.get(key) != facts:
                 before[key] = facts
-                yield from _judge(key, placed.get(key, ()), *facts, unclean, brokers)
+                yield from _judge(key, placed.get(key, ()), *facts, unclean, brokers, foreseen)
 
 
 def _judge(
@@ -143,26 +164,41 @@ def _judge(
     is_open: bool,
     unclean: Collection[int],
     brokers: Mapping[int, Collected],
+    foreseen: Foreseen,
 ) -> Iterator[Forecast]:
     """Yield the forecast of a partition; none if nobody knows it, and nothing is there. is_open: any replica leads."""
-    own, strays = _by_metadata(placed, known)
+    offline = [each for each in placed if foreseen.is_offline(each.copy) and _may_be_of(each.copy, known)]
+    own, strays = _by_metadata([each for each in placed if each not in offline], known)
     if known is None:
         if strays:
             topic_id = next((each.copy.topic_id for each in strays if each.copy.topic_id is not None), None)
-            yield Forecast(*key, topic_id, (), None, None, tuple(_strayed(strays, None)))
+            losses = tuple(_not_served(LossReason.STRAY, strays, None))
+            yield Forecast(*key, topic_id, (), None, None, losses, None, _nodes_of(strays))
         return
     electable = electable_of(known, unclean)
     may_lead = tuple(dict.fromkeys((*electable, *known.replicas))) if is_open else electable
-    if not strays and _is_even(own, known):
+    if not (strays or offline) and _is_even(own, known, foreseen):
         end = own[0].copy.log_end_offset
         here = tuple(node_id for node_id in may_lead if node_id in brokers)
-        yield Forecast(*key, known.topic_id, here, end, end)
+        yield Forecast(*key, known.topic_id, here, end, end, (), own[0].node_id)
         return
-    yield _forecast(choose(own, known, tuple(brokers), key, unclean), known, may_lead, strays, brokers)
+    down = {each.node_id for each in offline}
+    able = tuple(node_id for node_id in may_lead if node_id not in down)
+    forecast = _forecast(choose(own, known, tuple(brokers), key, unclean), known, able, brokers, foreseen)
+    best = next((each.copy for each in own if each.node_id == forecast.best), None)
+    aside = (*_not_served(LossReason.STRAY, strays, best), *_not_served(LossReason.LOG_DIR_OFFLINE, offline, best))
+    # What an offline log dir has is on a disk.
+    own_losses = [loss for loss in forecast.losses if not (offline and loss.reason is LossReason.NO_COPY)]
+    yield replace(forecast, losses=(*own_losses, *aside), strays=_nodes_of(strays))
 
 
-def _is_even(own: Sequence[PlacedCopy], known: PartitionFacts) -> bool:
-    """Return whether all replicas have the same sound log, in the epoch of the metadata: most partitions of a set."""
+def _nodes_of(placed: Sequence[PlacedCopy]) -> Brokers:
+    return tuple(sorted({each.node_id for each in placed}))
+
+
+def _is_even(own: Sequence[PlacedCopy], known: PartitionFacts, foreseen: Foreseen) -> bool:
+    """Return whether all replicas have the same sound log, in the epoch of the metadata, and keep it: most partitions
+    of a set."""
     if not own or len(own) != len(known.replicas) or len({each.node_id for each in own}) < len(own):
         return False
     first = own[0].copy
@@ -172,11 +208,17 @@ def _is_even(own: Sequence[PlacedCopy], known: PartitionFacts) -> bool:
     return all(
         each.copy.problem is None
         and not (each.copy.holes or each.copy.wounds_count)
+        and foreseen.is_as_it_stands(each.copy)
         and each.copy.sound_end_offset == first.log_end_offset >= each.copy.reached_offset
         and (each.copy.log_start_offset, each.copy.log_end_offset, each.copy.epochs, each.copy.checkpoint_epochs)
         == alike
         for each in own
     )
+
+
+def _may_be_of(copy: CopyFacts, known: PartitionFacts | None) -> bool:
+    """Return whether a copy is one of the partition, as far as its topic id can be read."""
+    return copy.state == "current" and known is not None and copy.topic_id in (None, known.topic_id)
 
 
 def _by_metadata(
@@ -194,18 +236,18 @@ def _by_metadata(
     return kept, strays
 
 
-def _strayed(strays: Sequence[PlacedCopy], best: CopyFacts | None) -> Iterator[PartitionLoss]:
-    """Yield what only stray copies have: the longest one counts. best: of the copies that stay."""
-    for topic_id in dict.fromkeys(each.copy.topic_id for each in strays):
+def _not_served(reason: LossReason, aside: Sequence[PlacedCopy], best: CopyFacts | None) -> Iterator[PartitionLoss]:
+    """Yield what only copies have that nobody is served from: the longest one counts. best: of the copies that stay."""
+    for topic_id in dict.fromkeys(each.copy.topic_id for each in aside):
         longest = max(
-            (each for each in strays if each.copy.topic_id == topic_id), key=lambda each: each.copy.log_end_offset
+            (each for each in aside if each.copy.topic_id == topic_id), key=lambda each: each.copy.log_end_offset
         )
         copy = longest.copy
         first = copy.log_start_offset
         if best is not None and best.topic_id == topic_id:
             first = max(first, best.log_end_offset)
         if first < copy.log_end_offset:
-            yield _loss(LossReason.STRAY, longest, first, copy.log_end_offset)
+            yield _loss(reason, longest, first, copy.log_end_offset)
 
 
 def _loss(reason: LossReason, witness: PlacedCopy, first: int, end: int, lost_ms: int | None = None) -> PartitionLoss:
@@ -216,18 +258,17 @@ def _forecast(
     choice: Choice,
     known: PartitionFacts,
     may_lead: Sequence[int],
-    strays: Sequence[PlacedCopy],
     brokers: Mapping[int, Collected],
+    foreseen: Foreseen,
 ) -> Forecast:
     here = tuple(node_id for node_id in may_lead if node_id in brokers)
     own: dict[int, PlacedCopy] = {}
     for share in choice.shares:
         if share.placed.copy.problem is None and share.placed.copy.state == "current":
             own[share.placed.node_id] = share.placed
-    ends = [_end_as_leader(own[node_id].copy) if node_id in own else 0 for node_id in here]
+    ends = [foreseen.end_of(own[node_id].copy) if node_id in own else 0 for node_id in here]
     losses = (
-        *_of_leaders(choice.best, own, here),
-        *_strayed(strays, None if choice.best is None else choice.best.copy),
+        *_of_leaders(choice.best, own, here, foreseen),
         *_of_histories(choice, known, own, here),
         *_gone(choice, known, own, may_lead, brokers),
     )
@@ -240,15 +281,13 @@ def _forecast(
         None if is_empty else min(ends, default=None),
         None if is_empty else max(ends, default=None),
         losses,
+        choice.leader,
     )
 
 
-def _end_as_leader(copy: CopyFacts) -> int:
-    """Return where a log ends once its broker has recovered it."""
-    return min(copy.log_end_offset, copy.sound_end_offset)
-
-
-def _of_leaders(best: PlacedCopy | None, own: Mapping[int, PlacedCopy], may_lead: Brokers) -> Iterator[PartitionLoss]:
+def _of_leaders(
+    best: PlacedCopy | None, own: Mapping[int, PlacedCopy], may_lead: Brokers, foreseen: Foreseen
+) -> Iterator[PartitionLoss]:
     """Yield what each broker that may lead would make the best copy lose."""
     if best is None:
         return
@@ -266,13 +305,25 @@ def _of_leaders(best: PlacedCopy | None, own: Mapping[int, PlacedCopy], may_lead
                     copy.log_end_offset - 1,
                 )
             continue
-        # A leader's own log ends at its first damage, also if it is the best one.
-        kept = _end_as_leader(rival.copy)
+        # Without the doctor, a leader's own log ends at its first damage, also if it is the best one.
+        kept = copy.log_end_offset if foreseen.knows(rival.copy) else foreseen.end_of(rival.copy)
         if rival is not best:
-            kept = min(kept, brokers_cut(copy, rival.copy, is_clean=False))
+            kept = min(kept, rival.copy.log_end_offset, brokers_cut(copy, rival.copy, is_clean=False))
         if kept < copy.log_end_offset:
             first = max(kept, copy.log_start_offset)
             yield _loss(LossReason.OLDER_LEADER, rival, first, copy.log_end_offset, _ms(best, rival))
+        yield from _of_its_start(rival, min(kept, copy.log_end_offset), foreseen)
+
+
+def _of_its_start(leader: PlacedCopy, end: int, foreseen: Foreseen) -> Iterator[PartitionLoss]:
+    """Yield what a leader's own start loses or hides before an offset."""
+    offsets = foreseen.lost_of(leader.copy)
+    lost = None if offsets is None else [(first, min(last, end - 1)) for first, last in offsets if first < end]
+    where = (LossReason.START_LOSES, leader.node_id, leader.copy.folder)
+    if lost is None:
+        yield PartitionLoss(*where)
+    elif lost:
+        yield PartitionLoss(*where, sum(last - first + 1 for first, last in lost), lost[0][0], lost[-1][1])
 
 
 def _ms(best: PlacedCopy, rival: PlacedCopy) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.coordinator import committed_offsets, transaction_state
 from klogtool.broker.coordinator.transaction_state import TransactionState
@@ -18,10 +19,19 @@ from klogtool.doctor.answers import Starts
 from klogtool.errors import Refused
 from klogtool.fleet.collected import Brokers, Collected, CopyFacts, ProducerFacts, TransactionFacts
 from klogtool.fleet.forecast import Forecast, walk_forecasts
-from klogtool.fleet.restored_identity import SetTrouble, elect, find_missing_directories, find_troubles, judge_quorum
+from klogtool.fleet.foreseen import Foreseen, NodeStart
+from klogtool.fleet.restored_identity import (
+    SetTrouble,
+    elect,
+    find_foreseen,
+    find_missing_directories,
+    find_troubles,
+    judge_quorum,
+)
 from klogtool.quorum.election import Election
 
 _Key = tuple[str, int]
+NOTHING_FORESEEN = Foreseen()
 
 
 class GroupReset(Struct, frozen=True, tag="reset"):
@@ -41,6 +51,8 @@ class RestoreStep(Enum):
 
     MEND_IDS = "mend-ids"
     """What keeps a broker from its start."""
+    DOCTOR = "doctor"
+    """What the start of each disk loses by itself: `klogtool doctor` has the options."""
     FLEET_PLAN = "fleet-plan"
     """`fleet plan`, `fleet apply`, and the order of starts that the plan says."""
     NEWEST_METADATA = "newest-metadata-first"
@@ -89,7 +101,8 @@ class TransactionAhead(Struct, frozen=True, tag="transaction-ahead"):
 
 
 class Restored(Struct, frozen=True):
-    """The answer. metadata_from: brokers whose metadata may lead, the newest first."""
+    """The answer. metadata_from: brokers whose metadata may lead, the newest first. nodes: what the doctor says of each
+    node whose log dirs are at hand."""
 
     starts: Starts
     brokers: Brokers
@@ -99,6 +112,12 @@ class Restored(Struct, frozen=True):
     forecasts: tuple[Forecast, ...] = ()
     resets: tuple[GroupReset, ...] = ()
     transactions: tuple[TransactionAhead, ...] = ()
+    nodes: tuple[NodeStart, ...] = ()
+
+    @property
+    def lacks_disks(self) -> bool:
+        """Return whether the doctor looked at fewer nodes than the set has."""
+        return len(self.nodes) < len(self.brokers)
 
     @property
     def lost_records(self) -> int | None:
@@ -125,8 +144,10 @@ class Restored(Struct, frozen=True):
 def walk_options(restored: Restored) -> Iterator[RestoreOption]:
     """Yield what to do, in order. Nothing if the set starts and loses nothing."""
     steps: list[tuple[RestoreStep, int | None]] = []
+    if any(node.starts is not Starts.YES for node in restored.nodes):
+        steps.append((RestoreStep.DOCTOR, None))
     if restored.starts is Starts.REFUSES:
-        steps = [(RestoreStep.MEND_IDS, None)]
+        steps.append((RestoreStep.MEND_IDS, None))
     elif restored.starts is Starts.LOSES_DATA:
         if restored.lost_at_best != restored.lost_records or restored.lost_records is None:
             steps.append((RestoreStep.FLEET_PLAN, restored.lost_at_best))
@@ -146,24 +167,26 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     return None if None in known else sum(count or 0 for count in known)
 
 
-def judge_set(files: Sequence[Collected]) -> Restored:
-    """Judge a set of disks: one file for each broker. Raises Refused without a file."""
+def judge_set(files: Sequence[Collected], foreseen: Foreseen = NOTHING_FORESEEN) -> Restored:
+    """Judge a set of disks: one file for each broker. foreseen: what the doctor says of those that are at hand. Raises
+    Refused without a file."""
     if not files:
         raise Refused("no disk was named")
     election, leading = elect(files)
-    troubles = [*find_troubles(files), *judge_quorum(election)]
+    troubles = [*find_troubles(files), *judge_quorum(election), *find_foreseen(foreseen)]
     if leading:
         troubles += find_missing_directories(leading[0], files)
     brokers = tuple(sorted(file.broker.node_id for file in files if file.broker.node_id is not None))
     metadata_from = tuple(file.broker.node_id or 0 for file in leading)
     if any(trouble.refuses for trouble in troubles):
-        return Restored(Starts.REFUSES, brokers, tuple(troubles), election, metadata_from)
-    forecasts = _worst(leading, files)
+        return Restored(Starts.REFUSES, brokers, tuple(troubles), election, metadata_from, nodes=foreseen.nodes)
+    forecasts = _worst(leading, files, foreseen)
     by_key = {(one.topic, one.partition): one for one in forecasts}
     resets = tuple(_resets(by_key, files))
     transactions = tuple(_transactions(by_key, files))
     is_ended = all(one.fate in (Fate.ABORTED, Fate.COMMITTED) for one in transactions)
-    is_whole = all(one.is_whole for one in forecasts) and is_ended and not (resets or troubles)
+    starts_whole = all(node.starts is Starts.YES for node in foreseen.nodes)
+    is_whole = all(one.is_whole for one in forecasts) and is_ended and starts_whole and not (resets or troubles)
     return Restored(
         Starts.YES if is_whole else Starts.LOSES_DATA,
         brokers,
@@ -173,20 +196,22 @@ def judge_set(files: Sequence[Collected]) -> Restored:
         forecasts,
         resets,
         transactions,
+        foreseen.nodes,
     )
 
 
-def _worst(leading: Sequence[Collected], files: Sequence[Collected]) -> tuple[Forecast, ...]:
+def _worst(leading: Sequence[Collected], files: Sequence[Collected], foreseen: Foreseen) -> tuple[Forecast, ...]:
     """Return the forecast of each partition, the worst one of all metadata that may lead."""
     worst: dict[_Key, Forecast] = {}
-    for forecast in walk_forecasts(leading, files):
+    for forecast in walk_forecasts(leading, files, foreseen):
         key = forecast.topic, forecast.partition
         worst[key] = forecast if key not in worst else _worse_of(worst[key], forecast)
     return tuple(worst[key] for key in sorted(worst))
 
 
 def _worse_of(one: Forecast, other: Forecast) -> Forecast:
-    return max(one, other, key=lambda forecast: (forecast.lost_records is None, forecast.lost_records or 0))
+    worse = max(one, other, key=lambda forecast: (forecast.lost_records is None, forecast.lost_records or 0))
+    return replace(worse, strays=tuple(sorted({*one.strays, *other.strays})))
 
 
 # Groups.

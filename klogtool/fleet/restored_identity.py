@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from klogtool.broker.metadata.quorum import Quorum
 from klogtool.fleet.collected import Collected, LogDirFacts
+from klogtool.fleet.foreseen import Foreseen
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.quorum.controllers import Controller, MetadataLog, Position
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
@@ -43,10 +44,24 @@ class SetProblem(Enum):
     """The controllers of the set elect no leader."""
     LEADER_UNKNOWN = "controller-election-unknown"
     """What the disks show does not decide whether a leader is elected."""
+    BROKER_ENDS = "broker-does-not-start"
+    """A broker ends when it starts, as the doctor says; Kafka's class of the error is known."""
+    BROKER_MAY_END = "broker-may-end"
+    """A broker may end while it starts or runs, as the doctor says."""
+    LOG_DIR_OFFLINE = "log-dir-offline"
+    """A log dir goes offline when its broker starts, as the doctor says."""
+    LOG_DIR_MAY_FAIL = "log-dir-may-fail"
+    """A log dir may go offline while its broker runs, as the doctor says."""
 
 
-# A missing log dir costs its copies; all others keep a broker, or the cluster, from its start.
-NO_REFUSALS = (SetProblem.NO_DIRECTORY, SetProblem.LEADER_UNKNOWN)
+# What costs copies, or may; all others keep a broker, or the cluster, from its start.
+NO_REFUSALS = (
+    SetProblem.NO_DIRECTORY,
+    SetProblem.LEADER_UNKNOWN,
+    SetProblem.BROKER_MAY_END,
+    SetProblem.LOG_DIR_OFFLINE,
+    SetProblem.LOG_DIR_MAY_FAIL,
+)
 
 
 class SetTrouble(Struct, frozen=True, tag="problem"):
@@ -92,6 +107,19 @@ def _of_log_dir(log_dir: LogDirFacts, directories: dict[str, str]) -> Iterator[S
         if log_dir.directory_id in directories:
             yield SetTrouble(SetProblem.SAME_DIRECTORY, log_dir.node_id, log_dir.path, log_dir.directory_id)
         directories[log_dir.directory_id] = log_dir.path
+
+
+def find_foreseen(foreseen: Foreseen) -> Iterator[SetTrouble]:
+    """Yield what the doctor foresees for a whole node, or a whole log dir."""
+    ending = {node_id for node_id, claim in foreseen.brokers if claim.starts is False}
+    for node_id, broker in foreseen.brokers:
+        if broker.starts is not True:
+            problem = SetProblem.BROKER_ENDS if node_id in ending else SetProblem.BROKER_MAY_END
+            yield SetTrouble(problem, node_id, None, broker.error)
+    for node_id, log_dir in foreseen.log_dirs:
+        if not log_dir.online and node_id not in ending:
+            problem = SetProblem.LOG_DIR_MAY_FAIL if log_dir.online is None else SetProblem.LOG_DIR_OFFLINE
+            yield SetTrouble(problem, node_id, log_dir.path)
 
 
 def find_missing_directories(leader: Collected, files: Sequence[Collected]) -> Iterator[SetTrouble]:

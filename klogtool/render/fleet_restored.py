@@ -9,6 +9,7 @@ from msgspec import to_builtins
 from klogtool.doctor.answers import Starts
 from klogtool.escape import escaped, quoted
 from klogtool.fleet.forecast import Forecast, LossReason, PartitionLoss
+from klogtool.fleet.foreseen import NodeStart
 from klogtool.fleet.restored import (
     Fate,
     GroupReset,
@@ -31,6 +32,10 @@ _PROBLEMS = {
     SetProblem.NO_METADATA: "no disk has __cluster_metadata-0: klogtool fleet metadata builds it",
     SetProblem.NO_LEADER: "the controllers of the set elect no leader",
     SetProblem.LEADER_UNKNOWN: "the disks do not say whether a controller is elected",
+    SetProblem.BROKER_ENDS: "its start ends",
+    SetProblem.BROKER_MAY_END: "it may end while it starts or runs",
+    SetProblem.LOG_DIR_OFFLINE: "it goes offline when its broker starts",
+    SetProblem.LOG_DIR_MAY_FAIL: "it may go offline while its broker runs",
 }
 _REASONS = {
     LossReason.NO_COPY: "no disk has a copy: it begins empty",
@@ -44,6 +49,8 @@ _REASONS = {
     LossReason.METADATA_OLDER: "has a leader epoch that the metadata has not given yet: another leader may get it",
     LossReason.ONCE_LONGER: "the log was longer once, and no copy reaches so far",
     LossReason.UNREADABLE: "the copy cannot be read",
+    LossReason.START_LOSES: "may lead, and its own start loses or hides records",
+    LossReason.LOG_DIR_OFFLINE: "its log dir goes offline",
 }
 _FATES = {
     Fate.HANGS: "open, and no coordinator ends it: consumers of committed records wait there",
@@ -63,6 +70,7 @@ def restored_text(restored: Restored, command: str, *, is_verbose: bool = False)
     yield _STARTS[restored.starts]
     yield from _summary(restored)
     yield from map(_trouble_line, restored.troubles)
+    yield from (_node_line(node) for node in restored.nodes if node.starts is not Starts.YES)
     for forecast in restored.forecasts:
         if is_verbose or not forecast.is_whole:
             yield ""
@@ -97,6 +105,8 @@ def _summary(restored: Restored) -> Iterator[str]:
         others = restored.metadata_from[1:]
         more = f", or that of {_nodes(others)}: a majority has none that is newer" if others else ""
         yield f"The metadata of node {restored.metadata_from[0]} leads{more}."
+    if restored.lacks_disks:
+        yield "Not of all nodes the log dirs are here: klogtool doctor LOGDIR... says there what their own start does."
 
 
 def _records(count: int | None) -> str:
@@ -115,6 +125,17 @@ def _trouble_line(trouble: SetTrouble) -> str:
     return f"PROBLEM  {where}{place}{_PROBLEMS[trouble.problem]}{value}{f': {causes}' if causes else ''}"
 
 
+def _node_line(node: NodeStart) -> str:
+    """Return what the doctor says of a node, with the command that says more."""
+    does = "does not start" if node.starts is Starts.REFUSES else "starts and loses"
+    lost = f"; lost: {_records(node.lost_records)}" if node.lost_records else ""
+    return f"DOCTOR   node {node.node_id}: by its own disks it {does}{lost}: {_doctor_command(node)}"
+
+
+def _doctor_command(node: NodeStart) -> str:
+    return " ".join(("klogtool doctor", *map(quoted, node.log_dirs)))
+
+
 def _forecast_lines(forecast: Forecast) -> Iterator[str]:
     name = escaped(f"{forecast.topic}-{forecast.partition}")
     if forecast.end_least is None:
@@ -127,6 +148,8 @@ def _forecast_lines(forecast: Forecast) -> Iterator[str]:
     yield f"{name}  {end}{lost}"
     if not forecast.may_lead and forecast.end_most is not None:
         yield "  no broker of the set may lead: it stays offline until an unclean election"
+    if forecast.strays and not any(loss.reason is LossReason.STRAY for loss in forecast.losses):
+        yield f"  {_nodes(forecast.strays):<10} renames its copy to -stray; others have its records"
     yield from map(_loss_line, forecast.losses)
 
 
@@ -150,6 +173,8 @@ def _transaction_line(one: TransactionAhead) -> str:
 
 
 def _option_text(option: RestoreOption, command: str) -> str:
+    if option.step is RestoreStep.DOCTOR:
+        return "What is marked DOCTOR: klogtool doctor has options for each of these nodes. Then check again."
     if option.step is RestoreStep.MEND_IDS:
         return "Mend what is marked PROBLEM, and check again."
     if option.step is RestoreStep.NEWEST_METADATA:
@@ -183,6 +208,7 @@ def restored_rows(restored: Restored) -> Iterator[Mapping[str, object]]:
         "gone_records": restored.gone_records,
     }
     yield from map(to_builtins, restored.troubles)
+    yield from map(to_builtins, restored.nodes)
     for forecast in restored.forecasts:
         yield {
             **to_builtins(forecast),

@@ -6,6 +6,7 @@ The copies are made while the nodes run and write: they are consistent as after 
 from __future__ import annotations
 
 import pathlib
+import random
 import shutil
 import sys
 import threading
@@ -19,6 +20,7 @@ from .clusters import Cluster
 
 Path = pathlib.Path
 PLAIN, FIRST, SECOND, LATE, GROUP = "plain", "first", "second", "late", "readers"
+COMPACTED, MOVED = "compacted", "moved"
 ASSIGNMENT = "1:2:3,2:3:1,3:1:2"
 
 
@@ -32,12 +34,12 @@ class Sent(Struct):
 class Load:
     """Plain records with acks=all, and transactions over two topics that commit an offset of a group as well."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, topics: Sequence[str] = ()) -> None:
         self.cluster, self.sent, self._stop = cluster, Sent({}), threading.Event()
         self._record = sys.modules[type(cluster.one).__module__].Record
         self._thread = threading.Thread(target=self._run)
         self.problem: Exception | None = None
-        self.topics = [PLAIN]
+        self.topics = [PLAIN, *topics]
         self.client = threading.Lock()  # one client for the load and for whoever creates topics meanwhile
 
     def __enter__(self) -> Load:
@@ -68,7 +70,8 @@ class Load:
         record = self._record
         for topic in tuple(self.topics):
             for partition in range(3):
-                self._plain.send(topic, partition, record(value=b"%s-%d" % (topic.encode(), n)))
+                value = b"%s-%d" % (topic.encode(), n)
+                self._plain.send(topic, partition, record(key=b"%d" % (n % 7), value=value))
                 self.sent.records[topic, partition] = self.sent.records.get((topic, partition), 0) + 1
         self._plain.flush()
         self._txn.begin()
@@ -111,13 +114,40 @@ def restore(broker: Any, place: Path) -> None:
         shutil.copytree(place / f"{broker.node_id}-{disk.name}", disk)
 
 
+def tear(place: Path, node: int, chance: random.Random) -> None:
+    """Do to the last bytes of a node's logs and indexes what a crash of the machine does: they are cut short, or zeros,
+    or zeros follow."""
+    for path in sorted(place.glob(f"{node}-*/*-[0-9]*/*.*")):
+        is_last = path == max(path.parent.glob(f"*{path.suffix}"))
+        size = path.stat().st_size
+        if path.suffix not in (".log", ".index", ".timeindex") or "__cluster" in path.parent.name or not is_last:
+            continue
+        torn = min(size, chance.choice((1, 30, 61, 200)))
+        with path.open("r+b") as file:
+            match chance.choice(("cut", "zeros", "longer", "whole")):
+                case "cut":
+                    file.truncate(size - torn)
+                case "zeros":
+                    file.seek(size - torn)
+                    file.write(bytes(torn))
+                case "longer":
+                    file.seek(size)
+                    file.write(bytes(4096 - size % 4096))
+
+
 def make_set(
-    cluster: Cluster, place: Path, order: Sequence[int], between: Callable[[Load, int], None], seconds: float = 3
+    cluster: Cluster,
+    place: Path,
+    order: Sequence[int],
+    between: Callable[[Load, int], None],
+    seconds: float = 3,
+    topics: Sequence[str] = (),
 ) -> Sent:
-    """Copy the disks of the nodes in this order, with some seconds under load between them; then kill all nodes."""
+    """Copy the disks of the nodes in this order, with some seconds under load between them; then kill all nodes.
+    topics: further ones that the load writes to."""
     for topic in (PLAIN, FIRST, SECOND):
         cluster.create(topic, ASSIGNMENT if topic == PLAIN else "1:2:3" if topic == FIRST else "2:3:1")
-    with Load(cluster) as load:
+    with Load(cluster, topics) as load:
         time.sleep(seconds)
         for n, node in enumerate(order):
             snapshot(cluster.brokers[node - 1], place)

@@ -1,0 +1,218 @@
+"""What the doctor says of each disk counts in the verdict for a set: the forecast is never rosier than its claims."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections.abc import Callable
+
+import pytest
+from fleet.test_restored import ALL_EQUAL, with_voters
+from fleets import FIRST_MS, collect_broker, make_fleet
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.doctor.answers import Starts
+from klogtool.doctor.claims import PartitionClaim
+from klogtool.doctor.rehearsal import Examination, examine
+from klogtool.fleet.collected import Collected, CopyFacts
+from klogtool.fleet.forecast import LossReason
+from klogtool.fleet.foreseen import Foreseen, foresee
+from klogtool.fleet.restored import Restored, RestoreStep, judge_set, walk_options
+from klogtool.fleet.restored_identity import SetProblem
+from klogtool.format.checkpoints import build_offset_checkpoint
+from klogtool.format.identity import CleanShutdown, build_clean_shutdown
+from klogtool.format.names import TopicPartition
+
+SETS = 60
+LOG = "t-0/00000000000000000000.log"
+
+
+def tear(disk: pathlib.Path, chance: random.Random) -> None:
+    """The end of the log is cut short."""
+    data = (disk / LOG).read_bytes()
+    (disk / LOG).write_bytes(data[: -chance.randint(1, len(data) // 2)])
+
+
+def zero(disk: pathlib.Path, chance: random.Random) -> None:
+    """The end of the log is zeros."""
+    data = (disk / LOG).read_bytes()
+    torn = chance.randint(1, len(data) // 2)
+    (disk / LOG).write_bytes(data[:-torn] + bytes(torn))
+
+
+def flip(disk: pathlib.Path, chance: random.Random) -> None:
+    """A bit in the middle is wrong, below the recovery point or not."""
+    data = bytearray((disk / LOG).read_bytes())
+    data[chance.randrange(len(data))] ^= 1
+    (disk / LOG).write_bytes(data)
+    if chance.random() < 0.5:
+        line = {TopicPartition("t", 0): chance.choice((0, 60))}
+        (disk / "recovery-point-offset-checkpoint").write_bytes(build_offset_checkpoint(line))
+
+
+def close_falsely(disk: pathlib.Path, chance: random.Random) -> None:
+    """The clean marker is of an earlier stop, so that no start checks what is damaged since then."""
+    (disk / ".kafka_cleanshutdown").write_bytes(build_clean_shutdown(CleanShutdown(0, 5)))
+    chance.choice((tear, zero, flip))(disk, chance)
+
+
+def start_beyond(disk: pathlib.Path, chance: random.Random) -> None:
+    """The log start is in the log, or beyond its end."""
+    line = {TopicPartition("t", 0): chance.choice((20, 59, 61, 1000))}
+    (disk / "log-start-offset-checkpoint").write_bytes(build_offset_checkpoint(line))
+
+
+def lose_checkpoint(disk: pathlib.Path, chance: random.Random) -> None:
+    """A checkpoint of the log dir or of the partition cannot be read."""
+    names = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "t-0/leader-epoch-checkpoint")
+    (disk / chance.choice(names)).write_bytes(chance.choice((b"no checkpoint\n", b"0\n1\nt 0", b"\xff\xfe")))
+
+
+def folder_for_file(disk: pathlib.Path, chance: random.Random) -> None:
+    """A folder stands where a file is to be."""
+    path = disk / chance.choice(("recovery-point-offset-checkpoint", "t-0/00000000000000000000.index"))
+    path.unlink()
+    path.mkdir()
+
+
+def set_aside(disk: pathlib.Path, chance: random.Random) -> None:
+    """The log has a name that no broker reads."""
+    (disk / LOG).rename(disk / f"{LOG}.bak")
+
+
+WOUNDS: list[Callable[[pathlib.Path, random.Random], None]] = [
+    tear,
+    zero,
+    flip,
+    close_falsely,
+    start_beyond,
+    lose_checkpoint,
+    folder_for_file,
+    set_aside,
+]
+
+
+def examined(
+    root: pathlib.Path, wound: Callable[[dict[int, pathlib.Path]], None], text: str = ALL_EQUAL
+) -> tuple[list[Collected], Foreseen]:
+    """A set whose disks are wounded, and what the doctor says of each."""
+    fleet, log_dirs = make_fleet(text, root)
+    wound({node: paths[0] for node, paths in log_dirs.items()})
+    circumstances = Circumstances(now_ms=FIRST_MS)
+    files = [with_voters(collect_broker(paths, fleet), (1, 2, 3)) for paths in log_dirs.values()]
+    diagnoses = {
+        node: examine(list(map(str, paths)), Examination(circumstances, jobs=1)) for node, paths in log_dirs.items()
+    }
+    return files, foresee(diagnoses)
+
+
+def sound(copy: CopyFacts) -> set[int]:
+    """The offsets of the records that a copy has, by its facts."""
+    lost = {n for hole in copy.holes for n in range(hole.first, (hole.last or hole.first) + 1)}
+    return set(range(copy.log_start_offset, copy.log_end_offset)) - lost
+
+
+def served(claim: PartitionClaim) -> set[int]:
+    """The offsets that clients get after the start, as the doctor claims."""
+    first, end = claim.log_start_offset, claim.log_end_offset
+    if first is None or end is None:
+        return set()
+    hidden = {offset for low, high in claim.hidden.ranges for offset in range(low, high + 1)}
+    return set(range(first, end)) - hidden
+
+
+def test_the_forecast_is_never_rosier_than_the_claims(tmp_path: pathlib.Path) -> None:
+    """Whoever may lead: what the best copy has and this one does not serve, by the doctor, is within the bound."""
+    judged = 0
+    for seed in range(SETS):
+        chance = random.Random(seed)
+
+        def wound(disks: dict[int, pathlib.Path], chance: random.Random = chance) -> None:
+            for node in chance.sample(sorted(disks), chance.choice((1, 2, 3))):
+                chance.choice(WOUNDS)(disks[node], chance)
+
+        files, foreseen = examined(tmp_path / str(seed), wound)
+        restored = judge_set(files, foreseen)
+        worst = max((node.starts for node in restored.nodes), key=list(Starts).index)
+        assert list(Starts).index(restored.starts) >= list(Starts).index(worst), seed
+        if restored.starts is Starts.REFUSES:
+            continue
+        (forecast,) = restored.forecasts
+        if forecast.lost_records is None:
+            continue
+        has = set().union(*(sound(copy) for file in files for copy in file.copies))
+        for node in forecast.may_lead:
+            claim = foreseen.partitions[f"{files[node - 1].broker.log_dirs[0].path}/t-0"]
+            deleted = claim.log_start_offset or 0  # on purpose, if the log reaches so far
+            lost = {n for n in has - served(claim) if deleted > 60 or n >= deleted}
+            assert len(lost) <= forecast.lost_records, (seed, node, lost, forecast, claim)
+            judged += 1
+    assert judged > SETS, judged
+
+
+def alone(root: pathlib.Path, wound: Callable[[pathlib.Path], None], text: str = ALL_EQUAL) -> Restored:
+    """The verdict if the first disk has this wound."""
+    return judge_set(*examined(root, lambda disks: wound(disks[1]), text))
+
+
+@pytest.mark.parametrize(
+    ("wound", "reason", "records"),
+    [
+        (lambda disk: start_beyond(disk, Fixed(1000)), LossReason.START_LOSES, 60),
+        (lambda disk: start_beyond(disk, Fixed(20)), None, 0),
+        (lambda disk: tear(disk, Fixed(1)), LossReason.OLDER_LEADER, 1),
+        (lambda disk: (disk / LOG).rename(disk / f"{LOG}.bak"), LossReason.OLDER_LEADER, 60),
+    ],
+)
+def test_what_one_start_loses_counts(
+    wound: Callable[[pathlib.Path], None], reason: LossReason | None, records: int, tmp_path: pathlib.Path
+) -> None:
+    restored = alone(tmp_path, wound)
+    told = [(loss.reason, loss.node_id, loss.records) for one in restored.forecasts for loss in one.losses]
+    assert ((reason, 1, records) in told) == (reason is not None), (told, restored.nodes)
+    if reason is LossReason.START_LOSES:
+        assert next(walk_options(restored)).step is RestoreStep.DOCTOR
+
+
+class Fixed(random.Random):
+    """It draws always the same."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__()
+        self.value = value
+
+    def choice(self, _: object) -> int:  # type: ignore[override]
+        return self.value
+
+    def randint(self, _: int, __: int) -> int:
+        return self.value
+
+
+def test_a_broker_that_ends_refuses_the_set(tmp_path: pathlib.Path) -> None:
+    """Its meta.properties are of a version that nobody reads: it ends, whatever the other nodes do."""
+
+    def wound(disk: pathlib.Path) -> None:
+        (disk / "meta.properties").write_bytes(b"version=7\n")
+
+    restored = alone(tmp_path, wound)
+    assert restored.starts is Starts.REFUSES
+    assert SetProblem.BROKER_ENDS in {trouble.problem for trouble in restored.troubles}
+
+
+def test_what_only_an_offline_log_dir_has_is_lost(tmp_path: pathlib.Path) -> None:
+    """A log dir of two fails: its copy leads nowhere, and the broker goes on with the other one."""
+    first, _, others = ALL_EQUAL.partition("broker 2")
+    text = first.replace("broker 1", "broker 1\n  disk d2") + "broker 2" + others.replace("end 60", "end 50")
+    for name in ("leader-epoch-checkpoint", "partition.metadata"):
+
+        def wound(disk: pathlib.Path, name: str = name) -> None:
+            (disk / "t-0" / name).unlink()
+            (disk / "t-0" / name).mkdir()
+
+        restored = alone(tmp_path / name, wound, text)
+        (forecast,) = restored.forecasts
+        told = [(loss.reason, loss.node_id, loss.records) for loss in forecast.losses]
+        # Without its topic id nobody knows that the others have the same records.
+        records = 10 if name == "leader-epoch-checkpoint" else 60
+        assert (told, forecast.may_lead) == ([(LossReason.LOG_DIR_OFFLINE, 1, records)], (2, 3)), name
+        assert [trouble.problem for trouble in restored.troubles] == [SetProblem.LOG_DIR_OFFLINE]
