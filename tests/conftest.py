@@ -31,6 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     sampling.choose_seed(config)
+    if config.option.write_passed and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(sampling.Passed(config.option.write_passed))
     same_on_every_machine()
 
 
@@ -80,6 +82,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     sampling.leave_to_the_night(config, items)
     sampling.keep_sample(config, items)
+    sampling.leave_out(config, items)
 
 
 @pytest.fixture

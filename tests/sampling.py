@@ -3,6 +3,7 @@
 `--sample N`: at most N cases of each test, none that is slow. `make test` runs such a sample before every commit.
 `--most N`: at most N cases of each test, of one that is slow a quarter of them; what is left out is `nightly`. CI runs
 that for each change. Without either all run but what is marked `nightly`.
+`--write-passed FILE`, `--leave-out FILE`: no case runs twice in CI. What has passed on a new clone is left out later.
 `--seed`: all chance of a run at once. It decides which cases are drawn, what hypothesis draws, and which bits are
 flipped: one seed, one answer. It is printed. conftest.py hands pytest's hooks on.
 """
@@ -10,6 +11,7 @@ flipped: one seed, one answer. It is printed. conftest.py hands pytest's hooks o
 from __future__ import annotations
 
 import os
+import pathlib
 import random
 import secrets
 from collections import defaultdict
@@ -23,9 +25,11 @@ SLOW = 4  # --most: of a slow test this part of the cases
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """--sample, --most and --seed."""
+    """--sample, --most, --seed, --write-passed and --leave-out."""
     parser.addoption("--sample", type=int, metavar="N", help="run at most N cases of each test, and none that is slow")
     parser.addoption("--most", type=int, metavar="N", help="leave all but N cases of each test to the night")
+    parser.addoption("--write-passed", metavar="FILE", help="write there which cases have passed")
+    parser.addoption("--leave-out", metavar="FILE", help="leave out the cases that --write-passed has written there")
     parser.addoption("--seed", metavar="TEXT", help="the chance of a run; default: another each time")
 
 
@@ -89,6 +93,30 @@ def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept = {id(item) for name, found in cases.items() for item in _some(found, most, name)}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what another run has passed."""
+    if not config.option.leave_out:
+        return
+    passed = set(pathlib.Path(config.option.leave_out).read_text(encoding="utf-8").splitlines())
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+    items[:] = [item for item in items if item.nodeid not in passed]
+
+
+class Passed:
+    """The cases that have passed, for --write-passed: a plugin of the process that the workers report to."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.found = path, list[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A skipped case has not passed. One that fails behind its call has failed the whole run."""
+        if report.when == "call" and report.outcome == "passed":
+            self.found.append(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        pathlib.Path(self.path).write_text("".join(f"{name}\n" for name in self.found), encoding="utf-8")
 
 
 def _by_test(items: Iterable[pytest.Item]) -> dict[str, list[pytest.Item]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import random
 from collections import Counter
 from types import SimpleNamespace
@@ -90,3 +91,17 @@ def test_without_a_limit_all_run_but_those_of_tests_with_a_number(monkeypatch: p
 
 def test_what_make_test_runs_runs_for_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(run(monkeypatch, "a", most=None, sample=2)) <= names(run(monkeypatch, "a", most=8))
+
+
+def test_what_has_passed_is_left_out_elsewhere(tmp_path: pathlib.Path) -> None:
+    """A case that was skipped has not passed."""
+    passed = sampling.Passed(str(tmp_path / "passed"))
+    for name, when, outcome in (("a", "setup", "passed"), ("a", "call", "passed"), ("b", "call", "skipped")):
+        report: Any = SimpleNamespace(nodeid=name, when=when, outcome=outcome)
+        passed.pytest_runtest_logreport(report)
+    passed.pytest_sessionfinish()
+    hook = SimpleNamespace(pytest_deselected=lambda items: None)
+    config: Any = SimpleNamespace(option=SimpleNamespace(leave_out=passed.path), hook=hook)
+    items: list[Any] = [Case(name) for name in "abc"]
+    sampling.leave_out(config, items)
+    assert [item.nodeid for item in items] == ["b", "c"]
