@@ -15,12 +15,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 
 import pytest
+from kafka.brokers import fetched
 
 from .bases import RELEASES, base_of
 from .cases import Outcome, judge_crowd, judge_log_dirs
@@ -71,6 +72,14 @@ def one(judged: Callable[[], Outcome]) -> Iterator[Outcome]:
 def outcomes_of(case: Case) -> list[Outcome]:
     """All outcomes of a case: what a process of its own hands back."""
     return list(case())
+
+
+def make_bases(releases: list[str], jobs: int) -> None:
+    """Those that are not in the cache: a broker that is fed waits most of its time, too."""
+    for version in releases:
+        fetched(version)
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(base_of, releases))
 
 
 def judged_by(jobs: int, cases: Iterator[Case]) -> Iterator[Outcome]:
@@ -135,8 +144,7 @@ def main() -> int:
     print(f"judge: seed {seed}, releases {given.releases}", flush=True)
     tally, began = Tally(), time.monotonic()
     try:
-        for version in given.releases.split(","):
-            base_of(version)
+        make_bases(given.releases.split(","), given.jobs)
     except pytest.skip.Exception as why:
         print(f"judge: left out: {why}")
         return int(os.environ.get("KLOGTOOL_NO_SKIP") == "1")

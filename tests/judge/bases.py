@@ -15,12 +15,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from kafka.beside import module_beside
-from kafka.brokers import fetched
+from kafka.brokers import classes_of, fetched, share_classes, with_options
 from kafka.kafka import cache_folder
 
 STATES = ("S1", "S2", "S3", "S4", "S5")
@@ -57,7 +57,7 @@ def broker_over(version: str, work: Path) -> Iterator[Any]:
         version, work, log_dir=log_dirs, metadata_in_log_dir=True, node_id=NODE_ID, config=dict(CONFIG)
     )
     try:
-        yield broker
+        yield share_classes(broker)
     finally:
         broker.close()
 
@@ -81,6 +81,20 @@ def base_of(version: str) -> Path:
             finally:
                 shutil.rmtree(making, ignore_errors=True)
     return home
+
+
+@contextmanager
+def _classes_kept(broker: Any) -> Iterator[None]:
+    """This broker, which stops by itself, leaves the archive of its classes for those after it, if there is none."""
+    archive = classes_of(broker.version)
+    if archive.exists():
+        yield
+        return
+    made = archive.with_suffix(".making")
+    with_options(broker, f"-XX:ArchiveClassesAtExit={made}")
+    yield
+    if made.exists():
+        made.rename(archive)
 
 
 class _Feeding:
@@ -120,7 +134,7 @@ class _Feeding:
 
     @contextmanager
     def life(self, state: str, *, killed: bool = False) -> Iterator[Any]:
-        with broker_over(self.version, self.work) as broker:
+        with broker_over(self.version, self.work) as broker, nullcontext() if killed else _classes_kept(broker):
             broker.start()
             yield broker
             broker.kill() if killed else broker.stop()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kafka.brokers import fetched
+from kafka.brokers import classes_of, fetched
 from kafka.kafka import cache_folder
 
 CLUSTER = "NmugKK5HRqOZ6ob2pMJQaw"
@@ -108,7 +108,9 @@ class Nodes:
 
     def java(self, *words: str) -> list[str]:
         module = fetched(self.kind.version)
-        jvm = ["java", "-Xmx200m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        jvm = ["java", "-Xmx200m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        if (archive := classes_of(self.kind.version)).exists():
+            jvm += [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"]
         logging = module._logging(self.kind.version, self.work, "INFO")
         return [*jvm, *logging, "-cp", module.classpath(self.kind.version), *words]
 
