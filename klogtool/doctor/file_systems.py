@@ -1,35 +1,123 @@
-"""What the file systems of the log dirs let a broker do: mounted read-only, or without room for a recovery."""
+"""What the file systems of the log dirs let a broker do: mounted read-only, or without room for a recovery.
+
+A recovery builds indexes, snapshots and checkpoints. Indexes are sparse files that the broker maps: a page of them gets
+its room when it is written to, and if there is none, the processor faults, and the whole process ends (InternalError of
+the JVM). Any other file that cannot be written is an IOException, which takes the log dir offline.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.escape import quoted
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.logdir import LogDir
+from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker
 
+_FEW = 1 << 16  # one block for each file that a broker writes in its first minute, and little else
+_BLOCK = 4096  # of file systems and of mapped memory
+_MAPPED = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
-def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[Ahead]:
+
+class Growth(Struct, frozen=True):
+    """By how many bytes of the disk files grow, less what other files give back. indexes: of files that are mapped."""
+
+    indexes: int = 0
+    bytes: int = 0
+
+    @classmethod
+    def of(cls, plan: Plan) -> Growth:
+        """Return what the recovery of a partition needs."""
+        grown = {
+            step.path: _blocks(step.size) - _allocated(plan, step.path)
+            for step in plan.steps
+            if isinstance(step, Write)
+        }
+        freed = sum(_given_back(plan, step) for step in plan.steps)
+        indexes = sum(size for name, size in grown.items() if parse_file_name(name).kind in _MAPPED)
+        return cls(indexes, sum(grown.values()) - freed)
+
+    @classmethod
+    def total(cls, parts: Iterable[Growth]) -> Growth:
+        """Return the growth of all parts together."""
+        whole = list(parts)
+        return cls(sum(part.indexes for part in whole), sum(part.bytes for part in whole))
+
+
+def _given_back(plan: Plan, step: Step) -> int:
+    match step:
+        case Delete():
+            return _allocated(plan, step.path)
+        case Rename():
+            return _allocated(plan, step.to)
+        case Truncate():
+            return max(0, _allocated(plan, step.path) - _blocks(step.size))
+        case _:
+            return 0
+
+
+def _allocated(plan: Plan, name: str) -> int:
+    """Return the room that a file has now: less than its size, if it is sparse."""
+    try:
+        return os.stat(os.path.join(plan.path, name)).st_blocks * 512
+    except OSError:
+        return 0
+
+
+def _blocks(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
+
+
+class Room(Struct, frozen=True):
+    """The room of a log dir's file system. left: bytes now; growth: of all log dirs in it, by their recovery."""
+
+    left: int
+    growth: Growth
+
+
+def rooms_of(growths: Mapping[str, Growth]) -> dict[str, Room]:
+    """Return the room of each log dir. growths: what the recovery of its partitions needs."""
+    by_disk: dict[int, list[Growth]] = {}
+    for path, growth in growths.items():
+        by_disk.setdefault(os.stat(path).st_dev, []).append(growth)
+    found = {path: os.statvfs(path) for path in growths}
+    return {
+        path: Room(stat.f_bavail * stat.f_frsize, Growth.total(by_disk[os.stat(path).st_dev]))
+        for path, stat in found.items()
+    }
+
+
+def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster, rooms: Mapping[str, Room]) -> Iterator[Ahead]:
     """Yield a point for each log dir in which a broker cannot write what it writes at a start."""
     for path in log_dirs:
-        found = os.statvfs(path)
-        has_metadata = path == cluster.metadata_dir
-        if found.f_flag & os.ST_RDONLY:
+        room, has_metadata = rooms[path], path == cluster.metadata_dir
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
             yield _read_only(path, has_metadata=has_metadata)
-        elif not found.f_bavail and (has_metadata or not has_clean_marker(LogDir(path))):
+        elif not room.left and (has_metadata or not has_clean_marker(LogDir(path))):
             yield _full(path, has_metadata=has_metadata)
+        elif room.growth.bytes > room.left:
+            yield _too_full(path, room, has_metadata=has_metadata)
 
 
-def walk_room_notes(log_dirs: Sequence[str]) -> Iterator[str]:
-    """Yield what becomes of a log dir without room after a clean stop."""
-    full = [path for path in log_dirs if not os.statvfs(path).f_bavail and has_clean_marker(LogDir(path))]
+def walk_room_notes(rooms: Mapping[str, Room]) -> Iterator[str]:
+    """Yield what becomes of log dirs with no room, or next to none, when the start is over."""
+    after = {path: room.left - max(0, room.growth.bytes) for path, room in rooms.items()}
+    full = [path for path, left in after.items() if not left and has_clean_marker(LogDir(path))]
     if full:
         yield f"no space is left for {', '.join(full)}: a broker starts, and takes it offline at its first write"
+    for path, left in after.items():
+        if path not in full and 0 <= left < _FEW:
+            told = "a broker takes it offline at the first write without room"
+            yield f"{left:,} bytes are left for {path} after the start: {told}"
 
 
 def _read_only(path: str, *, has_metadata: bool) -> Ahead:
@@ -47,6 +135,15 @@ def _full(path: str, *, has_metadata: bool) -> Ahead:
     what = What.REFUSES if has_metadata else What.NO_ROOM
     stop = _stop("IOException", "No space left on device", has_metadata=has_metadata)
     return Ahead(path, what, detail, stop=stop, cure=cure, cure_looks=True)
+
+
+def _too_full(path: str, room: Room, *, has_metadata: bool) -> Ahead:
+    """Return that the recovery needs more than there is. Whether an index or another file is the first without room
+    depends on the order of partitions and threads: the process may end, then."""
+    may_end = room.growth.indexes > 0 and not has_metadata
+    outcome = _outcome(has_metadata=has_metadata) + (", or ends" if may_end else "")
+    detail = f"a recovery writes {room.growth.bytes:,} bytes, and {room.left:,} are left: a broker {outcome}"
+    return replace(_full(path, has_metadata=has_metadata), detail=detail, stop=None, may_end=may_end)
 
 
 def _outcome(*, has_metadata: bool) -> str:

@@ -15,6 +15,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
+from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
 from klogtool.doctor.measured import Measured, find_set_aside
 from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
@@ -51,13 +52,14 @@ class Rehearsed(Struct, frozen=True):
     """A partition's start: the prospect, and what is ahead beyond ordinary work.
 
     looks_up_unstable: loading looks up where the first transaction begins that is open, or that ended in replayed
-    batches. depends_on_release: not all releases load the log alike.
+    batches. depends_on_release: not all releases load the log alike. growth: of files on the disk.
     """
 
     prospect: Prospect
     ahead: tuple[Ahead, ...] = ()
     looks_up_unstable: bool = False
     depends_on_release: bool = False
+    growth: Growth = Growth()
 
 
 def rehearse(
@@ -107,7 +109,7 @@ def _rehearse(
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
     ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
     ahead = (*ahead, *walk_retention(path, log, checkpoints, ends_early=ends_early))
-    return Rehearsed(prospect, ahead, log.looked_up_unstable, depends)
+    return Rehearsed(prospect, ahead, log.looked_up_unstable, depends, Growth.of(plan))
 
 
 def not_loaded(path: str, why: WhyUnknown = WhyUnknown.NOT_LOADED, work: Work = Work.NOT_LOADED) -> Prospect:

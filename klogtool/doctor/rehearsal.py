@@ -22,7 +22,7 @@ from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
-from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
+from klogtool.doctor.file_systems import Growth, rooms_of, walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.lazy_indexes import with_ends
@@ -128,13 +128,14 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     loaded = [point for each in found.rehearsed for point in each.ahead if point.path not in held]
     strays = [point for point in loaded if point.what is What.STRAY]
     levels = list(walk_level_points(found.cluster, patient.rules))
+    rooms = rooms_of(_growths(found, patient))
     view = view_quorum(patient, how.controllers)
     lead = lead_of(view, patient)
     forgotten = () if _stops_at_metadata(found) else tuple(with_one_cause(strays, found.cluster))
     is_told = any(point.what is What.METADATA_LOST for point in forgotten)
     points = _once(
         *(point for point in found.points if point.kind != Kind.METADATA_REPLAY and ends_start(point.kind, view)),
-        *walk_file_system_points(found.log_dirs, found.cluster),
+        *walk_file_system_points(found.log_dirs, found.cluster, rooms),
         *walk_lock_points(found.log_dirs, found.cluster),
         *walk_server_points(found.log_dirs, how.circumstances),
         *walk_log_dir_points(patient),
@@ -160,12 +161,20 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         Starts.REFUSES if lead.elected is False else _starts(points, patient, named),
         _in_order(_troubles(points, patient)),
         prospects,
-        tuple(_notes(found, patient, how, view)),
+        (*_notes(found, patient, how, view), *walk_room_notes(rooms)),
         _seconds(found.rehearsed, how),
         how.quick,
         () if how.host_root is None else tuple(judge_host(host_dirs(found.log_dirs, prospects), how.host_root)),
         lead,
     )
+
+
+def _growths(found: _SeenOnDisks, patient: Patient) -> dict[str, Growth]:
+    """Return by how much a start makes each log dir larger."""
+    by_log_dir: dict[str, list[Growth]] = {path: [] for path in found.log_dirs}
+    for each in found.rehearsed:
+        by_log_dir[patient.log_dir_of(each.prospect.path)].append(each.growth)
+    return {path: Growth.total(growths) for path, growths in by_log_dir.items()}
 
 
 def _once(*points: Ahead) -> list[Ahead]:
@@ -295,4 +304,3 @@ def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: Quorum
     yield from walk_unlike_settings(view)
     yield from walk_server_notes(found.log_dirs, how.circumstances)
     yield from walk_unclean_notes(found.log_dirs, cluster)
-    yield from walk_room_notes(found.log_dirs)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from asking_doctor import ahead, asked, starts, wounded
+from asking_doctor import NOW_MS, ahead, asked, starts, wounded
+from running import run_here
 from startup import MARKER, UNCLEAN, nothing, yes
 
-from klogtool.doctor import file_systems
+MUCH = 1 << 20
+BLOCK = 4096
 
 
-def mounted(monkeypatch: pytest.MonkeyPatch, log_dir: str, *, room: int = 9, flag: int = 0) -> None:
+def mounted(monkeypatch: pytest.MonkeyPatch, log_dir: str, *, room: int = MUCH, flag: int = 0) -> None:
+    """room: blocks."""
+
     def statvfs(path: str) -> Any:
         here = pathlib.Path(path).name == log_dir
-        return SimpleNamespace(f_bavail=room if here else 9, f_flag=flag if here else 0)
+        return SimpleNamespace(f_bavail=room if here else MUCH, f_frsize=BLOCK, f_flag=flag if here else 0)
 
-    monkeypatch.setattr(file_systems, "os", SimpleNamespace(statvfs=statvfs, ST_RDONLY=os.ST_RDONLY, path=os.path))
+    monkeypatch.setattr(os, "statvfs", statvfs)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +35,7 @@ def mounted(monkeypatch: pytest.MonkeyPatch, log_dir: str, *, room: int = 9, fla
         ("d1", {"room": 0}, False, "loses-data", "no-room"),
         ("d0", {"room": 0}, True, "refuses", "refuses"),
         ("d1", {"room": 0}, True, "yes", None),
-        ("d1", {"room": 1}, False, "yes", None),
+        ("d1", {"room": 99}, False, "yes", None),
     ],
 )
 def test_what_a_broker_cannot_write(
@@ -52,3 +57,30 @@ def test_what_a_broker_cannot_write(
     assert any("no space is left" in note for note in notes) is (clean and "room" in about)
     options = [row for row in rows if row["type"] == "option"]
     assert [option["fix"] for option in options] == ([False] if what else [])
+
+
+def blocks_of(disks: pathlib.Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in disks.glob("d?/[!_]*-[0-9]*/*")) // BLOCK
+
+
+def test_a_start_has_room_if_there_is_as_much_as_its_recovery_makes_the_files_grow(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Put to brokers of 4.3.1 on disks with 0 to 9 free blocks: with fewer they ended, at a mapped index or because the
+    log dir went offline; with as many they recovered the log."""
+    scenario = yes(UNCLEAN)
+    disks = wounded(scenario, tmp_path / "disks")
+    for index in disks.glob("d1/*-[0-9]*/*index"):
+        index.unlink()
+    recovered = shutil.copytree(disks, tmp_path / "recovered")
+    assert run_here(["recover", "d0", "d1", "--apply", "--now", str(NOW_MS)], recovered).status in (0, 1)
+    needed = blocks_of(recovered) - blocks_of(disks)
+    assert needed > 1
+    for room, what in ((needed - 1, {("d1", "no-room")}), (needed, set())):
+        with monkeypatch.context() as patch:
+            mounted(patch, "d1", room=room)
+            rows = asked(disks, scenario)
+        assert ahead(rows, disks) == what
+        assert next(row["starts"] for row in rows if row["type"] == "claim" and row["about"] == "broker") is (
+            None if what else True
+        )

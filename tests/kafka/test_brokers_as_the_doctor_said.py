@@ -236,6 +236,27 @@ DISKS: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
+def test_a_broker_ends_or_gives_up_a_disk_with_too_little_room_for_its_indexes() -> None:
+    """Some room is left, so files can be made; an index gets its room only when a page of it is written."""
+    with a_place() as place:
+        disks = log_dirs_of("4.3.1", place)
+        config = {"log.dirs": f"{disks / 'd0'},{disks / 'd1'}"}
+        options = {"log_dir": disks / "d0", "metadata_in_log_dir": True, "config": config}
+        with a_broker("4.3.1", place / "work", **options) as broker, a_disk(disks / "d1"):
+            for path in ((disks / "d1" / ".kafka_cleanshutdown"), *(disks / "d1").glob("*-[0-9]*/*index")):
+                path.unlink()
+            fill(disks / "d1")
+            with (disks / "d1" / "filled").open("r+b") as file:
+                file.truncate(file.seek(0, os.SEEK_END) - 2 * 4096)
+            rows = asked(disks, SCENARIOS["2 clean"])
+            seen = started(broker, disks, SCENARIOS["2 clean"], lambda said: "Stopped serving" in said)
+        assert {log_dir_in(row["path"]) for row in of_kind(rows, "no-room")} == {"d1"}
+        assert not seen.is_up or seen.given_up == {"d1"}
+        assert "unsafe memory access" in seen.said or "No space left on device" in seen.said
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISKS)
 def test_a_broker_does_with_a_disk_what_the_doctor_said(name: str) -> None:
     log_dir, change, told = DISKS[name]
