@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 import click
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
@@ -16,19 +17,18 @@ from klogtool.cli.output_file import output_file
 from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.facts import check_saving_place
-from klogtool.doctor.answers import Diagnosis, Starts
+from klogtool.doctor.answers import Starts
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.escape import quoted
 from klogtool.fleet.checking import check
 from klogtool.fleet.collected import Collected
 from klogtool.fleet.collecting import Collecting, collect, log_dir_facts, open_log_dir
-from klogtool.fleet.foreseen import foresee
 from klogtool.fleet.framed import read_collected, walk_lines
+from klogtool.fleet.mixes import NodeDisks, find_mixes, judge_disks
 from klogtool.fleet.planning import COMMAND as PLAN
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
-from klogtool.fleet.restored import judge_set
 from klogtool.render.fleet_plan import checked_text
-from klogtool.render.fleet_restored import plan_command, restored_rows, restored_text
+from klogtool.render.fleet_restored import mixes_text, plan_command, restored_rows, restored_text
 
 COMMAND = "fleet check"
 
@@ -53,7 +53,8 @@ def command(
     to be set aside or renamed must be so. Brokers may have started meanwhile.
 
     With --restored: whether a set of restored disks is a cluster, and what it lacks. PLAN is left out, and a FILE may
-    be a log dir: all log dirs of all brokers. It says whether the set starts, and what may be lost, reset and torn.
+    be a log dir: all log dirs of all brokers. It says whether the set starts, and what may be lost, reset and torn. Of
+    several generations of a node's disks it says which mix loses least.
 
     \b
     Examples:
@@ -89,39 +90,43 @@ def _check_set(
     if plan_out is not None:
         check_saving_place(plan_out)
     begin_reading([path for path in paths if os.path.isdir(path)], quiet=reading.quiet)
-    files, diagnoses = _files(paths, Collecting(circumstances, reading.jobs))
-    result = judge_set(files, foresee(diagnoses))
+    mixes, disks = find_mixes(_walk_disks(paths, Collecting(circumstances, reading.jobs)))
+    result = judge_disks(disks)
     show = Show(COMMAND, reading)
     if show.json:
-        for row in restored_rows(result):
+        for row in (*map(to_builtins, mixes), *restored_rows(result)):
             show.row(row)
     else:
-        for line in restored_text(result, plan_command(paths), is_verbose=reading.verbose):
+        verdict = restored_text(result, plan_command(disks), is_verbose=reading.verbose)
+        for line in (*mixes_text(mixes, is_verbose=reading.verbose), *verdict):
             show.line(line)
     show.close()
     if plan_out is not None:
-        _save_plan(plan_out, files, is_quiet=reading.quiet)
-    return DONE if result.starts is Starts.YES else FOUND
+        _save_plan(plan_out, [each.file for each in disks], is_quiet=reading.quiet)
+    is_whole = result.starts is Starts.YES and not any(mix.left_records for mix in mixes[:1])
+    return DONE if is_whole else FOUND
 
 
-def _files(paths: Sequence[str], how: Collecting) -> tuple[list[Collected], dict[int, Diagnosis]]:
-    """Return what is known of each broker: of files as they are, of log dirs together with others of its node. Of log
+def _walk_disks(paths: Sequence[str], how: Collecting) -> list[NodeDisks]:
+    """Return what is known of each node: of files as they are, of log dirs together with others of their node. Of log
     dirs the doctor says what their start does, too."""
-    log_dirs: dict[tuple[int | None, str | None, str], list[str]] = {}
-    files: list[Collected] = []
-    for path in dict.fromkeys(map(os.path.abspath, paths)):
+    disks: list[NodeDisks] = []
+    log_dirs: dict[tuple[int | None, str | None, str], list[dict[str, str]]] = {}
+    for path in dict.fromkeys(paths):
         if not os.path.isdir(path):
-            files.append(read_collected(path))
+            disks.append(NodeDisks((path,), read_collected(path)))
             continue
-        facts = log_dir_facts(open_log_dir(path))
+        facts = log_dir_facts(open_log_dir(os.path.abspath(path)))
         alone = path if facts.node_id is None else ""  # whose it is, nobody knows
-        log_dirs.setdefault((facts.node_id, facts.cluster_id, alone), []).append(path)
-    diagnoses: dict[int, Diagnosis] = {}
-    for (node_id, _, _), own in log_dirs.items():
-        files.append(replace(collect(own, how), path=own[0]))
-        if node_id is not None:
-            diagnoses[node_id] = examine(own, Examination(how.circumstances, jobs=how.jobs))
-    return files, diagnoses
+        generations = log_dirs.setdefault((facts.node_id, facts.cluster_id, alone), [{}])
+        directory = facts.directory_id or os.path.abspath(path)
+        if directory in generations[-1]:  # a directory id that comes again is that of another time
+            generations.append({})
+        generations[-1][directory] = path
+    for own in (tuple(each.values()) for generations in log_dirs.values() for each in generations):
+        file = replace(collect(own, how), path=os.path.abspath(own[0]))
+        disks.append(NodeDisks(own, file, examine(own, Examination(how.circumstances, jobs=how.jobs))))
+    return disks
 
 
 def _save_plan(path: str, files: Sequence[Collected], *, is_quiet: bool) -> None:

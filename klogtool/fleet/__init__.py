@@ -15,5 +15,6 @@ restored_identity  whether restored disks are one cluster, and whose metadata le
 foreseen    what the doctor foresees for each disk of a set
 forecast    what becomes of each partition if all disks of a set start together
 restored    the verdict for a set of restored disks: lost, reset, torn, and what to do
+mixes       several generations of snapshots: which disks together lose least
 checking    whether the disks are as the plan wants them
 """

@@ -32,8 +32,6 @@ class SetProblem(Enum):
     """A log dir's meta.properties or a checkpoint cannot be read."""
     OTHER_CLUSTER = "other-cluster-id"
     """A log dir is of another cluster than most."""
-    SAME_NODE = "same-node-id"
-    """Two brokers of the set have the same node id: two generations of one disk, or a clone."""
     SAME_DIRECTORY = "same-directory-id"
     """Two log dirs have the same directory id."""
     NO_DIRECTORY = "directory-missing"
@@ -81,17 +79,12 @@ class SetTrouble(Struct, frozen=True, tag="problem"):
 
 
 def find_troubles(files: Sequence[Collected]) -> Iterator[SetTrouble]:
-    """Yield what is wrong with the ids of a set: one file for each broker."""
+    """Yield what is wrong with the ids of a set: one file for each node."""
     clusters = Counter(file.broker.cluster_id for file in files if file.broker.cluster_id is not None)
     usual = clusters.most_common(1)[0][0] if clusters else None
-    nodes: set[int] = set()
     directories: dict[str, str] = {}
     for file in files:
         broker = file.broker
-        if broker.node_id in nodes:
-            yield SetTrouble(SetProblem.SAME_NODE, broker.node_id, broker.log_dirs[0].path if broker.log_dirs else None)
-        if broker.node_id is not None:
-            nodes.add(broker.node_id)
         if broker.cluster_id not in (None, usual):
             yield SetTrouble(SetProblem.OTHER_CLUSTER, broker.node_id, file.path or None, broker.cluster_id)
         for log_dir in broker.log_dirs:
@@ -141,7 +134,7 @@ def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected,
     with_metadata = [file for file in files if file.broker.metadata is not None and file.broker.node_id is not None]
     if not with_metadata:
         return None, ()
-    by_age = sorted(with_metadata, key=_completeness, reverse=True)
+    by_age = sorted(with_metadata, key=completeness_of, reverse=True)
     # Who votes in a static quorum stands in settings only; but who registered as a controller is one.
     metadata = by_age[0].broker.metadata
     static = () if metadata is None or metadata.voters else metadata.controllers
@@ -151,7 +144,8 @@ def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected,
     return election, leading or tuple(by_age[:1])
 
 
-def _completeness(file: Collected) -> tuple[bool, int, int]:
+def completeness_of(file: Collected) -> tuple[bool, int, int]:
+    """Return how complete the metadata of a node is, as a sort key."""
     metadata = file.broker.metadata
     return (False, 0, 0) if metadata is None else metadata.completeness
 

@@ -10,6 +10,7 @@ from klogtool.doctor.answers import Starts
 from klogtool.escape import escaped, quoted
 from klogtool.fleet.forecast import Forecast, LossReason, PartitionLoss
 from klogtool.fleet.foreseen import NodeStart
+from klogtool.fleet.mixes import Mix, NodeDisks
 from klogtool.fleet.restored import (
     Fate,
     GroupReset,
@@ -26,8 +27,7 @@ _PROBLEMS = {
     SetProblem.NO_IDENTITY: "it has no meta.properties with a node id: its broker does not start",
     SetProblem.UNREADABLE: "it cannot be read",
     SetProblem.OTHER_CLUSTER: "it is of another cluster than the others",
-    SetProblem.SAME_NODE: "a second disk of this node: two generations, or a clone. Name one of them",
-    SetProblem.SAME_DIRECTORY: "a second log dir with this directory id: two generations, or a clone. Name one of them",
+    SetProblem.SAME_DIRECTORY: "another node's log dir has this directory id, too: a clone. Name one of them",
     SetProblem.NO_DIRECTORY: "the metadata places partitions in a log dir that is not in the set",
     SetProblem.NO_METADATA: "no disk has __cluster_metadata-0: klogtool fleet metadata builds it",
     SetProblem.NO_LEADER: "the controllers of the set elect no leader",
@@ -80,6 +80,36 @@ def restored_text(restored: Restored, command: str, *, is_verbose: bool = False)
     yield from _titled("Transactions:", [_transaction_line(one) for one in transactions])
     options = [f"{option.number}. {_option_text(option, command)}" for option in walk_options(restored)]
     yield from _titled("What to do, in this order:", options)
+
+
+MOST_MIXES_SHOWN = 5
+
+
+def mixes_text(mixes: Sequence[Mix], *, is_verbose: bool = False) -> Iterator[str]:
+    """Yield the lines about mixes of generations, before the verdict for the first of them; none without mixes."""
+    if not mixes:
+        return
+    yield f"{len(mixes):,} mixes of these disks, the one that loses least first:"
+    shown = mixes if is_verbose else mixes[:MOST_MIXES_SHOWN]
+    for mix in shown:
+        disks = ", ".join(f"node {each.node_id}: {' '.join(map(quoted, each.paths))}" for each in mix.disks)
+        yield f"  {mix.number}. {disks}"
+        yield f"     {_mix_loss(mix)}"
+    if len(shown) < len(mixes):
+        yield f"  {len(mixes) - len(shown):,} more (--verbose)"
+    yield ""
+    yield "Of mix 1:"
+
+
+def _mix_loss(mix: Mix) -> str:
+    if mix.starts is Starts.REFUSES:
+        return "does not start as one cluster"
+    least, most = (
+        _records(None if lost is None else lost + mix.left_records) for lost in (mix.lost_at_best, mix.lost_records)
+    )
+    left = f"; of these only disks have {mix.left_records:,} that are left out" if mix.left_records else ""
+    by_plan = "" if least == most else f", or {least} as klogtool fleet plan starts it"
+    return f"loses at most {most}{by_plan}{left}"
 
 
 def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -191,9 +221,9 @@ def _option_text(option: RestoreOption, command: str) -> str:
     return f"Or start all brokers together. {lost}"
 
 
-def plan_command(paths: Sequence[str]) -> str:
-    """Return the command that saves the plan for what was named."""
-    return " ".join(("klogtool fleet check --restored", *map(quoted, paths)))
+def plan_command(disks: Sequence[NodeDisks]) -> str:
+    """Return the command that saves the plan for these disks."""
+    return " ".join(("klogtool fleet check --restored", *(quoted(path) for each in disks for path in each.paths)))
 
 
 def restored_rows(restored: Restored) -> Iterator[Mapping[str, object]]:

@@ -94,7 +94,7 @@ def test_a_set_that_is_no_cluster_refuses(tmp_path: pathlib.Path) -> None:
     none = [replace(file, broker=replace(file.broker, metadata=None)) for file in files]
     for case, problem in (
         ([files[0], other, files[2]], SetProblem.OTHER_CLUSTER),
-        ([*files, files[0]], SetProblem.SAME_NODE),
+        ([*files, replace(files[0], broker=replace(files[0].broker, node_id=4))], SetProblem.SAME_DIRECTORY),
         ([files[0], nameless, files[2]], SetProblem.NO_IDENTITY),
         (none, SetProblem.NO_METADATA),
         (files[:1], SetProblem.NO_LEADER),

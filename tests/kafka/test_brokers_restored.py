@@ -30,6 +30,7 @@ from .restored_sets import (
     disks_of,
     make_set,
     restore,
+    snapshot,
     tear,
 )
 
@@ -122,6 +123,30 @@ def test_a_set_copied_while_partitions_move_and_are_compacted(folder: Path) -> N
         start_and_compare(cluster, folder)
 
 
+def test_the_best_mix_of_two_generations(folder: Path) -> None:
+    """The disks of two nodes were copied twice. The mix that is said to lose least is started."""
+    with a_cluster("4.3.1", folder / "work", 3, CONFIG) as cluster:
+        cluster.start()
+        older, newer = folder / "older", folder / "newer"
+
+        def copy_again(load: Load, copied: int) -> None:
+            if copied == 2:
+                for node in (1, 2):
+                    time.sleep(2)
+                    snapshot(cluster.brokers[node - 1], newer)
+
+        make_set(cluster, older, (1, 2, 3), copy_again)
+        rows = rows_of([str(path) for place in (older, newer) for path in sorted(place.iterdir())], folder)
+        best = rows["mix"][0]
+        assert len(rows["mix"]) == 4
+        assert [Path(each["paths"][0]).parent for each in best["disks"]] == [newer, newer, older]
+        for broker, disks in zip(cluster.brokers, best["disks"], strict=True):
+            restore(broker, Path(disks["paths"][0]).parent)
+        cluster.start()
+        time.sleep(15)
+        compare(cluster, {(row["topic"], row["partition"]): row for row in rows["forecast"]}, rows)
+
+
 def move(load: Load, copied: int) -> None:
     """Give each partition of a topic other replicas, slowly."""
     if copied == 0:
@@ -154,7 +179,10 @@ def feed_doomed(cluster: Cluster) -> None:
 
 def forecast_of(cluster: Cluster, nodes: Sequence[int], folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The rows of the forecast by their type."""
-    paths = [str(disk) for node in nodes for disk in disks_of(cluster.brokers[node - 1])]
+    return rows_of([str(disk) for node in nodes for disk in disks_of(cluster.brokers[node - 1])], folder)
+
+
+def rows_of(paths: Sequence[str], folder: Path) -> dict[str, list[dict[str, Any]]]:
     done = run_here(["fleet", "check", "--restored", "--json", *paths], folder)
     assert done.status == 1, done.err
     rows: dict[str, list[dict[str, Any]]] = {}
