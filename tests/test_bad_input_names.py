@@ -89,6 +89,14 @@ NAMES = (
     "-0000000000000000001.log.deleted",
     "-0000000000000000001-0000000001.checkpoint",
     "00000000000000000000--000000001.checkpoint",
+    "\udcff\udcfe.log",
+    "00000000000000000005.\udcff.log",
+    "\udcff.index",
+    "\udcff.snapshot",
+    "00000000000000000005.\udcff.snapshot",
+    "\udcff.log.swap",
+    "\udcff.deleted",
+    "\udcff.checkpoint",
     "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠.log",
 )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from klogtool.broker.content import Content, FileRange, Part, content_size, part_size, part_span, read_content
 from klogtool.errors import Corrupt
+from klogtool.format.names import is_found_by_java
 from klogtool.log.file import LogFile, unreadable
 from klogtool.values import PartlyCompared
 
@@ -85,6 +86,10 @@ class Draft:
     def names(self) -> list[str]:
         """Return the names of all files, sorted."""
         return sorted(self.files)
+
+    def names_found(self) -> list[str]:
+        """Return the names of the files that a broker finds, sorted."""
+        return list(filter(is_found_by_java, self.names()))
 
     def __contains__(self, name: str) -> bool:
         return name in self.files

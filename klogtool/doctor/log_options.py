@@ -26,7 +26,7 @@ from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_found_by_java, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
@@ -182,7 +182,7 @@ def _walk_moves(draft: Draft) -> Iterator[tuple[str, str]]:
 def _without_swaps(path: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to delete the `.swap` files that replace segments which have more."""
     draft = _draft_of(path)
-    names = [name for name in draft.before if name.endswith(SWAP)] if draft else []
+    names = [name for name in draft.before if name.endswith(SWAP) and is_found_by_java(name)] if draft else []
     if draft is None or not names:
         return
     edits = tuple(DeleteFile(os.path.relpath(os.path.join(path, name), patient.log_dir_of(path))) for name in names)

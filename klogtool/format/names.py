@@ -66,6 +66,7 @@ _KINDS_WITH_BASE_OFFSET = (
     FileKind.TXN_INDEX,
     FileKind.PRODUCER_SNAPSHOT,
 )
+_LISTED_BY_NIO = (FileKind.PRODUCER_SNAPSHOT, FileKind.KRAFT_SNAPSHOT)
 _KINDS_BY_NAME: dict[str, FileKind] = {
     kind.value: kind
     for kind in FileKind
@@ -137,18 +138,36 @@ class KraftSnapshotName(Struct, frozen=True):
 # Files.
 
 
+def is_found_by_java(name: str) -> bool:
+    """Return whether a broker finds what has this name: whether it is UTF-8.
+
+    `java.io.File.listFiles` gives other names with U+FFFD in them, and nothing has those: `isFile` and `isDirectory`
+    are false. `java.nio.file.Files` keeps the bytes; it lists `.snapshot` and, of the metadata, `.checkpoint`. (A JVM
+    whose locale is not of UTF-8 finds ASCII names alone.)
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 _RENAMED_LOG = re.compile(rf"(\d{{{OFFSET_DIGITS}}}{re.escape(FileKind.LOG.value)}).")
 
 
 @lru_cache(MOST_NAMES_KEPT)
 def parse_file_name(name: str) -> FileName:
-    """Parse a name; FileKind.FOREIGN for one that is not Kafka's. Never raises."""
+    """Parse a name; FileKind.FOREIGN for one that is not Kafka's, or that a broker does not find. Never raises."""
     stem, suffix = _split_suffix(name)
     kind = _KINDS_BY_NAME.get(stem) or _kind_by_end(stem)
+    if kind not in _LISTED_BY_NIO and not is_found_by_java(name):
+        return FileName(name, FileKind.FOREIGN)
     if kind.has_base_offset:
         return FileName(name, kind, find_base_offset(name), suffix=suffix)
     if kind is FileKind.KRAFT_SNAPSHOT:
         snapshot = _kraft_snapshot_or_none(name)
+        if snapshot is not None and not suffix and build_kraft_snapshot_name(snapshot) != name:
+            return FileName(name, FileKind.FOREIGN)  # a broker takes its offset and epoch, and reads the name of these
         if snapshot is not None:
             return FileName(name, kind, snapshot.end_offset, snapshot.epoch, suffix)
     return FileName(name, kind, suffix=suffix if kind is not FileKind.FOREIGN else "")

@@ -8,7 +8,14 @@ from functools import lru_cache
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
-from klogtool.format.names import MOST_NAMES_KEPT, FileName, PartitionDirName, parse_file_name, parse_partition_dir_name
+from klogtool.format.names import (
+    MOST_NAMES_KEPT,
+    FileName,
+    PartitionDirName,
+    is_found_by_java,
+    parse_file_name,
+    parse_partition_dir_name,
+)
 from klogtool.log.file import unreadable
 
 
@@ -55,8 +62,8 @@ def own_name(path: str) -> str:
 
 @lru_cache(MOST_NAMES_KEPT)
 def find_partition_dir_name(name: str) -> PartitionDirName | None:
-    """Parse a partition dir's name; return None for another name."""
+    """Parse a partition dir's name; return None for another name, or one that a broker does not find."""
     try:
-        return parse_partition_dir_name(name)
+        return parse_partition_dir_name(name) if is_found_by_java(name) else None
     except Corrupt:
         return None

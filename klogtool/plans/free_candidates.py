@@ -13,7 +13,14 @@ from msgspec import Struct
 
 from klogtool.broker.file_facts import folder_fact, listing_of
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, FileName, PartitionDirState, build_file_name, parse_file_name
+from klogtool.format.names import (
+    FileKind,
+    FileName,
+    PartitionDirState,
+    build_file_name,
+    is_found_by_java,
+    parse_file_name,
+)
 from klogtool.log.file import unreadable
 from klogtool.log.folder import find_partition_dir_name, names_in
 from klogtool.plans.free_choice import Candidate, Name, find_name
@@ -57,7 +64,7 @@ class PartitionDir(Struct, frozen=True):
     def is_between(self) -> bool:
         """Whether a cleaning or a split was interrupted after it had begun to replace segments. A start decides by all
         of these names what becomes of each, so none of them may go alone."""
-        return any(name.endswith(".swap") for name in self.names)
+        return any(name.endswith(".swap") and is_found_by_java(name) for name in self.names)
 
     @property
     def indexes_alone(self) -> frozenset[str]:
@@ -123,7 +130,8 @@ def find_by_names(kind: FreeKind, folders: Sequence[PartitionDir]) -> list[Candi
 
 def _deleted(folder: PartitionDir) -> Iterator[Candidate]:
     """LogLoader.removeTempFilesAndCollectSwapFiles: every file whose name ends so, whatever comes before."""
-    names = [name for name in folder.names if name.endswith(".deleted") and not name.endswith(_KRAFT_DELETED)]
+    found = (name for name in folder.names if is_found_by_java(name))
+    names = [name for name in found if name.endswith(".deleted") and not name.endswith(_KRAFT_DELETED)]
     yield from _leftovers(DELETED, folder, [name for name in names if not is_of_a_run(name)])
 
 

@@ -13,7 +13,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import FileKind, is_found_by_java, parse_file_name
 from klogtool.plans.free_candidates import PartitionDir, is_of_a_run
 from klogtool.plans.free_choice import Name, find_name
 from klogtool.verify.findings import Kind
@@ -81,7 +81,7 @@ def _why(name: str, found: Name, folder: PartitionDir) -> UntouchedReason:
         return UntouchedReason.NOT_ASKED
     if folder.is_between and file.suffix:
         return UntouchedReason.INTERRUPTED
-    if name.endswith(_OF_KINDS) or name in folder.orphans:
+    if (name.endswith(_OF_KINDS) and is_found_by_java(name)) or name in folder.orphans:
         return UntouchedReason.NOT_ASKED
     is_named = file.kind is not FileKind.FOREIGN and (file.base_offset is not None or not file.kind.has_base_offset)
     return UntouchedReason.IN_USE if is_named else UntouchedReason.FOREIGN

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from klogtool.format.blanked_entries import Limits, blank_index, blank_snapshot
 from klogtool.format.blanked_numbers import LARGEST_RELATIVE_OFFSET
 from klogtool.format.blanked_text import blank_text
-from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, is_found_by_java, parse_file_name
 from klogtool.log.file import LogFile, read_whole, unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.opened import open_path
@@ -109,6 +109,9 @@ class _Listing(Struct):
         is_metadata: bool,
         around: tuple[str, ...],
     ) -> None:
+        if not is_found_by_java(entry.name) and parse_file_name(entry.name).kind is FileKind.FOREIGN:
+            self.left_out.append((entry.path, "the name is not UTF-8: a broker does not find it"))
+            return
         try:
             about = entry.stat()
         except OSError as error:

@@ -108,7 +108,7 @@ def plan_draft(
         raise
     if question.purge:
         # Delete what a broker deletes after file.delete.delay.ms.
-        for name in draft.names():
+        for name in draft.names_found():
             if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED):
                 draft.delete(name)
     steps = order_steps(draft, log.report)

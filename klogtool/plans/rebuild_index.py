@@ -183,7 +183,7 @@ def _base_offsets(names: Iterable[str]) -> list[int]:
 def _rebuild_all(
     draft: Draft, terms: LoadTerms, question: RebuildIndexQuestion
 ) -> tuple[LogParts, tuple[RebuildVerdict, ...]]:
-    for name in draft.names():
+    for name in draft.names_found():
         if name.endswith((CLEANED, SWAP)):
             raise Refused(
                 "it is a leftover of an interrupted operation: first finish that with 'klogtool recover'",

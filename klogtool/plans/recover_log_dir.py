@@ -27,6 +27,7 @@ from klogtool.format.names import (
     PartitionDirName,
     PartitionDirState,
     TopicPartition,
+    is_found_by_java,
     parse_partition_dir_name,
 )
 from klogtool.log.file import Unreadable
@@ -173,7 +174,7 @@ def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
     found: dict[tuple[TopicPartition, PartitionDirState], str] = {}
     folders = []
     for name in list_folder(path).folders:
-        if name == REMOTE_INDEX_CACHE:
+        if name == REMOTE_INDEX_CACHE or not is_found_by_java(name):
             continue
         try:
             parsed = parse_partition_dir_name(name)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.identity import MetaProperties, parse_meta_properties
-from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, is_found_by_java
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.folder import list_folder
@@ -28,7 +28,7 @@ from klogtool.verify.log_end import find_log_end
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker, unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
-from klogtool.verify.verify_names import METADATA_PARTITION
+from klogtool.verify.verify_names import METADATA_PARTITION, NOT_FOUND
 from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with_directory_id
 
 ANOTHER_BROKER = "one of the two disks belongs to another broker: remove it from log.dirs"
@@ -56,6 +56,9 @@ def verify_log_dirs(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
 def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
     for name in log_dir.foreign_folders:
         path = os.path.join(log_dir.path, name)
+        if not is_found_by_java(name):
+            yield Finding(Kind.FOREIGN_FILE, path, NOT_FOUND)
+            continue
         if name in _ROOT_NAMES:
             detail = "a folder in the place of a file: a broker does not start"
             cure = move_out(path, log_dir.path)

@@ -21,6 +21,7 @@ from klogtool.format.names import (
     build_file_name,
     find_base_offset,
     find_renamed_log,
+    is_found_by_java,
     parse_base_offset,
     parse_file_name,
 )
@@ -35,6 +36,7 @@ from klogtool.verify.stops import Stop, refuses
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+NOT_FOUND = "the name is not UTF-8: a broker does not find it, and leaves it alone"
 TEXT_KINDS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
 
 
@@ -82,7 +84,7 @@ def verify_names(partition: Partition) -> tuple[Layout, list[Finding]]:
     findings = [_judge_folder(partition.path, name) for name in folder.folders]
     readable = []
     for file in folder.files:
-        refusal = _refusal(os.path.join(partition.path, file.name))
+        refusal = _refusal(os.path.join(partition.path, file.name)) if is_found_by_java(file.name) else None
         if refusal is None:
             readable.append(file)
         else:
@@ -142,6 +144,8 @@ def _judge_folder(path: str, name: str) -> Finding:
 def _judge(layout: Layout, file: FileName) -> Finding | None:
     """Judge a name, except .cleaned and .swap, which are only judged together."""
     path = layout.path_of(file.name)
+    if file.kind is FileKind.FOREIGN and not is_found_by_java(file.name):
+        return Finding(Kind.FOREIGN_FILE, path, NOT_FOUND)
     if file.name.endswith(".deleted"):
         return Finding(Kind.LEFTOVER_DELETED, path, "was about to be deleted: a broker deletes it at startup")
     if file.name.endswith((".cleaned", ".swap")):
@@ -234,7 +238,7 @@ _LEFTOVERS = (Kind.LEFTOVER_CLEANED, Kind.LEFTOVER_SWAP)
 
 
 def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
-    names = [file.name for file in files if file.name.endswith((".cleaned", ".swap"))]
+    names = [file.name for file in files if file.name.endswith((".cleaned", ".swap")) and is_found_by_java(file.name)]
     offsets = {name: find_base_offset(name) for name in names}
     cleaned = [offset for name, offset in offsets.items() if name.endswith(".cleaned") and offset is not None]
     lowest_cleaned = min(cleaned, default=None)

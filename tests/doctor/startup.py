@@ -6,6 +6,7 @@ A wound takes the folder with d0 and d1. d0 has the cluster's metadata; the pati
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping
@@ -300,6 +301,16 @@ def made_anew(disks: pathlib.Path) -> None:
         lines("d1", checkpoint, t_0=0)(disks)
 
 
+NO_UTF8 = os.fsdecode(b"\xff\xfe")
+UNSEEN = (
+    *(copied(T, f"d1/{name}") for name in (f"{NO_UTF8}-0", f"x-0.{NO_UTF8}-delete", f"x-1.{NO_UTF8}-stray")),
+    *(folder(f"d1/{name}") for name in (NO_UTF8, f"t-1.{NO_UTF8}-future", f"__cluster_metadata-{NO_UTF8}")),
+    *(put(f"{T}/{NO_UTF8}.{end}", b"abc") for end in ("log", "index", "timeindex", "deleted", "cleaned", "log.swap")),
+    *(copied(log(11), f"{T}/{base:020d}.{NO_UTF8}.log{end}") for base, end in ((11, ""), (5, ".deleted"))),
+    folder(f"{T}/{NO_UTF8}"),
+    put(f"{METADATA}/{NO_UTF8}.log", b"abc"),
+)
+"""Names that are not UTF-8, which a broker lists and does not find."""
 FOREIGN = (
     "foo",
     ".hidden",
@@ -314,6 +325,17 @@ FOREIGN = (
 )
 FOLDERS: Mapping[str, Scenario] = {
     **{f"4 foreign folder {name}": refuses(folder(f"d1/{name}"), f"d1/{name}", "Found directory") for name in FOREIGN},
+    "4 names that are not UTF-8": yes(both(*UNSEEN)),
+    "4 names that are not UTF-8, unclean": yes(from_zero(both(*UNSEEN))),
+    "4 a snapshot's name that is not UTF-8": refuses(
+        put(f"{T}/{NO_UTF8}.snapshot", b""), f"{T}/{NO_UTF8}.snapshot", "NumberFormatException: For input string"
+    ),
+    "4 a snapshot's name that is not UTF-8, and has the newest offset": offline(
+        moved(side(43, "snapshot"), f"{T}/{43:020d}.{NO_UTF8}.snapshot"),
+        f"{T}/{43:020d}.{NO_UTF8}.snapshot",
+        "NoSuchFileException",
+        end=None,
+    ),
     "4 foreign file": yes(put("d1/bar-0", b"")),
     "4 remote-log-index-cache": yes(folder("d1/remote-log-index-cache")),
     "4 __cluster_metadata-7": yes(folder("d1/__cluster_metadata-7")),
@@ -521,7 +543,7 @@ SIDE_FILES: Mapping[str, Scenario] = {
             f"{'9' * 20}.log",
         )
     },
-    "6 foreign foo.snapshot": refuses(put(f"{T}/foo.snapshot", b""), T, "NumberFormatException"),
+    "6 foreign foo.snapshot": refuses(put(f"{T}/foo.snapshot", b""), f"{T}/foo.snapshot", "NumberFormatException"),
     "6 foo.txt and foo.deleted": yes(both(put(f"{T}/foo.txt", b"x"), put(f"{T}/foo.deleted", b"x"))),
     "6 0.log": loses(moved(log(0), f"{T}/0.log"), (f"{T}/0.log", What.IGNORED)),
 }

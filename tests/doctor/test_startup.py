@@ -8,6 +8,8 @@ import pytest
 from asking_doctor import ahead, asked, end_of, starts, wounded
 from startup import SCENARIOS, T
 
+from klogtool.escape import escaped
+
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_doctor_says_what_a_broker_does(tmp_path: pathlib.Path, name: str) -> None:
@@ -16,7 +18,7 @@ def test_the_doctor_says_what_a_broker_does(tmp_path: pathlib.Path, name: str) -
     rows = asked(disks, scenario)
     assert (starts(rows), ahead(rows, disks)) == (
         scenario.starts,
-        {(path, what.value) for path, what in scenario.ahead},
+        {(escaped(path), what.value) for path, what in scenario.ahead},
     )
     end = end_of(rows, disks / T)
     if end is not None and scenario.starts != "refuses":

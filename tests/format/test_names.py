@@ -74,7 +74,12 @@ name_parts = st.lists(
         ("log", FileKind.FOREIGN, None, ""),
         (".deleted", FileKind.FOREIGN, None, ""),
         ("", FileKind.FOREIGN, None, ""),
-        ("\udcff.log", FileKind.LOG, None, ""),
+        ("00000000000000000042-0000000003-copy.checkpoint", FileKind.FOREIGN, None, ""),
+        ("é.log", FileKind.LOG, None, ""),
+        ("\udcff.log", FileKind.FOREIGN, None, ""),
+        ("00000000000000000005.\udcff.log.deleted", FileKind.FOREIGN, None, ""),
+        ("\udcff.snapshot", FileKind.PRODUCER_SNAPSHOT, None, ""),
+        ("\udcff.checkpoint", FileKind.KRAFT_SNAPSHOT, None, ""),
     ],
 )
 def test_file_names(name: str, kind: FileKind, base_offset: int | None, suffix: str) -> None:

@@ -348,7 +348,7 @@ class _Loader:
 
     def _remove_temporary_files(self) -> list[str]:
         """Delete `.deleted` and incomplete files; return the names of swaps that have to be completed."""
-        names = self.draft.names()
+        names = self.draft.names_found()
         for name in names:
             path = os.path.join(self.draft.path, name)
             if os.path.exists(path) and not os.access(path, os.R_OK):
@@ -372,11 +372,11 @@ class _Loader:
         spans = [self._span_of_swap(name) for name in swaps if name.removesuffix(SWAP).endswith(FileKind.LOG.value)]
         if spans:
             low, high = min(base for base, _ in spans), max(end for _, end in spans)
-            in_span = [name for name in self.draft.names() if not name.endswith(SWAP) and _is_in(name, low, high)]
+            in_span = [name for name in self.draft.names_found() if not name.endswith(SWAP) and _is_in(name, low, high)]
             self.report.replaced = in_span
             for name in in_span:
                 self.draft.delete(name)
-        for name in self.draft.names():
+        for name in self.draft.names_found():
             if name.endswith(SWAP):
                 self.draft.move(name, name.removesuffix(SWAP))
                 self.report.swapped.append(name)
@@ -395,7 +395,7 @@ class _Loader:
         for segment in self.segments.all:
             segment.close()
         self.segments.clear()
-        for name in self.draft.names():
+        for name in self.draft.names_found():
             if name.endswith(_INDEX_KINDS):
                 if not self._exists(build_file_name(FileKind.LOG, _base_of(self.draft, name))):
                     self.draft.delete(name)

@@ -7,13 +7,14 @@ here.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection
 
 from klogtool.broker.config import LogConfig
 from klogtool.broker.draft import Draft
-from klogtool.errors import Corrupt
-from klogtool.format.names import FileKind, build_file_name, parse_base_offset
+from klogtool.errors import AtPath, Corrupt
+from klogtool.format.names import FileKind, build_file_name, is_found_by_java, parse_base_offset
 from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.producer_state import ProducerStateManager
@@ -26,8 +27,11 @@ class SnapshotNames:
 
     def __init__(self, draft: Draft) -> None:
         """List those of a draft. Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset."""
+        self._names: dict[int, str] = {}
         names = (name for name in draft.names() if name.endswith(FileKind.PRODUCER_SNAPSHOT.value))
-        self._names = {parse_base_offset(name): name for name in names}
+        for name in sorted(names, key=is_found_by_java):
+            with AtPath(os.path.join(draft.path, name)):
+                self._names[parse_base_offset(name)] = name
         self.offsets = sorted(self._names)
 
     @property
@@ -131,13 +135,17 @@ class SnapshottedProducers(ProducerStateManager):
     def mark_snapshot_deleted(self, offset: int) -> None:
         """Rename the snapshot at a segment's base, together with the segment (removeAndMarkSnapshotForDeletion)."""
         name = self._snapshots.pop(offset)
-        if name is not None and name in self._draft:
+        if name is not None and name in self._draft and is_found_by_java(name):
             self._draft.move(name, name + _DELETED)
 
     def _load_latest(self, log_start_offset: int) -> None:
         while (latest := self.latest_snapshot_offset) is not None:
+            name = self._snapshots.name_of(latest)
+            if not is_found_by_java(name):
+                path = os.path.join(self._draft.path, name)
+                raise Corrupt("the name is not UTF-8", path=path, kafka_class="NoSuchFileException")
             try:
-                entries = parse_producer_snapshot(self._draft.read(self._snapshots.name_of(latest)), crc32c)
+                entries = parse_producer_snapshot(self._draft.read(name), crc32c)
             except Corrupt:  # a broker deletes it and uses the one before
                 self._delete(latest)
                 continue
@@ -148,5 +156,5 @@ class SnapshottedProducers(ProducerStateManager):
 
     def _delete(self, offset: int) -> None:
         name = self._snapshots.pop(offset)
-        if name is not None:
+        if name is not None and is_found_by_java(name):
             self._draft.delete(name)
