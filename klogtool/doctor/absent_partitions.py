@@ -7,7 +7,7 @@ if nothing has it. The records may be in a folder beside it whose name ends in -
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -100,10 +100,12 @@ def walk_absent(patient: Patient) -> Iterator[Ahead]:
     reached = _reached(patient)
     if patient.cluster.metadata is None:
         yield from _walk_lines_alone(reached, patient)
+    to_be_made = [each for each in walk_expected(patient, left_out=True) if not (each.current or each.is_loaded)]
+    anywhere = sum(not _assigned_to(each, patient) for each in to_be_made)
+    for expected in to_be_made:
+        yield from _in_the_way(expected, _assigned_to(expected, patient), anywhere, patient)
     for expected in walk_expected(patient):
-        in_the_way = () if expected.current or expected.is_loaded else tuple(_in_the_way(expected, patient))
-        yield from in_the_way
-        if not in_the_way and _is_in_sync(expected, patient):
+        if _is_in_sync(expected, patient):
             yield from _points(expected, reached.get(expected.key), patient)
 
 
@@ -123,9 +125,10 @@ def walk_absent_notes(patient: Patient) -> Iterator[str]:
         )
 
 
-def walk_expected(patient: Patient) -> Iterator[Expected]:
-    """Yield the partitions of this broker, but not those with one folder of the right name."""
-    expected = _expected(patient)
+def walk_expected(patient: Patient, *, left_out: bool = False) -> Iterator[Expected]:
+    """Yield the partitions of this broker, but not those with one folder of the right name. left_out: also those that
+    the cluster has in a log dir which is not named."""
+    expected = _expected(patient, left_out=left_out)
     by_name: dict[TopicPartition, list[Partition]] = {}
     by_id: dict[tuple[str | None, int], list[Partition]] = {}
     for partition in patient.partitions():
@@ -141,7 +144,7 @@ def walk_expected(patient: Patient) -> Iterator[Expected]:
             yield Expected(key, topic_id, replicas, tuple(folders.values()))
 
 
-def _expected(patient: Patient) -> Mapping[TopicPartition, tuple[str, Replicas]]:
+def _expected(patient: Patient, *, left_out: bool) -> Mapping[TopicPartition, tuple[str, Replicas]]:
     cluster = patient.cluster
     if cluster.metadata is None or cluster.node_id is None:
         return {}
@@ -149,7 +152,7 @@ def _expected(patient: Patient) -> Mapping[TopicPartition, tuple[str, Replicas]]
         TopicPartition(topic, number): (topic_id, replicas)
         for topic, topic_id in cluster.metadata.topic_ids.items()
         for number, replicas in cluster.metadata.replicas.get(topic_id, {}).items()
-        if cluster.node_id in replicas.brokers and not is_left_out(replicas, cluster)
+        if cluster.node_id in replicas.brokers and (left_out or not is_left_out(replicas, cluster))
     }
 
 
@@ -173,33 +176,56 @@ def _points(expected: Expected, reached: ReachedOffset | None, patient: Patient)
     elif current is None and aside is None and reached is not None:  # a -delete folder alone is a point by itself
         others = [str(each) for each in expected.replicas.brokers if each != patient.cluster.node_id]
         detail = f"{_witnessed(reached)}: a broker creates an empty one"
+        if is_blocked(_path(reached, expected.key)):
+            detail += ", as soon as it can"
         if others:
             detail += f"; if that leads, the replicas on brokers {', '.join(others)} are cut to it"
         yield Ahead(_path(reached, expected.key), What.ABSENT, detail, 0, reached.offset - 1)
 
 
-def _in_the_way(expected: Expected, patient: Patient) -> Iterator[Ahead]:
-    """Yield the point of a file that has the name of the folder which a broker creates (LogManager.createLogDirectory).
-
-    The metadata says in which log dir that is. If it does not, the broker tries one log dir after the other.
-    """
+def _assigned_to(expected: Expected, patient: Patient) -> list[str]:
+    """Return the log dir that has a partition by the metadata; none if that is not named, or unknown."""
     cluster = patient.cluster
     assigned = None if cluster.node_id is None else expected.replicas.directory_of(cluster.node_id)
-    candidates = [path for path, own in cluster.directories.items() if own == assigned] or list(patient.log_dirs)
-    paths = [os.path.join(log_dir, str(expected.key)) for log_dir in candidates]
-    if all(os.path.lexists(path) and not os.path.isdir(path) for path in paths):
-        for path in paths:
-            stop = offline("FileAlreadyExistsException", path)
-            detail = "it is no folder, so a broker cannot create the partition's, and continues without the log dir"
-            cure = move_out(path, patient.log_dir_of(path))
-            yield Ahead(path, What.OFFLINE, detail, stop=stop, cure=cure)
+    return [path for path, own in cluster.directories.items() if own == assigned]
+
+
+def _in_the_way(expected: Expected, assigned: Sequence[str], anywhere: int, patient: Patient) -> Iterator[Ahead]:
+    """Yield the point of a file that has the name of the folder which a broker creates (LogManager.createLogDirectory).
+
+    If the metadata names none of the log dirs, the broker tries one after the other, first those with the fewest
+    partitions (LogManager.nextLogDirs). Which of two with as many is first, nobody knows. anywhere: how many
+    partitions are made like that, in an order that nobody knows, either.
+    """
+    sizes = {path: 0 if assigned else _loaded_in(path) for path in assigned or patient.log_dirs}
+    blocked = {path: size for path, size in sizes.items() if is_blocked(os.path.join(path, str(expected.key)))}
+    least = min((size for path, size in sizes.items() if path not in blocked), default=None)
+    for log_dir, size in blocked.items():
+        path = os.path.join(log_dir, str(expected.key))
+        if least is not None and size >= least + anywhere:
+            continue
+        is_sure = least is None or size + anywhere <= least
+        detail = "it is no folder, so a broker cannot create the partition's, and continues without the log dir"
+        detail = detail if is_sure else f"{detail}, unless it tries another log dir with as few partitions first"
+        stop, what = offline("FileAlreadyExistsException", path), What.OFFLINE if is_sure else What.FAILS_AT_READ
+        yield Ahead(path, what, detail, stop=stop, cure=move_out(path, log_dir))
+
+
+def is_blocked(path: str) -> bool:
+    """Return whether a file, or a link that leads to no folder, has the name of a folder."""
+    return os.path.lexists(path) and not os.path.isdir(path)
+
+
+def _loaded_in(log_dir: str) -> int:
+    """Return how many partitions a broker has in a log dir, as LogManager counts them."""
+    return sum(each.state.is_live and each.topic != METADATA_TOPIC for each in LogDir(log_dir).partitions)
 
 
 def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
     size, end, current = find_log_bytes(aside), find_log_end(aside), expected.current
     if current is None:
         path = os.path.join(patient.log_dir_of(aside.path), str(expected.key))
-        state = "its folder is absent, so a broker creates an empty one"
+        state = "its folder is absent, so a broker creates an empty one" + ", as soon as it can" * is_blocked(path)
     else:
         path = current.path
         state = f"its log ends at offset {find_log_end(current):,}, and a broker serves that"

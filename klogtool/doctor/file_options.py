@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
-from klogtool.doctor.absent_partitions import Expected, has_all_of, walk_expected
+from klogtool.doctor.absent_partitions import Expected, has_all_of, is_blocked, walk_expected
 from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What
 from klogtool.doctor.claims import Lost
 from klogtool.doctor.metadata_options import quorum_options, replay_options
@@ -186,7 +186,16 @@ def rename_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a folder that was set aside its name back. An emptier folder of that name is moved out
-    of the log dir first. If there is none, only a copy from elsewhere helps."""
+    of the log dir first, or a file. If there is none, only a copy from elsewhere helps."""
+    for option in _absent_options(point, patient):
+        if is_blocked(point.path):
+            away = move_out(point.path, patient.log_dir_of(point.path))
+            yield replace(option, command=f"{away} && {option.command}", is_undone=False, remedies=())
+        else:
+            yield option
+
+
+def _absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     found = (each for each in walk_expected(patient) if str(each.key) == os.path.basename(point.path))
     expected = next(found, None)
     if expected is not None and expected.aside is not None:

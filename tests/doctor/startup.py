@@ -291,6 +291,12 @@ META_PROPERTIES: Mapping[str, Scenario] = {
 STRAY = f"d1/t-0.{HEX}-stray"
 
 
+BLOCKED = ((T, What.OFFLINE), (T, What.ABSENT))
+NOT_MADE = "Error while creating log for t-0 in dir"
+ELSEWHERE = both(gone(T), properties("d1", directory_id=OTHER_ID))
+LEFT_OUT = ("d0", What.LEFT_OUT)
+
+
 def made_anew(disks: pathlib.Path) -> None:
     """What a broker creates, with the topic id of t, where t-0 was."""
     (disks / T).mkdir()
@@ -368,9 +374,32 @@ FOLDERS: Mapping[str, Scenario] = {
     ),
     "4 -stray": yes(copied(T, f"d1/t-0.{HEX}-stray"), told="Loaded stray log"),
     "4 absent": loses(gone(T), (T, What.ABSENT), end=0, told="Created log for partition t-0 in"),
-    "4 absent, a file has its name": offline(both(gone(T), put(T, b"x")), T, "Error while creating log for t-0 in dir"),
-    "4 absent, a link that leads nowhere has its name": offline(
-        both(gone(T), linked_nowhere(T)), T, "Error while creating log for t-0 in dir"
+    "4 absent, a file has its name": loses(both(gone(T), put(T, b"x")), *BLOCKED, told=NOT_MADE),
+    "4 absent, a link that leads nowhere has its name": loses(
+        both(gone(T), linked_nowhere(T)), *BLOCKED, told=NOT_MADE
+    ),
+    "4 absent, named -stray, a file has its name": loses(
+        both(moved(T, STRAY), put(T, b"x")), *BLOCKED, end=None, told=NOT_MADE
+    ),
+    "4 absent, in no log dir, a file where are fewer": loses(
+        both(ELSEWHERE, put(T, b"x")), LEFT_OUT, (T, What.OFFLINE), end=None, told=NOT_MADE
+    ),
+    "4 absent, in no log dir, a file where are more": loses(
+        both(ELSEWHERE, put("d0/t-0", b"x")), LEFT_OUT, end=None, told="Created log for partition t-0 in"
+    ),
+    "4 absent, in no log dir, a file where are as many": loses(
+        both(ELSEWHERE, put(T, b"x"), gone("d0/t-1", "d0/u-1"), lines("d0", POINTS), lines("d0", MARKS)),
+        LEFT_OUT,
+        (T, What.FAILS_AT_READ),
+        ("d0/t-1", What.ABSENT),
+        end=None,
+    ),
+    "4 absent, in no log dir, files in all": Scenario(
+        both(ELSEWHERE, put(T, b"x"), put("d0/t-0", b"x")),
+        "refuses",
+        (LEFT_OUT, (T, What.OFFLINE), ("d0/t-0", What.REFUSES)),
+        None,
+        told=NOT_MADE,
     ),
     "4 absent, a file has its name where it is not": loses(
         both(gone(T), put("d0/t-0", b"x")), (T, What.ABSENT), end=0, told="Created log for partition t-0 in"

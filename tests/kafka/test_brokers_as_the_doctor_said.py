@@ -180,7 +180,8 @@ def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
     anew = {_plain(Path(row["path"]).name) for row in of_kind(rows, "future-emptied")}
     anew |= {_plain(Path(row["path"]).name) for row in of_kind(rows, "all-deleted") if row["path"].endswith("-delete")}
     kept = {row["path"] for row in rows if row["type"] == "partition"}
-    anew |= {Path(row["path"]).name for row in of_kind(rows, "absent") if row["path"] not in kept}
+    absent = [row["path"] for row in of_kind(rows, "absent") if log_dir_in(row["path"]) not in given_up]
+    anew |= {Path(path).name for path in absent if path not in kept}
     anew |= {name for row in of_kind(rows, "stray") if re.fullmatch(r"[tu]-[01]", name := Path(row["path"]).name)}
     if of_kind(rows, "misnamed") and not any(row.endswith("/t-0") for row in kept):
         anew.add("t-0")
