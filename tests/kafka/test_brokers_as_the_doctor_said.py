@@ -47,6 +47,10 @@ SAMPLE = (
     "4 without partition.metadata",
     "4 -future, alone, elsewhere",
     "4 absent",
+    "4 absent, in no log dir, a file where are fewer",
+    "4 absent, named -stray, a file has its name",
+    "4 names that are not UTF-8",
+    "4 a snapshot's name that is not UTF-8, and has the newest offset",
     "4 -stray beside a new one",
     "4 ids of two topics exchanged",
     "5 recovery-point: garbage in the metadata log dir",
@@ -80,7 +84,10 @@ CASES = [
     *(("4.4.0", name) for name in ON_4_4_0),
 ]
 # The doctor cannot know these from the disks that it is given.
-UNKNOWN = {"9 folder missing": "a folder __cluster_metadata-0 that is nowhere may be in a log dir that is not named"}
+UNKNOWN = {
+    "9 folder missing": "a folder __cluster_metadata-0 that is nowhere may be in a log dir that is not named",
+    "4 absent, in no log dir, a file where are as many": "which of these log dirs is tried first",
+}
 WAIT_S = 20.0
 GIVEN_UP = re.compile(r"Stopping serving replicas in dir (\S+)|Failed to load (\S+) during broker startup")
 
