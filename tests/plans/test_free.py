@@ -167,14 +167,16 @@ def test_links_are_left_alone(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> 
 
 
 def test_names_of_all_kinds(log_dir: pathlib.Path) -> None:
-    odd = [b"with blank.deleted", b"\xff\xfe\n\x1b[31m.deleted"]
-    for name in odd:
+    odd = [b"with blank.deleted", b"\xc3\xa9\n\x1b[31m.deleted"]
+    unseen = b"\xff\xfe\x1b[31m.deleted"  # a broker does not find it, so it does not delete it
+    for name in (*odd, unseen):
         path = os.fsencode(log_dir / "inside-0") + b"/" + name
         with open(path, "wb") as file:
             file.write(bytes(5000))
     done = run_here(["free", str(log_dir), *NOW, "--bytes", "1TiB", "--apply", "--no-undo"], log_dir)
     assert (done.status, b"\x1b" in done.out) == (1, False)
-    assert not [name for name in os.listdir(os.fsencode(log_dir / "inside-0")) if name.endswith(b".deleted")]
+    left = [name for name in os.listdir(os.fsencode(log_dir / "inside-0")) if name.endswith(b".deleted")]
+    assert left == [unseen]
 
 
 def test_log_dirs_on_one_disk_count_together(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
