@@ -6,12 +6,18 @@ directory ids and topic ids, and no cluster: so these stay, and all log dirs of 
 
 from __future__ import annotations
 
+import os
+
 from msgspec.structs import replace
 
+from klogtool.broker.circumstances import REMOTE_STORAGE
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import file_fact
+from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.errors import KlogError, Refused
 from klogtool.format.identity import build_meta_properties
+from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.uuids import build_uuid, parse_uuid
 from klogtool.log.logdir import LogDir
@@ -23,7 +29,8 @@ from klogtool.plans.results import Result
 
 class LogDirTransplant(Result, frozen=True):
     """What a log dir becomes. directory_id, node_id: they stay. partitions: how many partition dirs come along;
-    has_metadata: one of them is `__cluster_metadata-0`."""
+    has_metadata: one of them is `__cluster_metadata-0`. voters: whom that names, of a dynamic quorum, with where they
+    listen: this stays, too. tiered_topics: topics that the metadata tiers, so that a clone shares their objects."""
 
     cluster_id: str
     source_cluster_id: str | None
@@ -31,6 +38,8 @@ class LogDirTransplant(Result, frozen=True):
     directory_id: str | None
     partitions: int
     has_metadata: bool
+    voters: tuple[Voter, ...] = ()
+    tiered_topics: tuple[str, ...] = ()
 
 
 def plan_log_dir(command: str, path: str, question: Question, cluster_id: str) -> Plan:
@@ -48,13 +57,18 @@ def plan_log_dir(command: str, path: str, question: Question, cluster_id: str) -
             path=path,
         )
     partitions = log_dir.partitions
+    has_metadata = any(partition.topic == METADATA_TOPIC for partition in partitions)
+    folder = os.path.join(draft.path, CLUSTER_METADATA_DIR)
+    metadata = read_cluster_metadata(folder) if has_metadata else ClusterMetadata()
     result = LogDirTransplant(
         cluster_id,
         identity.cluster_id,
         identity.node_id,
         None if identity.directory_id is None else build_uuid(identity.directory_id),
         len(partitions),
-        any(partition.topic == METADATA_TOPIC for partition in partitions),
+        has_metadata,
+        metadata.quorum.voters or (),
+        tuple(sorted(topic for topic, settings in metadata.topics.items() if settings.get(REMOTE_STORAGE) == "true")),
     )
     is_same = identity.cluster_id == cluster_id
     content = build_meta_properties(replace(identity, cluster_id=cluster_id))

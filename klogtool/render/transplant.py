@@ -56,8 +56,17 @@ def _log_dir_lines(plan: Plan, result: LogDirTransplant) -> Iterator[str]:
     yield f"  node id {node} and directory id {result.directory_id or 'none'} stay"
     yield f"  {count_text(result.partitions, 'partition dir')} with their topic ids stay as they are"
     yield "Every log dir of every node of the cluster needs the same id."
-    if result.has_metadata:
-        yield "Where controllers listen is in their settings or in the metadata; klogtool quorum --voters changes it."
+    if result.voters:
+        voters = ", ".join(f"{voter.id}@{' '.join(voter.addresses)}" for voter in result.voters)
+        yield f"The metadata has the controllers at {voters}: klogtool quorum LOGDIR... --voters writes other places."
+    elif result.has_metadata:
+        yield "The metadata names no voters: where controllers listen is in controller.quorum.voters of their settings."
+    if result.tiered_topics:
+        yield (
+            f"NOT DONE: {count_text(len(result.tiered_topics), 'topic')} with remote storage, such as "
+            f"{result.tiered_topics[0]}. A clone has the original's objects; its retention deletes them there. "
+            "Give it a copy of the store first."
+        )
 
 
 def place_lines(result: TransplantResult, output: str, log_dir: str | None) -> Iterator[str]:

@@ -20,6 +20,7 @@ from klogtool.log.partition import Partition
 from .brokers import VERSIONS, a_broker, served
 from .kafka import scratch_folder
 
+CLONE = "AAAAAAAAAAAAAAAAAAAAAw"
 HERE = pathlib.Path(__file__).resolve().parent
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 
@@ -111,5 +112,30 @@ def test_another_cluster_adopts_it(version: str) -> None:
             broker.stop()
             for topic in ids:
                 done("verify", "--deep", log_dir / f"{topic}-0")
+    finally:
+        shutil.rmtree(scratch)
+
+
+@pytest.mark.slow
+def test_a_clone_of_all_log_dirs_starts_as_another_cluster() -> None:
+    """With another cluster id in all log dirs a broker serves what the original does; with it in one of two, none
+    starts."""
+    scratch = scratch_folder("klogtool-brokers-clone-")
+    try:
+        with a_broker("4.3.1", scratch / "old") as broker:
+            record = sys.modules[type(broker).__module__].Record
+            broker.start()
+            broker.create_topic("orders", 1)
+            broker.produce("orders", 0, [record(key=b"k%d" % n, value=b"value") for n in range(20)])
+            broker.stop()
+            dirs = [*broker.log_dirs, broker.metadata_dir]
+            done("transplant", dirs[0], "--cluster-id", CLONE, "--apply")
+            with pytest.raises(Exception, match=r"(?i)cluster.?id"):
+                broker.start()
+            done("transplant", dirs[1], "--cluster-id", CLONE, "--apply")
+            broker.start()
+            assert [row[0] for row in served(broker, "orders")] == list(range(20))
+            broker.produce("orders", 0, [record(value=b"of the clone")])
+            assert len(served(broker, "orders")) == 21
     finally:
         shutil.rmtree(scratch)

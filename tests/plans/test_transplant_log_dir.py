@@ -7,7 +7,7 @@ import pathlib
 import shutil
 
 import pytest
-from running import FIXTURES, run_here, tree_of
+from running import FIXTURES, ROOT, run_here, tree_of
 
 from klogtool.log.logdir import LogDir
 
@@ -65,3 +65,30 @@ def test_a_partition_dir_and_a_log_dir_without_identity(log_dir: pathlib.Path, t
     assert run_here(["transplant", str(partition), "--cluster-id", ID], tmp_path).status == 2
     (log_dir / "meta.properties").unlink()
     assert run_here(["transplant", str(log_dir), "--cluster-id", ID, "--apply"], tmp_path).status == 3
+
+
+def text_of(log_dir: pathlib.Path, folder: pathlib.Path) -> str:
+    done = run_here(["transplant", str(log_dir), "--cluster-id", ID], folder)
+    assert done.status == 0, done.err
+    return done.out.decode()
+
+
+def test_it_says_where_controllers_are_known_to_be(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """The voters of a dynamic quorum stand in the metadata, those of a static one in settings."""
+    assert "The metadata names no voters: where controllers listen is in controller.quorum.voters" in text_of(
+        log_dir, tmp_path
+    )
+    dynamic = text_of(ROOT / "docs/examples/quorum/n1", tmp_path)
+    assert "The metadata has the controllers at 1@127.0.0.1:43001, 2@127.0.0.1:43002, 3@127.0.0.1:43003:" in dynamic
+
+
+def test_topics_with_remote_storage_are_named(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A clone shares their objects with the original, and nobody copies these here."""
+    assert "remote storage" not in text_of(log_dir, tmp_path)
+    pages = sorted(map(str, (ROOT / "docs/examples/restored").glob("*.klog")))
+    setting = ("--topic-config", "plain:remote.storage.enable=true", "--rebuild-anyway")
+    built = run_here(["fleet", "metadata", *pages, *setting, "--output", str(tmp_path / "built")], tmp_path)
+    assert built.status in (0, 1), built.err
+    shutil.rmtree(log_dir / "__cluster_metadata-0")
+    shutil.copytree(next((tmp_path / "built").rglob("*.checkpoint")).parent, log_dir / "__cluster_metadata-0")
+    assert "NOT DONE: 1 topic with remote storage, such as plain." in text_of(log_dir, tmp_path)
