@@ -23,16 +23,19 @@ from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker
 
-_FEW = 1 << 16  # one block for each file that a broker writes in its first minute, and little else
+_FEW_FILES = 8  # checkpoints that a broker writes in its first minute
+_FEW_BYTES = 1 << 16  # a block for each of them, and little else
 _BLOCK = 4096  # of file systems and of mapped memory
 _MAPPED = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 class Growth(Struct, frozen=True):
-    """By how many bytes of the disk files grow, less what other files give back. indexes: of files that are mapped."""
+    """By how many bytes of the disk files grow, less what other files give back. indexes: of files that are mapped.
+    files: how many more there are."""
 
     indexes: int = 0
     bytes: int = 0
+    files: int = 0
 
     @classmethod
     def of(cls, plan: Plan) -> Growth:
@@ -44,13 +47,14 @@ class Growth(Struct, frozen=True):
         }
         freed = sum(_given_back(plan, step) for step in plan.steps)
         indexes = sum(size for name, size in grown.items() if parse_file_name(name).kind in _MAPPED)
-        return cls(indexes, sum(grown.values()) - freed)
+        new = sum(not os.path.lexists(os.path.join(plan.path, name)) for name in grown)
+        return cls(indexes, sum(grown.values()) - freed, new - sum(isinstance(step, Delete) for step in plan.steps))
 
     @classmethod
     def total(cls, parts: Iterable[Growth]) -> Growth:
         """Return the growth of all parts together."""
         whole = list(parts)
-        return cls(sum(part.indexes for part in whole), sum(part.bytes for part in whole))
+        return cls(*(sum(getattr(part, name) for part in whole) for name in cls.__struct_fields__))
 
 
 def _given_back(plan: Plan, step: Step) -> int:
@@ -78,10 +82,22 @@ def _blocks(size: int) -> int:
 
 
 class Room(Struct, frozen=True):
-    """The room of a log dir's file system. left: bytes now; growth: of all log dirs in it, by their recovery."""
+    """The room of a log dir's file system. left: bytes now; inodes: files that can be made, None where nobody counts
+    them; growth: of all log dirs in it, by their recovery."""
 
     left: int
+    inodes: int | None
     growth: Growth
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether no file can be made, or nothing written to it."""
+        return not self.left or self.inodes == 0
+
+    @property
+    def is_too_small(self) -> bool:
+        """Return whether the recovery needs more."""
+        return self.growth.bytes > self.left or (self.inodes is not None and self.growth.files > self.inodes)
 
 
 def rooms_of(growths: Mapping[str, Growth]) -> dict[str, Room]:
@@ -91,7 +107,11 @@ def rooms_of(growths: Mapping[str, Growth]) -> dict[str, Room]:
         by_disk.setdefault(os.stat(path).st_dev, []).append(growth)
     found = {path: os.statvfs(path) for path in growths}
     return {
-        path: Room(stat.f_bavail * stat.f_frsize, Growth.total(by_disk[os.stat(path).st_dev]))
+        path: Room(
+            stat.f_bavail * stat.f_frsize,
+            stat.f_favail if stat.f_files else None,
+            Growth.total(by_disk[os.stat(path).st_dev]),
+        )
         for path, stat in found.items()
     }
 
@@ -102,22 +122,26 @@ def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster, rooms: Ma
         room, has_metadata = rooms[path], path == cluster.metadata_dir
         if os.statvfs(path).f_flag & os.ST_RDONLY:
             yield _read_only(path, has_metadata=has_metadata)
-        elif not room.left and (has_metadata or not has_clean_marker(LogDir(path))):
-            yield _full(path, has_metadata=has_metadata)
-        elif room.growth.bytes > room.left:
+        elif room.inodes == 0:  # a clean stop deletes .lock, and each checkpoint is written as a new file
+            yield _full(path, "inode", has_metadata=has_metadata)
+        elif room.is_full and (has_metadata or not has_clean_marker(LogDir(path))):
+            yield _full(path, "space", has_metadata=has_metadata)
+        elif room.is_too_small:
             yield _too_full(path, room, has_metadata=has_metadata)
 
 
 def walk_room_notes(rooms: Mapping[str, Room]) -> Iterator[str]:
     """Yield what becomes of log dirs with no room, or next to none, when the start is over."""
-    after = {path: room.left - max(0, room.growth.bytes) for path, room in rooms.items()}
-    full = [path for path, left in after.items() if not left and has_clean_marker(LogDir(path))]
+    full = [path for path, room in rooms.items() if not room.left and room.inodes and has_clean_marker(LogDir(path))]
     if full:
         yield f"no space is left for {', '.join(full)}: a broker starts, and takes it offline at its first write"
-    for path, left in after.items():
-        if path not in full and 0 <= left < _FEW:
-            told = "a broker takes it offline at the first write without room"
-            yield f"{left:,} bytes are left for {path} after the start: {told}"
+    for path, room in rooms.items():
+        left = room.left - max(0, room.growth.bytes)
+        files = None if room.inodes is None else room.inodes - max(0, room.growth.files)
+        is_little = left < _FEW_BYTES or (files is not None and files < _FEW_FILES)
+        if is_little and path not in full and not room.is_full and not room.is_too_small:
+            what = f"{left:,} bytes are" if left < _FEW_BYTES else f"room for {files} new files is"
+            yield f"{what} left for {path} after the start: a broker takes it offline at the first write without room"
 
 
 def _read_only(path: str, *, has_metadata: bool) -> Ahead:
@@ -129,9 +153,9 @@ def _read_only(path: str, *, has_metadata: bool) -> Ahead:
     return Ahead(path, what, detail, stop=_stop("FileSystemException", told, has_metadata=has_metadata), cure=cure)
 
 
-def _full(path: str, *, has_metadata: bool) -> Ahead:
+def _full(path: str, lacking: str, *, has_metadata: bool) -> Ahead:
     cure = f"klogtool free {quoted(path)}  # says what can be given up: a recovery writes small files"
-    detail = f"no space is left, and a start has to write: a broker {_outcome(has_metadata=has_metadata)}"
+    detail = f"no {lacking} is left, and a start has to write: a broker {_outcome(has_metadata=has_metadata)}"
     what = What.REFUSES if has_metadata else What.NO_ROOM
     stop = _stop("IOException", "No space left on device", has_metadata=has_metadata)
     return Ahead(path, what, detail, stop=stop, cure=cure, cure_looks=True)
@@ -142,8 +166,10 @@ def _too_full(path: str, room: Room, *, has_metadata: bool) -> Ahead:
     depends on the order of partitions and threads: the process may end, then."""
     may_end = room.growth.indexes > 0 and not has_metadata
     outcome = _outcome(has_metadata=has_metadata) + (", or ends" if may_end else "")
-    detail = f"a recovery writes {room.growth.bytes:,} bytes, and {room.left:,} are left: a broker {outcome}"
-    return replace(_full(path, has_metadata=has_metadata), detail=detail, stop=None, may_end=may_end)
+    of_bytes = f"writes {room.growth.bytes:,} bytes, and {room.left:,} are left"
+    of_files = f"makes {room.growth.files:,} new files, and there are inodes for {room.inodes}"
+    detail = f"a recovery {of_bytes if room.growth.bytes > room.left else of_files}: a broker {outcome}"
+    return replace(_full(path, "room", has_metadata=has_metadata), detail=detail, stop=None, may_end=may_end)
 
 
 def _outcome(*, has_metadata: bool) -> str:

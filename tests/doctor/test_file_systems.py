@@ -15,14 +15,17 @@ from startup import MARKER, UNCLEAN, nothing, yes
 
 MUCH = 1 << 20
 BLOCK = 4096
+FILES = "d?/[!_]*-[0-9]*/*"
 
 
-def mounted(monkeypatch: pytest.MonkeyPatch, log_dir: str, *, room: int = MUCH, flag: int = 0) -> None:
-    """room: blocks."""
+def mounted(
+    monkeypatch: pytest.MonkeyPatch, log_dir: str, *, room: int = MUCH, files: int = MUCH, flag: int = 0
+) -> None:
+    """room: blocks. files: inodes."""
 
     def statvfs(path: str) -> Any:
-        here = pathlib.Path(path).name == log_dir
-        return SimpleNamespace(f_bavail=room if here else MUCH, f_frsize=BLOCK, f_flag=flag if here else 0)
+        left, inodes, flags = (room, files, flag) if pathlib.Path(path).name == log_dir else (MUCH, MUCH, 0)
+        return SimpleNamespace(f_bavail=left, f_frsize=BLOCK, f_files=MUCH, f_favail=inodes, f_flag=flags)
 
     monkeypatch.setattr(os, "statvfs", statvfs)
 
@@ -36,6 +39,10 @@ def mounted(monkeypatch: pytest.MonkeyPatch, log_dir: str, *, room: int = MUCH, 
         ("d0", {"room": 0}, True, "refuses", "refuses"),
         ("d1", {"room": 0}, True, "yes", None),
         ("d1", {"room": 99}, False, "yes", None),
+        ("d1", {"files": 0}, False, "loses-data", "no-room"),
+        ("d1", {"files": 0}, True, "loses-data", "no-room"),
+        ("d0", {"files": 0}, True, "refuses", "refuses"),
+        ("d1", {"files": 1}, True, "yes", None),
     ],
 )
 def test_what_a_broker_cannot_write(
@@ -55,12 +62,17 @@ def test_what_a_broker_cannot_write(
     assert (starts(rows), ahead(rows, disks)) == (verdict, {(log_dir, what)} if what else set())
     notes = next(row["notes"] for row in rows if row["type"] == "verdict")
     assert any("no space is left" in note for note in notes) is (clean and "room" in about)
+    assert any("room for 1 new files is left" in note for note in notes) is (about == {"files": 1})
     options = [row for row in rows if row["type"] == "option"]
     assert [option["fix"] for option in options] == ([False] if what else [])
 
 
 def blocks_of(disks: pathlib.Path) -> int:
-    return sum(path.stat().st_blocks * 512 for path in disks.glob("d?/[!_]*-[0-9]*/*")) // BLOCK
+    return sum(path.stat().st_blocks * 512 for path in disks.glob(FILES)) // BLOCK
+
+
+def files_of(disks: pathlib.Path) -> int:
+    return len(list(disks.glob(FILES)))
 
 
 def test_a_start_has_room_if_there_is_as_much_as_its_recovery_makes_the_files_grow(
@@ -76,9 +88,16 @@ def test_a_start_has_room_if_there_is_as_much_as_its_recovery_makes_the_files_gr
     assert run_here(["recover", "d0", "d1", "--apply", "--now", str(NOW_MS)], recovered).status in (0, 1)
     needed = blocks_of(recovered) - blocks_of(disks)
     assert needed > 1
-    for room, what in ((needed - 1, {("d1", "no-room")}), (needed, set())):
+    made = files_of(recovered) - files_of(disks)
+    no_room = {("d1", "no-room")}
+    for about, what in (
+        ({"room": needed - 1}, no_room),
+        ({"room": needed}, set()),
+        ({"files": made - 1}, no_room),
+        ({"files": made}, set()),
+    ):
         with monkeypatch.context() as patch:
-            mounted(patch, "d1", room=room)
+            mounted(patch, "d1", **about)
             rows = asked(disks, scenario)
         assert ahead(rows, disks) == what
         assert next(row["starts"] for row in rows if row["type"] == "claim" and row["about"] == "broker") is (

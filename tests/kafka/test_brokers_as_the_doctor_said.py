@@ -7,6 +7,7 @@ the sample by `make nightly`; all that there are with KLOGTOOL_EVERY_START=1.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import re
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,7 +215,9 @@ def log_bytes(partition: str) -> int:
 def a_disk(at: Path) -> Iterator[None]:
     """A file system of its own in place of a folder, with what was in the folder."""
     kept = Path(shutil.copytree(at, at.with_name(f"{at.name}-kept")))
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(at)], capture_output=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=400", "tmpfs", str(at)], capture_output=True, check=False
+    )
     if done.returncode:
         pytest.skip("a mount is not permitted here")
     try:
@@ -230,6 +233,12 @@ def fill(log_dir: Path) -> None:
             pass
 
 
+def use_all_inodes(log_dir: Path) -> None:
+    with suppress(OSError):
+        for n in itertools.count():
+            (log_dir / f"filled-{n}").touch()
+
+
 def make_read_only(log_dir: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(log_dir)], check=True)
 
@@ -238,6 +247,8 @@ def make_read_only(log_dir: Path) -> None:
 DISKS: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
     "full, unclean": ("d1", fill, "No space left on device"),
     "full, with the metadata": ("d0", fill, "is already offline due to a previous IO exception"),
+    "no inode": ("d1", use_all_inodes, "Disk error while locking directory"),
+    "no inode, with the metadata": ("d0", use_all_inodes, "No space left on device"),
     "read-only": ("d1", make_read_only, "Read-only file system"),
     "read-only, with the metadata": ("d0", make_read_only, "Read-only file system"),
 }
