@@ -6,6 +6,7 @@ import base64
 import pathlib
 import shutil
 import uuid
+from collections.abc import Callable
 
 from running import FIXTURES, run_here
 
@@ -53,7 +54,7 @@ def tiered_log_dir(
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """A log dir of topic t whose closed segments are all local and in a store of LocalTieredStorage, with the metadata
     in the log dir; and that store. The leader epoch changes within segments."""
-    steps = [f"{{generate: {{records: 20, seed: {n}, leader_epoch: {n // 2}}}}}" for n in range(2 * segments)]
+    steps = [f"{{generate: {{records: 20, seed: {n}, leader_epoch: {(n + 1) // 2}}}}}" for n in range(2 * segments)]
     log = ", roll, ".join(", ".join(steps[n : n + 2]) for n in range(0, 2 * segments, 2))
     rows = [f"  - {{topic: t, partition: {n}, log: [{log}]}}" for n in range(partitions)]
     (folder / "spec.yaml").write_text("\n".join(["partitions:", *rows]))
@@ -68,6 +69,27 @@ def tiered_log_dir(
         "".join(["0\n", f"{partitions}\n", *(f"t {n} 0\n" for n in range(partitions))])
     )
     return log_dir, store
+
+
+def cut(path: pathlib.Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: pathlib.Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def grow(path: pathlib.Path) -> None:
+    path.write_bytes(path.read_bytes() + bytes(100))
+
+
+def empty(path: pathlib.Path) -> None:
+    path.write_bytes(b"")
+
+
+WOUNDS: tuple[Callable[[pathlib.Path], None], ...] = (cut, flip, grow, empty, pathlib.Path.unlink)
 
 
 def upload(path: pathlib.Path, store: pathlib.Path) -> None:

@@ -18,6 +18,7 @@ from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.output import Output, note
 from klogtool.cli.output_file import check_metrics_place, output_file, write_metrics
 from klogtool.cli.question_options import question_options, read_properties
+from klogtool.cli.remote_options import key_of
 from klogtool.cli.show import ReadingOptions, Row, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing import PlanShow, head_of, save_plans
@@ -34,6 +35,8 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.mend import COMMAND as FIX
+from klogtool.remote.metadata import RemoteMetadata, read_metadata
+from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, open_store
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
 from klogtool.render.doctor_page import doctor_page
 from klogtool.render.kept_answer import MOST_PAGE_BYTES, read_answer
@@ -67,6 +70,16 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
             option="controller-config-file",
         ),
     ] = ()
+    remote: Annotated[
+        str | None,
+        parameter(
+            "The remote store of tiered topics: say what of the local logs is there as well.",
+            Unit.TEXT,
+            metavar="STORE",
+        ),
+    ] = None
+    metadata: MetadataDirs = ()
+    key: StoreKeys = ()
     fail_on: Annotated[
         Literal["anything", "loss"],
         parameter("What makes the exit status 1. With loss, a broker may start after status 0: it loses nothing."),
@@ -134,7 +147,8 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     with _bar(paths, reading) as bar:
         root = "/" if question.host else None
         progress = lambda: bar.advance_partition(0)  # noqa: E731
-        how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers)
+        tier = _tier(paths, question)
+        how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers, tier)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
     status = FOUND if any(_fails(diagnosis, question) for diagnosis in diagnoses) else DONE
     write_metrics(question.metrics, COMMAND, paths, time.monotonic() - began, status, doctor_metrics(diagnoses[0]))
@@ -161,6 +175,13 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     return status
 
 
+def _tier(paths: Sequence[str], question: DoctorQuestion) -> tuple[RemoteStore, RemoteMetadata] | None:
+    """Open the store and its metadata, if one is named. Raises KlogError, UsageError."""
+    if question.remote is None:
+        return None
+    return open_store(question.remote, dict(map(key_of, question.key))), read_metadata(question.metadata or paths)
+
+
 def _fails(diagnosis: Diagnosis, question: DoctorQuestion) -> bool:
     return diagnosis.starts is not Starts.YES if question.fail_on == LOSS else not diagnosis.is_silent
 
@@ -174,6 +195,10 @@ def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
         raise click.UsageError(f"Missing argument 'LOGDIR...'{without}.")
     if question.html and (other := options.first_used("fix", "matrix")):
         raise click.UsageError(f"--html does not go with {other}.")
+    if question.remote and (other := options.first_used("quick", "matrix")):
+        raise click.UsageError(f"--remote does not go with {other}.")
+    if not question.remote and (other := options.first_used("metadata", "key")):
+        raise click.UsageError(f"{other} needs --remote: the store.")
     if question.metrics and question.matrix:
         raise click.UsageError("--metrics does not go with --matrix.")
     if len(question.controller_files) > len(question.controllers):

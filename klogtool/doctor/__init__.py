@@ -29,6 +29,7 @@ Nothing here writes, prints or reads the clock.
     failed_log_dirs  log dirs that fail before their logs are loaded, and the logs that then end the broker
     server_properties  what a broker's server.properties says of its log dirs
     file_systems     log dirs on a read-only mount, or without room
+    tiered           what of the logs of tiered topics is in remote storage as well
     strays           partition dirs that the cluster does not know as they are
     patient          what advice is given about: log dirs, cluster, circumstances
     advice           what to look at first, and which options there are

@@ -9,6 +9,7 @@ from msgspec import Struct
 from klogtool.doctor.claims import HiddenBy, Lost, OffsetRange, PartitionClaim
 from klogtool.doctor.host import HostPoint
 from klogtool.plans.question import Question
+from klogtool.remote.safe_to_lose import SafePart
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.stops import Stop
 
@@ -318,7 +319,8 @@ class Leadership(Struct, frozen=True):
 class Diagnosis(Struct, frozen=True):
     """The answer for all log dirs of one broker. kafka: the release. troubles: the worst first. prospects: of every
     partition dir, by path. notes: what is not known. seconds_estimated: of recovery, at the rate of this run; None if
-    unknown. is_quick: no log was loaded. host: what the machine does to these logs, if that was asked."""
+    unknown. is_quick: no log was loaded. host: what the machine does to these logs, if that was asked. tiered: what of
+    tiered logs is safe to lose, if a store was named."""
 
     kafka: str
     log_dirs: tuple[str, ...]
@@ -330,6 +332,7 @@ class Diagnosis(Struct, frozen=True):
     is_quick: bool = False
     host: tuple[HostPoint, ...] = ()
     lead: Leadership = Leadership()
+    tiered: tuple[SafePart, ...] = ()
 
     @property
     def points(self) -> tuple[Ahead, ...]:

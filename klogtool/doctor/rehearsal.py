@@ -37,6 +37,7 @@ from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
 from klogtool.doctor.strays import find_stray
+from klogtool.doctor.tiered import walk_safe_parts
 from klogtool.doctor.unclean import walk_unclean_notes
 from klogtool.doctor.voters import (
     QuorumView,
@@ -56,6 +57,9 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems
+from klogtool.remote.metadata import RemoteMetadata
+from klogtool.remote.safe_to_lose import SafePart
+from klogtool.remote.store import RemoteStore
 from klogtool.verify.findings import Kind
 
 _RANKS = {what: rank for rank, what in enumerate(What)}
@@ -68,7 +72,7 @@ class Examination(Struct, frozen=True):
 
     host_root: the folder with `proc` and `sys`, to judge the machine, too; None: do not. controllers: metadata log
     dirs of other controllers of the cluster, with the settings of each (None: not known), to judge whether a leader is
-    elected.
+    elected. tier: the store of tiered topics and their metadata.
     """
 
     circumstances: Circumstances
@@ -77,6 +81,7 @@ class Examination(Struct, frozen=True):
     on_partition: Callable[[], None] = lambda: None
     host_root: str | None = None
     controllers: tuple[tuple[str, Mapping[str, str] | None], ...] = ()
+    tier: tuple[RemoteStore, RemoteMetadata] | None = None
 
 
 class _SeenOnDisks(Struct, frozen=True):
@@ -155,17 +160,20 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     points = with_metadata_log_dir(points, found.cluster)
     points = with_ends(points, found.log_dirs, found.cluster)
     prospects = tuple(each.prospect for each in found.rehearsed)
+    tiered = [] if how.tier is None else list(walk_safe_parts(patient, *how.tier))
+    unread = [error for error in tiered if isinstance(error, KlogError)]
     return Diagnosis(
         how.circumstances.kafka,
         named,
         Starts.REFUSES if lead.elected is False else _starts(points, patient, named),
         _in_order(_troubles(points, patient)),
         prospects,
-        (*_notes(found, patient, how, view), *walk_room_notes(rooms)),
+        (*_notes(found, patient, how, view), *walk_room_notes(rooms), *map(str, unread)),
         _seconds(found.rehearsed, how),
         how.quick,
         () if how.host_root is None else tuple(judge_host(host_dirs(found.log_dirs, prospects), how.host_root)),
         lead,
+        tuple(part for part in tiered if isinstance(part, SafePart)),
     )
 
 

@@ -19,7 +19,8 @@ from klogtool.doctor.host import HostPoint
 from klogtool.escape import joined, quoted
 from klogtool.format.names import PartitionDirState
 from klogtool.log.folder import find_partition_dir_name
-from klogtool.render.counts import count_text
+from klogtool.remote.safe_to_lose import NotSafe, SafePart
+from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.lookup import exact_time_text
 from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
@@ -46,6 +47,7 @@ def diagnosis_rows(diagnosis: Diagnosis) -> Iterator[dict[str, object]]:
         yield from (_option_row(option) for option in trouble.options)
     yield from (_prospect_row(prospect) for prospect in diagnosis.prospects)
     yield from (claim_row(claim) for claim in walk_claims(diagnosis))
+    yield from map(_tiered_row, diagnosis.tiered)
     yield from ({"type": "host", **_host_row(point)} for point in diagnosis.host)
 
 
@@ -124,6 +126,21 @@ def _prospect_row(prospect: Prospect) -> dict[str, object]:
         "unread_bytes": prospect.unread_bytes,
         "log_end_offset": prospect.log_end_offset,
         "segments": prospect.segments,
+    }
+
+
+def _tiered_row(part: SafePart) -> dict[str, object]:
+    """safe_offset: exclusive."""
+    log = part.log
+    return {
+        "type": "tiered",
+        "path": log.path,
+        "log_start_offset": log.start,
+        "local_start_offset": log.local_start,
+        "safe_offset": part.end,
+        "log_end_offset": log.end,
+        "why": part.why.value,
+        "detail": part.detail,
     }
 
 
@@ -372,11 +389,21 @@ def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
     fine = [prospect for prospect in diagnosis.prospects if prospect.path not in troubled]
     works = Counter((noun_of(prospect), work_text(prospect)) for prospect in fine)
     yield from (f"  .   {count_text(count, noun)}: {work}" for (noun, work), count in works.most_common())
+    yield from map(_tiered_line, diagnosis.tiered)
     yield from (f"  note: {note}" for note in diagnosis.notes)
     for point in diagnosis.host:
         yield f"  {_MARKS[point.severity]:2}  {point.name}: {point.found}; recommended: {point.recommended}"
         if point.severity is not Severity.INFO:
             yield f"{_INDENT}{point.why}"
+
+
+def _tiered_line(part: SafePart) -> str:
+    log, mark = part.log, _MARKS[Severity.INFO if part.why is NotSafe.NOT_SERVED else Severity.WARNING]
+    text = f"nothing is safe to lose: {part.detail}"
+    if part.end > log.local_start:
+        text = f"{offsets_text(log.local_start, part.end - 1)} are in remote storage as well, and safe to lose here"
+        text += f"; {offsets_text(part.end, log.end - 1)} are not: {part.detail}" if part.end < log.end else ""
+    return f"  {mark:2}  {log.topic}-{log.partition}: {text}"
 
 
 def work_text(prospect: Prospect) -> str:

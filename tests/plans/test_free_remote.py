@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from remote_stores import LOGS, STORE, tiered_log_dir
+from remote_stores import LOGS, STORE, WOUNDS, tiered_log_dir
 from running import Done, run_here
 
 from klogtool.log.partition import Partition
@@ -61,23 +61,6 @@ def test_what_is_not_known_to_be_tiered_stays() -> None:
 
 def test_all_closed_segments_go_if_all_are_remote(built: tuple[Path, Path]) -> None:
     assert bases(free(*built)) == [0, 40, 80, 120]
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-def grow(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + bytes(100))
-
-
-WOUNDS: list[Callable[[Path], None]] = [cut, flip, grow, Path.unlink, lambda path: path.write_bytes(b"")]
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

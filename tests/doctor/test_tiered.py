@@ -1,0 +1,88 @@
+"""What the doctor calls safe to lose is what free gives up, and ends at the first doubt, with the cause."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from remote_stores import LOGS, STORE, WOUNDS, tiered_log_dir
+from running import run_here
+
+from klogtool.log.partition import Partition
+
+Path = pathlib.Path
+TIERED = ["--config", "remote.storage.enable=true", "--now", "2026-11-26"]
+
+
+def rows(command: str, log_dir: Path, store: Path, kind: str, *words: str) -> list[dict[str, Any]]:
+    done = run_here([command, str(log_dir), "--remote", str(store), *(words or TIERED), "--json"], log_dir.parent)
+    assert done.status in (0, 1), done.err
+    return [row for row in map(json.loads, done.out.splitlines()) if row["type"] == kind]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return tiered_log_dir(tmp_path_factory.mktemp("tiered"))
+
+
+def test_what_was_not_copied_yet_is_not_safe() -> None:
+    found = {Path(row["path"]).name: row for row in rows("doctor", LOGS, STORE, "tiered")}
+    ends = {name: (row["local_start_offset"], row["safe_offset"], row["log_end_offset"]) for name, row in found.items()}
+    assert ends == {"orders-0": (90, 120, 130), "orders-1": (30, 60, 80), "pay-0": (44, 44, 78)}
+    assert {row["why"] for row in found.values()} == {"not-served"}
+
+
+def test_nothing_is_safe_if_nobody_says_that_the_topic_is_tiered() -> None:
+    found = rows("doctor", LOGS, STORE, "tiered", *TIERED[2:])
+    assert [(row["why"], row["safe_offset"] - row["local_start_offset"]) for row in found] == [("not-tiered", 0)] * 3
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 3), st.sampled_from(WOUNDS))
+def test_free_gives_up_what_the_doctor_calls_safe(
+    built: tuple[Path, Path], tmp_path: Path, at: int, wound: Callable[[Path], None]
+) -> None:
+    log_dir, wounded = built[0], tmp_path / "wounded"
+    shutil.rmtree(wounded, ignore_errors=True)
+    shutil.copytree(built[1], wounded)
+    wound(sorted(wounded.rglob("*.log"))[at])
+    (row,) = rows("doctor", log_dir, wounded, "tiered")
+    assert (row["safe_offset"], row["why"]) == (40 * at, "damaged")
+    (plan,) = rows("free", log_dir, wounded, "plan")
+    gone = {Path(item["path"]).name for item in plan["answer"]["items"]}
+    ends = {Path(one.path).name: one.base_offset + 40 for one in Partition(str(log_dir / "t-0")).segments}
+    assert gone == {name for name, end in ends.items() if end <= row["safe_offset"]}
+
+
+def test_why_it_ends(built: tuple[Path, Path], tmp_path: Path) -> None:
+    log_dir, store = shutil.copytree(built[0], tmp_path / "logs"), shutil.copytree(built[1], tmp_path / "store")
+    for path in store.rglob(f"{80:020d}-*"):
+        path.unlink()
+    assert [(row["safe_offset"], row["why"]) for row in rows("doctor", log_dir, store, "tiered")] == [
+        (80, "no-objects")
+    ]
+    (log_dir / "t-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n9 40\n")
+    assert [(row["safe_offset"], row["why"]) for row in rows("doctor", log_dir, store, "tiered")] == [
+        (0, "other-lineage")
+    ]
+
+
+@pytest.mark.parametrize(
+    "words", [["--remote", "x", "--quick"], ["--remote", "x", "--matrix"], ["--metadata", "x"], ["--key", "a=b"]]
+)
+def test_options_that_do_not_go_together(words: list[str]) -> None:
+    assert run_here(["doctor", str(LOGS), *words], LOGS.parent).status == 2
+
+
+def test_a_page_has_it_as_well(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ["doctor", str(LOGS), "--remote", str(STORE), *TIERED]
+    told = run_here([*words, "--html", str(page)], tmp_path).out
+    assert told == run_here(["doctor", "--from", str(page)], tmp_path).out
+    assert b"safe to lose" in told
