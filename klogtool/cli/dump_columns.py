@@ -11,11 +11,11 @@ import click
 
 from klogtool.cli.dump_question import Dumping
 from klogtool.cli.output import error_lines, note
-from klogtool.cli.output_file import output_file
+from klogtool.cli.output_file import check_outside, output_file
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.disk.standard_input import open_standard_input
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import KlogError
 from klogtool.log.file import LogFile, unreadable
 from klogtool.log.foreign import check_head
 from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
@@ -34,7 +34,7 @@ def dump_columns(dumping: Dumping) -> int:
     of_kafka = dumping.options().files() if dumping.arguments.files else []
     with standard_input_of(dumping.own_paths) as stdin:
         logs = of_kafka or _every_log(dumping.own_paths, stdin, quiet=dumping.reading.quiet)
-        _check_place(output, of_kafka or [path for path in dumping.own_paths if path != STDIN])
+        check_outside(output, of_kafka or [path for path in dumping.own_paths if path != STDIN])
         return _write(logs, output, dumping)
 
 
@@ -97,12 +97,3 @@ def logs_of(path: str, *, quiet: bool) -> list[str]:
     if not logs and not left_out:
         note(f"klogtool: {path}: no logs in it")
     return logs
-
-
-def _check_place(output: str, paths: Sequence[str]) -> None:
-    """Refuse an output in a log dir or other folder that is being read."""
-    folder = os.path.realpath(os.path.dirname(os.path.abspath(output)))
-    for path in map(os.path.realpath, paths):
-        read = path if os.path.isdir(path) else os.path.dirname(path)
-        if folder == read or folder.startswith(read + os.sep):
-            raise Refused(f"the output would lie in a folder that klogtool reads: {read}", path=output)

@@ -58,6 +58,15 @@ def check_replaceable(path: str) -> None:
         raise Refused("it exists, and is not a plain file", path=path)
 
 
+def check_outside(output: str, paths: Sequence[str]) -> None:
+    """Raises Refused if a file would lie in a folder that is being read: one of the paths, or that of a file."""
+    folder = os.path.realpath(os.path.dirname(os.path.abspath(output)))
+    for path in map(os.path.realpath, paths):
+        read = path if os.path.isdir(path) else os.path.dirname(path)
+        if folder == read or folder.startswith(read + os.sep):
+            raise Refused(f"the output would lie in a folder that klogtool reads: {read}", path=output)
+
+
 @contextmanager
 def output_sink(path: str) -> Iterator[BinaryIO]:
     """Open a new file as `output_file` does, or an existing FIFO or device directly."""

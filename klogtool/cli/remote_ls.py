@@ -2,52 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Annotated
+
 import click
+from msgspec import Struct
 
 from klogtool.cli import commands, options
 from klogtool.cli.output import note
+from klogtool.cli.output_file import check_outside, output_file
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
-from klogtool.remote.inventory import walk_partitions
+from klogtool.parameters import Unit, parameter
+from klogtool.remote.inventory import ListedPartition, walk_partitions
 from klogtool.render.remote import listed_rows, listed_text, store_summary, store_text
 
 COMMAND = "remote ls"
 
 
+class ListQuestion(Struct, frozen=True, kw_only=True):
+    """What is known beside the store, and where columns go."""
+
+    beside: StoreQuestion
+    output: Annotated[str | None, parameter("With --format arrow: the file to write.", Unit.FILE)] = None
+
+
 @commands.command("ls")
 @click.argument("store", metavar="STORE")
-@question_options(StoreQuestion)
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@question_options(ListQuestion)
+@options.packed(
+    options.taken(Screen),
+    "screen",
+    options.output_format("text", "json", "arrow", about="Output format: text, JSON Lines (--json), or columns."),
+    options.quiet,
+)
 @options.debug
-def command(store: str, question: StoreQuestion, screen: Screen) -> int:
+def command(store: str, question: ListQuestion, screen: Screen) -> int:
     """List the partitions of a store: offsets, leader epochs, segments, bytes and states.
 
     With --metadata, states are those of __remote_log_metadata. Without it, or for objects that it does not know, the
-    objects say what they are. With -v, each segment has a line.
+    objects say what they are. With -v, each segment has a line. With --format arrow --output FILE, each segment is a
+    row of columns.
 
     \b
     Examples:
       klogtool remote ls /mnt/tier
       klogtool remote ls s3://bucket/tier --metadata /data/kafka --local /data/kafka --json
+      klogtool remote ls /mnt/tier --format arrow --output segments.arrow
 
-    Exit status: 0 done; 1 some objects or metadata could not be read, which is said; 2 wrong usage, no such path; 4
-    could not go on.
+    Exit status: 0 done; 1 some objects or metadata could not be read, which is said; 2 wrong usage, no such path; 3
+    refused: the file of --output; 4 could not go on.
     """
-    opened, metadata, local = question.open_store(store), question.read_metadata(), question.read_local()
-    partitions = list(walk_partitions(opened, metadata, local))
+    is_arrow, beside = screen.form == "arrow", question.beside
+    if is_arrow != (question.output is not None):
+        raise click.UsageError("--format arrow and --output FILE go together.")
+    opened, metadata = beside.open_store(store), beside.read_metadata()
+    partitions = list(walk_partitions(opened, metadata, beside.read_local()))
+    if question.output is not None:
+        _write_columns(question.output, [store, *beside.metadata, *beside.local], partitions)
     show = Show(COMMAND, screen)
-    for partition in partitions:
+    for partition in () if is_arrow else partitions:
         for row in listed_rows(partition):
             show.row(row)
         for line in listed_text(partition, verbose=screen.verbose):
             show.line(line)
     show.row(store_summary(opened, partitions))
-    for line in store_text(opened, partitions):
+    for line in () if is_arrow else store_text(opened, partitions):
         show.line(line)
     problems = [] if metadata is None else metadata.problems
     problems = [*problems, *(one.problem for each in partitions for one in each.segments if one.problem is not None)]
     for problem in problems if not screen.quiet else ():
         note(f"klogtool: {problem}")
     return FOUND if problems else DONE
+
+
+def _write_columns(output: str, paths: Sequence[str], partitions: Sequence[ListedPartition]) -> None:
+    from klogtool.render.remote_columns import write_segments  # needs an extra
+
+    check_outside(output, paths)
+    with output_file(output) as sink:
+        write_segments(partitions, sink)

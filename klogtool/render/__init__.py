@@ -60,6 +60,7 @@ Other answers:
     kept_answer        the answer inside the page, written and read back
     lookup             lookup
     remote             `remote ls`, `remote fetch`, `remote metadata`
+    remote_columns     `remote ls --format arrow`
     quorum             quorum; quorum --voters, --standalone
     read               read
     txns               txns, txns --audit

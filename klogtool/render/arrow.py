@@ -66,7 +66,7 @@ def schema(columns: Sequence[str] | None = None) -> pa.Schema:
 
     Raises ValueError for an unknown name or an empty list, Unsupported without pyarrow.
     """
-    pa, every = _pyarrow(), _every_column()
+    pa, every = load_pyarrow(), _every_column()
     if columns is None:
         return every
     if wrong := [name for name in columns if name not in every.names] or ([] if columns else ["none at all"]):
@@ -76,7 +76,7 @@ def schema(columns: Sequence[str] | None = None) -> pa.Schema:
 
 @cache
 def _every_column() -> pa.Schema:
-    pa = _pyarrow()
+    pa = load_pyarrow()
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     return pa.schema(
         [
@@ -103,7 +103,8 @@ def _every_column() -> pa.Schema:
     )
 
 
-def _pyarrow() -> Any:
+def load_pyarrow() -> Any:
+    """Return the package. Raises Unsupported if it is not installed."""
     try:
         import pyarrow
     except ImportError as error:
@@ -206,7 +207,7 @@ def walk_files(paths: Iterable[str | os.PathLike[str] | LogFile], **options: Any
     already, nobody knows them. It is closed after its last record. Zeros behind the end of a partition's last segment
     are what a broker has preallocated.
     """
-    _pyarrow()
+    load_pyarrow()
     blocks = Blocks()
     for path in paths:
         if isinstance(path, LogFile):
@@ -287,7 +288,7 @@ def write_arrow(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Sequ
 
     columns: the same as for the batches.
     """
-    with _pyarrow().ipc.new_file(sink, schema(columns)) as writer:
+    with load_pyarrow().ipc.new_file(sink, schema(columns)) as writer:
         for batch in batches:
             writer.write_batch(batch)
             del batch
@@ -298,7 +299,7 @@ def write_parquet(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Se
 
     columns: see `write_arrow`.
     """
-    pa, kind = _pyarrow(), schema(columns)
+    pa, kind = load_pyarrow(), schema(columns)
     from pyarrow.parquet import ParquetWriter
 
     options = {

@@ -92,10 +92,11 @@ def listed_rows(partition: ListedPartition) -> Iterator[Struct]:
         None if local is None else local.end,
     )
     for segment in partition.segments:
-        yield _segment_row(partition, segment)
+        yield segment_row(partition, segment)
 
 
-def _segment_row(partition: ListedPartition, segment: ListedSegment) -> RemoteSegmentRow:
+def segment_row(partition: ListedPartition, segment: ListedSegment) -> RemoteSegmentRow:
+    """Return the row of a segment."""
     known = segment.metadata
     return RemoteSegmentRow(
         partition.topic,

@@ -119,3 +119,31 @@ def test_real_stores_are_listed_as_their_metadata_says(name: str) -> None:
     assert {one: (row["start_offset"], row["end_offset"], row["state"]) for one, row in found.items()} == {
         one: (said["start"], said["end"], said["state"]) for one, said in live.items()
     }
+
+
+@pytest.mark.parametrize("store", [STORE, ZSTD, SEALED])
+def test_columns_have_what_json_has(store: Path, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    words = [str(store), *(["--metadata", str(LOGS)] if store is STORE else [])]
+    rows = [row for row in ls(*words)[1] if row["type"] == "segment"]
+    done = run_here(["remote", "ls", *words, "--format", "arrow", "--output", str(tmp_path / "x.arrow")], ROOT)
+    assert done.out == b""
+    columns = pa.ipc.open_file(tmp_path / "x.arrow").read_all().to_pylist()
+    assert all(len(row["topic_id"]) == 22 for row in columns)
+    for row in columns:
+        row["epochs"] = [[one["epoch"], one["start_offset"]] for one in row["epochs"]]
+        row["objects"] = dict(row["objects"])
+        row["type"] = "segment"
+        del row["topic_id"], row["layout"]
+    assert columns == rows
+    assert rows
+
+
+def test_columns_need_a_file_outside_of_what_is_read(tmp_path: Path) -> None:
+    shutil.copytree(STORE, tmp_path / "store")
+    words = ["remote", "ls", str(tmp_path / "store"), "--format"]
+    before = tree_of(tmp_path)
+    assert run_here([*words, "arrow"], ROOT).status == 2
+    assert run_here([*words, "json", "--output", str(tmp_path / "x.arrow")], ROOT).status == 2
+    assert run_here([*words, "arrow", "--output", str(tmp_path / "store/x.arrow")], ROOT).status == 3
+    assert tree_of(tmp_path) == before
