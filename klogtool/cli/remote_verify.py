@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
+from klogtool.cli.scrub import EVERY_MS, KEPT_PERIODS
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify import FORMS
 from klogtool.cli.verify_faces import CUT_SHORT, make_face
 from klogtool.cli.verify_settings import VerifyQuestion
+from klogtool.disk.line_file import open_line_file
 from klogtool.errors import KlogError
 from klogtool.log.storage import LocalStorage
 from klogtool.parameters import Unit, parameter
 from klogtool.remote.inventory import JOBS
+from klogtool.remote.read_before import ReadSegment, StoreState
+from klogtool.remote.store import RemoteStore
 from klogtool.remote.verification import StoreTerms, verify_store
 from klogtool.render.progress_bar import Bar
+from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary
 from klogtool.verify.weighing import NotCounted, Weighed
 
@@ -36,6 +43,22 @@ class StoreVerifyQuestion(Struct, frozen=True, kw_only=True):
     now_ms: Annotated[
         int | None,
         parameter("The current time: epoch ms or ISO 8601 (UTC).  [default: the clock]", Unit.TIME, option="now"),
+    ] = None
+    every: Annotated[
+        float | None,
+        parameter(
+            "With --state: read each segment once in this time.  [default: 30d]", Unit.TIME, parse=options.duration
+        ),
+    ] = None
+    duration: Annotated[
+        float | None,
+        parameter(
+            "After this time, start no further segment: 90s, 10m, 2h.", Unit.TIME, option="for", parse=options.duration
+        ),
+    ] = None
+    state: Annotated[
+        str | None,
+        parameter("Remember in this file in which segments nothing was found, and read the others first.", Unit.FILE),
     ] = None
     deep: Annotated[bool, parameter("Also decompress and parse every record.")] = False
     notes: Annotated[bool, parameter("Also show notes: things that are normal but worth knowing.")] = False
@@ -54,17 +77,22 @@ def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) 
     nobody claims.
 
     With --metadata, objects and __remote_log_metadata are compared: orphans, copies and deletions that never ended,
-    segments that a newer one displaced. With --local as well, the offsets that consumers do not get are named.
+    segments that a newer one displaced. With --local as well, the offsets that consumers do not get are named. With
+    --state, a run goes on where another one ended: segments in which nothing was found are not read again.
 
     \b
     Examples:
       klogtool remote verify /mnt/tier --metadata /data/kafka --local /data/kafka
       klogtool remote verify s3://bucket/tier --metadata /data/kafka --format junit
+      klogtool remote verify s3://bucket/tier --metadata /data/kafka --state /var/lib/klogtool/tier --for 1h
 
-    Exit status: 0 nothing is wrong; 1 an error was found (with --fail-on warning: an error or a warning); 2 wrong
-    usage, no such path; 4 a segment could not be checked (a key is missing), or klogtool could not go on.
+    Exit status: 0 nothing is wrong, also if more is to be read (--for); 1 an error was found (with --fail-on warning:
+    an error or a warning); 2 wrong usage, no such path; 3 refused: the state is another file, in a log dir, or in use;
+    4 a segment could not be checked (a key is missing), or klogtool could not go on.
     """
     began = time.monotonic()
+    if question.every is not None and question.state is None:
+        raise click.UsageError("--every goes with --state.")
     opened = question.beside.open_store(store)
     metadata, local = question.beside.read_metadata(), question.beside.read_local()
     now_ms = time.time_ns() // 1_000_000 if question.now_ms is None else question.now_ms
@@ -72,10 +100,11 @@ def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) 
     face = make_face(shown, reading, [store], [store], None, Bar(0, wanted=False), COMMAND)
     # An object store answers late, so many requests are better than many cores.
     jobs = reading.threads if isinstance(opened.storage, LocalStorage) else reading.jobs or JOBS
-    terms = StoreTerms(metadata, local, now_ms, question.deep, jobs, face.partition)
+    clock = _Clock(began, question.duration)
+    terms = StoreTerms(metadata, local, now_ms, question.deep, jobs, face.partition, may_begin=clock.may_begin)
     status = DONE
     try:
-        for item in verify_store(opened, terms):
+        for item in _verify(opened, terms, question):
             if isinstance(item, Summary):
                 item.seconds = time.monotonic() - began
                 if item.errors or (question.fail_on == "warning" and item.warnings):
@@ -90,3 +119,37 @@ def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) 
         raise
     face.close()
     return status
+
+
+class _Clock:
+    """The time that --for gives. The first segment is read however short it is: else nothing would ever be read."""
+
+    def __init__(self, began: float, seconds: float | None) -> None:
+        self._began, self._seconds, self._has_begun = began, seconds, False
+
+    def may_begin(self) -> bool:
+        """Return whether one more segment may be begun."""
+        is_first, self._has_begun = not self._has_begun, True
+        return is_first or self._seconds is None or time.monotonic() - self._began < self._seconds
+
+
+def _verify(store: RemoteStore, terms: StoreTerms, question: StoreVerifyQuestion) -> Iterator[Finding | Summary]:
+    """Verify the store; with --state, go on where an earlier run ended, and remember what was read."""
+    if question.state is None:
+        yield from verify_store(store, terms)
+        return
+    every_ms = EVERY_MS if question.every is None else int(question.every * 1000)
+    with open_line_file(question.state) as file:
+        state = StoreState(ReadSegment, COMMAND, file.path, file.data, terms.now_ms)
+        if not file.data.startswith(state.first_line):
+            file.add(state.first_line)
+
+        def was_read(segment: str) -> bool:
+            known = state.find(segment)
+            return known is not None and terms.now_ms - known.checked_ms < every_ms
+
+        def on_sound(segment: str) -> None:
+            file.add(state.add(ReadSegment(segment, terms.now_ms)))
+
+        yield from verify_store(store, replace(terms, was_read=was_read, on_sound=on_sound))
+        file.replace(state.lines((), since_ms=terms.now_ms - KEPT_PERIODS * every_ms))

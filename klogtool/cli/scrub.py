@@ -36,7 +36,7 @@ from klogtool.scrub.closed_segments import ClosedSegment, Listing, SegmentId, li
 from klogtool.scrub.other_copies import CopyLines, CopyVerdict, cured_by_copies, judge_copies
 from klogtool.scrub.scrub_run import ScrubSummary, due_segments
 from klogtool.scrub.segment_check import CheckOutcome, check_segment
-from klogtool.scrub.state import FIRST_LINE, ScrubState
+from klogtool.scrub.state import Covered, ScrubState
 from klogtool.verify.findings import Finding, Severity
 
 COMMAND, STATE_NAME = "scrub", ".klogtool-scrub"
@@ -157,7 +157,7 @@ class _Run:
     ) -> None:
         self._paths, self._question, self._listing, self._file, self._copies = paths, question, listing, file, copies
         self._began, self._began_ms = time.monotonic(), question.circumstances.now_ms
-        self._state = ScrubState.parse(file.path, file.data, self._began_ms)
+        self._state = ScrubState(Covered, COMMAND, file.path, file.data, self._began_ms)
         self._summary = ScrubSummary(len(listing.closed), listing.unflushed, self._state.damaged)
         self._read_now, self._gone = set[SegmentId](), set[SegmentId]()
         self._show, self._is_quiet = Show(COMMAND, reading), reading.quiet
@@ -167,13 +167,13 @@ class _Run:
         """Read what is due; returns the exit status."""
         for finding in self._listing.findings:
             self._show_finding(finding, [])
-        if not self._file.data.startswith(FIRST_LINE):
-            self._file.add(FIRST_LINE)
+        if not self._file.data.startswith(self._state.first_line):
+            self._file.add(self._state.first_line)
         every_ms = self._question.every_ms
         self._read(due_segments(self._listing.closed, self._state, now_ms=self._began_ms, every_ms=every_ms))
         self._listing.closed = [one for one in self._listing.closed if one.id not in self._gone]
         since_ms = self._began_ms - KEPT_PERIODS * self._question.every_ms
-        self._file.replace(self._state.lines(self._listing.closed, since_ms=since_ms))
+        self._file.replace(self._state.lines({one.id for one in self._listing.closed}, since_ms=since_ms))
         return self._finish()
 
     def _read(self, due: list[ClosedSegment]) -> None:
@@ -186,7 +186,7 @@ class _Run:
             if self._seconds() >= window or (n and duration is not None and self._seconds() >= duration):
                 self._summary.due = len(due) - n
                 break
-            check = check_segment(segment, self._state.find(segment), self._began_ms)
+            check = check_segment(segment, self._state.find(segment.id), self._began_ms)
             self._summary.add(check)
             for finding in check.findings:
                 verdicts = judge_copies(finding, segment, self._copies)

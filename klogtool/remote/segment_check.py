@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from msgspec import Struct
 
@@ -38,14 +38,21 @@ class Consumer(StrEnum):
     RESET = "reset"
 
 
+class Unread(Enum):
+    """Why a segment was not read."""
+
+    WITHOUT_HELP = "a key is missing"
+    BEFORE = "an earlier run read it, and found nothing"
+    TIME = "time was up"
+
+
 class CheckedSegment(Struct, frozen=True):
-    """What was found in the objects of a segment. report: of its log, None if that was not read. is_unread: it could
-    not be checked, as a key is missing."""
+    """What was found in the objects of a segment. report: of its log, None if that was not read."""
 
     segment: ListedSegment
     findings: tuple[Finding, ...]
     report: SegmentReport | None
-    is_unread: bool = False
+    unread: Unread | None = None
 
 
 def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = False) -> CheckedSegment:
@@ -61,7 +68,7 @@ def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = Fa
         findings = tuple(check.findings())
     except Unsupported as error:
         unread = Finding(Kind.REMOTE_UNCHECKED, error.path or check.path, error.reason, start=error.position)
-        return CheckedSegment(segment, (unread,), None, is_unread=True)
+        return CheckedSegment(segment, (unread,), None, Unread.WITHOUT_HELP)
     except KlogError as error:
         corrupt = Finding(
             Kind.REMOTE_OBJECT_CORRUPT,

@@ -19,7 +19,8 @@ from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_parti
 from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage
 from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
-from klogtool.remote.segment_check import CheckedSegment, Consumer, check_segment
+from klogtool.remote.read_before import identify
+from klogtool.remote.segment_check import CheckedSegment, Consumer, Unread, check_segment
 from klogtool.remote.store import RemoteStore, StoredSegment
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.verification import PartitionDone, Summary
@@ -30,7 +31,9 @@ _READ = (SegmentState.COPY_FINISHED, SegmentState.UNKNOWN)
 
 
 class StoreTerms(Struct, frozen=True):
-    """What is known beside the store. now_ms: the clock. on_partition: gets each partition, before its findings."""
+    """What is known beside the store, and what of it is read. now_ms: the clock. on_partition: gets each partition,
+    before its findings. was_read: whether an earlier run has read a segment of this id (read_before.py); on_sound: gets
+    the id of each in which nothing was found. may_begin: whether there is time for one more."""
 
     metadata: RemoteMetadata | None
     local: LocalLogs | None
@@ -38,6 +41,9 @@ class StoreTerms(Struct, frozen=True):
     deep: bool = False
     jobs: int = 1
     on_partition: Callable[[PartitionDone], None] = lambda _: None
+    was_read: Callable[[str], bool] = lambda _: False
+    on_sound: Callable[[str], None] = lambda _: None
+    may_begin: Callable[[], bool] = lambda: True
 
 
 def verify_store(store: RemoteStore, terms: StoreTerms) -> Iterator[Finding | Summary]:
@@ -55,7 +61,7 @@ def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterat
         yield replace(finding, cure=cure_of(finding, store, PartitionPlace(TOPIC, 0, True)))
     partitions = [_Partition(store, terms, one) for one in walk_partitions(store, terms.metadata, terms.local)]
     pairs = ((one, segment) for one in partitions for segment in one.segments)
-    checked = in_order(lambda: lambda pair: _checked(store, terms, *pair), pairs, terms.jobs)
+    checked = in_order(lambda: lambda pair: _checked(store, terms, pair[1]), pairs, terms.jobs)
     for partition, group in groupby(checked, key=lambda one: one[0][0]):
         for finding in partition.findings(((segment, found) for (_, segment), found in group), summary):
             yield replace(finding, cure=cure_of(finding, store, partition.place))
@@ -72,11 +78,13 @@ def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterat
         yield replace(finding, cure=cure_of(finding, store, PartitionPlace(copy.topic, copy.key.partition, True)))
 
 
-def _checked(
-    store: RemoteStore, terms: StoreTerms, partition: _Partition, segment: ListedSegment
-) -> CheckedSegment | None:
+def _checked(store: RemoteStore, terms: StoreTerms, segment: ListedSegment) -> CheckedSegment | None:
     if segment.stored is None or segment.state not in _READ:
         return None
+    if terms.was_read(identify(segment, deep=terms.deep)):
+        return CheckedSegment(segment, (), None, Unread.BEFORE)
+    if not terms.may_begin():
+        return CheckedSegment(segment, (), None, Unread.TIME)
     return check_segment(store, segment, deep=terms.deep)
 
 
@@ -127,6 +135,8 @@ class _Partition:
         for segment, found in checked:
             if found is not None:
                 _count(summary, found)
+                if found.unread is None and not found.findings:
+                    self._terms.on_sound(identify(segment, deep=self._terms.deep))
                 yield from (self._as_met(segment, finding) for finding in found.findings)
             yield from self._of_state(segment)
         if self._missing_home is not None:
@@ -218,9 +228,11 @@ class _Partition:
 
 
 def _count(summary: Summary, checked: CheckedSegment) -> None:
-    summary.files += 1
-    summary.left_out_segments += checked.is_unread
-    summary.was_without_help |= checked.is_unread
+    summary.files += checked.unread in (None, Unread.WITHOUT_HELP)
+    summary.left_out_segments += checked.unread is not None
+    summary.was_without_help |= checked.unread is Unread.WITHOUT_HELP
+    summary.was_time_up |= checked.unread is Unread.TIME
+    summary.was_read_before |= checked.unread is Unread.BEFORE
     if checked.report is not None:
         summary.batches += checked.report.batches
         summary.records += checked.report.records

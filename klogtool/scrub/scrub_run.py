@@ -15,7 +15,7 @@ from klogtool.verify.findings import Kind, Severity
 
 def unread_since(segment: ClosedSegment, state: ScrubState) -> int:
     """Return since when nobody has checked the segment, in epoch milliseconds: since it was last written, if never."""
-    covered = state.find(segment)
+    covered = state.find(segment.id)
     return segment.id.mtime_ns // 1_000_000 if covered is None else covered.checked_ms
 
 
@@ -23,7 +23,7 @@ def due_segments(
     segments: Iterable[ClosedSegment], state: ScrubState, *, now_ms: int, every_ms: int
 ) -> list[ClosedSegment]:
     """Return the segments that were not read within the period, those first that nobody has read for longest."""
-    due = [one for one in segments if state.find(one) is None or now_ms - unread_since(one, state) >= every_ms]
+    due = [one for one in segments if state.find(one.id) is None or now_ms - unread_since(one, state) >= every_ms]
     return sorted(due, key=lambda one: unread_since(one, state))
 
 
@@ -79,7 +79,7 @@ class ScrubSummary(Struct):
         """Look at all segments that are still there. read_now: those that this run read."""
         self.standing.update(finding.id for finding in listing.findings)
         for one in listing.closed:
-            covered = state.find(one)
+            covered = state.find(one.id)
             if covered is not None and covered.findings:
                 self.standing.update(covered.findings)
                 if one.id not in read_now:

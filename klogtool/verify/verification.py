@@ -94,8 +94,8 @@ class Summary(Struct):
     left_out_*: what was not read, because it belongs to another subset or time was up; for a started partition, the
     segments not read. was_time_up: whether time was the reason for any of it. was_changed: whether a partition was
     left out because its files went away while it was read. was_without_help: whether a key or metadata of a remote
-    store was missing. excluded_*: what was not read because it is excluded. deep: whether batches were opened, and not
-    only their headers read.
+    store was missing. was_read_before: whether an earlier run had read some of it. excluded_*: what was not read
+    because it is excluded. deep: whether batches were opened, and not only their headers read.
     """
 
     partitions: int = 0
@@ -112,6 +112,7 @@ class Summary(Struct):
     was_time_up: bool = False
     was_changed: bool = False
     was_without_help: bool = False
+    was_read_before: bool = False
     excluded_partitions: int = 0
     excluded_paths: int = 0
     deep: bool = False

@@ -327,9 +327,7 @@ def test_time_that_is_up_is_no_success(two_segments: Path) -> None:
     done = verify(two_segments, "--max-duration", "0s", "--jobs", "1")
     lines = done.out.decode().splitlines()
     assert done.status == 4
-    assert lines[0] == (
-        "NOT READ: 1 partition and 1 segment; time was up (--max-duration). The findings below are about the rest."
-    )
+    assert lines[0] == ("NOT READ: 1 partition and 1 segment; time was up. The findings below are about the rest.")
     assert lines[-1].endswith("Left out: 1 partition and 1 segment.  Exit status 4.")
     last = rows(verify(two_segments, "--max-duration", "0ms", "--format", "json"))[-1]
     assert (last["complete"], last["left_out"]) == (False, {"partitions": 1, "segments": 1})
