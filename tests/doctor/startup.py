@@ -294,7 +294,7 @@ STRAY = f"d1/t-0.{HEX}-stray"
 BLOCKED = ((T, What.OFFLINE), (T, What.ABSENT))
 NOT_MADE = "Error while creating log for t-0 in dir"
 ELSEWHERE = both(gone(T), properties("d1", directory_id=OTHER_ID))
-LEFT_OUT = ("d0", What.LEFT_OUT)
+NOT_NAMED = ("d0", What.LEFT_OUT)
 
 
 def made_anew(disks: pathlib.Path) -> None:
@@ -382,14 +382,14 @@ FOLDERS: Mapping[str, Scenario] = {
         both(moved(T, STRAY), put(T, b"x")), *BLOCKED, end=None, told=NOT_MADE
     ),
     "4 absent, in no log dir, a file where are fewer": loses(
-        both(ELSEWHERE, put(T, b"x")), LEFT_OUT, (T, What.OFFLINE), end=None, told=NOT_MADE
+        both(ELSEWHERE, put(T, b"x")), NOT_NAMED, (T, What.OFFLINE), end=None, told=NOT_MADE
     ),
     "4 absent, in no log dir, a file where are more": loses(
-        both(ELSEWHERE, put("d0/t-0", b"x")), LEFT_OUT, end=None, told="Created log for partition t-0 in"
+        both(ELSEWHERE, put("d0/t-0", b"x")), NOT_NAMED, end=None, told="Created log for partition t-0 in"
     ),
     "4 absent, in no log dir, a file where are as many": loses(
         both(ELSEWHERE, put(T, b"x"), gone("d0/t-1", "d0/u-1"), lines("d0", POINTS), lines("d0", MARKS)),
-        LEFT_OUT,
+        NOT_NAMED,
         (T, What.FAILS_AT_READ),
         ("d0/t-1", What.ABSENT),
         end=None,
@@ -397,7 +397,7 @@ FOLDERS: Mapping[str, Scenario] = {
     "4 absent, in no log dir, files in all": Scenario(
         both(ELSEWHERE, put(T, b"x"), put("d0/t-0", b"x")),
         "refuses",
-        (LEFT_OUT, (T, What.OFFLINE), ("d0/t-0", What.REFUSES)),
+        (NOT_NAMED, (T, What.OFFLINE), ("d0/t-0", What.REFUSES)),
         None,
         told=NOT_MADE,
     ),
