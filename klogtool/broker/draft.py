@@ -60,13 +60,15 @@ class Draft:
         self.listed: tuple[int, frozenset[str]] | None = None  # the folder's mtime, read first, and the names in it
 
     @classmethod
-    def of(cls, path: str) -> Draft:
-        """Read a folder. Raises KlogError if it cannot be listed."""
+    def of(cls, path: str, *, passes_over_links: bool = False) -> Draft:
+        """Read a folder. passes_over_links: leave links that lead nowhere out, as a broker does: they are no files for
+        it. Raises KlogError if the folder cannot be listed, or at such a link."""
         try:
             mtime_ns = os.stat(path).st_mtime_ns
             with os.scandir(path) as scanned:
                 entries = list(scanned)
-            _check_links(entries)
+            if not passes_over_links:
+                _check_links(entries)
             files = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
         except OSError as error:
             raise unreadable(path, error) from error

@@ -84,7 +84,7 @@ def _rehearse(
         if has_changed(error):
             raise
         if (broken := _broken_link(error)) is not None:
-            return Rehearsed(_unknown(path), (broken,))
+            return Rehearsed(_unknown(path), (broken, *_walk_refused_beside(path, question, checkpoints, threads)))
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     if (denied := find_denied(path, log)) is not None:
         return Rehearsed(not_loaded(path), (denied,))
@@ -181,6 +181,19 @@ def _broken_link(error: KlogError) -> Ahead | None:
         detail = f"{told}, and makes it anew where the link leads, or takes the log dir offline if it cannot"
     cure = f"ls -l {quoted(link)}  # mount the disk that it leads to, or put the file back, before any start"
     return replace(ahead_of(Finding(Kind.UNREADABLE, link, detail, cure=cure), What.LINK_BROKEN), cure_looks=True)
+
+
+def _walk_refused_beside(
+    path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int
+) -> Iterator[Ahead]:
+    """Yield what ends the start of a partition dir, beside links that lead nowhere."""
+    try:
+        recover_partition(path, question, checkpoints, threads, passes_over_links=True)
+    except KlogError as error:
+        if has_changed(error):
+            raise
+        if _broken_link(error) is None:
+            yield _refused(path, error)
 
 
 def _unknown(path: str) -> Prospect:

@@ -53,15 +53,20 @@ def decide(path: str, question: RecoverQuestion) -> Iterator[Plan]:
 
 
 def recover_partition(
-    path: str, question: RecoverQuestion, checkpoints: Checkpoints | None = None, threads: int | None = None
+    path: str,
+    question: RecoverQuestion,
+    checkpoints: Checkpoints | None = None,
+    threads: int | None = None,
+    *,
+    passes_over_links: bool = False,
 ) -> tuple[LoadedLog, Plan, Recovery]:
     """Return the loaded and stopped log, the plan that makes it so, and its answer.
 
-    threads: default: those of the question.
+    threads: default: those of the question. passes_over_links: see `Draft.of`; the plan is not to be carried out then.
     """
     beside = checkpoints or Checkpoints.beside(path)
     terms = terms_of(path, question.circumstances, clean_by_default=False, checkpoints=beside)
-    draft = Draft.of(path)
+    draft = Draft.of(path, passes_over_links=passes_over_links)
     facts = facts_of(draft)
     with AtPath(path):
         log = LoadedLog(draft, terms, jobs=threads or question.threads)

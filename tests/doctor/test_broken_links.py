@@ -53,6 +53,22 @@ def test_what_a_start_makes_of_it_is_unknown(tmp_path: Path, name: str) -> None:
     assert not any(row["fix"] for row in options)
 
 
+@pytest.mark.parametrize(
+    ("beside", "what"),
+    [("x00000000000000000011.snapshot", "refuses"), ("x00000000000000000011.log", "refuses"), (EPOCHS, "offline")],
+)
+def test_a_link_hides_nothing_that_ends_the_start(tmp_path: Path, beside: str, what: str) -> None:
+    """The judge put it to a broker of 4.3.1, which ended at the name of the snapshot."""
+    scenario = Scenario(leading_nowhere(side(11, "txnindex")), "refuses")
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    (disks / side(11, "txnindex")).unlink(missing_ok=True)
+    (disks / side(11, "txnindex")).symlink_to("/nowhere/at/all")
+    (disks / T / beside).write_bytes(b"x\n")
+    rows = asked(disks, scenario)
+    assert (f"{T}/{beside}", what) in ahead(rows, disks)
+    assert starts(rows) == ("refuses" if what == "refuses" else "loses-data")
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_links_beside_other_damage_end_no_diagnosis(tmp_path: Path, seed: int) -> None:
     """Advice reads the folder again, for plans that cannot be made of it."""
