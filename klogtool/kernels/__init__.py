@@ -1,8 +1,8 @@
 """The hot loops, compiled. Each has a reference in Python, and gives the same answers.
 
-A kernel stops in front of what it is not sure of; its caller goes on with the reference. `native` is the extension
-(its types: _native.pyi), or `absent` where it was not built: that has the same names, stops in front of everything, and
-so the reference does all of it. Callers have one path and never ask which of the two it is.
+A kernel stops in front of what it is not sure of; its caller goes on with the reference. `native` is the extension,
+or `absent` where it was not built: that has the same names and types, stops in front of everything, and so the
+reference does all of it. Callers have one path and never ask which of the two it is.
 A rule of Kafka's that is in a kernel is in its reference, too: change both. Part, what it does, reference:
 
     absent             what stands in where the extension is not built
@@ -56,15 +56,20 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from klogtool.format import codecs
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs import lz4, zstd
 from klogtool.kernels import absent
 
-try:
-    from klogtool.kernels import _native as native
-except ImportError:
-    native = absent  # type: ignore[misc]
+if TYPE_CHECKING:
+    native = absent
+else:
+    try:
+        from klogtool.kernels import _native as native
+    except ImportError:
+        native = absent
 
 
 def is_built() -> bool:

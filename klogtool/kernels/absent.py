@@ -1,4 +1,6 @@
-"""What stands in where the extension is not built: the same names and signatures (`_native.pyi`), and no hot loop.
+"""What stands in where the extension is not built: the same names, types and parameters, and no hot loop.
+
+These are also the types of the extension: a test compares the two.
 
 A kernel that goes from entry to entry answers REFERENCE in front of the first one: its caller goes on with the
 reference, as it does wherever the extension stops. A kernel whose reference lies below this floor is that reference.
@@ -7,7 +9,7 @@ reference, as it does wherever the extension stops. A kernel whose reference lie
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from klogtool.format import (
@@ -28,16 +30,50 @@ from klogtool.format.buffers import Buffer
 from klogtool.format.codecs import snappy
 from klogtool.format.xxh64 import xxh64 as reference_xxh64
 
-DONE, FULL, BODY, REFERENCE, CUT_OFF = 0, 1, 2, 3, 4
-LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10
+# Why a kernel stopped in front of an entry, or a line.
+DONE = 0
+"""There is none."""
+FULL = 1
+"""There is no room for what it becomes."""
+BODY = 2
+"""Its records are to be given inflated."""
+REFERENCE = 3
+"""The reference is to do it; nothing of it was done."""
+CUT_OFF = 4
+"""It is not whole in the data."""
+LARGE = 6
+"""It does not fit the cleaner's buffer."""
+DECIDE = 7
+"""It is of a transaction, or a marker."""
+DEFLATE = 8
+"""What is kept of it is to be compressed."""
+IRREGULAR = 9
+"""The new segment cannot have it."""
+MAP_FULL = 10
+"""The map has no room for its keys."""
+
+# Flags of `dump`.
 DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA, CSV = 1, 2, 4, 8, 16, 32
-DIGEST_ROWS, RECORD_ITEMS, HEAD_ITEMS = 0, 1, 2
-AVRO_KINDS = (
+
+# What `Digests` makes of entries.
+DIGEST_ROWS = 0
+"""Offset and fingerprint of each record, 16 bytes, big-endian."""
+RECORD_ITEMS = 1
+"""Five numbers for each record: see format.record_digests."""
+HEAD_ITEMS = 2
+"""Five numbers for each entry."""
+
+AVRO_KINDS: tuple[str, ...] = (
     "null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "decimal", "date", "moment",
     "enum", "union", "array", "map", "record",
 )  # fmt: skip
-CAN_WATCH = RUNS_IN_THREADS = False
-CRC32C_WAYS = ("the reference",)
+"""Nodes of a program of `AvroTexts`: the number of a kind is its place here."""
+
+CAN_WATCH = False
+"""Whether mapped files can be watched over."""
+RUNS_IN_THREADS = False
+"""Whether several threads get further than one."""
+CRC32C_WAYS: tuple[str, ...] = ("the reference",)
 
 
 def _answer(at: int, stop: int) -> int:
@@ -438,29 +474,135 @@ class NeverMade:
 class OffsetMap(NeverMade):
     """The reference has a map of its own (broker/cleaning/offset_map), and cleans whole groups."""
 
+    slots: int
+    usable: int
+    latest_offset: int
+    entries: int
+    is_full: bool
+
+    def __init__(self, slots: int, usable: int, secret: bytes) -> None:
+        super().__init__()
+
     @staticmethod
     def fits(slots: int, usable: int) -> bool:
         """Never."""
         return False
 
+    def put(self, key: bytes, offset: int) -> None:
+        """Remember a key's latest offset."""
+
+    def get(self, key: bytes) -> int:
+        """Return the latest offset of a key; -1 if it has none."""
+        return self.latest_offset
+
+    def entries_by_hash(self, parts: int) -> list[bytes]:
+        """Return the entries, in parts for other processes."""
+        return [b""] * parts
+
+    def merge(self, entries: bytes) -> None:
+        """Take the entries of another map."""
+
 
 class MapFiller(NeverMade):
     """Needs an OffsetMap."""
+
+    capacity: int
+    messages_read: int
+    bytes_read: int
+
+    def __init__(self, keys: OffsetMap, work: Workspace, first_dirty: int) -> None:
+        super().__init__()
+
+    def take(self, data: Buffer, at: int, stop: int) -> tuple[int, int]:
+        """Take the keys of batches."""
+        return at, REFERENCE
+
+    def take_one(self, batch: Buffer, body: Buffer | None = None) -> int:
+        """Take the keys of one batch. Return why it was not taken."""
+        return REFERENCE
+
+    def see(self, last_offset: int, size: int) -> None:
+        """Count a batch without keys."""
 
 
 class BatchCleaner(NeverMade):
     """Needs an OffsetMap."""
 
+    capacity: int
+    messages_read: int
+    bytes_read: int
+    messages_written: int
+    bytes_written: int
+    superseded: int
+    tombstones: int
+    keyless: int
+    out_size: int
+    indexes: SegmentIndexes
+
+    def __init__(
+        self, keys: OffsetMap, work: Workspace, now_ms: int, delete_retention_ms: int, emptied_end: int
+    ) -> None:
+        super().__init__()
+
+    def set_producers(self, rows: Iterable[tuple[int, int, int]]) -> None:
+        """Take what is known of producers."""
+
+    def use_lz4(self, compress: int, bound: int, is_error: int, header: bytes) -> None:
+        """Take the addresses of liblz4's functions."""
+
+    def take(self, data: Buffer, at: int, stop: int, base: int) -> tuple[int, int]:
+        """Clean batches."""
+        return at, REFERENCE
+
+    def take_one(
+        self,
+        data: Buffer,
+        at: int,
+        size: int,
+        base: int,
+        discards: bool,
+        sets_marker_horizon: bool,
+        body: Buffer | None = None,
+    ) -> int:
+        """Clean one batch. Return why it was not taken."""
+        return REFERENCE
+
+    def body(self) -> bytes:
+        """Return the records that are kept, to be compressed."""
+        return b""
+
+    def deflated(self, batch: Buffer, body: Buffer) -> int:
+        """Take them back, compressed."""
+        return REFERENCE
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int, max_offset: int) -> bool:
+        """Take a batch as the reference cleaned it. Return whether there was room."""
+        return False
+
+    def take_parts(self) -> tuple[list[tuple[int, int]], bytes]:
+        """Return what is kept: ranges of the segment, and new bytes."""
+        return [], b""
+
 
 class Watch(NeverMade):
     """Files are read, not mapped."""
 
+    def __init__(self, view: memoryview, fetch: bool) -> None:
+        super().__init__()
+
+    def was_hit(self) -> bool:
+        """Whether a page was read that the file no longer has."""
+        return False
+
+    def let_go(self) -> None:
+        """End the watch."""
+
 
 class AvroTexts:
-    """Values of Avro as JSON: none."""
+    """Values of one schema of Avro as compact JSON: none. code, names: as decoding.avro_programs makes them. float_of:
+    what four bytes are as a float."""
 
-    def __init__(self, code: array[int], names: bytes, float_of: Callable[[bytes], float]) -> None:
-        pass
+    def __init__(self, code: array[int], names: bytes, float_of: Callable[[bytes], float]) -> None: ...
 
     def text(self, data: bytes, items: int, most: int) -> str | None:
         """No value."""

@@ -27,7 +27,7 @@ class Steps(Protocol):
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """Let the kernel take entries in [at, stop). Return where the next one begins, and why it was not taken.
 
-        The reasons are listed in kernels/_native.pyi. body: the records of the entry at `at`, inflated.
+        The reasons are listed in kernels/absent.py. body: the records of the entry at `at`, inflated.
         """
 
     def make_room(self, window: Window, at: int) -> bool:
