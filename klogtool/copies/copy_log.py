@@ -23,7 +23,7 @@ from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.partition import Partition
 from klogtool.log.probing import Probe
 from klogtool.log.resync import find_batch_behind
-from klogtool.log.walking import walk_steps
+from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads, Window
 
 MAX_OFFSET = 2**63 - 1
@@ -193,10 +193,8 @@ class CopyLog:
         return self.before if judged is None else judged.facts.lowest_offset - 1
 
 
-class _ItemSteps:
+class _ItemSteps(Steps):
     """The items of the entries of a window (log.walking.Steps). refusal: why the walk ended at an entry."""
-
-    is_enough = False
 
     def __init__(
         self, file: LogFile, digests: kernels.native.Digests, work: kernels.native.Workspace, form: int, start: int
@@ -207,10 +205,6 @@ class _ItemSteps:
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """Let the kernel make items."""
         return self._digests.take(window.data, at, stop, window.base, body, self._work)
-
-    def make_room(self, window: Window, at: int) -> bool:
-        """There is always room."""
-        return True
 
     def take_entry(self, window: Window, at: int) -> int:
         """Take one entry by the reference. The walk ends at damage."""

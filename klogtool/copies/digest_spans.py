@@ -77,10 +77,6 @@ class DigestMaker(SpanMaker[DigestSpan]):
         self._note_end()
         return at, why
 
-    def make_room(self, window: Window, at: int) -> bool:
-        """There is always room."""
-        return True
-
     def take_frame(self, window: Window, frame: Frame) -> None:
         """Let the reference make the rows of one entry. Raises KlogError if it does not prove itself."""
         entry = sound_entry(window.data, frame, base=window.base, deep=True)

@@ -16,10 +16,10 @@ from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, Header, Record
 from klogtool.format.fields import numbers
-from klogtool.format.framing import Frame, FrameStop, corrupt_length, find_frame, walk_frames
+from klogtool.format.framing import Frame, walk_frames
 from klogtool.format.layouts import BATCH_HEADER
 from klogtool.log.file import LogFile
-from klogtool.log.walking import walk_steps
+from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
 _BATCH_HEADER = numbers(BATCH_HEADER)
@@ -129,10 +129,8 @@ def _walk_windows(file: LogFile, start: int, buffers: BufferPool | None = None) 
         yield window
         if buffers is not None and not window.last:
             buffers.give_back(window.data)
-    # A file that was cut meanwhile ends where it now ends.
-    end = min(file.size - window.base, len(window.data))
-    if find_frame(window.data, window.cut, end) is FrameStop.LENGTH:
-        raise corrupt_length(window.data, window.cut, window.base).at_path(file.path)
+    if (error := window.length_error(file.size)) is not None:
+        raise error.at_path(file.path)
 
 
 def _joined(chunks: Iterable[Iterable[Record]], path: str) -> Iterator[Record]:
@@ -153,10 +151,8 @@ def _walk_chunks_of_file(path: str, start: int) -> Iterator[Iterable[Record]]:
             yield from _RecordSteps(window, path).walk()
 
 
-class _RecordSteps:
+class _RecordSteps(Steps):
     """The records of the entries of a window (log.walking.Steps). entry: the only one in it, if it is known."""
-
-    is_enough = False
 
     def __init__(self, window: Window, path: str, entry: Entry | None = None) -> None:
         self._window, self._path, self._entry = window, path, entry
@@ -179,10 +175,6 @@ class _RecordSteps:
         records, why = reader.read()
         self._chunks.append(records)
         return reader.at, why
-
-    def make_room(self, _: Window, at: int) -> bool:
-        """There is always room: each step has its own list."""
-        return True
 
     def take_entry(self, window: Window, at: int) -> int:
         """Take the records of one entry by the reference."""

@@ -3,6 +3,8 @@ file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from klogtool.errors import Changed, Corrupt
@@ -37,6 +39,12 @@ class FrameReader:
         chunk = self._chunk_at(position, HEADER_SIZE_UP_TO_MAGIC + 1)
         frame = find_frame(chunk, position - self._base, min(end, self.file.size) - self._base)
         return Frame(position, frame.offset, frame.size, frame.magic) if isinstance(frame, Frame) else frame
+
+    def walk(self, position: int, end: int) -> Iterator[Frame]:
+        """Yield the entries from a position on, up to bytes that are no whole entry."""
+        while isinstance(frame := self.find(position, end), Frame):
+            yield frame
+            position += frame.size
 
     def last_offset(self, frame: Frame) -> int:
         """Return the entry's last offset. Raises Corrupt if the file ends inside the header of a batch."""

@@ -27,13 +27,11 @@ def find_log_end(partition: Partition) -> int | None:
     last = segments[-1]
     with LogFile(last.path) as file:
         frames, last_offset = FrameReader(file), None
-        at = _indexed_position(last, frames, file.size)
-        while isinstance(frame := frames.find(at, file.size), Frame):
+        for frame in frames.walk(_indexed_position(last, frames, file.size), file.size):
             try:
                 last_offset = frames.last_offset(frame)
             except KlogError:  # less than a header
                 break
-            at += frame.size
     return last.base_offset if last_offset is None else last_offset + 1
 
 

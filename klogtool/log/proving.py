@@ -23,7 +23,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MAPPED_FROM_BYTES, MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
-from klogtool.log.walking import walk_steps
+from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads, Window
 
 SPAN_BYTES = 8 << 20  # of one thread; where there are others, too, facts of several spans are in memory
@@ -163,10 +163,8 @@ class Prover:
             proved.reached = window.base + at
 
 
-class _ProofSteps:
+class _ProofSteps(Steps):
     """The facts of the entries of a window (log.walking.Steps). end: of the log, from the window's start on."""
-
-    is_enough = False
 
     def __init__(self, proved: Proved, rows: RowPool, work: kernels.native.Workspace, *, end: int, deep: bool) -> None:
         self._proved, self._rows, self._work, self._end, self._deep = proved, rows, work, end, deep
@@ -180,10 +178,6 @@ class _ProofSteps:
         else:
             self._rows.give_back(rows)
         return at, why
-
-    def make_room(self, _: Window, at: int) -> bool:
-        """There is always room: each step takes its own buffer."""
-        return True
 
     def take_entry(self, window: Window, at: int) -> int:
         """Add the facts of one entry by the reference. The walk ends if the entry is not plain."""

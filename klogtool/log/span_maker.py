@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.framing import Frame, FrameStop, corrupt_length, find_frame, walk_frames
+from klogtool.format.framing import Frame, walk_frames
 from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
@@ -65,9 +65,9 @@ class SpanMaker(ABC, Generic[MadeT]):
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """Let the kernel take entries in [at, stop). Return where the next one begins, and why it was not taken."""
 
-    @abstractmethod
     def make_room(self, window: Window, at: int) -> bool:
         """Make room after FULL. False: there is no room for the entry at `at`, and the reference takes it."""
+        return True
 
     @abstractmethod
     def take_frame(self, window: Window, frame: Frame) -> None:
@@ -131,7 +131,7 @@ class SpanMaker(ABC, Generic[MadeT]):
             self._take_window(window, whole)
             made.last = window.last and made.reached >= window.base + window.cut
             if made.last and made.reached < end:
-                made.tail = _tail_damage(window, end)
+                made.tail = window.length_error(end)
             (reads or self._buffers).give_back(window.data)
             # Bytes that changed under a map may end the walk inside a window.
             if made.last or made.reached >= stop or made.is_enough or made.reached < window.base + whole:
@@ -160,11 +160,3 @@ def walk_made(
         return lambda span: maker.make(file, end, span)
 
     return walk_spans(file, make_work, start=start, end=end, span_bytes=span_bytes, jobs=jobs)
-
-
-def _tail_damage(window: Window, end: int) -> Corrupt | None:
-    """Return the error if the walk ended at an impossible length; None if it ended at a tail."""
-    end = min(end - window.base, len(window.data))  # a file that was cut meanwhile ends where it now ends
-    if find_frame(window.data, window.cut, end) is FrameStop.LENGTH:
-        return corrupt_length(window.data, window.cut, window.base)
-    return None

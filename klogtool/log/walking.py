@@ -6,6 +6,7 @@ kernels: records are inflated, or room is made, or the reference takes an entry,
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -18,12 +19,17 @@ from klogtool.log.windows import Window
 
 
 class Steps(Protocol):
-    """Takes the entries of a window, by a kernel and by the reference. Positions count from the window's start."""
+    """Takes the entries of a window, by a kernel and by the reference. Positions count from the window's start.
+
+    A class of its own has never enough, and always room.
+    """
 
     @property
     def is_enough(self) -> bool:
         """Whether the walk ends here."""
+        return False
 
+    @abstractmethod
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """Let the kernel take entries in [at, stop). Return where the next one begins, and why it was not taken.
 
@@ -32,7 +38,9 @@ class Steps(Protocol):
 
     def make_room(self, window: Window, at: int) -> bool:
         """Make room after FULL. False: there is no room for the entry at `at`, and the reference takes it."""
+        return True
 
+    @abstractmethod
     def take_entry(self, window: Window, at: int) -> int:
         """Take at least the entry at `at` by the reference. Return where the next one begins; `at` ends the walk."""
 

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from klogtool import kernels
+from klogtool.errors import Corrupt
+from klogtool.format.framing import FrameStop, corrupt_length, find_frame
 from klogtool.log.file import LogFile
 
 WINDOW_BYTES = 1 << 18  # small enough to stay in the processor's cache until the kernel reads it
@@ -56,6 +58,13 @@ class Window:
 
     def __init__(self, base: int, data: memoryview, cut: int, last: bool) -> None:
         self.base, self.data, self.cut, self.last = base, data, cut, last
+
+    def length_error(self, end: int) -> Corrupt | None:
+        """Return the error if an entry with an impossible length is at `cut`, in a log that ends at byte `end`."""
+        end = min(end - self.base, len(self.data))  # a file that was cut meanwhile ends where it now ends
+        if find_frame(self.data, self.cut, end) is FrameStop.LENGTH:
+            return corrupt_length(self.data, self.cut, self.base)
+        return None
 
 
 class Reads:

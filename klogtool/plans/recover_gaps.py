@@ -136,9 +136,8 @@ def _end_of_frames(reader: FrameReader, position: int) -> int | None:
     """Return the offset after the last entry, if entries follow one another from a position to the end of the file."""
     last_offset, end = None, reader.file.size
     try:
-        while position < end and isinstance(found := reader.find(position, end), Frame):
-            last_offset = reader.last_offset(found)
-            position += found.size
+        for found in reader.walk(position, end):
+            last_offset, position = reader.last_offset(found), found.position + found.size
     except KlogError:
         return None
     return None if last_offset is None or position < end else last_offset + 1

@@ -18,7 +18,6 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.errors import KlogError
-from klogtool.format.framing import Frame
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.succession import facts_at
 from klogtool.log.file import LogFile
@@ -184,10 +183,9 @@ def _last_offset(draft: Draft, name: str, lowest: int) -> int | None:
 
 def _end_of_run(reader: FrameReader, position: int, end: int) -> int | None:
     last_offset = None
-    while isinstance(found := reader.find(position, end), Frame):
+    for found in reader.walk(position, end):
         try:
             last_offset = reader.last_offset(found)
         except KlogError:
-            return last_offset
-        position += found.size
+            break
     return last_offset

@@ -154,10 +154,8 @@ def _compared_batch(one: _Mark, other: _Mark) -> Diverging | None:
 
 def _marks(run: Run) -> Iterator[_Mark]:
     with ContentFile(run.path, run.content()) as file:
-        reader, at = FrameReader(file), 0
-        while at < file.size and isinstance(frame := reader.find(at, file.size), Frame):
+        for frame in FrameReader(file).walk(0, file.size):
             yield _mark(file, frame, run)
-            at += frame.size
 
 
 def _mark(file: LogFile, frame: Frame, run: Run) -> _Mark:

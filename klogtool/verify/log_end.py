@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 
 from klogtool.errors import KlogError
-from klogtool.format.framing import Frame
 from klogtool.format.names import parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
@@ -16,12 +15,12 @@ from klogtool.verify.segment_report import SegmentReport
 
 def find_next_offset(path: str) -> int:
     """Return the offset after the last complete batch of a `.log`; 0 if it has none or cannot be read."""
-    next_offset, at = 0, 0
+    next_offset = 0
     try:
         with LogFile(path) as file:
             reader = FrameReader(file)
-            while isinstance(frame := reader.find(at, file.size), Frame):
-                next_offset, at = reader.last_offset(frame) + 1, at + frame.size
+            for frame in reader.walk(0, file.size):
+                next_offset = reader.last_offset(frame) + 1
     except KlogError:
         return next_offset
     return next_offset

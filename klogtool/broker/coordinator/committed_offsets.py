@@ -18,7 +18,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.commit_replay import KeptCommit, replay_entry
-from klogtool.format.framing import Frame, FrameStop, corrupt_length, find_frame
+from klogtool.format.framing import Frame, find_frame
 from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_commit, parse_offset_commit_key
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
@@ -32,7 +32,7 @@ from klogtool.log.partition import Partition
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.segment import Segment
-from klogtool.log.walking import walk_steps
+from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
 TOPIC = "__consumer_offsets"
@@ -308,22 +308,14 @@ class _CommitsReading:
             except KlogError as error:
                 return steps.reached, error.reason
             if window.last or steps.reached < window.base + window.cut:
-                return steps.reached, _why_it_ends(window, file)
+                tail = window.length_error(file.size)
+                return steps.reached, "less than a batch at the end of the file" if tail is None else tail.reason
             self._buffers.give_back(window.data)
         return steps.reached, ""
 
 
-def _why_it_ends(window: Window, file: LogFile) -> str:
-    end = min(file.size - window.base, len(window.data))
-    if find_frame(window.data, window.cut, end) is FrameStop.LENGTH:
-        return corrupt_length(window.data, window.cut, window.base).reason
-    return "less than a batch at the end of the file"
-
-
-class _CommitSteps:
+class _CommitSteps(Steps):
     """The entries of windows, into a replay (log.walking.Steps). reached: the first byte that was not taken."""
-
-    is_enough = False
 
     def __init__(
         self, replay: kernels.native.CommitReplay, work: kernels.native.Workspace, path: str, reached: int
@@ -335,10 +327,6 @@ class _CommitSteps:
         at, why = self._replay.take(window.data, at, stop, self._work, body)
         self.reached = window.base + at
         return at, why
-
-    def make_room(self, _: Window, at: int) -> bool:
-        """There is always room."""
-        return True
 
     def take_entry(self, window: Window, at: int) -> int:
         """Take one entry by the reference. Raises KlogError if it is damaged."""

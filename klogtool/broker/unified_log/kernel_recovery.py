@@ -132,15 +132,7 @@ class RegularBatches:
         kernel.has_aborted, kernel.last_aborted_offset = last_aborted is not None, last_aborted or 0
 
     def _pick_up_producer(self, producer_id: int) -> None:
-        known = self._producers.producers[producer_id]
-        self._kernel.set_producer(
-            producer_id,
-            known.producer_epoch,
-            known.coordinator_epoch,
-            known.last_timestamp,
-            known.current_txn_first_offset,
-            [(b.last_sequence, b.last_offset, b.offset_delta, b.timestamp) for b in known.batches],
-        )
+        set_producer(self._kernel, self._producers.producers[producer_id])
 
     # And back.
 
@@ -154,20 +146,39 @@ class RegularBatches:
         self._put_down_producers()
 
     def _put_down_producers(self) -> None:
-        kernel, ended = self._kernel, array("q")
-        ended.frombytes(kernel.take_txns_ended())
-        rows = [ended[n : n + ENDED_FIELDS] for n in range(0, len(ended), ENDED_FIELDS)]
+        kernel = self._kernel
         self._producers.map_end_offset = kernel.map_end_offset
-        self._producers.take_over(
-            [producer_of(*fields) for fields in kernel.take_producers_changed()],
-            [TxnMetadata(*row[:3]) for row in rows],
-            [TxnMetadata(*fields) for fields in kernel.take_txns_begun()],
-        )
-        for producer_id, first_offset, last_offset, is_aborted, last_stable_offset in rows:
+        ended = take_over(self._producers, kernel, [producer_of(*fields) for fields in kernel.take_producers_changed()])
+        for producer_id, first_offset, last_offset, is_aborted, last_stable_offset in ended:
             if is_aborted:
                 self._segment.txn_index.append(
                     AbortedTxn(CURRENT_ABORTED_TXN_VERSION, producer_id, first_offset, last_offset, last_stable_offset)
                 )
+
+
+def set_producer(kernel: kernels.native.Recovery, known: ProducerState) -> None:
+    """Tell a kernel what is known of a producer."""
+    kernel.set_producer(
+        known.producer_id,
+        known.producer_epoch,
+        known.coordinator_epoch,
+        known.last_timestamp,
+        known.current_txn_first_offset,
+        [(b.last_sequence, b.last_offset, b.offset_delta, b.timestamp) for b in known.batches],
+    )
+
+
+def take_over(
+    producers: ProducerStateManager, kernel: kernels.native.Recovery, changed: list[ProducerState]
+) -> list[array[int]]:
+    """Take over what a kernel has found. changed: producers, in the order for the snapshot. Return the transactions
+    that have ended, each as ENDED_FIELDS numbers."""
+    numbers = array("q")
+    numbers.frombytes(kernel.take_txns_ended())
+    ended = [numbers[n : n + ENDED_FIELDS] for n in range(0, len(numbers), ENDED_FIELDS)]
+    begun = [TxnMetadata(*fields) for fields in kernel.take_txns_begun()]
+    producers.take_over(changed, [TxnMetadata(*row[:3]) for row in ended], begun)
+    return ended
 
 
 def producer_of(

@@ -24,7 +24,7 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import CODEC_MASK, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, RecordBatch
-from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop, corrupt_length, find_frame, walk_frames
+from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop, walk_frames
 from klogtool.format.indexes import TimeIndexEntry, is_entry_due, to_relative_offset
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import Message, walk_messages
@@ -427,8 +427,8 @@ def walk_windows_of(file: ContentFile, start: int = 0, end: int | None = None) -
     for window in walk_windows(file, start=start, end=end, pool=pool):
         for frame in walk_frames(window.data, 0, window.cut, base=window.base):
             yield window, frame
-        if window.last and find_frame(window.data, window.cut, end - window.base) is FrameStop.LENGTH:
-            raise corrupt_length(window.data, window.cut, window.base).at_path(file.path)
+        if window.last and (error := window.length_error(end)) is not None:
+            raise error.at_path(file.path)
         pool.give_back(window.data)
 
 

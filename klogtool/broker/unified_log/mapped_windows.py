@@ -15,7 +15,7 @@ from klogtool.errors import Changed
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
-from klogtool.log.walking import walk_steps
+from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads, Window
 
 if TYPE_CHECKING:
@@ -129,16 +129,17 @@ def walk_mapped(
                 window.last = window.last or steps.is_enough
 
 
-class _PieceSteps:
+class _PieceSteps(Steps):
     """Gives a reader the entries of pieces (log.walking.Steps). Readers inflate records themselves.
 
     is_enough: the reader takes no further entry.
     """
 
+    is_enough = False
+
     def __init__(self, file: ContentFile, reader: Reader, most_in_turn: int) -> None:
         self._file, self._reader, self._most_in_turn = file, reader, most_in_turn
         self._in_turn = 1
-        self.is_enough = False
 
     def step(self, window: Window, at: int, stop: int, _: bytes | None) -> tuple[int, int]:
         """Let the reader's kernel take entries."""
@@ -150,10 +151,6 @@ class _PieceSteps:
         if why == kernels.native.CUT_OFF and not window.fits_another():
             why = kernels.native.REFERENCE
         return reached, why
-
-    def make_room(self, _: Window, at: int) -> bool:
-        """Never called: readers always have room."""
-        return True
 
     def take_entry(self, window: Window, at: int) -> int:
         """Let the reference take entries: more each time, if the kernel finds nothing regular between them."""

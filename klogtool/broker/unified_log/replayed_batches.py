@@ -7,20 +7,19 @@ one does, or at anything unusual, the reference starts again from the beginning.
 
 from __future__ import annotations
 
-from array import array
 from itertools import islice
 
 from klogtool import kernels
 from klogtool.broker.draft import span_of
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, producer_of, take_by
+from klogtool.broker.unified_log.kernel_recovery import producer_of, set_producer, take_by, take_over
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.producers import ProducerState
-from klogtool.log.producer_state import CompletedTxn, ProducerAppendInfo, ProducerStateManager, TxnMetadata
+from klogtool.log.producer_state import CompletedTxn, ProducerAppendInfo, ProducerStateManager
 
 NEVER = (1 << 63) - 1  # so many bytes lie between index entries, and so large are leader epochs
 
@@ -71,14 +70,7 @@ class _StateReplay:
         kernel.indexes.base_offset, kernel.keeps_ended = segment.base_offset, producers.keeps_ended
         kernel.indexes.interval_bytes = kernel.latest_epoch = NEVER
         for known in producers.producers.values():
-            kernel.set_producer(
-                known.producer_id,
-                known.producer_epoch,
-                known.coordinator_epoch,
-                known.last_timestamp,
-                known.current_txn_first_offset,
-                [(b.last_sequence, b.last_offset, b.offset_delta, b.timestamp) for b in known.batches],
-            )
+            set_producer(kernel, known)
         for txn in producers.ongoing_txns:
             kernel.set_txn(txn.first_offset, txn.producer_id)
 
@@ -92,13 +84,7 @@ class _StateReplay:
         if self._kernel.goes_back:
             return False
         self._note_changed()
-        ended = array("q")
-        ended.frombytes(self._kernel.take_txns_ended())
-        self._producers.take_over(
-            [self._changed[producer_id] for producer_id in self._order.in_order],
-            [TxnMetadata(*ended[n : n + 3]) for n in range(0, len(ended), ENDED_FIELDS)],
-            [TxnMetadata(*fields) for fields in self._kernel.take_txns_begun()],
-        )
+        take_over(self._producers, self._kernel, [self._changed[producer_id] for producer_id in self._order.in_order])
         return True
 
     def take(self, window: MappedWindow) -> int:
