@@ -10,7 +10,7 @@ import uuid
 import click
 from msgspec.structs import replace
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
@@ -42,7 +42,6 @@ MOST_STDIN_BYTES = 256 << 20
 )
 @question_options(AppendQuestion)
 @writing
-@options.debug
 def command(partition: str, more_files: tuple[str, ...], question: AppendQuestion, writing: Writing) -> int:
     """Append to a partition dir. klogtool validates as a broker does: checksums, sizes, offsets, producers,
     timestamps.

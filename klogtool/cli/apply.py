@@ -33,7 +33,6 @@ MAX_PLAN_BYTES = 1 << 32
     help="Where to keep what undo needs.  [default: a folder beside the log dir]",
 )
 @options.screen()
-@options.debug
 def command(given: tuple[str, ...], resuming: bool, journal: str | None, screen: Screen) -> int:
     """Carry out a plan that --plan-out saved, in place and with undo; or finish a run that was interrupted.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from klogtool.cli.output import DEBUG
 from klogtool.format.text import near_names
 
 if TYPE_CHECKING:
@@ -55,10 +56,19 @@ MEANINGS = {
 }
 
 
+def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    ctx.meta[DEBUG] = asked
+
+
 class Command(click.Command):
-    """A command whose --help shows groups of its options under headings of their own."""
+    """A command with --debug, whose --help shows groups of its options under headings of their own."""
 
     first_headings: Sequence[str] = ("Options",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _note_debug}
+        self.params.append(click.Option(["--debug"], help="Show tracebacks.", **how))
 
     def heading_of(self, option: click.Option) -> str:
         """Return the heading under which --help shows an option."""

@@ -7,7 +7,7 @@ import os
 import click
 from msgspec import to_builtins
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
 from klogtool.cli.status import DONE, FOUND
@@ -26,7 +26,6 @@ from klogtool.render.compact import compact_brief, compact_text, standing_text, 
 @question_options(CompactQuestion)
 @click.option("--why", is_flag=True, help="Say why a log is not being compacted, and what to do. Nothing is planned.")
 @writing
-@options.debug
 def command(paths: tuple[str, ...], why: bool, question: CompactQuestion, writing: Writing) -> int:
     """Clean compacted logs as the broker's log cleaner does: a partition dir, or all of a log dir, the dirtiest log
     first.

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.errors import KlogError
 
 VARIABLE = "_KLOGTOOL_COMPLETE"  # the scripts set it when they ask
@@ -62,7 +62,6 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": ZshComplete, "fi
 
 @commands.command("completion")
 @click.argument("shell", type=click.Choice(list(SHELLS)))
-@options.debug
 @click.pass_context
 def command(ctx: click.Context, /, shell: str) -> None:
     """Print a script that completes klogtool's commands, options and file names in a shell.

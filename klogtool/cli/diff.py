@@ -42,7 +42,6 @@ class DiffQuestion(Struct, frozen=True, kw_only=True):
 @question_options(DiffQuestion)
 @options.reading()
 @gently
-@options.debug
 def command(a: str, b: str, question: DiffQuestion, reading: ReadingOptions) -> int:
     """Compare two copies of a partition, or of all partitions of two log dirs.
 

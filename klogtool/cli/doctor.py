@@ -108,7 +108,6 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
 @question_options(DoctorQuestion)
 @options.reading(has_bar=True)
 @gently
-@options.debug
 def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOptions) -> int:
     """Say what a broker's start will do to its log dirs, and what to do first. Name all log dirs of one broker, or its
     server.properties with --config-file.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
@@ -16,7 +16,6 @@ from klogtool.render.changes import drop_producer_text
 @click.argument("partitions", nargs=-1, required=True, metavar="PARTITION...")
 @question_options(DropProducerQuestion)
 @writing
-@options.debug
 def command(partitions: tuple[str, ...], question: DropProducerQuestion, writing: Writing) -> int:
     """Remove one producer from the producer snapshots of a partition, and say what that exposes to readers.
 

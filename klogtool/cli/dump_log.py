@@ -47,7 +47,6 @@ class DumpLogCommand(commands.Command):
 @question_options(DumpQuestion)
 @options.packed(options.taken(ReadingOptions), "reading", options.jobs, options.quiet, options.no_progress)
 @gently
-@options.debug
 def command(paths: tuple[str, ...], arguments: KafkaArguments, question: DumpQuestion, reading: ReadingOptions) -> int:
     """Print files of a log dir, byte for byte as kafka-dump-log of that release prints them, or as JSON Lines,
     CSV, Arrow or Parquet.

@@ -50,7 +50,6 @@ class GrowingExportQuestion(Struct, frozen=True, kw_only=True):
 @question_options(GrowingExportQuestion)
 @options.screen()
 @gently
-@options.debug
 def command(paths: tuple[str, ...], question: GrowingExportQuestion, screen: Screen) -> int:
     """Write records to Parquet files by topic and day, without Spark. A second run adds only what is new.
 

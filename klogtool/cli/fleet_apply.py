@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 from msgspec.structs import replace
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
@@ -26,7 +26,6 @@ from klogtool.render.plans import plan_text
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
 @question_options(FleetShareQuestion)
 @writing_by(APPLY, PLAN_OUT, JOURNAL)
-@options.debug
 def command(plan: str, paths: tuple[str, ...], question: FleetShareQuestion, writing: Writing) -> int:
     """Do what the plan of fleet plan says about this broker, before it starts. Name all its log dirs.
 

@@ -43,7 +43,6 @@ COMMAND = "fleet check"
 @click.option("--plan-out", type=click.Path(), metavar="FILE", help="With --restored: save the plan of fleet plan.")
 @options.packed(options.taken(ReadingOptions), "reading", options.output_format(), options.jobs, options.quiet)
 @question_options.circumstances
-@options.debug
 def command(
     paths: tuple[str, ...], restored: bool, plan_out: str | None, circumstances: Circumstances, reading: ReadingOptions
 ) -> int:

@@ -26,7 +26,6 @@ from klogtool.render.progress_bar import Bar, is_drawn
 @options.packed(options.taken(ReadingOptions), "reading", options.jobs, options.quiet, options.no_progress)
 @question_options.circumstances
 @gently
-@options.debug
 def command(paths: tuple[str, ...], circumstances: Circumstances, reading: ReadingOptions) -> int:
     """Write what the log dirs of one broker have to stdout, as JSON Lines: about 1 KB for each partition.
 

@@ -200,7 +200,6 @@ class MetadataQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @question_options(MetadataQuestion)
 @options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
-@options.debug
 def command(files: tuple[str, ...], question: MetadataQuestion, screen: Screen) -> int:
     """Rebuild a lost __cluster_metadata from the brokers' disks: when all controllers are gone.
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import click
 from msgspec.structs import replace
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import key_of
 from klogtool.cli.status import DONE, FOUND
@@ -64,7 +64,6 @@ TO = click.option(
 @click.option("--no-undo", is_flag=True, help="With --apply: delete for good. -stray folders only with --only stray.")
 @writing_by(APPLY, TO, PLAN_OUT)
 @click.option("--output", callback=_no_output, metavar="DIR", hidden=True, expose_value=False)
-@options.debug
 def command(
     paths: tuple[str, ...],
     asked: int | None,

@@ -51,7 +51,6 @@ class HashQuestion(Struct, frozen=True, kw_only=True):
 @question_options(HashQuestion)
 @options.reading()
 @gently
-@options.debug
 def command(paths: tuple[str, ...], question: HashQuestion, reading: ReadingOptions) -> int:
     """Print a digest of the records of each PATH: a partition dir, or a log dir with all of its partitions.
 

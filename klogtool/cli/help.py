@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 
 
 @commands.command("help")
 @click.argument("words", nargs=-1, metavar="[COMMAND]")
-@options.debug
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     """Show the help of a command: `klogtool help salvage` is the same as `klogtool salvage --help`.

@@ -50,7 +50,6 @@ class ImageQuestion(Struct, frozen=True, kw_only=True):
 @question_options(ImageQuestion)
 @options.screen()
 @gently
-@options.debug
 def command(path: str, question: ImageQuestion, screen: Screen) -> int:
     """Copy a log dir or a partition dir without keys and values, for a bug report or for a colleague.
 

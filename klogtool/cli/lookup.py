@@ -85,7 +85,6 @@ class LookupQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("partition", metavar="PARTITION")
 @question_options(LookupQuestion)
 @options.reading()
-@options.debug
 @click.pass_context
 def command(ctx: click.Context, /, partition: str, question: LookupQuestion, reading: ReadingOptions) -> int:
     """Find an offset, a time or a leader epoch in a partition. The indexes are used as a broker uses them.

@@ -51,7 +51,6 @@ class OffsetsQuestion(Struct, frozen=True, kw_only=True):
     *("text", "json", "csv"),
     about="Output format: text, JSON Lines (--json), or CSV for kafka-consumer-groups --from-file.",
 )
-@options.debug
 def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingOptions) -> int:
     """Show the offsets that consumer groups have committed, now or at a past time, and their lag.
 

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from klogtool.broker.releases import OPTION, REFERENCE, RELEASES, Release, find_release
-from klogtool.cli.output import DEBUG, note
+from klogtool.cli.output import note
 from klogtool.cli.show import ReadingOptions, Screen
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.typed import parse_moment, parse_number, ungrouped
@@ -24,17 +24,6 @@ TEXT_OR_JSON, ABOUT_FORMAT = ("text", "json"), "Output format: text, or JSON Lin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Values: TypeAlias = dict[str, Any]  # of click's options, by the names of their parameters
-
-
-def debug(command: Command) -> Command:
-    """--debug: show tracebacks."""
-    return click.option(
-        "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_note_debug, help="Show tracebacks."
-    )(command)
-
-
-def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    ctx.meta[DEBUG] = asked
 
 
 def jobs(command: Command) -> Command:

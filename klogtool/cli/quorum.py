@@ -43,7 +43,6 @@ OPTIONS = ("voters", "standalone", "destroyed", "accept_loss", "static", "contro
 )
 @question_options(VotersQuestion, only=OPTIONS)
 @writing_by(APPLY, PLAN_OUT, JOURNAL)
-@options.debug
 def command(paths: tuple[str, ...], config_files: tuple[str, ...], question: VotersQuestion, writing: Writing) -> int:
     """Say whether these controllers would elect a leader, and who may vote. Name the metadata log dir of every
     controller that is at hand; a broker's copy of the metadata counts as well.

@@ -84,7 +84,6 @@ class ReadQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("partitions", nargs=-1, required=True, metavar="PARTITION...")
 @question_options(ReadQuestion)
 @options.reading()
-@options.debug
 def command(partitions: tuple[str, ...], question: ReadQuestion, reading: ReadingOptions) -> int:
     """Read what a fetch from a broker returns: the bytes starting with the batch that contains an offset.
 

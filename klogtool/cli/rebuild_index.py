@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
@@ -15,7 +15,6 @@ from klogtool.plans.rebuild_index import COMMAND, RebuildIndexQuestion, walk_reb
 @click.argument("partition", metavar="PARTITION")
 @question_options(RebuildIndexQuestion)
 @writing
-@options.debug
 def command(partition: str, question: RebuildIndexQuestion, writing: Writing) -> int:
     """Rebuild the side files of a partition from its logs, as a broker's recovery writes them.
 

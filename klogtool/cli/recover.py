@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import RefusalText
 from klogtool.cli.writing import PlanFace, PlanShow, decide_and_carry_out
@@ -31,7 +31,6 @@ from klogtool.verify.stops import Stop, stop_of
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @question_options(RecoverQuestion)
 @writing
-@options.debug
 def command(paths: tuple[str, ...], question: RecoverQuestion, writing: Writing) -> int:
     """Do what a broker does to the logs of a partition dir or a log dir at startup, after an unclean shutdown.
 

@@ -54,7 +54,6 @@ class FetchQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("partition", metavar="TOPIC-PARTITION")
 @question_options(FetchQuestion)
 @options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
-@options.debug
 def command(store: str, partition: str, question: FetchQuestion, screen: Screen) -> int:
     """Bring a partition back from remote storage, as a partition dir that a broker without tiered storage can load.
 

@@ -38,7 +38,6 @@ class ListQuestion(Struct, frozen=True, kw_only=True):
     options.output_format("text", "json", "arrow", about="Output format: text, JSON Lines (--json), or columns."),
     options.quiet,
 )
-@options.debug
 def command(store: str, question: ListQuestion, screen: Screen) -> int:
     """List the partitions of a store: offsets, leader epochs, segments, bytes and states.
 

@@ -71,7 +71,6 @@ class StoreVerifyQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("store", metavar="STORE")
 @question_options(StoreVerifyQuestion)
 @options.reading(*FORMS, about="Output format: text, JSON Lines (--json), or a report for a CI system.")
-@options.debug
 def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) -> int:
     """Find all that is wrong in a remote store: every batch of every segment, sizes, objects that are missing, and what
     nobody claims.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
@@ -18,7 +18,6 @@ from klogtool.render.retain import retain_brief, retain_text, unchanged_text
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @question_options(RetainQuestion)
 @writing
-@options.debug
 def command(paths: tuple[str, ...], question: RetainQuestion, writing: Writing) -> int:
     """Delete the segments that retention no longer keeps, in a partition dir or in every partition of a log dir.
 

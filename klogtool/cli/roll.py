@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
@@ -16,7 +16,6 @@ from klogtool.render.changes import roll_text
 @click.argument("partition", metavar="PARTITION")
 @question_options(RollQuestion)
 @writing
-@options.debug
 def command(partition: str, question: RollQuestion, writing: Writing) -> int:
     """Say whether a broker would roll the active segment of a partition, and why, and roll it.
 

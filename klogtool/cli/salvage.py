@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from klogtool.broker.content import Content
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.in_use import gently
 from klogtool.cli.question_options import question_options
 from klogtool.cli.status import DONE, FOUND
@@ -47,7 +47,6 @@ def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> Non
 @click.option("--apply", is_flag=True, hidden=True, expose_value=False, callback=_refuse_in_place)
 @gently
 @writing_by(OUTPUT, PLAN_OUT)
-@options.debug
 def command(partition: str, question: SalvageQuestion, writing: Writing, rejected: str | None) -> int:
     """Copy every good batch of a damaged partition dir, before and after each damage.
 

@@ -118,7 +118,6 @@ class ScrubQuestion(Struct, frozen=True, kw_only=True):
 @question_options(ScrubQuestion)
 @options.reading()
 @always_gently
-@options.debug
 def command(paths: tuple[str, ...], question: ScrubQuestion, reading: ReadingOptions) -> int:
     """Read all closed segments of the log dirs of a broker once in a while, beside the broker, and find bit rot.
 

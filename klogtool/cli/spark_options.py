@@ -49,9 +49,9 @@ _SPARK_CONF = click.option(
 
 
 def on_spark(command: Command) -> Command:
-    """--format, --master, --spark-conf, --quiet, --no-progress: the parameter run; and --debug."""
+    """--format, --master, --spark-conf, --quiet, --no-progress: the parameter run."""
     shown = (options.output_format(), _MASTER, _SPARK_CONF, options.quiet, options.no_progress)
-    return options.packed(options.taken(OnSpark), "run", *shown)(options.debug(command))
+    return options.packed(options.taken(OnSpark), "run", *shown)(command)
 
 
 @contextmanager

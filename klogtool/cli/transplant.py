@@ -25,7 +25,6 @@ from klogtool.render.transplant import CHECKED, NOTHING_WRITTEN, log_dir_text, p
 @click.argument("path", metavar="PARTITION|LOGDIR")
 @question_options(TransplantQuestion)
 @writing
-@options.debug
 def command(path: str, question: TransplantQuestion, writing: Writing) -> int:
     """Make a copied partition dir ready for another cluster, or for a topic that was created again.
 

@@ -15,7 +15,7 @@ import click
 
 from klogtool import interrupts
 from klogtool.building.spec_text import read_spec
-from klogtool.cli import commands, options
+from klogtool.cli import commands
 from klogtool.cli.main import run
 from klogtool.cli.output import Output
 from klogtool.cli.status import COULD_NOT, DONE, INTERRUPTED, READER_GONE
@@ -40,7 +40,6 @@ HOW = "Type this command, or press Enter to run it. q quits."
     metavar="DIR",
     help="Use this folder instead of a temporary one, and keep it. It must be new or empty.",
 )
-@options.debug
 def command(yes: bool, keep: bool, output: str | None) -> int:
     """Try klogtool on a damaged log dir that it makes for you: find the damage, repair it, take the repair back.
 

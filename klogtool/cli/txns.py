@@ -45,7 +45,6 @@ COMMAND = "txns"
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @question_options(TxnsQuestion)
 @options.reading()
-@options.debug
 def command(paths: tuple[str, ...], question: TxnsQuestion, reading: ReadingOptions) -> int:
     """List the transactions of partition dirs or of whole log dirs, and the state of producers as a broker has it.
 

@@ -32,7 +32,6 @@ FINISHED = (Progress.DONE, Progress.UNDONE)
 @click.option("--all", "all_of_them", is_flag=True, help="With --discard: all finished runs.")
 @click.option("--journal", type=click.Path(), metavar="DIR", help="The journal, if it is not beside PATH.")
 @options.screen()
-@options.debug
 def command(
     given: tuple[str, ...], listing: bool, discarding: bool, all_of_them: bool, journal: str | None, screen: Screen
 ) -> int:

@@ -20,7 +20,6 @@ WITH_STATISTICS = ("text", "json")
 @question_options(VerifyQuestion)
 @options.reading(*FORMS, about="Output format: text, JSON Lines (--json), or a report for a CI system.", has_bar=True)
 @gently
-@options.debug
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[str, ...], question: VerifyQuestion, reading: ReadingOptions) -> int:
     """Find all damage under PATH: a file of a partition, a partition dir, or a log dir. Several log dirs are log dirs

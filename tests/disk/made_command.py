@@ -6,7 +6,6 @@ import click
 from made import TestsQuestion
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import options
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import Writing, writing
 
@@ -15,7 +14,6 @@ from klogtool.cli.writing_options import Writing, writing
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--refuse", is_flag=True)
 @writing
-@options.debug
 def command(paths: tuple[str, ...], refuse: bool, writing: Writing) -> int:
     """For tests."""
     return decide_and_carry_out("test", paths, TestsQuestion(circumstances=Circumstances(0), refuse=refuse), writing)
