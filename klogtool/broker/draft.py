@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from klogtool.broker.content import Content, FileRange, Part, content_size, part_size, part_span, read_content
 from klogtool.errors import Corrupt
 from klogtool.format.names import is_found_by_java
-from klogtool.log.file import LogFile, unreadable
+from klogtool.log.file import LogFile, ReadErrors
 from klogtool.values import PartlyCompared
 
 if TYPE_CHECKING:
@@ -63,15 +63,13 @@ class Draft:
     def of(cls, path: str, *, passes_over_links: bool = False) -> Draft:
         """Read a folder. passes_over_links: leave links that lead nowhere out, as a broker does: they are no files for
         it. Raises KlogError if the folder cannot be listed, or at such a link."""
-        try:
+        with ReadErrors(path):
             mtime_ns = os.stat(path).st_mtime_ns
             with os.scandir(path) as scanned:
                 entries = list(scanned)
             if not passes_over_links:
                 _check_links(entries)
             files = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
-        except OSError as error:
-            raise unreadable(path, error) from error
         draft = cls(
             path,
             {name: file_on_disk(os.path.join(path, name), stat) for name, stat in sorted(files)},

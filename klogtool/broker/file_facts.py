@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.format.names import FileKind
-from klogtool.log.file import unreadable
+from klogtool.log.file import ReadErrors
 from klogtool.values import Long, Natural
 
 LOCK = FileKind.LOCK.value
@@ -57,10 +57,8 @@ def file_fact(path: str, file: DraftFile) -> Fact:
 
 def listing_of(path: str) -> tuple[int, frozenset[str]]:
     """Return a folder's mtime, read first, and its names. Raises KlogError if it cannot be listed."""
-    try:
+    with ReadErrors(path):
         return os.stat(path).st_mtime_ns, frozenset(os.listdir(path))
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 def names_sum(names: Iterable[str]) -> str:

@@ -42,7 +42,7 @@ from klogtool.format.names import FileKind, TopicPartition, parse_file_name
 from klogtool.format.uuids import build_uuid
 from klogtool.log import logdir
 from klogtool.log.entries import read_entry
-from klogtool.log.file import LogFile, unreadable
+from klogtool.log.file import LogFile, ReadErrors
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition as PartitionDir
@@ -102,11 +102,8 @@ class _Tree:
 
     def add(self, path: str, prefix: str) -> None:
         """Add what is below a folder. Raises KlogError if it cannot be read, AboveLimit if it is too much."""
-        try:
-            with os.scandir(path) as scanned:
-                entries = sorted(scanned, key=lambda entry: entry.name)
-        except OSError as error:
-            raise unreadable(path, error) from error
+        with ReadErrors(path), os.scandir(path) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
         for entry in entries:
             name = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):

@@ -16,7 +16,7 @@ from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.disk.standard_input import open_standard_input
 from klogtool.errors import KlogError
-from klogtool.log.file import LogFile, unreadable
+from klogtool.log.file import LogFile, ReadErrors
 from klogtool.log.foreign import check_head
 from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
 
@@ -84,10 +84,8 @@ def standard_input_of(paths: Sequence[str]) -> Iterator[LogFile | None]:
 
 def logs_of(path: str, *, quiet: bool) -> list[str]:
     """Return the logs under a path. Raises KlogError if it does not exist; files that are left out are noted."""
-    try:
+    with ReadErrors(path):
         os.lstat(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
     logs, left_out = find_logs(path), find_left_out(path)
     for folder in left_out if not quiet else ():
         note(

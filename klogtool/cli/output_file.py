@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from klogtool.clock import now_ms
-from klogtool.disk.facts import check_saving_folder, check_saving_place, not_written
+from klogtool.disk.disk import not_written
+from klogtool.disk.facts import check_saving_folder, check_saving_place
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import LogFile
 from klogtool.render.metrics import FIRST, Metric, metrics_text, run_metrics

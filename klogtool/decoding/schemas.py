@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from klogtool.errors import AboveLimit, KlogError
-from klogtool.log.file import LogFile, unreadable
+from klogtool.log.file import LogFile, ReadErrors
 
 AVRO, PROTOBUF = (".avsc",), (".desc", ".pb", ".binpb", ".protoset")
 MOST_SCHEMA_BYTES, MOST_FOLDER_BYTES, MOST_FILES = 4 << 20, 64 << 20, 20_000
@@ -50,10 +50,8 @@ class Schemas(Struct, frozen=True):
 
 def read_schemas(path: str) -> Schemas:
     """Read all schemas of a folder. Raises KlogError if it cannot be read, or is larger than klogtool takes."""
-    try:
+    with ReadErrors(path):
         names = sorted(entry.name for entry in os.scandir(path) if entry.name.endswith(AVRO + PROTOBUF))
-    except OSError as error:
-        raise unreadable(path, error) from error
     if len(names) > MOST_FILES:
         raise AboveLimit(f"more than {MOST_FILES:,} schemas", path=path)
     files: dict[str, bytes] = {}

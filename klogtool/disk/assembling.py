@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from klogtool.broker.content import Content, FileRange
-from klogtool.disk.dataset import not_written
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, WriteErrors
 from klogtool.disk.facts import check_facts
 from klogtool.disk.output import (
     NewFile,
@@ -59,10 +58,8 @@ class Assembly(Struct, frozen=True):
                 path=output,
             )
         made = cls(place, f"{place}.{uuid.uuid4().hex}.part", named)
-        try:
+        with WriteErrors(made.stage):
             os.makedirs(os.path.join(made.stage, TASKS))
-        except OSError as error:
-            raise not_written(made.stage, error) from error
         return made
 
     def finish_log_dir(self, name: str, plans: Sequence[Plan], places: Mapping[str, str]) -> None:
@@ -71,22 +68,18 @@ class Assembly(Struct, frozen=True):
         saved, source, disk = [SavedPlan.of(plan) for plan in plans], self.log_dirs[name], Disk()
         check_facts(saved)
         folder = NewFolder(self._folder(name), source, copied=listed_files(source, saved), plans=saved)
-        try:
+        with WriteErrors(self._folder(name)):
             build_folder(disk, folder, self._folder(name), is_there=name == "")
             for below, place in places.items():
                 disk.rename(place, os.path.join(self._folder(name), below))
             disk.sync_dir(self._folder(name))
-        except OSError as error:
-            raise not_written(self._folder(name), error) from error
 
     def publish(self) -> None:
         """Make the output appear, complete."""
-        try:
+        with WriteErrors(self.output):
             shutil.rmtree(os.path.join(self.stage, TASKS))
             Disk().rename(self.stage, self.output)
             Disk().sync_dir(os.path.dirname(self.output))
-        except OSError as error:
-            raise not_written(self.output, error) from error
 
     def abandon(self) -> None:
         """Delete everything that was written."""
@@ -99,20 +92,16 @@ class Assembly(Struct, frozen=True):
 def write_aside(stage: str, content: Content) -> str:
     """Write content for one attempt of a task, to be read again later. Returns its path. Raises KlogError."""
     place = _aside(stage)
-    try:
+    with WriteErrors(place):
         Disk().write(place, content)
-    except OSError as error:
-        raise not_written(place, error) from error
     return place
 
 
 def write_file_aside(stage: str, file: NewFile) -> str:
     """Write one file of a part for one attempt of a task, sync it and check it. Returns its path. Raises KlogError."""
     place = _aside(stage)
-    try:
+    with WriteErrors(place):
         write_new_file(Disk(), file, place)
-    except OSError as error:
-        raise not_written(place, error) from error
     return place
 
 
@@ -139,10 +128,8 @@ def write_part(
     ready: files that were written aside, by name. Returns the path of the new folder. Raises as `carry_out_to` does.
     """
     place = _aside(stage)
-    try:
+    with WriteErrors(place):
         os.mkdir(place)
-    except OSError as error:
-        raise not_written(place, error) from error
     result = os.path.join(place, os.path.basename(source))
     carry_out_to([] if plan is None else [SavedPlan.of(plan)], source, result, ready=ready)
     return result

@@ -17,10 +17,10 @@ from typing import BinaryIO, TypeVar
 
 from msgspec import Struct, convert, to_builtins
 
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, WriteErrors
 from klogtool.disk.output import check_place
 from klogtool.errors import KlogError, Refused
-from klogtool.log.file import Unreadable, unreadable
+from klogtool.log.file import unreadable
 
 STATE = "_klogtool"
 PLAN = "plan.json"
@@ -56,11 +56,9 @@ class Dataset(Struct, frozen=True):
         inside a source or contain one."""
         check_new(path, sources)
         made = cls(os.path.abspath(path))
-        try:
+        with WriteErrors(path):
             os.makedirs(made._state(), exist_ok=True)
             _write_whole(made._state(PLAN), plan)
-        except OSError as error:
-            raise not_written(path, error) from error
         return made
 
     @classmethod
@@ -72,10 +70,8 @@ class Dataset(Struct, frozen=True):
 
     def replan(self, plan: object) -> None:
         """Save another plan."""
-        try:
+        with WriteErrors(self.path):
             _write_whole(self._state(PLAN), plan)
-        except OSError as error:
-            raise not_written(self.path, error) from error
 
     def abandon(self) -> None:
         """Delete the unfinished work, and the folder itself if nothing else is in it. What cannot be deleted stays."""
@@ -95,7 +91,7 @@ class Dataset(Struct, frozen=True):
     def commit(self, messages: Sequence[TaskMessage]) -> None:
         """Make all files appear that the messages name."""
         disk, folders = Disk(), {self.path}
-        try:
+        with WriteErrors(self.path):
             for message in messages:
                 for file in message.files:
                     self._publish(disk, message.place, file.name, folders)
@@ -103,8 +99,6 @@ class Dataset(Struct, frozen=True):
                 disk.sync_dir(folder)
             _write_whole(os.path.join(self.path, SUCCESS), {})
             shutil.rmtree(self._state())
-        except OSError as error:
-            raise not_written(self.path, error) from error
 
     def _publish(self, disk: Disk, place: str, name: str, folders: set[str]) -> None:
         written, final = self._state(place, name), os.path.join(self.path, name)
@@ -139,35 +133,24 @@ class Attempt:
     def file(self, name: str) -> Iterator[BinaryIO]:
         """Open a new file; it is synced when the block ends. name: its final path below the dataset."""
         path = os.path.join(self._state, self._place, name)
-        try:
+        with WriteErrors(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "xb") as sink:
                 yield sink
                 sink.flush()
                 os.fsync(sink.fileno())
                 self._files.append(TaskFile(name, sink.tell()))
-        except OSError as error:
-            raise not_written(path, error) from error
 
     def finish(self, rows: dict[str, int] | None = None, invalid: int = 0, undecoded: int = 0) -> TaskMessage:
         """Finish the task: save its message in the folder and return it."""
         message = TaskMessage(self._place, tuple(self._files), rows or {}, invalid, undecoded)
-        try:
+        with WriteErrors(self._state):
             _write_whole(os.path.join(self._state, f"{self._number}.done"), message)
-        except OSError as error:
-            raise not_written(self._state, error) from error
         return message
 
     def give_up(self) -> None:
         """Delete what this attempt wrote."""
         shutil.rmtree(os.path.join(self._state, self._place), ignore_errors=True)
-
-
-def not_written(path: str, error: OSError) -> KlogError:
-    """Return the error to raise if the system refuses a write."""
-    failed = Unreadable(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path)
-    failed.errno = error.errno
-    return failed
 
 
 def _write_whole(path: str, value: object) -> None:

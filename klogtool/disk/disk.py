@@ -18,7 +18,7 @@ from klogtool.broker.content import Content, FileRange, Spooled, part_size
 from klogtool.disk.attributes import FileAttributes, attributes_of, set_attributes
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.errors import Changed, KlogError
-from klogtool.log.file import unreadable
+from klogtool.log.file import ReadErrors, Unreadable
 from klogtool.log.gentle import DirectReads, pace
 from klogtool.plans.image_log import Piece
 
@@ -195,10 +195,8 @@ def _write_all(sink: int, data: bytes | memoryview, at: int) -> None:
 
 
 def _put_piece(sink: int, at: int, piece: FileRange, reached: Callable[[int], None]) -> None:
-    try:
+    with ReadErrors(piece.path):
         source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise unreadable(piece.path, error) from error
     gentle = pace()
     direct = None if gentle is None else DirectReads(source, gentle)
     try:
@@ -263,3 +261,24 @@ def _copy_by_hand(source: int, direct: DirectReads | None, start: int, sink: int
 
 def _shorter(piece: FileRange, position: int) -> Changed:
     return Changed("the file became shorter while it was read", path=piece.path, position=position)
+
+
+def not_written(path: str, error: OSError) -> Unreadable:
+    """Return klogtool's error for a file or a folder that the system does not let us write."""
+    failed = Unreadable(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path)
+    failed.errno = error.errno
+    return failed
+
+
+class WriteErrors:
+    """Makes klogtool's errors of the system's, in a block that writes: `with WriteErrors(path): ...`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise not_written(self._path, error) from error

@@ -13,11 +13,11 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from klogtool.disk.dataset import STATE, not_written
-from klogtool.disk.disk import Disk
+from klogtool.disk.dataset import STATE
+from klogtool.disk.disk import Disk, WriteErrors
 from klogtool.disk.output import check_in_no_log_dir
 from klogtool.errors import KlogError, Refused
-from klogtool.log.file import read_whole, unreadable
+from klogtool.log.file import ReadErrors, read_whole
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir
 
 MOST_BYTES = 1 << 30
@@ -38,10 +38,8 @@ class ExportFolder(Struct, frozen=True):
         check_in_no_log_dir(path, "an export")
         if os.path.isdir(path) and (is_log_dir(path) or is_partition_dir(path)):
             raise Refused("an export cannot be in a log dir", path=path)
-        try:
+        with WriteErrors(path):
             os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise not_written(path, error) from error
         return cls(os.path.abspath(path))
 
     @property
@@ -51,10 +49,8 @@ class ExportFolder(Struct, frozen=True):
 
     def names(self) -> list[str]:
         """Return the names of all finished files."""
-        try:
+        with ReadErrors(self.path):
             return sorted(self._walk())
-        except OSError as error:
-            raise unreadable(self.path, error) from error
 
     def _walk(self) -> Iterator[str]:
         for folder, folders, files in os.walk(self.path):
@@ -71,31 +67,25 @@ class ExportFolder(Struct, frozen=True):
         """Let a closed unfinished file appear under its name. It replaces a file that is there."""
         disk, final = Disk(), os.path.join(self.path, name)
         folder = os.path.dirname(final)
-        try:
+        with WriteErrors(final):
             disk.sync(part)
             os.makedirs(folder, exist_ok=True)
             disk.rename(part, final)
             while len(folder) >= len(self.path):
                 disk.sync_dir(folder)
                 folder = os.path.dirname(folder)
-        except OSError as error:
-            raise not_written(final, error) from error
 
     def delete(self, name: str) -> None:
         """Delete a file that no manifest names."""
-        try:
+        with WriteErrors(name):
             Disk().delete(os.path.join(self.path, name))
-        except OSError as error:
-            raise not_written(name, error) from error
 
     def parts(self) -> str:
         """Return the folder for unfinished files, empty."""
         state = os.path.join(self.path, STATE)
-        try:
+        with WriteErrors(state):
             shutil.rmtree(state, ignore_errors=True)
             os.makedirs(state)
-        except OSError as error:
-            raise not_written(state, error) from error
         return state
 
     def end(self) -> None:
@@ -106,11 +96,8 @@ class ExportFolder(Struct, frozen=True):
 @contextmanager
 def new_part(path: str) -> Iterator[BinaryIO]:
     """Open a new unfinished file."""
-    try:
-        with open(path, "xb") as sink:
-            yield sink
-    except OSError as error:
-        raise not_written(path, error) from error
+    with WriteErrors(path), open(path, "xb") as sink:
+        yield sink
 
 
 def drop_part(path: str) -> None:

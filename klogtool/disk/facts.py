@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from klogtool.broker.file_facts import Fact, names_sum
 from klogtool.disk.digest import WHOLE_BYTES, digest_of
 from klogtool.errors import Refused, StalePlan
-from klogtool.log.file import Unreadable
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir
 from klogtool.plans.saved_plan import SavedPlan
 
@@ -130,10 +129,3 @@ def check_saving_folder(path: str) -> None:
         raise Refused("this file cannot be saved in a partition dir", path=path)
     if is_log_dir(folder):
         raise Refused("this file cannot be saved in a log dir", path=path)
-
-
-def not_written(path: str, error: OSError) -> Unreadable:
-    """Turn the error of a file of ours that cannot be written into klogtool's."""
-    failed = Unreadable(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path)
-    failed.errno = error.errno
-    return failed

@@ -31,7 +31,7 @@ from klogtool.disk.manifest import Home, Manifest, Progress, progress_of
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import SpoolFolder, clear_left, new_name
 from klogtool.errors import Corrupt, KlogError, Refused
-from klogtool.log.file import read_whole, unreadable
+from klogtool.log.file import ReadErrors, read_whole
 from klogtool.log.folder import own_name
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dir_of
 from klogtool.plans.fields import JsonObject, WrongField, absolute, checked_path, inside, read_as
@@ -239,10 +239,8 @@ def find_journals(path: str) -> list[str]:
 def walk_entries(journal: str) -> Iterator[Entry]:
     """Yield the entries of a journal, sorted by name. Raises KlogError."""
     journal = os.path.realpath(journal)
-    try:
+    with ReadErrors(journal):
         names = sorted(os.listdir(journal))
-    except OSError as error:
-        raise unreadable(journal, error) from error
     for name in names:
         if ENTRY_NAME.fullmatch(name) and os.path.isdir(os.path.join(journal, name)):
             yield Entry(os.path.join(journal, name))

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from klogtool.disk.disk import Disk
-from klogtool.disk.facts import check_saving_folder, not_written
+from klogtool.disk.disk import Disk, WriteErrors
+from klogtool.disk.facts import check_saving_folder
 from klogtool.errors import AboveLimit, KlogError, Refused
 
 MOST_BYTES = 1 << 30
@@ -81,7 +81,5 @@ def _lock(fd: int, path: str) -> None:
 
 @contextmanager
 def _written(path: str) -> Iterator[None]:
-    try:
+    with WriteErrors(path):
         yield
-    except OSError as error:
-        raise not_written(path, error) from error

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from klogtool.broker.content import Content, FileRange, Spooled
 from klogtool.errors import Changed
-from klogtool.log.file import unreadable
+from klogtool.log.file import ReadErrors
 
 CHUNK_BYTES = 8 << 20  # the kernel moves this much per call
 BUFFER_BYTES = 1 << 20  # for copies that go through our memory
@@ -40,10 +40,8 @@ def send(sink: int, content: Content) -> None:
 
 
 def _send_piece(sink: int, piece: FileRange) -> None:
-    try:
+    with ReadErrors(piece.path):
         source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise unreadable(piece.path, error) from error
     try:
         start = piece.start
         for move in (_copy_range, _sendfile, _by_hand):

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from klogtool.broker.content import Content
 from klogtool.disk.attributes import attributes_of_new_file
-from klogtool.disk.dataset import not_written
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, WriteErrors, not_written
 from klogtool.disk.output import NewFolder, build_folder, check_place
 from klogtool.disk.putting import put
 from klogtool.disk.spooling import FileSpool, SpoolFolder
@@ -41,10 +40,8 @@ class NewLogDir(Struct, frozen=True):
 
     def begin(self) -> None:
         """Make the folder beside the output, once, before the first task. A task of a job that is over finds none."""
-        try:
+        with WriteErrors(self.stage):
             os.makedirs(os.path.join(self.stage, TASKS))
-        except OSError as error:
-            raise not_written(self.stage, error) from error
 
     def publish(self, places: Mapping[str, str], files: Mapping[str, Content]) -> None:
         """Make the log dir appear. places: where each partition dir is, by its name; files: the log dir's own.
@@ -52,7 +49,7 @@ class NewLogDir(Struct, frozen=True):
         Raises Refused if something is at the output by now, and KlogError. Then there is no output.
         """
         whole = os.path.join(self.stage, WHOLE)
-        try:
+        with WriteErrors(self.output):
             os.mkdir(whole)
             for name, place in places.items():
                 Disk().rename(place, os.path.join(whole, name))
@@ -62,8 +59,6 @@ class NewLogDir(Struct, frozen=True):
             _check(self.output)
             Disk().rename(whole, self.output)
             Disk().sync_dir(os.path.dirname(self.output))
-        except OSError as error:
-            raise not_written(self.output, error) from error
         self.abandon()
 
     def abandon(self) -> None:
@@ -92,10 +87,8 @@ class TaskPlace:
     def write_partition_dir(self, name: str, files: Mapping[str, Content]) -> str:
         """Write a partition dir, synced and read back; return its path. Raises KlogError."""
         place = os.path.join(self.path, name)
-        try:
+        with WriteErrors(place):
             build_folder(Disk(), NewFolder(place, self._stage, further=files), place)
-        except OSError as error:
-            raise not_written(place, error) from error
         return place
 
     def __enter__(self) -> TaskPlace:

@@ -29,7 +29,7 @@ from klogtool.disk.space import BLOCK_BYTES, check_space, on_disk
 from klogtool.disk.spooling import SpoolFolder, put_made, spooled_bytes
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
-from klogtool.log.file import unreadable
+from klogtool.log.file import ReadErrors
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dirs_naming
 from klogtool.plans.plan import Delete, Plan, Rename, SavedWrite, Truncate, Write, names_of
@@ -221,7 +221,7 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
     if not os.path.lexists(source):  # the plan creates it
         return files, []
     for folder in folders:
-        try:
+        with ReadErrors(os.path.join(source, folder)):
             with os.scandir(os.path.join(source, folder)) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
             for entry in found:
@@ -231,8 +231,6 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
                     folders.append(name)
                 elif entry.is_file():
                     files[name] = file_on_disk(entry.path, entry.stat())
-        except OSError as error:
-            raise unreadable(os.path.join(source, folder), error) from error
     return files, folders[1:]
 
 

@@ -12,7 +12,7 @@ import tempfile
 from typing import BinaryIO
 
 from klogtool.errors import AboveLimit, KlogError
-from klogtool.log.file import LogFile, unreadable
+from klogtool.log.file import LogFile, ReadErrors
 
 NAME = "-"
 MOST_BYTES = 2**31 - 1  # of a segment, in Kafka
@@ -26,7 +26,7 @@ def open_standard_input(stream: BinaryIO | None, *, most_bytes: int = MOST_BYTES
     """
     if stream is None:
         raise KlogError("standard input is closed", path=NAME)
-    try:
+    with ReadErrors(NAME):
         kind = os.fstat(stream.fileno()).st_mode
         if stat.S_ISREG(kind) and stream.tell() == 0:
             return LogFile.over(os.dup(stream.fileno()), NAME)
@@ -39,5 +39,3 @@ def open_standard_input(stream: BinaryIO | None, *, most_bytes: int = MOST_BYTES
                 copy.write(piece)
             copy.flush()
             return LogFile.over(os.dup(copy.fileno()), NAME)
-    except OSError as error:
-        raise unreadable(NAME, error) from error

@@ -155,6 +155,20 @@ def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
         return file.read(0, file.size)
 
 
+class ReadErrors:
+    """Makes klogtool's errors of the system's, in a block that reads: `with ReadErrors(path): ...`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise unreadable(self._path, error) from error
+
+
 def unreadable(path: str, error: OSError, position: int | None = None) -> Unreadable:
     """Turn an OSError into klogtool's error. A broken link gets a message of its own."""
     is_missing = isinstance(error, FileNotFoundError)

@@ -16,7 +16,7 @@ from klogtool.format.names import (
     parse_file_name,
     parse_partition_dir_name,
 )
-from klogtool.log.file import unreadable
+from klogtool.log.file import ReadErrors
 
 
 class Folder(Struct, frozen=True):
@@ -29,19 +29,14 @@ class Folder(Struct, frozen=True):
 
 def names_in(path: str) -> list[str]:
     """Return the names in a folder, sorted. Raises Unreadable if it cannot be listed."""
-    try:
+    with ReadErrors(path):
         return sorted(os.listdir(path))
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 def list_folder(path: str) -> Folder:
     """Return the names in a folder, sorted. Raises KlogError if they cannot be read."""
-    try:
-        with os.scandir(path) as entries:
-            pairs = sorted((entry.name, _is_folder(entry)) for entry in entries)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with ReadErrors(path), os.scandir(path) as entries:
+        pairs = sorted((entry.name, _is_folder(entry)) for entry in entries)
     files = tuple(parse_file_name(name) for name, is_folder in pairs if not is_folder)
     return Folder(path, files, tuple(name for name, is_folder in pairs if is_folder))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from klogtool.log.file import Unreadable, unreadable
+from klogtool.log.file import ReadErrors, Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.log_dir_hints import SYSTEM_FOLDERS
 from klogtool.log.log_dirs import has_root_file, holds_partition_dirs
@@ -67,15 +67,12 @@ def _searched(path: str, result: FoundBelow) -> list[str]:
 def _listed(path: str) -> tuple[list[str], list[str], int]:
     """Return all names, the names of folders, and how many links lead to folders."""
     names, folders, links = [], [], 0
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                names.append(entry.name)
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.name)
-                links += entry.is_symlink() and os.path.isdir(entry.path)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with ReadErrors(path), os.scandir(path) as entries:
+        for entry in entries:
+            names.append(entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            links += entry.is_symlink() and os.path.isdir(entry.path)
     return sorted(names), sorted(folders), links
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field
 
 from klogtool.errors import AboveLimit, Refused, Unsupported
-from klogtool.log.file import LogFile, Unreadable, read_whole, unreadable
+from klogtool.log.file import LogFile, ReadErrors, Unreadable, read_whole, unreadable
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -119,12 +119,10 @@ def check_place(place: Place) -> None:
     storage, path = open_place(place)
     if not isinstance(storage, LocalStorage):
         return  # it is listed when the query is planned
-    try:
+    with ReadErrors(path):
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode) and not any(stored.path.endswith(LOG_SUFFIX) for stored in _walk(path)):
             raise Refused("no partition dir with a .log file was found", path=place.uri)
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 @lru_cache(maxsize=64)
@@ -132,12 +130,10 @@ def open_place(place: Place) -> tuple[Storage, str]:
     """Return the storage, and the path in it. Raises Unsupported for an unknown scheme."""
     if place.scheme in LOCAL_SCHEMES:
         return LocalStorage(), os.path.abspath(place.uri.removeprefix("file://"))
-    try:
+    with ReadErrors(place.uri):
         if place.options or place.scheme not in ARROW_SCHEMES:
             return _by_fsspec(place)
         return _by_arrow(place)
-    except OSError as error:
-        raise unreadable(place.uri, error) from error
 
 
 class LocalStorage:
@@ -148,12 +144,10 @@ class LocalStorage:
 
     def list(self, path: str) -> list[Stored]:
         """See `Storage`."""
-        try:
+        with ReadErrors(path):
             if not os.path.isdir(path):
                 return [_stored(path, os.stat(path))]
             return sorted(_walk(path), key=attrgetter("path"))
-        except OSError as error:
-            raise unreadable(path, error) from error
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
         """See `Storage`."""
@@ -270,10 +264,8 @@ class RemoteStorage(Struct):
 
     def list(self, path: str) -> list[Stored]:
         """See `Storage`."""
-        try:
+        with ReadErrors(self.prefix + path):
             found = self.walk(path)
-        except OSError as error:
-            raise unreadable(self.prefix + path, error) from error
         if not found:
             raise Unreadable("no such file or directory", path=self.prefix + path)
         return sorted(found, key=lambda stored: stored.path)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.typed import parse_moment
-from klogtool.log.file import unreadable
+from klogtool.log.file import ReadErrors
 from klogtool.render.arrow import OnDamage, find_logs, schema, walk_files
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.render.unneeded_damage import UnneededDamage
@@ -149,10 +149,8 @@ def scan(
             raise ValueError(f"offsets, times and producer ids have 64 bits, got {number}")
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     for one in paths:
-        try:
+        with ReadErrors(os.fspath(one)):
             os.stat(one)
-        except OSError as error:
-            raise unreadable(os.fspath(one), error) from error
     return LogScan(
         paths=tuple(log for one in paths for log in _within(find_logs(one), wanted.offsets)),
         columns=None if columns is None else tuple(columns),

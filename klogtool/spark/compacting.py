@@ -21,7 +21,7 @@ from klogtool.broker.cleaning.shares import clean_in_shares
 from klogtool.disk.assembling import Assembly, write_part
 from klogtool.disk.output import NewFolder
 from klogtool.errors import Changed, KlogError, Refused
-from klogtool.log.file import Unreadable, unreadable
+from klogtool.log.file import ReadErrors, Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -81,11 +81,8 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolde
         path = os.path.join(log_dir, name)
         why_not = why_left_alone(path, parsed.state, skipped, question, checkpoints)
         found[name] = CompactedFolder(log_dir, name, why_not)
-    try:
-        with os.scandir(log_dir) as entries:
-            others = [entry.name for entry in entries if entry.is_dir() and entry.name not in found]
-    except OSError as error:
-        raise unreadable(log_dir, error) from error
+    with ReadErrors(log_dir), os.scandir(log_dir) as entries:
+        others = [entry.name for entry in entries if entry.is_dir() and entry.name not in found]
     return [
         *found.values(),
         *(CompactedFolder(log_dir, name, "not a partition dir", is_partition=False) for name in others),

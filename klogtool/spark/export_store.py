@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from klogtool.disk.dataset import not_written
+from klogtool.disk.disk import WriteErrors
 from klogtool.disk.export_folder import ExportFolder, drop_part
 from klogtool.disk.scratch import Scratch
-from klogtool.log.file import unreadable
+from klogtool.log.file import ReadErrors
 from klogtool.log.storage import LOCAL_SCHEMES, Place, file_system
 
 AT_ONCE_BYTES = 8 << 20
@@ -33,39 +33,29 @@ class ExportStore(Struct, frozen=True):
         from pyarrow import fs
 
         selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
-        try:
+        with ReadErrors(self.uri):
             found = self.system.get_file_info(selector)
-        except OSError as error:
-            raise unreadable(self.uri, error) from error
         return sorted(info.path[len(self.path) :].lstrip("/") for info in found if info.is_file)
 
     def read(self, name: str) -> bytes:
         """Return all bytes of an object."""
-        try:
-            with self.system.open_input_file(f"{self.path}/{name}") as source:
-                data: bytes = source.read()
-                return data
-        except OSError as error:
-            raise unreadable(f"{self.uri}/{name}", error) from error
+        with ReadErrors(f"{self.uri}/{name}"), self.system.open_input_file(f"{self.path}/{name}") as source:
+            data: bytes = source.read()
+            return data
 
     def publish(self, name: str, part: str) -> None:
         """Send a closed file of this machine. Nothing appears before its last byte was sent."""
-        try:
-            with open(part, "rb") as source:
-                sink = self.system.open_output_stream(f"{self.path}/{name}")
-                while data := source.read(AT_ONCE_BYTES):
-                    sink.write(data)
-                sink.close()  # an upload that failed before is never closed, so that no part of it appears
-        except OSError as error:
-            raise not_written(f"{self.uri}/{name}", error) from error
+        with WriteErrors(f"{self.uri}/{name}"), open(part, "rb") as source:
+            sink = self.system.open_output_stream(f"{self.path}/{name}")
+            while data := source.read(AT_ONCE_BYTES):
+                sink.write(data)
+            sink.close()  # an upload that failed before is never closed, so that no part of it appears
         drop_part(part)
 
     def delete(self, name: str) -> None:
         """Delete an object that no manifest names."""
-        try:
+        with WriteErrors(f"{self.uri}/{name}"):
             self.system.delete_file(f"{self.path}/{name}")
-        except OSError as error:
-            raise not_written(f"{self.uri}/{name}", error) from error
 
     def parts(self) -> str:
         """Return a folder of this machine for unfinished files."""

@@ -17,7 +17,7 @@ from klogtool.errors import KlogError
 from klogtool.format.framing import CURRENT_MAGIC, HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.text import did_you_mean
-from klogtool.log.file import LogFile, unreadable
+from klogtool.log.file import LogFile, ReadErrors
 from klogtool.log.producer_state import TV_UNKNOWN, AppendOrigin
 
 MOST_LINE_BYTES = 256 << 20
@@ -55,10 +55,8 @@ class InputFacts:
     def note(self, path: str) -> int:
         """Note a file, and return its size. Raises Unreadable."""
         if path not in self._by_path:
-            try:
+            with ReadErrors(path):
                 state = os.stat(path)
-            except OSError as error:
-                raise unreadable(path, error) from error
             self._by_path[path] = Fact(path, state.st_size, state.st_mtime_ns, state.st_ino, state.st_ctime_ns)
         return self._by_path[path].size
 
