@@ -6,6 +6,7 @@ import os
 import select
 import stat
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -56,7 +57,7 @@ def follow(dumping: Dumping, values: Decoding | None = None) -> int:
     dump = FollowingDump(kafka, form)
     kafka.write(beginning(form))
     try:
-        with Changes(folder, reader=_pipe()) as changes:
+        with closing(Changes(folder, reader=_pipe())) as changes:
             while True:
                 partition.look(dump.read)
                 output.flush()

@@ -20,7 +20,14 @@ from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
-from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, parse_file_name, parse_partition_dir_name
+from klogtool.format.names import (
+    METADATA_TOPIC,
+    OFFSET_CHECKPOINTS,
+    FileKind,
+    build_file_name,
+    parse_file_name,
+    parse_partition_dir_name,
+)
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
@@ -39,7 +46,6 @@ from klogtool.verify.identity_cures import (
     meta_properties_lines,
     read_topic_id,
 )
-from klogtool.verify.verify_checkpoints import CHECKPOINTS
 from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_log_dirs import DIRECTORY_ID, worse_and_better
 from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
@@ -127,7 +133,7 @@ def _with_edits(option: Option, more: tuple[Edit, ...]) -> Option:
 def _dropped_lines(partition: Partition, patient: Patient) -> Iterator[Edit]:
     """Yield the edits that drop the lines of a partition from the checkpoints of its log dir."""
     key, lines = partition.topic_partition, Checkpoints(patient.log_dir_of(partition.path))
-    for kind in CHECKPOINTS:
+    for kind in OFFSET_CHECKPOINTS:
         if key is not None and lines.find_line(kind, key) is not None:
             yield SetOffset(kind.value, key.topic, key.partition)
 

@@ -59,6 +59,13 @@ class FileKind(Enum):
         return self in (FileKind.LOG, FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT)
 
 
+OFFSET_CHECKPOINTS = (
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.REPLICATION_CHECKPOINT,
+    FileKind.LOG_START_CHECKPOINT,
+    FileKind.CLEANER_CHECKPOINT,
+)
+"""The text files of a log dir with an offset for each partition."""
 _KINDS_WITH_BASE_OFFSET = (
     FileKind.LOG,
     FileKind.OFFSET_INDEX,

@@ -9,7 +9,6 @@ import ctypes
 import os
 import select
 import time
-from types import TracebackType
 
 LONGEST_WAIT_MS = 1000
 POLL_MS = 200  # without inotify
@@ -56,14 +55,6 @@ class Changes:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
-
-    def __enter__(self) -> Changes:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _watch(folder: str) -> int:

@@ -10,6 +10,7 @@ import mmap
 import os
 import stat
 from types import TracebackType
+from typing import Self
 
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.log.gentle import DirectReads, Pace, pace
@@ -136,7 +137,7 @@ class LogFile:
             os.close(self._fd)
         self._fd = -1
 
-    def __enter__(self) -> LogFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from klogtool.format.names import FileKind
+from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, names_in, own_name
 from klogtool.log.partition import has_partition_files
@@ -20,10 +20,7 @@ MOST_LINKS = 40  # in a chain; the limit of the system
 
 _ROOT_KINDS = (
     FileKind.META_PROPERTIES,  # first: almost every log dir has it
-    FileKind.RECOVERY_POINT_CHECKPOINT,
-    FileKind.REPLICATION_CHECKPOINT,
-    FileKind.LOG_START_CHECKPOINT,
-    FileKind.CLEANER_CHECKPOINT,
+    *OFFSET_CHECKPOINTS,
     FileKind.CLEAN_SHUTDOWN,
 )  # not .lock and bootstrap.checkpoint: other programs use these two names too
 _ROOT_NAMES = tuple(kind.value + suffix for suffix in ("", ".tmp") for kind in _ROOT_KINDS)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from klogtool.format.identity import CleanShutdown, MetaProperties
-from klogtool.format.names import FileKind, FileName, TopicPartition
+from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, FileName, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, list_folder
 from klogtool.log.partition import Partition
 from klogtool.log.segment import KraftSnapshot
@@ -21,10 +21,7 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 
 KINDS_IN_LOG_DIR = frozenset(
     {
-        FileKind.RECOVERY_POINT_CHECKPOINT,
-        FileKind.REPLICATION_CHECKPOINT,
-        FileKind.LOG_START_CHECKPOINT,
-        FileKind.CLEANER_CHECKPOINT,
+        *OFFSET_CHECKPOINTS,
         FileKind.META_PROPERTIES,
         FileKind.CLEAN_SHUTDOWN,
         FileKind.LOCK,

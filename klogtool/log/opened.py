@@ -29,6 +29,14 @@ def open_path(path: str | os.PathLike[str]) -> Opened:
     return _open_folder(text) if os.path.isdir(text) else _open_file(text)
 
 
+def open_partition_dir(path: str) -> Partition:
+    """Return a partition dir. Raises KlogError if the path is none."""
+    opened = open_path(path)
+    if not isinstance(opened, Partition):
+        raise KlogError("not a partition dir", path=path)
+    return opened
+
+
 class NoLogDir(Unsupported):
     """A folder that is neither a log dir nor a partition dir.
 

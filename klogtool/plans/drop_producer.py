@@ -18,11 +18,10 @@ from klogtool.broker.file_facts import facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_transactions import Status, transaction_state, walk_transactions
 from klogtool.broker.unified_log.producer_snapshots import SnapshotNames
-from klogtool.errors import AtPath, Corrupt, KlogError, Refused
+from klogtool.errors import AtPath, Corrupt, Refused
 from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
 from klogtool.kernels import crc32c
-from klogtool.log.opened import open_path
-from klogtool.log.partition import Partition
+from klogtool.log.opened import open_partition_dir
 from klogtool.parameters import parameter
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
@@ -62,8 +61,7 @@ def decide(path: str, question: DropProducerQuestion) -> Iterator[Plan]:
     Raises Refused if the next start of a broker would find the producer again; Corrupt, Refused or Unsupported, with
     Kafka's class, if a broker refuses to load the partition; KlogError for what is not a partition dir.
     """
-    if not isinstance(open_path(path), Partition):
-        raise KlogError("not a partition dir", path=path)
+    open_partition_dir(path)
     with AtPath(path):
         yield _planned(path, question, terms_of(path, question.circumstances, checkpoints=Checkpoints.beside(path)))
 

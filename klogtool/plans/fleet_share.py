@@ -19,7 +19,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import file_fact
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
-from klogtool.format.names import FileKind, TopicPartition
+from klogtool.format.names import OFFSET_CHECKPOINTS, TopicPartition
 from klogtool.log.log_dirs import is_log_dir
 from klogtool.log.partition import Partition
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
@@ -31,12 +31,6 @@ from klogtool.plans.question import PathText, Question
 from klogtool.plans.truncate import truncate_change
 
 COMMAND = "fleet apply"
-OFFSET_CHECKPOINTS = (
-    FileKind.RECOVERY_POINT_CHECKPOINT,
-    FileKind.REPLICATION_CHECKPOINT,
-    FileKind.LOG_START_CHECKPOINT,
-    FileKind.CLEANER_CHECKPOINT,
-)
 MOST_ACTS = 1_000_000
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 

@@ -20,8 +20,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import DELETED
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
-from klogtool.log.opened import open_path
-from klogtool.log.partition import Partition
+from klogtool.log.opened import open_partition_dir
 from klogtool.plans.checkpoint_lines import CheckpointLines, end_at_next_start, lines_of, plan_checkpoints
 from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -71,8 +70,7 @@ def plan_partition(
 ) -> tuple[Plan, CheckpointLines | None]:
     """Return the plan for one partition dir, and its checkpoint lines: for commands over several. Raises as
     `plan_change` does."""
-    if not isinstance(open_path(path), Partition):
-        raise KlogError("not a partition dir", path=path)
+    open_partition_dir(path)
     terms = terms_of(path, question.circumstances, checkpoints=checkpoints)
     draft = Draft.of(path)
     in_log_dir = checkpoints.log_dir is not None

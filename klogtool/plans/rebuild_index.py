@@ -27,8 +27,7 @@ from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_lea
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.log.opened import open_path
-from klogtool.log.partition import Partition
+from klogtool.log.opened import open_partition_dir
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.loading_steps import carried_out, order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -82,8 +81,7 @@ def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
     Raises Refused for a log that would be cut although nobody asked for that; Corrupt, Refused or Unsupported, with
     Kafka's class, if recovery fails; KlogError for what is not a partition dir, and for a segment that does not exist.
     """
-    if not isinstance(open_path(path), Partition):
-        raise KlogError("not a partition dir", path=path)
+    open_partition_dir(path)
     terms = terms_of(path, question.circumstances)
     draft = Draft.of(path)
     facts = facts_of(draft)

@@ -41,9 +41,6 @@ class PatchyFile(LogFile):
             done += len(chunk)
         return view[:done]
 
-    def __enter__(self) -> PatchyFile:
-        return self
-
     def bad_within(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the unreadable ranges within [start, stop), by position."""
         return sorted((max(start, a), min(stop, b)) for a, b in self.bad if a < stop and start < b)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState
 from klogtool.log.folder import names_in
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
@@ -30,7 +30,7 @@ from klogtool.verify.choosing_cures import State, with_cures
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
-from klogtool.verify.verify_checkpoints import CHECKPOINTS, PartitionEnds, verify_against_logs
+from klogtool.verify.verify_checkpoints import PartitionEnds, verify_against_logs
 from klogtool.verify.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
 from klogtool.verify.verify_log_dirs import verify_log_dirs
 from klogtool.verify.verify_names import METADATA_PARTITION, Layout, verify_names, weigh_leftovers
@@ -585,7 +585,7 @@ def _verify_root_file(path: str) -> Iterator[Finding]:
     kind, log_dir = kind_of(path), LogDir(os.path.dirname(path) or ".")
     if kind is FileKind.BOOTSTRAP_SNAPSHOT:
         yield from verify_kraft_snapshot(path)
-    elif kind in CHECKPOINTS:
+    elif kind in OFFSET_CHECKPOINTS:
         yield from verify_against_logs(log_dir, [PartitionEnds(p) for p in log_dir.partitions], only=kind)
     elif kind is FileKind.META_PROPERTIES:
         yield from (finding for finding in verify_log_dirs([log_dir]) if finding.path == path)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
-from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, OFFSET_CHECKPOINTS, FileKind, TopicPartition
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -23,12 +23,6 @@ from klogtool.verify.cures import drop_line, edit, move_out, number_of_lines, pa
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop, StopOutcome, offline, stop_of
 
-CHECKPOINTS = (
-    FileKind.RECOVERY_POINT_CHECKPOINT,
-    FileKind.REPLICATION_CHECKPOINT,
-    FileKind.LOG_START_CHECKPOINT,
-    FileKind.CLEANER_CHECKPOINT,
-)
 MOST_ENTRIES_TOLD = 20
 
 
@@ -83,12 +77,12 @@ def verify_against_logs(
 
     ends: of the partition dirs in this log dir, without offsets for those that were left out. only: one checkpoint.
     """
-    stated, unreadable = read_stated(log_dir, CHECKPOINTS if only is None else (only,))
+    stated, unreadable = read_stated(log_dir, OFFSET_CHECKPOINTS if only is None else (only,))
     yield from unreadable
     yield from verify_stated(stated, ends, with_marker=only is None)
 
 
-def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = CHECKPOINTS) -> tuple[Stated, list[Finding]]:
+def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = OFFSET_CHECKPOINTS) -> tuple[Stated, list[Finding]]:
     """Return the contents of the root files, and findings of checkpoints that cannot be read."""
     read: dict[FileKind, dict[TopicPartition, int]] = {}
     findings: list[Finding] = []

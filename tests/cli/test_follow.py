@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from unittest.mock import patch
 
 import pytest
@@ -300,7 +301,7 @@ def test_damage_is_an_error(partition: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("use_inotify", [True, False])
 def test_a_change_is_waited_for(partition: pathlib.Path, use_inotify: bool) -> None:
-    with Changes(str(partition), use_inotify=use_inotify) as waiting:
+    with closing(Changes(str(partition), use_inotify=use_inotify)) as waiting:
         assert waiting.by_inotify == (use_inotify and sys.platform == "linux")
         append(partition / NAME, b"x")
         assert waiting.wait()
@@ -309,7 +310,7 @@ def test_a_change_is_waited_for(partition: pathlib.Path, use_inotify: bool) -> N
 @pytest.mark.parametrize("use_inotify", [True, False])
 def test_a_reader_that_is_gone_ends_the_wait(partition: pathlib.Path, use_inotify: bool) -> None:
     reading, writing = os.pipe()
-    with Changes(str(partition), reader=writing, use_inotify=use_inotify) as waiting:
+    with closing(Changes(str(partition), reader=writing, use_inotify=use_inotify)) as waiting:
         append(partition / NAME, b"x")
         assert waiting.wait()
         os.close(reading)
@@ -318,6 +319,6 @@ def test_a_reader_that_is_gone_ends_the_wait(partition: pathlib.Path, use_inotif
 
 
 def test_a_folder_that_cannot_be_watched_is_looked_at(partition: pathlib.Path) -> None:
-    with Changes(str(partition / "missing")) as waiting, patch.object(changes, "POLL_MS", 1):
+    with closing(Changes(str(partition / "missing"))) as waiting, patch.object(changes, "POLL_MS", 1):
         assert not waiting.by_inotify
         assert waiting.wait()

@@ -82,9 +82,6 @@ class ContentFile(LogFile):
             file.close()
         self._files.clear()
 
-    def __enter__(self) -> ContentFile:
-        return self
-
     def _parts_of(self, position: int, size: int) -> Iterator[tuple[FileRange | bytes, int, int]]:
         """Yield the parts that hold these bytes, each with its range."""
         return ((self._parts[n], first, last) for n, first, last in self._spans_of(position, size))

@@ -26,8 +26,7 @@ from klogtool.errors import AtPath, KlogError
 from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.typed import parse_moment, whole_number
 from klogtool.log.cores import usable_cores
-from klogtool.log.opened import open_path
-from klogtool.log.partition import Partition
+from klogtool.log.opened import open_partition_dir
 from klogtool.log.second_reading import read_again
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ def load(
     What changes while it is read is read again. Raises KlogError for what is not a partition dir; Corrupt, Refused or
     Unsupported, with Kafka's class, if a broker refuses to load it.
     """
-    if not isinstance(open_path(path), Partition):
-        raise KlogError("not a partition dir", path=path)
+    open_partition_dir(path)
     with AtPath(path):
         terms = terms_of(path, circumstances, checkpoints=checkpoints)
         return read_again(lambda: LoadedPartition(LoadedLog(Draft.of(path), terms, jobs=jobs or usable_cores())))
