@@ -11,6 +11,7 @@ dump-log, in text, JSON and CSV:
     log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by a reference
     kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel
     json_lines         rows of a batch and a record: the reference of the JSON kernel
+    record_columns     the columns of records in CSV, Arrow and Parquet
     csv_lines          rows of records: the reference of the CSV kernel
     index_text         kafka-dump-log's lines of offset and time indexes, checked against the log
     side_rows          rows of all files other than logs

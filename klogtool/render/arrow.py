@@ -1,8 +1,6 @@
 """Records as Arrow record batches, and as Arrow and Parquet files.
 
-The first columns are those of Spark's kafka source, with its types. Columns with an underscore say where in the log a
-record came from. pyarrow is an extra: it is imported when it is needed, and the error without it says how to install
-it.
+pyarrow is an extra: it is imported when it is needed, and the error without it says how to install it.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import walk_made
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, SpanBatches
 from klogtool.render.arrow_memory import Blocks
+from klogtool.render.record_columns import COLUMN_TYPES
 from klogtool.salvage.mended_entries import mended
 
 if TYPE_CHECKING:
@@ -78,29 +77,8 @@ def schema(columns: Sequence[str] | None = None) -> pa.Schema:
 def _every_column() -> pa.Schema:
     pa = load_pyarrow()
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    return pa.schema(
-        [
-            ("key", pa.binary()),
-            ("value", pa.binary()),
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("timestamp", pa.timestamp("us", "UTC")),
-            ("timestampType", pa.int32()),
-            ("headers", pa.list_(header)),
-            ("_segment", pa.string()),
-            ("_position", pa.int64()),
-            ("_batch_base_offset", pa.int64()),
-            ("_producer_id", pa.int64()),
-            ("_producer_epoch", pa.int16()),
-            ("_sequence", pa.int32()),
-            ("_is_control", pa.bool_()),
-            ("_is_transactional", pa.bool_()),
-            ("_compression", pa.string()),
-            ("_crc_ok", pa.bool_()),
-            ("_partition_leader_epoch", pa.int32()),
-        ]
-    )
+    special = {"timestamp": pa.timestamp("us", "UTC"), "headers": pa.list_(header)}
+    return pa.schema([(name, special.get(kind) or pa.type_for_alias(kind)) for name, kind in COLUMN_TYPES.items()])
 
 
 def load_pyarrow() -> Any:

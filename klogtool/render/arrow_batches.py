@@ -19,6 +19,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.span_maker import SpanMaker
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import Constants, ReferenceRows
+from klogtool.render.record_columns import COLUMN_TYPES, OF_A_FILE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,18 +37,9 @@ ENOUGH_BYTES = 1 << 26
 HEADERS_A_ROW = 2
 ROW_BYTES = 128  # approximate size of a row without key, value and headers
 
-BITS = ("_is_control", "_is_transactional", "_crc_ok")
-NUMBERS = {
-    "offset": 8,
-    "timestamp": 8,
-    "timestampType": 4,
-    "_position": 8,
-    "_batch_base_offset": 8,
-    "_producer_id": 8,
-    "_producer_epoch": 2,
-    "_sequence": 4,
-    "_partition_leader_epoch": 4,
-}
+BITS = tuple(name for name, kind in COLUMN_TYPES.items() if kind == "bool")
+_WIDTHS = {"int16": 2, "int32": 4, "int64": 8, "timestamp": 8}
+NUMBERS = {name: _WIDTHS[kind] for name, kind in COLUMN_TYPES.items() if kind in _WIDTHS and name not in OF_A_FILE}
 """Bytes in a row. `_buffer_sizes` has all buffers of these columns."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from klogtool.errors import AboveLimit
 from klogtool.format.text import java_utf8
 from klogtool.render.csv_lines import TIMESTAMP_TYPE_IDS
+from klogtool.render.record_columns import OF_A_FILE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,8 +42,8 @@ class Constants:
     def __init__(self, path: str, topic: str | None, partition: int | None, schema: pa.Schema) -> None:
         self._made: dict[tuple[str, object], pa.Array] = {}
         self._schema = schema
-        segment = column_text(os.path.basename(path))
-        self.values = {"topic": topic and column_text(topic), "partition": partition, "_segment": segment}
+        of_file = topic and column_text(topic), partition, column_text(os.path.basename(path))
+        self.values = dict(zip(OF_A_FILE, of_file, strict=True))
 
     def column(self, name: str, rows: int, value: object = None) -> pa.Array:
         """Return a column of `rows` times `value`; for topic, partition and segment the value is that of the file."""

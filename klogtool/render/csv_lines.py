@@ -1,8 +1,8 @@
 """Records as rows of CSV (RFC 4180): the reference for the kernel, which writes the same bytes.
 
-Columns have the names and the order of Arrow's (render/arrow). A null is a field with nothing in it, an empty value is
-`""`: text is always quoted. Bytes that are no text are `\\x` and hex digits, as PostgreSQL writes a bytea. So are bytes
-that begin with `\\x`, so that every field has one meaning.
+Columns have the names and the order of Arrow's (render/record_columns). A null is a field with nothing in it, an empty
+value is `""`: text is always quoted. Bytes that are no text are `\\x` and hex digits, as PostgreSQL writes a bytea. So
+are bytes that begin with `\\x`, so that every field has one meaning.
 
 This is the reference of kernels/_csv.pxi: change a rule in both places.
 """
@@ -19,17 +19,13 @@ from msgspec import Struct
 from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE
 from klogtool.format.text import java_utf8
 from klogtool.render.json_lines import LONG_BYTES, is_utf8, json_bytes_or_long, walk_json, walk_pieces
+from klogtool.render.record_columns import COLUMN_TYPES
 
 if TYPE_CHECKING:
     from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.message import Message
 
-CSV_COLUMNS = (
-    *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"),
-    *("_segment", "_position", "_batch_base_offset", "_producer_id", "_producer_epoch", "_sequence"),
-    *("_is_control", "_is_transactional", "_compression", "_crc_ok", "_partition_leader_epoch"),
-)
-HEADING = (",".join(CSV_COLUMNS) + "\r\n").encode()
+HEADING = (",".join(COLUMN_TYPES) + "\r\n").encode()
 TIMESTAMP_TYPE_IDS = {NO_TIMESTAMP_TYPE: -1, CREATE_TIME: 0, LOG_APPEND_TIME: 1}
 HEX = b"\\x"
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")

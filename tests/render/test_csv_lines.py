@@ -19,8 +19,11 @@ from vectors import BATCH, BATCH_WITH_HEADERS, COMMIT, MAGIC_0, MAGIC_1_GZIP
 from klogtool import kernels
 from klogtool.format.batch import Header, Record, build_batch, parse_batch
 from klogtool.render import csv_lines, json_lines, log_lines
-from klogtool.render.csv_lines import CSV_COLUMNS, HEADING, CsvPlace, LongRow, csv_row, csv_value, walk_row
+from klogtool.render.csv_lines import HEADING, CsvPlace, LongRow, csv_row, csv_value, walk_row
+from klogtool.render.record_columns import COLUMN_TYPES
 from klogtool.render.selection import DumpForm
+
+COLUMNS = tuple(COLUMN_TYPES)
 
 PLACE = CsvPlace.of("t,1", 7, NAME)
 FORM = DumpForm(csv=PLACE)
@@ -81,14 +84,14 @@ def test_a_field_of_bytes(reader: Reader, data: bytes | None, field: bytes) -> N
 
 def test_a_batch_with_headers_and_a_marker(reader: Reader) -> None:
     first, second, marker = show(reader, BATCH_WITH_HEADERS.data + COMMIT.data).splitlines(keepends=True)
-    headers = fields_of(first)[CSV_COLUMNS.index("headers")] or fields_of(second)[CSV_COLUMNS.index("headers")]
+    headers = fields_of(first)[COLUMNS.index("headers")] or fields_of(second)[COLUMNS.index("headers")]
     assert isinstance(json.loads(str(headers)), list)
-    assert fields_of(marker)[CSV_COLUMNS.index("_is_control")] == "true"
+    assert fields_of(marker)[COLUMNS.index("_is_control")] == "true"
 
 
 def test_old_messages(reader: Reader) -> None:
     rows = [fields_of(row) for row in show(reader, MAGIC_0.data + MAGIC_1_GZIP.data).splitlines(keepends=True)]
-    named = [dict(zip(CSV_COLUMNS, row, strict=True)) for row in rows]
+    named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     assert [(row["timestamp"] is None, row["timestampType"]) for row in named[:1]] == [(True, "-1")]
     assert {row["_batch_base_offset"] for row in named[1:]} == {None}
     assert {row["_compression"] for row in named} == {"none", "gzip"}
@@ -113,7 +116,7 @@ def test_a_row_comes_back(
     made = tuple(Header(name.encode(), data) for name, data in headers)
     data = build_batch([Record(4, timestamp, key, value, made)])
     (row,) = {show(Reader(name), data) for name in HERE}
-    found = dict(zip(CSV_COLUMNS, fields_of(row), strict=True))
+    found = dict(zip(COLUMNS, fields_of(row), strict=True))
     assert [None if (f := found[name]) is None else value_of(f) for name in ("key", "value")] == [key, value]
     assert found["timestamp"] == (None if timestamp == -1 else str(timestamp))
     pairs = json.loads(found["headers"] or "[]")
@@ -152,7 +155,7 @@ def test_a_dump_of_long_records_is_the_same(value: bytes, tmp_path: pathlib.Path
 
 def table(out: bytes) -> list[dict[str, Any]]:
     heading, *rows = csv.reader(io.StringIO(out.decode(), newline=""), strict=True)
-    assert tuple(heading) == CSV_COLUMNS
+    assert tuple(heading) == COLUMNS
     return [dict(zip(heading, row, strict=True)) for row in rows]
 
 
@@ -163,7 +166,7 @@ def test_rows_are_those_of_arrow(folder: str) -> None:
     from klogtool.render.arrow import schema
     from klogtool.render.scan import scan
 
-    assert tuple(schema().names) == CSV_COLUMNS
+    assert tuple(schema().names) == COLUMNS
     log_dir = next(iter(sorted((FIXTURES / folder).glob("logdir*"))))
     done = run_here(["dump-log", str(log_dir), "--format", "csv", "--resync"], FIXTURES)
     ours = table(done.out)
