@@ -10,20 +10,30 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import io
+import json
 import random
 import sys
 import time
+import uuid
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+import fastavro
 from damaged import damaged, seeds  # first: it makes the modules of tests/ known
 
 from klogtool import kernels
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log import mapped_windows
+from klogtool.decoding.avro_programs import build_program
+from klogtool.decoding.avro_schemas import AvroSchema, parse_avro_schema
+from klogtool.decoding.avro_values import read_avro
+from klogtool.decoding.decoded import json_text
+from klogtool.decoding.schemas import Schemas
 from klogtool.format import checksums, codecs, framing, resync
 from klogtool.format.batch import Header, Record, parse_batch
 from klogtool.format.batch_proof import FACTS, judge_entry
@@ -366,7 +376,58 @@ def follow(rng: random.Random, rows: array[int]) -> None:
 
 
 Target = Callable[[random.Random, bytes], None]
-QUICK: tuple[Target, ...] = (try_checksums, try_walk, try_inflate, try_find_batch, try_prove)
+# Each type of Avro that the kernel reads, and a record in itself.
+AVRO = {
+    "type": "record", "name": "R", "fields": [
+        {"name": "long", "type": "long"},
+        {"name": "text", "type": ["null", "string"]},
+        {"name": "decimal", "type": {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 3}},
+        {"name": "uuid", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "date", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "time", "type": {"type": "long", "logicalType": "time-micros"}},
+        {"name": "moments", "type": {"type": "array", "items": {"type": "long", "logicalType": "timestamp-nanos"}}},
+        {"name": "flags", "type": {"type": "map", "values": "boolean"}},
+        {"name": "enum", "type": {"type": "enum", "name": "E", "symbols": ["A", "B"]}},
+        {"name": "more", "type": ["null", "R", {"type": "array", "items": "R"}]},
+        {"name": "fixed", "type": {"type": "fixed", "name": "F", "size": 2}},
+        {"name": "float", "type": "float"},
+        {"name": "double", "type": "double"},
+    ],
+}  # fmt: skip
+
+
+@cache
+def avro_schema() -> AvroSchema:
+    return parse_avro_schema(Schemas("schemas", {"1.avsc": json.dumps(AVRO).encode()}), "1.avsc")
+
+
+def avro_value(rng: random.Random, depth: int = 3) -> dict[str, Any]:
+    """A value of AVRO as the bytes have it: numbers and bytes, no dates."""
+    number, text = rng.choice((0, -1, 1 << 40, -(1 << 62))), rng.choice(("", "a", '\u202e"\\', "é" * 40))
+    more = None if not depth else rng.choice((None, avro_value(rng, depth - 1), [avro_value(rng, depth - 1)]))
+    return {
+        "long": number, "text": rng.choice((None, text)), "decimal": rng.randbytes(rng.randrange(9)),
+        "uuid": str(uuid.UUID(int=rng.getrandbits(128))), "date": rng.randrange(-(10**5), 10**5),
+        "time": rng.randrange(86_400_000_000), "moments": [number] * rng.randrange(4), "flags": {text: True},
+        "enum": rng.choice("AB"), "more": more, "fixed": rng.randbytes(2), "float": 0.1, "double": 1e300,
+    }  # fmt: skip
+
+
+def try_avro(rng: random.Random, _: bytes) -> None:
+    """A value of Avro, mostly damaged: what the kernel makes text of, the reference does, too."""
+    sink = io.BytesIO()
+    plain = json.loads(json.dumps(AVRO), object_hook=lambda one: {k: v for k, v in one.items() if k != "logicalType"})
+    fastavro.schemaless_writer(sink, fastavro.parse_schema(plain), avro_value(rng))
+    value = bytearray(sink.getvalue()[: rng.choice((None, None, rng.randrange(sink.tell() + 1)))])
+    for _ in range(rng.randrange(3) if value else 0):
+        value[rng.randrange(len(value))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+    program = build_program(avro_schema())
+    text = None if program is None else program.text(bytes(value))
+    if text is not None:
+        same("avro", text, json_text(read_avro(avro_schema(), bytes(value))))
+
+
+QUICK: tuple[Target, ...] = (try_checksums, try_walk, try_inflate, try_find_batch, try_prove, try_avro)
 TARGETS: tuple[Target, ...] = (
     *QUICK,
     try_dump,
