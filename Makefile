@@ -49,7 +49,7 @@ judge: $(DEV)/.ready  ## hundreds of damaged log dirs: what doctor claims of the
 # The same faults each time, so that one commit has one answer. The base states are a broker's of today, so a few cases
 # differ from machine to machine: what it finds then is new, and to be mended (docs/safety.md); it does not end CI yet.
 judge-sample: $(DEV)/.ready  ## some of that in a few minutes, on 4.3.1 above all; fails if more than 1 of 100 claims is false
-	PYTHONPATH=tests $(RUN) -m judge --sample --seed 12 --jobs 2 --at-most 1 --crowds 1 --alone 2 --log-dirs 15 --options 1 --dir-options 1 --commands 1 --quorums 3 $(JUDGE_ARGS)
+	PYTHONPATH=tests $(RUN) -m judge --sample --seed 12 --jobs 3 --at-most 1 --crowds 1 --alone 2 --log-dirs 15 --options 1 --dir-options 1 --commands 1 --quorums 3 $(JUDGE_ARGS)
 
 museum: $(DEV)/.ready  ## brings bugs back that were real, one after the other: the test of each has to fail (docs/museum.md)
 	PYTHONPATH=tests $(RUN) -m museum $(MUSEUM_ARGS)
