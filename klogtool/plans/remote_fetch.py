@@ -20,6 +20,7 @@ from klogtool.errors import KlogError, Refused, Unsupported
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.uuids import parse_uuid
+from klogtool.log.file import Unreadable
 from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.remote.fetching import LogChoice, LogSource, MissingOffsets, find_sound, open_source
 from klogtool.remote.inventory import ListedPartition
@@ -41,7 +42,8 @@ def fetch_log(
 ) -> FetchedLog:
     """Read all sources, and return the files of the partition dir at `output`. make_spool: where the bytes wait.
 
-    Raises Unsupported if a key is missing, Refused if the batches cannot be one log, KlogError.
+    Raises Unsupported if a key is missing, Unreadable if the store does not give what it lists, Refused if the batches
+    cannot be one log, KlogError.
     """
     missing = list(choice.missing)
     draft = Draft(output, {})
@@ -49,7 +51,7 @@ def fetch_log(
     for source in choice.sources:
         try:
             content, lost = _content(store, source, make_spool)
-        except Unsupported:
+        except (Unsupported, Unreadable):  # another time it may be had
             raise
         except KlogError as error:
             lost, content = (_whole(source, error.reason),), ()

@@ -19,6 +19,7 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.tiered.metadata_partition import metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey
+from klogtool.log.file import Unreadable
 from klogtool.plans.remote_fetch import recover_new
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.metadata import TOPIC
@@ -55,7 +56,8 @@ def rebuild_metadata(
     partitions: Iterable[ListedPartition], count: int, adopted: str | None, now_ms: int
 ) -> RebuiltMetadata:
     """Make the records of all segments. count: of partitions of the topic. adopted: the id of a topic that comes from
-    another cluster: its segments get one leader epoch, which no leader of this cluster is below."""
+    another cluster: its segments get one leader epoch, which no leader of this cluster is below. Raises Unreadable if
+    the store does not give what it lists."""
     segments: list[RemoteSegment] = []
     left_out: list[UndescribedObject] = []
     for partition in partitions:
@@ -82,6 +84,8 @@ def rebuild_metadata(
 def _described(partition: ListedPartition, one: ListedSegment) -> RemoteSegment | UndescribedObject | None:
     if one.stored is None:
         return None
+    if isinstance(one.problem, Unreadable):
+        raise one.problem
     if one.metadata is None or one.problem is not None:
         why = "it does not say what it is" if one.problem is None else one.problem.reason
         return UndescribedObject(one.key, one.stored.path, why)

@@ -13,13 +13,15 @@ from msgspec import Struct
 
 from klogtool.escape import quoted
 from klogtool.log.storage import LOCAL_SCHEMES, Place
-from klogtool.remote.segment_check import Consumer
+from klogtool.remote.segment_check import Consumer, Unhelped
 from klogtool.remote.store import RemoteStore
 from klogtool.verify.findings import Finding, Kind
 
 _OLDER_VERSION = "Put an older version of the object back, under its name, if the store keeps versions or has a backup."
 _NAME_METADATA = "Name the log dir that has it as well, with --metadata."
 _GIVE_IT = "Give what is missing (the key with --key, klogtool[tiered] for encrypted segments), and check again."
+_ASK_AGAIN = "Find out why the store does not give it (network, rights, throttling), and check again."
+_UNCHECKED: Mapping[str | None, str] = {Unhelped.METADATA: _NAME_METADATA, Unhelped.STORE: _ASK_AGAIN}
 _OF_OBJECTS = (
     Kind.REMOTE_OBJECT_MISSING,
     Kind.REMOTE_OBJECT_CORRUPT,
@@ -68,7 +70,7 @@ def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> str 
             return f"Name the store that has its objects. If they are lost: {_passing(finding, place)}"
         return _passing(finding, place) if place.has_metadata else _rebuilding(store)
     if finding.id is Kind.REMOTE_UNCHECKED:
-        return _NAME_METADATA if finding.field else _GIVE_IT
+        return _UNCHECKED.get(finding.field, _GIVE_IT)
     if finding.field == OrphanGrade.OTHER_LINEAGE:
         return "Leave it: brokers delete it when the log has left its leader epochs behind."
     if finding.id in _UNREAD:

@@ -17,7 +17,7 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
 from klogtool.format.names import FileKind
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
-from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
@@ -126,7 +126,7 @@ def _newest_epochs(
     stored = {one.key: one.stored for one in partition.segments}
     for newest in sorted(segments, key=lambda one: (one.epochs[-1][0], one.end_offset), reverse=True):
         objects = stored.get(newest.key)
-        with suppress(Corrupt, Unreadable):  # an older one may do, or what the metadata has
+        with suppress(Corrupt):  # an older one may do, or what the metadata has
             data = None if objects is None else find_side_file(store, objects, FileKind.LEADER_EPOCH_CHECKPOINT)
             if data:
                 return tuple((one.epoch, one.start_offset) for one in parse_leader_epoch_checkpoint(data))

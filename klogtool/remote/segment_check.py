@@ -12,7 +12,7 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.tiered import aiven, local_storage
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment
-from klogtool.log.file import LogFile
+from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.storage import StoredFile
 from klogtool.remote.inventory import ListedSegment
 from klogtool.remote.segment_file import find_side_file, open_log
@@ -38,10 +38,18 @@ class Consumer(StrEnum):
     RESET = "reset"
 
 
+class Unhelped(StrEnum):
+    """What was missing to check a segment, beside its key. A finding's field."""
+
+    METADATA = "metadata"
+    STORE = "store"
+    """The store was asked several times, and did not give what it lists."""
+
+
 class Unread(Enum):
     """Why a segment was not read."""
 
-    WITHOUT_HELP = "a key is missing"
+    WITHOUT_HELP = "a key is missing, or the store did not give it"
     BEFORE = "an earlier run read it, and found nothing"
     TIME = "time was up"
 
@@ -66,8 +74,9 @@ def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = Fa
     check = _Check(store, segment, stored, deep=deep)
     try:
         findings = tuple(check.findings())
-    except Unsupported as error:
-        unread = Finding(Kind.REMOTE_UNCHECKED, error.path or check.path, error.reason, start=error.position)
+    except (Unsupported, Unreadable) as error:
+        field = Unhelped.STORE if isinstance(error, Unreadable) else None
+        unread = Finding(Kind.REMOTE_UNCHECKED, error.path or check.path, error.reason, error.position, field=field)
         return CheckedSegment(segment, (unread,), None, Unread.WITHOUT_HELP)
     except KlogError as error:
         corrupt = Finding(

@@ -15,7 +15,7 @@ from klogtool.format.tiered import aiven, local_storage
 from klogtool.format.tiered.manifest import SegmentManifest
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.sealing import unseal
-from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.file import LogFile
 from klogtool.log.storage import AHEAD_BYTES, StoredFile
 from klogtool.remote.store import MOST_SIDE_BYTES, RemoteStore, StoredSegment
 
@@ -38,11 +38,11 @@ _IN_INDEXES = {
 def open_log(store: RemoteStore, segment: StoredSegment, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
     """Open the log of a segment. Its size is that of the object, or what the manifest says.
 
-    Raises Unreadable if the log, or the manifest that it needs, is missing; KlogError if the manifest cannot be read,
-    or the key is missing.
+    Raises Corrupt if the log, or the manifest that it needs, is missing; Unsupported if the key is; Unreadable if the
+    store does not give it.
     """
     if segment.log is None:
-        raise Unreadable("the object does not exist", path=f"{segment.path}.{local_storage.LOG}")
+        raise Corrupt("the object does not exist", path=f"{segment.path}.{local_storage.LOG}")
     raw = store.storage.open(segment.log, ahead_bytes=ahead_bytes)
     if segment.layout is TierLayout.LOCAL:
         return raw
@@ -78,7 +78,7 @@ def find_side_file(store: RemoteStore, segment: StoredSegment, kind: FileKind) -
 def _manifest(store: RemoteStore, segment: StoredSegment) -> SegmentManifest:
     manifest = store.manifest(segment)
     if manifest is None:
-        raise Unreadable("the object does not exist", path=f"{segment.path}.{aiven.MANIFEST}")
+        raise Corrupt("the object does not exist", path=f"{segment.path}.{aiven.MANIFEST}")
     return manifest
 
 

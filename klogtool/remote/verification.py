@@ -20,7 +20,7 @@ from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage
 from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.read_before import identify
-from klogtool.remote.segment_check import CheckedSegment, Consumer, Unread, check_segment
+from klogtool.remote.segment_check import CheckedSegment, Consumer, Unhelped, Unread, check_segment
 from klogtool.remote.store import RemoteStore, StoredSegment
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.verification import PartitionDone, Summary
@@ -141,7 +141,7 @@ class _Partition:
             yield from self._of_state(segment)
         if self._missing_home is not None:
             detail = f"its metadata is in {TOPIC}-{self._missing_home}, which is in none of the log dirs (--metadata)"
-            yield Finding(Kind.REMOTE_UNCHECKED, self._folder, detail, field="metadata")
+            yield Finding(Kind.REMOTE_UNCHECKED, self._folder, detail, field=Unhelped.METADATA)
             summary.was_without_help = True
         yield from self._gaps()
 

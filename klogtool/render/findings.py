@@ -124,7 +124,7 @@ def _by_teller(counts: Mapping[tuple[str, Kind], int]) -> Iterator[tuple[str, in
 def _why_not_read(summary: Summary) -> Iterator[tuple[bool, str]]:
     yield summary.was_time_up, "time was up"
     yield summary.was_changed, "files went away while they were read: does a broker run here?"
-    yield summary.was_without_help, "a key is missing (--key)"
+    yield summary.was_without_help, "a key is missing (--key), or the store did not give it"
     yield summary.was_read_before, "an earlier run read them and found nothing (--state)"
     reasons = summary.was_time_up, summary.was_changed, summary.was_without_help, summary.was_read_before
     yield not any(reasons), "not in this subset (--subset)"

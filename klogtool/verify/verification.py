@@ -94,8 +94,9 @@ class Summary(Struct):
     left_out_*: what was not read, because it belongs to another subset or time was up; for a started partition, the
     segments not read. was_time_up: whether time was the reason for any of it. was_changed: whether a partition was
     left out because its files went away while it was read. was_without_help: whether a key or metadata of a remote
-    store was missing. was_read_before: whether an earlier run had read some of it. excluded_*: what was not read
-    because it is excluded. deep: whether batches were opened, and not only their headers read.
+    store was missing, or an object could not be had. was_read_before: whether an earlier run had read some of it.
+    excluded_*: what was not read because it is excluded. deep: whether batches were opened, and not only their headers
+    read.
     """
 
     partitions: int = 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pathlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from loading import data, make
 from planned import read, splits_of
 from running import FIXTURES
+from unreliable_storage import FAULTS, Unreliable, unreliable
 
 from klogtool.errors import KlogError, Refused, Unsupported
 from klogtool.format.batch import Record, build_batch
@@ -20,6 +21,8 @@ from klogtool.log.file import Unreadable
 from klogtool.log.probing import NEAR_BYTES
 from klogtool.log.storage import Place, RemoteStorage, Stored, StoredFile, Traffic, expand, open_place
 from klogtool.spark.options import places_of
+
+__all__ = ["unreliable"]
 
 LARGE = 500_000
 
@@ -115,59 +118,6 @@ def test_a_file_is_not_asked_twice_for_the_same_bytes() -> None:
     assert file.read(95, 10) == bytes(range(95, 100))
     assert bytes(file.read_into(bytearray(50), 40, 50)) == bytes(range(40, 90))
     assert file.read(100, 5) == b""
-
-
-Fault = Callable[[bytes], bytes]
-
-
-def _raises(error: Exception) -> Fault:
-    def fault(_: bytes) -> bytes:
-        raise error
-
-    return fault
-
-
-FAULTS: dict[str, Fault] = {
-    "timeout": _raises(TimeoutError("Read timed out")),
-    "503": _raises(OSError("AWS Error SLOW_DOWN during GetObject operation: HTTP status 503")),
-    "foreign error": _raises(RuntimeError("IncompleteRead(17 bytes read, 83 more expected)")),  # not an OSError
-    "truncated": lambda data: data[: len(data) // 2],
-    "all but one": lambda data: data[:-1],
-    "empty": lambda _: b"",
-    "longer": lambda data: data + b"\0",
-    "whole file": lambda data: data * 2,  # a server that does not know ranges
-}
-
-
-class Unreliable:
-    """A file system of fsspec that fails as `fault_of` says for each request; None: it does what it should."""
-
-    def __init__(self, fault_of: Callable[[], str | None]) -> None:
-        self.fault_of = fault_of
-        self.requests = 0
-
-    def find(self, path: str, detail: bool) -> dict[str, dict[str, Any]]:
-        paths = [path] if os.path.isfile(path) else [str(p) for p in pathlib.Path(path).rglob("*") if p.is_file()]
-        return {name: {"size": os.path.getsize(name)} for name in paths}
-
-    def cat_file(self, path: str, start: int, end: int) -> bytes:
-        self.requests += 1
-        with open(path, "rb") as file:
-            file.seek(start)
-            data = file.read(end - start)
-        fault = self.fault_of()
-        return data if fault is None else FAULTS[fault](data)
-
-
-@pytest.fixture
-def unreliable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unreliable]:
-    """`far:///path` is a path of this machine, read through this file system."""
-    system = Unreliable(lambda: None)
-    monkeypatch.setattr(storage, "_fsspec_system", lambda place: (system, place.uri.removeprefix("far://")))
-    monkeypatch.setattr(storage, "WAITS_S", (0.0,) * len(storage.WAITS_S))
-    open_place.cache_clear()
-    yield system
-    open_place.cache_clear()
 
 
 @pytest.mark.parametrize("table", ["records", "batches", "segments", "left_out"])

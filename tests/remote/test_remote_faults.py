@@ -1,0 +1,98 @@
+"""A store whose requests fail: what fails now and then changes no answer; what never comes is told, and nothing is half
+done."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import shutil
+import threading
+from typing import Any
+
+import pytest
+from remote_stores import LOGS, STORE, ZSTD
+from running import Done, run_here, tree_of
+from unreliable_storage import FAULTS, Unreliable, unreliable
+
+from klogtool.log import storage
+
+__all__ = ["unreliable"]
+
+Path = pathlib.Path
+OF_BROKER = ["--metadata", str(LOGS), "--local", str(LOGS)]
+STORES = {"local": (STORE, "orders-0", OF_BROKER), "zstd": (ZSTD, "pay-0", [])}
+COMMANDS = ("ls", "verify", "fetch", "metadata")
+
+
+def run(command: str, store: str, name: str, output: Path) -> Done:
+    _, partition, words = STORES[name]
+    own = {
+        "ls": words,
+        "verify": [*words, "--deep", "--now", "2026-11-26"],
+        "fetch": [partition, *words, "--output", str(output)],
+        "metadata": ["--partitions", "3", "--output", str(output)],
+    }
+    done = run_here(["remote", command, store, *own[command], "--json"], LOGS.parent)
+    assert "Traceback" not in done.told
+    return done
+
+
+def answer(done: Done) -> list[dict[str, Any]]:
+    rows = [json.loads(line.replace("far://", "")) for line in done.out.decode().splitlines()]
+    for row in rows:
+        for field in ("seconds", "event_ms", "output", "cure", "detail"):  # a store elsewhere knows no times
+            row.pop(field, None)
+    return rows
+
+
+def logs_in(output: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(output)): path.read_bytes() for path in sorted(output.rglob("*.log"))}
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_requests_that_fail_now_and_then_change_no_answer(
+    unreliable: Unreliable, tmp_path: Path, name: str, command: str
+) -> None:
+    store = STORES[name][0]
+    sound = run(command, str(store), name, tmp_path / "sound")
+    rng, thread = random.Random(f"{name} {command}"), threading.local()
+
+    def fault_of() -> str | None:  # never more faults in a row than klogtool retries: a thread asks one by one
+        row = getattr(thread, "row", 0)
+        thread.row = row + 1 if row < len(storage.WAITS_S) and rng.random() < 0.5 else 0
+        return rng.choice(list(FAULTS)) if thread.row else None
+
+    unreliable.fault_of = fault_of
+    faulty = run(command, f"far://{store}", name, tmp_path / "faulty")
+    assert faulty.status == sound.status
+    if command != "metadata":  # made of times
+        assert answer(faulty) == answer(sound)
+    if command == "fetch":
+        assert logs_in(tmp_path / "faulty") == logs_in(tmp_path / "sound") != {}
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_never_comes_is_told_and_nothing_is_half_done(
+    unreliable: Unreliable, tmp_path: Path, name: str, command: str, fault: str
+) -> None:
+    store = shutil.copytree(STORES[name][0], tmp_path / "store")
+    before, output = tree_of(store), tmp_path / "output"
+    run(command, f"far://{store}", name, tmp_path / "sound")
+    requests = unreliable.requests
+    assert requests
+    good = iter([None] * random.Random(f"{name} {command} {fault}").randrange(requests))
+    unreliable.fault_of = lambda: next(good, fault)
+    done = run(command, f"far://{store}", name, output)
+    assert done.status in (1, 4)
+    assert not output.exists() or not any(output.iterdir())
+    if command == "verify":
+        found = [row for row in answer(done) if row["type"] == "finding"]
+        assert "remote-unchecked" in {row["id"] for row in found}
+        assert not {row["id"] for row in found} & {"remote-batch", "remote-object-corrupt"}
+    else:
+        assert "far://" in done.err or command == "ls"
+    assert tree_of(store) == before
