@@ -47,7 +47,8 @@ class LossReason(Enum):
     UNREADABLE = "copy-unreadable"
     """A copy cannot be read."""
     START_LOSES = "start-loses"
-    """A broker that may lead loses or hides records of its own copy when it starts, as the doctor says."""
+    """A broker that may lead loses or hides records of its own copy when it starts: as the doctor says, or because its
+    log start is beyond its records."""
     LOG_DIR_OFFLINE = "log-dir-offline"
     """The log dir of the copy goes offline, as the doctor says: nobody is served from it."""
 

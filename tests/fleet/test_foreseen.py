@@ -22,6 +22,7 @@ from klogtool.fleet.restored_identity import SetProblem
 from klogtool.format.checkpoints import build_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, build_clean_shutdown
 from klogtool.format.names import TopicPartition
+from klogtool.render.fleet_restored import restored_rows, restored_text
 
 SETS = 60
 LOG = "t-0/00000000000000000000.log"
@@ -172,6 +173,33 @@ def test_what_one_start_loses_counts(
     assert ((reason, 1, records) in told) == (reason is not None), (told, restored.nodes)
     if reason is LossReason.START_LOSES:
         assert next(walk_options(restored)).step is RestoreStep.DOCTOR
+
+
+def test_without_the_doctor_a_log_start_beyond_all_records_is_unknown(tmp_path: pathlib.Path) -> None:
+    """A file of `fleet collect` shows it, and not what it costs. After delete-records the high watermark is there."""
+    for offset, lost in ((1000, None), (60, 0), (20, 0)):
+        text = ALL_EQUAL.replace("end 60", "end 60 hw 60")
+
+        def wound(disks: dict[int, pathlib.Path], offset: int = offset) -> None:
+            start_beyond(disks[1], Fixed(offset))
+
+        files, _ = examined(tmp_path / str(offset), wound, text)
+        (forecast,) = judge_set(files).forecasts
+        assert forecast.lost_records == lost, (offset, forecast)
+
+
+def test_the_nodes_are_marked(tmp_path: pathlib.Path) -> None:
+    """The text names the nodes whose start loses something, and what to run."""
+    restored = alone(tmp_path, lambda disk: start_beyond(disk, Fixed(1000)))
+    lines = list(restored_text(restored, "klogtool fleet check --restored"))
+    (marked,) = [line for line in lines if line.startswith("DOCTOR ")]
+    assert marked.startswith(
+        "DOCTOR   node 1: by its own disks it starts and loses; lost: 60 records: klogtool doctor /"
+    )
+    assert "  node 1     may lead, and its own start loses or hides records; offsets 0 to 59" in lines
+    assert "1. What is marked DOCTOR: klogtool doctor has options for each of these nodes. Then check again." in lines
+    rows = {row["type"]: row for row in restored_rows(restored)}
+    assert (rows["node"]["node_id"], rows["forecast"]["best"]) == (3, 1)
 
 
 class Fixed(random.Random):
