@@ -132,6 +132,11 @@ def choose(
     replicas = known.replicas if known is not None else ()
     missing = tuple(node_id for node_id in replicas if node_id not in brokers)
     problems = [f"broker {each.node_id}: {each.copy.problem}" for each in placed if each.copy.problem is not None]
+    problems += [
+        f"broker {each.node_id}: its log start is beyond its records, and its start deletes them: klogtool doctor"
+        for each in placed
+        if each.copy.state == "current" and each.copy.starts_beyond_its_records
+    ]
     choice = Choice(*key, topic_id, None, missing=missing, replicas=replicas, problems=tuple(problems))
     if known is not None:
         choice = replace(choice, electable=electable_of(known, unclean))
@@ -218,7 +223,15 @@ def _best(
     """Return the base, and the copy that leads: see the head of this file."""
     # The epoch comes before the end: what is more in a longer log of an older epoch was not acknowledged by all, and
     # its broker cuts it when it follows (KIP-101).
-    base = max(placed, key=lambda e: (_may_lead(e, placed, known), latest_epoch_of(e.copy), *_rank(e, order)))
+    base = max(
+        placed,
+        key=lambda e: (
+            not e.copy.starts_beyond_its_records,
+            _may_lead(e, placed, known),
+            latest_epoch_of(e.copy),
+            *_rank(e, order),
+        ),
+    )
     return base, _best_of([each for each in placed if each is base or extends(each.copy, base.copy)], order)
 
 
@@ -267,6 +280,9 @@ def _shares(
             yield Share(each, "restore", f"the best copy of this broker is in a folder that ends in -{each.copy.state}")
         elif each is best:
             yield Share(each, "lead", _why_best(best, own))
+        elif each.copy.starts_beyond_its_records:
+            # Its broker would delete the log, and begin it at the leader's end (UnifiedLog.truncateFullyAndStartAt).
+            yield Share(each, "set-aside", "its log start is beyond its records: its broker fetches everything again")
         else:
             yield _follower(each, best)
 

@@ -214,6 +214,13 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
         """Topic and partition."""
         return self.topic, self.partition
 
+    @property
+    def starts_beyond_its_records(self) -> bool:
+        """Return whether the log start is beyond the last record, and beyond all that the log ever reached: a start
+        deletes the log then (UnifiedLog). After delete-records its high watermark was there."""
+        is_empty = self.log_start_offset == self.log_end_offset
+        return is_empty and self.records > 0 and (self.log_start_checkpoint or 0) > self.reached_offset
+
 
 class CommitFacts(Struct, frozen=True, tag="committed"):
     """An offset that a group has committed. coordinator: the partition of `__consumer_offsets` that says so."""

@@ -64,7 +64,7 @@ class Foreseen(Struct, frozen=True):
         """Return the offsets of a copy of which nobody is served a record after the start; None: unknown."""
         claim = self._claim_of(copy)
         if claim is None:
-            return None if starts_beyond_its_records(copy) else ()
+            return None if copy.starts_beyond_its_records else ()
         offsets, is_hidden_known = Offsets(), not _BY_OTHERS.intersection(claim.hidden.why)
         for first, last in (*claim.lost.ranges, *(claim.hidden.ranges if is_hidden_known else ())):
             offsets.add(first, last)
@@ -81,13 +81,6 @@ class Foreseen(Struct, frozen=True):
 
     def _claim_of(self, copy: CopyFacts) -> PartitionClaim | None:
         return self.partitions.get(os.path.join(copy.log_dir, copy.folder))
-
-
-def starts_beyond_its_records(copy: CopyFacts) -> bool:
-    """Return whether the log start of a copy is beyond its last record, and beyond all that it ever reached: a start
-    deletes the log then. After delete-records its high watermark was there."""
-    is_empty = copy.log_start_offset == copy.log_end_offset
-    return is_empty and copy.records > 0 and (copy.log_start_checkpoint or 0) > copy.reached_offset
 
 
 def foresee(diagnoses: Mapping[int, Diagnosis]) -> Foreseen:

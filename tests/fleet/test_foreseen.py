@@ -9,14 +9,18 @@ from collections.abc import Callable
 import pytest
 from fleet.test_restored import ALL_EQUAL, with_voters
 from fleets import FIRST_MS, collect_broker, make_fleet
+from running import run_here
 
 from klogtool.broker.circumstances import Circumstances
+from klogtool.cli.show import header
 from klogtool.doctor.answers import Starts
 from klogtool.doctor.claims import PartitionClaim
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.fleet.collected import Collected, CopyFacts
 from klogtool.fleet.forecast import LossReason
 from klogtool.fleet.foreseen import Foreseen, foresee
+from klogtool.fleet.framed import walk_lines
+from klogtool.fleet.planning import make_fleet_plan
 from klogtool.fleet.restored import Restored, RestoreStep, judge_set, walk_options
 from klogtool.fleet.restored_identity import SetProblem
 from klogtool.format.checkpoints import build_offset_checkpoint
@@ -199,7 +203,7 @@ def test_the_nodes_are_marked(tmp_path: pathlib.Path) -> None:
     assert "  node 1     may lead, and its own start loses or hides records; offsets 0 to 59" in lines
     assert "1. What is marked DOCTOR: klogtool doctor has options for each of these nodes. Then check again." in lines
     rows = {row["type"]: row for row in restored_rows(restored)}
-    assert (rows["node"]["node_id"], rows["forecast"]["best"]) == (3, 1)
+    assert (rows["node"]["node_id"], rows["forecast"]["best"]) == (3, 2)
 
 
 class Fixed(random.Random):
@@ -244,3 +248,20 @@ def test_what_only_an_offline_log_dir_has_is_lost(tmp_path: pathlib.Path) -> Non
         records = 10 if name == "leader-epoch-checkpoint" else 60
         assert (told, forecast.may_lead) == ([(LossReason.LOG_DIR_OFFLINE, 1, records)], (2, 3)), name
         assert [trouble.problem for trouble in restored.troubles] == [SetProblem.LOG_DIR_OFFLINE]
+
+
+def test_a_copy_that_its_start_deletes_never_leads(tmp_path: pathlib.Path) -> None:
+    """Of the highest end it has nothing. It is set aside, so that its broker fetches all anew, and does not lead."""
+    text = ALL_EQUAL.replace("end 60", "end 60 hw 60")
+    files, _ = examined(tmp_path, lambda disks: start_beyond(disks[1], Fixed(1000)), text)
+    plan = make_fleet_plan(files)
+    (choice,) = plan.choices
+    assert choice.leader in (2, 3)
+    assert {share.placed.node_id: share.action for share in choice.shares}[1] == "set-aside"
+    assert 1 in choice.rivals
+    assert any("its start deletes them" in problem for problem in choice.problems)
+    saved, disk = tmp_path / "plan.klog", tmp_path / "b1" / "d1"
+    saved.write_bytes(b"".join(line.encode() + b"\n" for line in walk_lines(header("fleet plan"), plan.rows())))
+    done = run_here(["fleet", "apply", str(saved), str(disk), "--apply"], tmp_path)
+    assert done.status == 0, done.err
+    assert [path.name for path in disk.iterdir() if path.is_dir()] == []
