@@ -9,6 +9,7 @@ import pathlib
 import re
 import tokenize
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 from running import ROOT
@@ -68,7 +69,7 @@ def prose(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         yield from _comments(text)
-        yield from _docstrings(text)
+        yield from parsed(path).docstrings
     elif path in KERNELS:
         yield from ((text.count("\n", 0, found.start()) + 1, found[0]) for found in KERNEL_PROSE.finditer(text))
     else:
@@ -79,13 +80,6 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-
-
-def _docstrings(text: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            found = ast.get_docstring(node, clean=False)
-            yield from enumerate((found or "").splitlines(), getattr(node.body[0], "lineno", 1) if found else 1)
 
 
 def missing(path: pathlib.Path) -> Iterator[str]:
@@ -100,7 +94,7 @@ def missing_in(line: str, path: pathlib.Path) -> Iterator[str]:
     yield from (name for name in INSIDE.findall(line) if not is_inside(name))
     yield from (name for name in DOTTED.findall(line) if not is_there(name))
     if path.suffix == ".py":
-        own = names_in(path)
+        own = parsed(path).names
         yield from (f"{owner}.{name}" for owner, name in OWN.findall(line) if not {owner, name} <= own)
 
 
@@ -119,7 +113,7 @@ def is_there(name: str) -> bool:
         return any((ROOT / "klogtool").rglob(name))
     for n in range(len(parts), 0, -1):
         if (module := module_of(parts[:n])) is not None:
-            return n == len(parts) or parts[n] in names_in(module)
+            return n == len(parts) or parts[n] in parsed(module).names
     return False
 
 
@@ -129,25 +123,35 @@ def module_of(parts: list[str]) -> pathlib.Path | None:
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
 
 
+class Parsed(NamedTuple):
+    """Of a module. names: what it defines or imports, wherever in it, and the modules of a package; docstrings: lines
+    with their numbers."""
+
+    names: set[str]
+    docstrings: list[tuple[int, str]]
+
+
 @functools.cache
-def names_in(module: pathlib.Path) -> set[str]:
-    """What a module defines or imports, wherever in it, and the modules of a package."""
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    found = {path.stem for path in module.parent.glob("*.py*")} if module.name == "__init__.py" else set()
-    for node in ast.walk(tree):
+def parsed(module: pathlib.Path) -> Parsed:
+    """Each file is parsed once: that is most of the work."""
+    names = {path.stem for path in module.parent.glob("*.py*")} if module.name == "__init__.py" else set()
+    docstrings = []
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
         elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).split(".")[0])
-    return found
+            names.add((node.asname or node.name).split(".")[0])
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found = ast.get_docstring(node, clean=False) or ""
+            docstrings += enumerate(found.splitlines(), getattr(node.body[0], "lineno", 1) if found else 1)
+    return Parsed(names, docstrings)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["texts", "kernels", *SOURCES])
-def test_what_is_named_is_there(what: str) -> None:
-    paths = {"texts": TEXTS, "kernels": KERNELS, **SOURCES}[what]
+def test_what_is_named_is_there() -> None:
+    paths = [*TEXTS, *KERNELS, *(path for paths in SOURCES.values() for path in paths)]
     assert [found for path in paths for found in missing(path)] == []
 
 
