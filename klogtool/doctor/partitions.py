@@ -39,7 +39,7 @@ from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
 from klogtool.verify.cures import unpacking
 from klogtool.verify.findings import Finding, Kind, Severity
-from klogtool.verify.stops import stop_of
+from klogtool.verify.stops import offline, stop_of
 from klogtool.verify.verify_names import verify_names
 
 LOG = FileKind.LOG
@@ -83,7 +83,9 @@ def _rehearse(
     except KlogError as error:
         if has_changed(error):
             raise
-        if (broken := _broken_link(error)) is not None:
+        if (broken := _broken_link(error)) is not None and broken.what is What.OFFLINE:
+            return Rehearsed(not_loaded(path), (broken,))
+        if broken is not None:
             return Rehearsed(_unknown(path), (broken, *_walk_refused_beside(path, question, checkpoints, threads)))
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     if (denied := find_denied(path, log)) is not None:
@@ -170,17 +172,27 @@ def _walk_names(partition: Partition) -> Iterator[Ahead]:
 def _broken_link(error: KlogError) -> Ahead | None:
     """Return the point about a link that leads nowhere. A broker takes it for a name that is no file, so the segment of
     such a `.log` is not there, and its indexes are deleted. Other files are made anew through the link, if they can
-    be."""
+    be; but CheckpointFile makes its file only where no name is, and reads it then."""
     link = error.path
     if link is None or not os.path.islink(link) or os.path.exists(link):
         return None
     told = "a link to a file that is not there: the broker does not see it"
-    if parse_file_name(os.path.basename(link)).kind is LOG:
+    kind, cure = parse_file_name(os.path.basename(link)).kind, _cure_of_link(link)
+    if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
+        stop = offline("KafkaStorageException", f"Error while reading checkpoint file {link}")
+        finding = Finding(Kind.UNREADABLE, link, f"{told}, and takes the log dir offline", stop=stop, cure=cure)
+        return replace(ahead_of(finding, What.OFFLINE), cure_looks=True)
+    if kind is FileKind.PARTITION_METADATA:
+        detail = f"{told}, so it does not know the topic id"
+    elif kind is LOG:
         detail = f"{told}, deletes the indexes of this segment, and serves nobody its records"
     else:
         detail = f"{told}, and makes it anew where the link leads, or takes the log dir offline if it cannot"
-    cure = f"ls -l {quoted(link)}  # mount the disk that it leads to, or put the file back, before any start"
     return replace(ahead_of(Finding(Kind.UNREADABLE, link, detail, cure=cure), What.LINK_BROKEN), cure_looks=True)
+
+
+def _cure_of_link(link: str) -> str:
+    return f"ls -l {quoted(link)}  # mount the disk that it leads to, or put the file back, before any start"
 
 
 def _walk_refused_beside(

@@ -106,6 +106,6 @@ def why_stray(path: str, beside: Checkpoints) -> str | None:
     name = find_partition_dir_name(own_name(path))
     if name is None or not name.state.is_live or name.topic == METADATA_TOPIC or beside.log_dir is None:
         return None
-    if os.path.lexists(os.path.join(path, FileKind.PARTITION_METADATA.value)) or not beside.knows_topic_ids:
+    if os.path.exists(os.path.join(path, FileKind.PARTITION_METADATA.value)) or not beside.knows_topic_ids:
         return None
     return "it has no partition.metadata, so a broker renames it and creates an empty partition"

@@ -33,9 +33,7 @@ def claim(rows: list[dict[str, Any]], about: str, name: str) -> dict[str, Any]:
     return next(row for row in found if Path(row.get("path", "/broker")).name == name)
 
 
-@pytest.mark.parametrize(
-    "name", [log(0), log(32), side(11, "index"), side(11, "timeindex"), side(43, "snapshot"), f"{T}/{EPOCHS}"]
-)
+@pytest.mark.parametrize("name", [log(0), log(32), side(11, "index"), side(11, "timeindex"), side(43, "snapshot")])
 def test_what_a_start_makes_of_it_is_unknown(tmp_path: Path, name: str) -> None:
     scenario = Scenario(leading_nowhere(name), "loses-data")
     disks = wounded(scenario, tmp_path / "disks")
@@ -51,6 +49,24 @@ def test_what_a_start_makes_of_it_is_unknown(tmp_path: Path, name: str) -> None:
     options = [row for row in rows if row["type"] == "option"]
     assert options
     assert not any(row["fix"] for row in options)
+
+
+def test_a_checkpoint_whose_name_leads_nowhere_takes_the_log_dir_offline(tmp_path: Path) -> None:
+    """Brokers of 4.3.1, with a link into a folder that is there, too: the file is made only where no name is."""
+    scenario = Scenario(leading_nowhere(f"{T}/{EPOCHS}"), "loses-data")
+    disks = wounded(scenario, tmp_path / "disks")
+    rows = asked(disks, scenario)
+    assert ahead(rows, disks) == {(f"{T}/{EPOCHS}", "offline")}
+    assert claim(rows, "log-dir", "d1")["online"] is False
+
+
+def test_a_topic_id_whose_name_leads_nowhere_is_none(tmp_path: Path) -> None:
+    """A broker of 4.3.1 set the folder aside, and served an empty partition."""
+    scenario = Scenario(leading_nowhere(f"{T}/partition.metadata"), "loses-data")
+    disks = wounded(scenario, tmp_path / "disks")
+    rows = asked(disks, scenario)
+    assert (T, "stray") in ahead(rows, disks)
+    assert claim(rows, "partition", "t-0")["served"] is False
 
 
 @pytest.mark.parametrize(
