@@ -130,7 +130,7 @@ def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give segments their names back that somebody renamed, like `.log.bak`."""
     draft = _draft_of(point.path)
     if draft is not None:
-        moves = {old: new for old, new in find_set_aside(draft.before).items() if unpacking(old) is None}
+        moves = find_set_aside(draft.before)
         names = " and ".join([*moves][:3]) + (f" and {len(moves) - 3:,} more" if len(moves) > 3 else "")
         yield from _renaming(point.path, f"give {names} the name of a segment again", draft, moves, patient)
 
@@ -138,7 +138,7 @@ def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 def _unpacking(point: Ahead) -> Iterator[Option]:
     """Yield what to do about segments that are missing, and that somebody seems to have compressed."""
     draft = _draft_of(point.path)
-    for old, new in () if draft is None else find_set_aside(draft.before).items():
+    for old, new in () if draft is None else find_set_aside(draft.before, packed=True).items():
         unpack, base = unpacking(os.path.join(point.path, old)), parse_file_name(new).base_offset or 0
         if unpack is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1):
             command = f"{unpack}  # before the broker starts"

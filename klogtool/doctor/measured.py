@@ -8,7 +8,7 @@ other records under the same offsets are.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from operator import itemgetter
 
@@ -26,6 +26,7 @@ from klogtool.format.framing import Frame
 from klogtool.format.names import OFFSET_DIGITS, FileKind, FileName, find_renamed_log, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
+from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed
 
 _PIECE_BYTES = 1 << 20
 
@@ -127,19 +128,26 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
                 yield name, spans
 
 
-def find_set_aside(names: Collection[str]) -> dict[str, str]:
+def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> dict[str, str]:
     """Return the files that may be segments which somebody gave another name, by name, with the name that each had.
+    packed: those that are compressed, of which nobody knows what they have; else the others.
 
-    names: of all files of a partition dir. A segment that is there is none. Below the first segment it may be a copy of
+    files: all of a partition dir. A segment that is there is none. Below the first segment it may be a copy of
     one that retention deleted; that deletes the index as well.
     """
-    first = min(filter(_is_log, names), default="")
+    first = min(filter(_is_log, files), default="")
 
     def is_missing(plain: str) -> bool:
         index = plain.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
-        return plain not in names and (index in names or first < plain)
+        return plain not in files and (index in files or first < plain)
 
-    return {name: plain for name in sorted(names) if (plain := find_renamed_log(name)) and is_missing(plain)}
+    found = {name: plain for name in sorted(files) if (plain := find_renamed_log(name)) and is_missing(plain)}
+    return {name: plain for name, plain in found.items() if _is_packed(name, files[name]) is packed}
+
+
+def _is_packed(name: str, file: DraftFile) -> bool:
+    with ContentFile(name, file.content) as opened:
+        return is_packed(opened.read(0, MOST_MAGIC_BYTES))
 
 
 def _is_log(name: str) -> bool:

@@ -37,7 +37,6 @@ from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import Recovery
 from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
-from klogtool.verify.cures import unpacking
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.stops import offline, stop_of
 from klogtool.verify.verify_names import verify_names
@@ -497,14 +496,16 @@ def _gone(state: _RehearsedLog, ranges: tuple[OffsetRange, ...]) -> Ahead:
     first, last = span_of(ranges) or (None, None)
     shown = ", ".join(witness.value for witness in state.claim.gone_already.witness)
     verb = "is" if len(ranges) == 1 and first == last else "are"
-    detail = f"{offsets_text(ranges)} {verb} missing already: no file has a sound copy (shown by {shown})"
+    packed = next(iter(find_set_aside(state.log.draft.before, packed=True)), None)
+    but = f", unless {packed} has one" if packed else ""
+    detail = f"{offsets_text(ranges)} {verb} missing already: no file has a sound copy{but} (shown by {shown})"
     return Ahead(state.path, What.MISSING, detail, first, last, severity=Severity.WARNING)
 
 
 def _walk_set_aside(state: _RehearsedLog) -> Iterator[Ahead]:
     """Yield a point for the segments that somebody gave names like `.log.bak`, if they have records."""
     draft = state.log.draft
-    names = [name for name in find_set_aside(draft.before) if not unpacking(name)]
+    names = list(find_set_aside(draft.before))
     hidden = [part for why, part in state.measured.hidden if why is HiddenBy.NAME]
     if names and hidden:
         others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""

@@ -13,7 +13,14 @@ from klogtool.escape import quoted
 from klogtool.format.names import TopicPartition
 
 MOVED_OUT = ".moved-out"  # ends the name of the folder beside a log dir that takes what is moved out of it
-_UNPACK = {".gz": "gzip -d", ".zst": "zstd -d --rm", ".xz": "xz -d", ".bz2": "bzip2 -d", ".lz4": "lz4 -d --rm"}
+_UNPACK = {  # with the first bytes of such files
+    ".gz": (b"\x1f\x8b", "gzip -d"),
+    ".zst": (b"\x28\xb5\x2f\xfd", "zstd -d --rm"),
+    ".xz": (b"\xfd7zXZ\0", "xz -d"),
+    ".bz2": (b"BZh", "bzip2 -d"),
+    ".lz4": (b"\x04\x22\x4d\x18", "lz4 -d --rm"),
+}
+MOST_MAGIC_BYTES = max(len(magic) for magic, _ in _UNPACK.values())
 _IN_REGEX = frozenset(r".[]*^$\+?(){}|/")
 
 
@@ -68,8 +75,13 @@ def renaming(path: str, to: str) -> str:
 
 def unpacking(path: str) -> str | None:
     """Unpack a file that somebody compressed, in its place; None if its name does not say so."""
-    unpack = _UNPACK.get(os.path.splitext(path)[1])
+    _, unpack = _UNPACK.get(os.path.splitext(path)[1], (b"", None))
     return None if unpack is None else f"{unpack} {quoted(path)}"
+
+
+def is_packed(start: bytes) -> bool:
+    """Return whether a file is compressed, by its first bytes. No batch begins like that."""
+    return start.startswith(tuple(magic for magic, _ in _UNPACK.values()))
 
 
 def exchanging(path: str, other: str) -> str:

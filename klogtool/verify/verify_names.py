@@ -28,7 +28,7 @@ from klogtool.format.names import (
 from klogtool.log.file import LogFile
 from klogtool.log.folder import list_folder
 from klogtool.log.partition import Partition, has_partition_files
-from klogtool.verify.cures import move_out_of_partition, renaming, unpacking
+from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed, move_out_of_partition, renaming, unpacking
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.log_end import find_span_lost_by_swap, find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
@@ -206,7 +206,7 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
             if renamed is not None:
                 detail += f"; {renamed} may be that segment"
                 old = layout.path_of(renamed)
-                cure = unpacking(old) or renaming(old, layout.path_of(log))
+                cure = (_is_packed(old) and unpacking(old)) or renaming(old, layout.path_of(log))
             return Finding(Kind.ORPHAN_FILE, path, detail, first_offset=file.base_offset, cure=cure or None)
         if file.name != canonical:
             return Finding(
@@ -215,6 +215,11 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
                 f"the name has not 20 digits: a broker reads {canonical} and leaves this file alone",
             )
     return None
+
+
+def _is_packed(path: str) -> bool:
+    with LogFile(path) as file:
+        return is_packed(file.read(0, MOST_MAGIC_BYTES))
 
 
 def _no_offset(name: str, path: str) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pathlib
 import shlex
@@ -43,7 +44,7 @@ def disks(tmp_path: Path) -> Path:
     return Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
 
 
-@pytest.mark.parametrize("suffix", [".bak", ".1", "_old", "~"])
+@pytest.mark.parametrize("suffix", [".bak", ".1", "_old", "~", ".gz"])
 @pytest.mark.parametrize("name", LOGS)
 def test_a_renamed_segment_is_hidden_and_gets_its_name_back(disks: Path, name: str, suffix: str) -> None:
     partition = disks / "d1/t-0"
@@ -86,12 +87,19 @@ def test_a_copy_beside_its_segment_is_nothing(disks: Path, name: str) -> None:
     assert claim_of(doctor(disks), partition) == claim_of(before, partition)
 
 
+@pytest.mark.parametrize("level", ["stored", "-9"])
 @pytest.mark.parametrize("name", LOGS)
-def test_a_compressed_segment_is_unpacked_first(disks: Path, name: str) -> None:
+def test_a_compressed_segment_is_unpacked_first(disks: Path, name: str, level: str) -> None:
+    """What cannot be compressed further stands in a .gz as it was: that is not looked into, either."""
     partition = disks / "d1/t-0"
     served = claim_of(doctor(disks), partition)
-    subprocess.run(["gzip", partition / name], check=True)
-    command = options_for(doctor(disks), partition)[0]["command"]
+    data = (partition / name).read_bytes()
+    (partition / f"{name}.gz").write_bytes(gzip.compress(data, 0 if level == "stored" else 9))
+    (partition / name).unlink()
+    rows = doctor(disks)
+    assert claim_of(rows, partition)["hidden"]["ranges"] == []
+    assert f"unless {name}.gz has one" in next(row["detail"] for row in rows if row["type"] == "ahead")
+    command = options_for(rows, partition)[0]["command"]
     subprocess.run(shlex.split(command, comments=True), check=True)
     assert claim_of(doctor(disks), partition) == served
 
