@@ -100,13 +100,23 @@ def walk_absent(patient: Patient) -> Iterator[Ahead]:
     reached = _reached(patient)
     if patient.cluster.metadata is None:
         yield from _walk_lines_alone(reached, patient)
-    to_be_made = [each for each in walk_expected(patient, left_out=True) if not (each.current or each.is_loaded)]
+    to_be_made = list(_walk_to_be_made(patient))
     anywhere = sum(not _assigned_to(each, patient) for each in to_be_made)
     for expected in to_be_made:
         yield from _in_the_way(expected, _assigned_to(expected, patient), anywhere, patient)
     for expected in walk_expected(patient):
         if _is_in_sync(expected, patient):
             yield from _points(expected, reached.get(expected.key), patient)
+
+
+def walk_made(patient: Patient) -> Iterator[str]:
+    """Yield the log dir of each partition that a broker makes in one that the metadata names."""
+    for expected in _walk_to_be_made(patient):
+        yield from _assigned_to(expected, patient)
+
+
+def _walk_to_be_made(patient: Patient) -> Iterator[Expected]:
+    return (each for each in walk_expected(patient, left_out=True) if not (each.current or each.is_loaded))
 
 
 def walk_absent_notes(patient: Patient) -> Iterator[str]:
@@ -207,8 +217,8 @@ def _in_the_way(expected: Expected, assigned: Sequence[str], anywhere: int, pati
         is_sure = least is None or size + anywhere <= least
         detail = "it is no folder, so a broker cannot create the partition's, and continues without the log dir"
         detail = detail if is_sure else f"{detail}, unless it tries another log dir with as few partitions first"
-        stop, what = offline("FileAlreadyExistsException", path), What.OFFLINE if is_sure else What.FAILS_AT_READ
-        yield Ahead(path, what, detail, stop=stop, cure=move_out(path, log_dir))
+        stop, cure = offline("FileAlreadyExistsException", path), move_out(path, log_dir)
+        yield Ahead(path, What.OFFLINE, detail, stop=stop, cure=cure, is_unsure=not is_sure)
 
 
 def is_blocked(path: str) -> bool:

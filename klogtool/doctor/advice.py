@@ -40,7 +40,7 @@ from klogtool.doctor.option_prices import price_of, price_without
 from klogtool.doctor.patient import Patient
 from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, parse_file_name
-from klogtool.log.folder import names_in
+from klogtool.log.folder import is_fifo, is_socket, names_in
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition
 from klogtool.verify.findings import Kind
@@ -122,6 +122,8 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for one point."""
     if not patient.holds(point.path) or (point.path in patient.log_dirs and point.stop is not None):
         return  # a disk is missing, read-only or full: only a person can help
+    if is_fifo(point.path) or is_socket(point.path):
+        return  # no plan touches what is no file
     by_finding = OPTIONS_BY_FINDING.get(point.kind)
     if by_finding is not None:
         yield from by_finding(point, patient)

@@ -42,8 +42,7 @@ class What(Enum):
     LINK_BROKEN = "link-broken"
     """A link in a partition dir leads nowhere: the broker does not see the file, as if it was not there."""
     FAILS_AT_READ = "fails-at-read"
-    """The start is fine; the first read of a file that cannot be opened takes the log dir offline. Or a file is in the
-    place of a folder that a broker may create."""
+    """The start is fine; the first read of a file that cannot be opened takes the log dir offline."""
     LEADER_FAILS = "leader-fails"
     """The broker fails when it becomes the partition's leader; others may stay without a leader, too."""
     UNSERVED = "unserved"
@@ -115,7 +114,7 @@ class Ahead(Struct, frozen=True):
     record. stop: what stops the broker. finding: verify's, if it is one. cure: what a person does; cure_looks: that
     only reads. hidden_by: why records are hidden, if that matters. is_hidden: data stay on the disk, but nobody is
     served from them. is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it
-    runs.
+    runs. is_unsure: it may not come at all, which an order decides that nobody knows.
     """
 
     path: str
@@ -135,6 +134,7 @@ class Ahead(Struct, frozen=True):
     is_hidden: bool = False
     is_uncounted: bool = False
     may_end: bool = False
+    is_unsure: bool = False
     severity: Severity = Severity.ERROR
 
     @property

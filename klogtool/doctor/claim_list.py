@@ -36,8 +36,12 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     may_end = starts and any(point.may_end for point in points)
     yield _of_process(diagnosis, None if may_end else starts)
     off, unserved, failing = (
-        {find_log_dir_among(point.path, diagnosis.log_dirs) for point in points if point.what in whats}
-        for whats in (_OFF, (What.UNSERVED,), _MAY_FAIL)
+        {find_log_dir_among(point.path, diagnosis.log_dirs) for point in points if is_one(point)}
+        for is_one in (
+            lambda point: point.what in _OFF and not point.is_unsure,
+            lambda point: point.what is What.UNSERVED,
+            lambda point: point.what in _MAY_FAIL or point.is_unsure,
+        )
     )
     for path in diagnosis.log_dirs:
         if starts and path in failing - off:

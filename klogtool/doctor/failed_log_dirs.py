@@ -103,7 +103,8 @@ def with_metadata_log_dir(points: Sequence[Ahead], cluster: Cluster) -> list[Ahe
 
 def _is_fatal(point: Ahead, cluster: Cluster) -> bool:
     log_dir = cluster.metadata_dir
-    return point.what is What.OFFLINE and log_dir is not None and point.path.startswith(log_dir + os.sep)
+    is_sure = point.what is What.OFFLINE and not point.is_unsure
+    return is_sure and log_dir is not None and point.path.startswith(log_dir + os.sep)
 
 
 def _ending(point: Ahead) -> Ahead:

@@ -26,6 +26,7 @@ from klogtool.verify.verify_checkpoints import has_clean_marker
 _FEW_FILES = 8  # checkpoints that a broker writes in its first minute
 _FEW_BYTES = 1 << 16  # a block for each of them, and little else
 _BLOCK = 4096  # of file systems and of mapped memory
+_EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 _MAPPED = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
@@ -45,6 +46,9 @@ class Growth(Struct, frozen=True):
             for step in plan.steps
             if isinstance(step, Write)
         }
+        # A leader writes its epoch: in place of the file that there is, or into a new one.
+        if not os.path.lexists(os.path.join(plan.path, _EPOCHS)):
+            grown[_EPOCHS] = _BLOCK
         freed = sum(_given_back(plan, step) for step in plan.steps)
         indexes = sum(size for name, size in grown.items() if parse_file_name(name).kind in _MAPPED)
         new = sum(not os.path.lexists(os.path.join(plan.path, name)) for name in grown)
@@ -55,6 +59,9 @@ class Growth(Struct, frozen=True):
         """Return the growth of all parts together."""
         whole = list(parts)
         return cls(*(sum(getattr(part, name) for part in whole) for name in cls.__struct_fields__))
+
+
+NEW_PARTITION = Growth(bytes=2 * _BLOCK, files=6)  # partition.metadata and leader-epoch-checkpoint have bytes
 
 
 def _given_back(plan: Plan, step: Step) -> int:
@@ -125,7 +132,8 @@ def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster, rooms: Ma
         elif room.inodes == 0:  # a clean stop deletes .lock, and each checkpoint is written as a new file
             yield _full(path, "inode", has_metadata=has_metadata)
         elif room.is_full and (has_metadata or not has_clean_marker(LogDir(path))):
-            yield _full(path, "space", has_metadata=has_metadata)
+            is_unsure = not has_metadata and room.growth.bytes < 0
+            yield _unsure(path) if is_unsure else _full(path, "space", has_metadata=has_metadata)
         elif room.is_too_small:
             yield _too_full(path, room, has_metadata=has_metadata)
 
@@ -161,6 +169,12 @@ def _full(path: str, lacking: str, *, has_metadata: bool) -> Ahead:
     return Ahead(path, what, detail, stop=stop, cure=cure, cure_looks=True)
 
 
+def _unsure(path: str) -> Ahead:
+    """Return that files have to be written, and others give room back, in an order of partitions that nobody knows."""
+    point = _full(path, "space", has_metadata=False)
+    return replace(point, detail=f"{point.detail}, unless the recovery gives room back first", is_unsure=True)
+
+
 def _too_full(path: str, room: Room, *, has_metadata: bool) -> Ahead:
     """Return that the recovery needs more than there is. Whether an index or another file is the first without room
     depends on the order of partitions and threads: the process may end, then."""
@@ -168,7 +182,7 @@ def _too_full(path: str, room: Room, *, has_metadata: bool) -> Ahead:
     outcome = _outcome(has_metadata=has_metadata) + (", or ends" if may_end else "")
     of_bytes = f"writes {room.growth.bytes:,} bytes, and {room.left:,} are left"
     of_files = f"makes {room.growth.files:,} new files, and there are inodes for {room.inodes}"
-    detail = f"a recovery {of_bytes if room.growth.bytes > room.left else of_files}: a broker {outcome}"
+    detail = f"a start {of_bytes if room.growth.bytes > room.left else of_files}: a broker {outcome}"
     return replace(_full(path, "room", has_metadata=has_metadata), detail=detail, stop=None, may_end=may_end)
 
 

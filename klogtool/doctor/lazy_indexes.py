@@ -17,6 +17,7 @@ from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.permissions import may_write, owner_cure
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.log.folder import is_socket
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition, rebuild_index
@@ -41,7 +42,7 @@ def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
         for kind, is_there in segment.unopened_indexes().items():
             name = segment.name_of(kind)
             file = os.path.join(path, name)
-            if draft.is_folder(name) or name in draft.devices:
+            if draft.is_folder(name) or is_socket(file):  # a FIFO, or a device, is an empty index
                 yield fails_at_read(file, "Is a directory" if draft.is_folder(name) else "it is no file")
             elif is_there and name in draft.before and not may_write(file):
                 yield fails_at_read(file, "Permission denied")
@@ -67,7 +68,7 @@ def with_ends(points: Sequence[Ahead], log_dirs: Sequence[str], cluster: Cluster
 
     def ends(point: Ahead) -> bool:
         is_metadata = find_log_dir_among(point.path, log_dirs) == cluster.metadata_dir
-        return point.what in _MAY_FAIL and (is_metadata or is_last)
+        return (point.what in _MAY_FAIL or point.is_unsure) and (is_metadata or is_last)
 
     return [
         replace(point, detail=f"{point.detail}, and the broker ends", may_end=True) if ends(point) else point

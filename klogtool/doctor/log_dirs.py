@@ -9,11 +9,14 @@ from collections.abc import Iterator
 
 from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.patient import Patient
+from klogtool.doctor.permissions import NEVER_UP
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.log.folder import is_fifo
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.verify.cures import move_out
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.verify_checkpoints import read_stated
 
@@ -25,8 +28,12 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
     for path in patient.log_dirs:
         for finding in read_stated(LogDir(path))[1]:
             if finding.stop is None:
-                what = What.CLEANER_STOPS if finding.path.endswith(_CLEANER.value) else What.RESET
-                yield ahead_of(finding, what, finding.severity)
+                if finding.path.endswith(_CLEANER.value):
+                    yield ahead_of(finding, What.CLEANER_STOPS, finding.severity)
+                elif is_fifo(finding.path):
+                    yield Ahead(finding.path, What.REFUSES, NEVER_UP, cure=move_out(finding.path, path))
+                else:
+                    yield ahead_of(finding, What.RESET, finding.severity)
     yield from _twice_in_cleaner_checkpoints(patient)
     yield from _emptied_futures(patient)
 

@@ -22,7 +22,9 @@ from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.cluster import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.folder import is_fifo, is_socket
 from klogtool.log.partition import Partition
+from klogtool.verify.cures import move_out, move_out_of_partition
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import offline
 
@@ -35,6 +37,7 @@ _CHECKPOINTS = (
     FileKind.REPLICATION_CHECKPOINT,
     FileKind.META_PROPERTIES,
 )
+NEVER_UP = "a FIFO: a broker waits until somebody writes into it, and never comes up"
 _READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
 
 
@@ -47,6 +50,9 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     """Return the point about the first file that the start of a partition opens, and that the broker's user may not;
     None if there is none."""
     log_dir = os.path.dirname(path)
+    for name in sorted(log.draft.devices):
+        if (point := _special(os.path.join(path, name), log)) is not None:
+            return point
     for name in _written(log):
         file = os.path.join(path, name)
         if name in log.draft.before and not _may(file, log_dir, *_WRITE):
@@ -63,6 +69,19 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     return None
 
 
+def _special(file: str, log: LoadedLog) -> Ahead | None:
+    """Return the point about something in place of a file, at which a start fails; what has the name of a `.log` is no
+    segment. A broker that reads a FIFO waits until somebody writes into it."""
+    name, cure = os.path.basename(file), move_out_of_partition(file)
+    is_read = name in _read(log)
+    if is_read and is_fifo(file):
+        return Ahead(file, What.REFUSES, NEVER_UP, cure=cure)
+    if (is_read and is_socket(file)) or (name in _written(log) and not name.endswith(FileKind.LOG.value)):
+        stop = offline("IOException", file)
+        return Ahead(file, What.OFFLINE, "it is no file: the log dir goes offline", stop=stop, cure=cure)
+    return None
+
+
 def _written(log: LoadedLog) -> Iterator[str]:
     """Yield the names of files that are opened for writing."""
     for segment in log.segments.all:
@@ -73,9 +92,10 @@ def _written(log: LoadedLog) -> Iterator[str]:
 
 def _read(log: LoadedLog) -> Iterator[str]:
     """Yield the names of files that are read: of the producer snapshots the newest one."""
-    names = [name for name in log.draft.before if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT]
+    present = {*log.draft.before, *log.draft.devices}
+    names = [name for name in present if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT]
     yield from sorted(name for name in names if not parse_file_name(name).suffix)[-1:]
-    yield from (kind.value for kind in _TEXTS if kind.value in log.draft.before)
+    yield from (kind.value for kind in _TEXTS if kind.value in present)
 
 
 def _denied(file: str, kafka_class: str) -> Ahead:
@@ -93,6 +113,9 @@ def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
     """Yield a point for each log dir that cannot be locked, written, or read. A lock may be made anew if the folder can
     be written."""
     for log_dir in log_dirs:
+        for kind in (FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN):
+            if is_fifo(path := os.path.join(log_dir, kind.value)):
+                yield Ahead(path, What.REFUSES, NEVER_UP, cure=move_out(path, log_dir))
         lock = os.path.join(log_dir, FileKind.LOCK.value)
         needed = [(lock, _WRITE)] if os.path.isfile(lock) else []
         texts = [os.path.join(log_dir, kind.value) for kind in _CHECKPOINTS]

@@ -17,12 +17,12 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Release, Rules
 from klogtool.doctor.absent import split_log_dirs
-from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
+from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes, walk_made
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
-from klogtool.doctor.file_systems import Growth, rooms_of, walk_file_system_points, walk_room_notes
+from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.lazy_indexes import with_ends
@@ -182,6 +182,8 @@ def _growths(found: _SeenOnDisks, patient: Patient) -> dict[str, Growth]:
     by_log_dir: dict[str, list[Growth]] = {path: [] for path in found.log_dirs}
     for each in found.rehearsed:
         by_log_dir[patient.log_dir_of(each.prospect.path)].append(each.growth)
+    for path in walk_made(patient):
+        by_log_dir[path].append(NEW_PARTITION)
     return {path: Growth.total(growths) for path, growths in by_log_dir.items()}
 
 
@@ -192,7 +194,7 @@ def _once(*points: Ahead) -> list[Ahead]:
 
 def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> Starts:
     """Return whether a broker starts. It ends if all of its log dirs go offline (ReplicaManager)."""
-    given_up = [point.path for point in points if point.what in (What.OFFLINE, What.NO_ROOM)]
+    given_up = [point.path for point in points if point.what in (What.OFFLINE, What.NO_ROOM) and not point.is_unsure]
     offline = {patient.log_dir_of(path) if patient.holds(path) else path for path in given_up}
     if any(point.what is What.REFUSES for point in points) or offline == set(named):
         return Starts.REFUSES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from functools import lru_cache
 
 from msgspec import Struct
@@ -47,6 +48,16 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a circular link, or a target that we may not read
         return False
+
+
+def is_fifo(path: str) -> bool:
+    """Return whether it is a FIFO: who reads it waits until somebody writes."""
+    return os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode)
+
+
+def is_socket(path: str) -> bool:
+    """Return whether it is a socket, which nobody can open."""
+    return os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode)
 
 
 def own_name(path: str) -> str:

@@ -16,6 +16,7 @@ from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.names import METADATA_TOPIC, OFFSET_CHECKPOINTS, FileKind, TopicPartition
 from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.folder import is_socket
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
@@ -46,11 +47,11 @@ def has_clean_marker(log_dir: LogDir) -> bool:
 
 
 def unreadable_file(path: str, error: Unreadable) -> Finding:
-    """Return the finding of a file that cannot be opened. If a folder has its name, a broker cannot open it either; a
-    file that we may not read may be open to a broker."""
-    if not os.path.isdir(path):
+    """Return the finding of a file that cannot be opened. If a folder or a socket has its name, a broker cannot open it
+    either; a file that we may not read may be open to a broker."""
+    if not (os.path.isdir(path) or is_socket(path)):
         return Finding(Kind.UNREADABLE, path, error.reason)
-    stop = offline("IOException", "Is a directory")
+    stop = offline("IOException", "Is a directory" if os.path.isdir(path) else f"{path}: No such device or address")
     return Finding(Kind.UNREADABLE, path, error.reason, cure=move_out(path, parent_of(path)), stop=stop)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -297,6 +298,49 @@ ELSEWHERE = both(gone(T), properties("d1", directory_id=OTHER_ID))
 NOT_NAMED = ("d0", What.LEFT_OUT)
 
 
+def in_place(name: str, make: Callable[[pathlib.Path], object]) -> Wound:
+    """Something else in place of a file."""
+
+    def wound(disks: pathlib.Path) -> None:
+        (disks / name).unlink(missing_ok=True)
+        make(disks / name)
+
+    return wound
+
+
+def bind(path: pathlib.Path) -> None:
+    """Make a socket."""
+    os.mknod(path, 0o600 | stat.S_IFSOCK)
+
+
+READ_AT_THE_START = (
+    side(43, "snapshot"),
+    f"{T}/{EPOCHS}",
+    f"{T}/{PM}",
+    f"d1/{POINTS}",
+    f"d1/{STARTS}",
+    f"d1/{META}",
+    f"d1/{MARKER}",
+)
+OPENED_AT_THE_START = (side(32, "index"), side(32, "timeindex"), side(11, "txnindex"))
+NO_FILES: Mapping[str, Scenario] = {
+    **{f"11 a FIFO, {name}": refuses(in_place(name, os.mkfifo), name) for name in READ_AT_THE_START},
+    **{f"11 a FIFO, {name}": offline(in_place(name, os.mkfifo), name, end=None) for name in OPENED_AT_THE_START},
+    **{f"11 a socket, {name}": offline(in_place(name, bind), name) for name in READ_AT_THE_START[3:5]},
+    **{
+        f"11 a socket, {name}": offline(in_place(name, bind), name, end=None)
+        for name in (*READ_AT_THE_START[1:3], *OPENED_AT_THE_START)
+    },
+    "11 a FIFO, the cleaner's checkpoint": yes(
+        in_place(f"d1/{CLEANED}", os.mkfifo), (f"d1/{CLEANED}", What.CLEANER_STOPS)
+    ),
+    "11 a FIFO, a closed index": yes(in_place(side(11, "index"), os.mkfifo)),
+    "11 a socket, a closed index": loses(in_place(side(11, "index"), bind), (side(11, "index"), What.FAILS_AT_READ)),
+    "11 a FIFO, a log": yes(in_place(log(44), os.mkfifo)),
+    "11 a FIFO, an older snapshot": yes(in_place(side(32, "snapshot"), os.mkfifo)),
+}
+
+
 def made_anew(disks: pathlib.Path) -> None:
     """What a broker creates, with the topic id of t, where t-0 was."""
     (disks / T).mkdir()
@@ -390,7 +434,7 @@ FOLDERS: Mapping[str, Scenario] = {
     "4 absent, in no log dir, a file where are as many": loses(
         both(ELSEWHERE, put(T, b"x"), gone("d0/t-1", "d0/u-1"), lines("d0", POINTS), lines("d0", MARKS)),
         NOT_NAMED,
-        (T, What.FAILS_AT_READ),
+        (T, What.OFFLINE),
         ("d0/t-1", What.ABSENT),
         end=None,
     ),
@@ -823,6 +867,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     **META_PROPERTIES,
     **FOLDERS,
     **CHECKPOINTS,
+    **NO_FILES,
     **SIDE_FILES,
     **SEGMENTS,
     **LEFTOVERS,

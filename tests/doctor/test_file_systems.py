@@ -11,7 +11,22 @@ from typing import Any
 import pytest
 from asking_doctor import NOW_MS, ahead, asked, starts, wounded
 from running import run_here
-from startup import MARKER, UNCLEAN, nothing, yes
+from startup import (
+    EPOCHS,
+    MARKER,
+    UNCLEAN,
+    Scenario,
+    T,
+    Wound,
+    both,
+    flipped,
+    from_zero,
+    gone,
+    log,
+    nothing,
+    swaps,
+    yes,
+)
 
 MUCH = 1 << 20
 BLOCK = 4096
@@ -28,6 +43,29 @@ def mounted(
         return SimpleNamespace(f_bavail=left, f_frsize=BLOCK, f_files=MUCH, f_favail=inodes, f_flag=flags)
 
     monkeypatch.setattr(os, "statvfs", statvfs)
+
+
+@pytest.mark.parametrize(
+    ("wound", "online"),
+    [
+        (gone(T), False),
+        (gone(f"{T}/{EPOCHS}"), False),
+        (nothing, True),
+        (UNCLEAN, False),
+        (from_zero(flipped(log(11), 300)), None),
+        (both(swaps(11), UNCLEAN), None),
+    ],
+)
+def test_a_full_disk_and_what_a_start_makes_or_gives_back(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, wound: Wound, online: bool | None
+) -> None:
+    """A partition that is made anew, or a new file of epochs, has no room. A recovery may give room back before it
+    needs some: which comes first, nobody knows."""
+    scenario = Scenario(wound, "")
+    disks = wounded(scenario, tmp_path / "disks")
+    mounted(monkeypatch, "d1", room=0)
+    claims = [row for row in asked(disks, scenario) if row["type"] == "claim" and row["about"] == "log-dir"]
+    assert [claim["online"] for claim in claims] == [True, online]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ SAMPLE = (
     "5 recovery-point: garbage, an open transaction",
     "5 log start beyond the end",
     "6 epochs: negative",
+    "11 a FIFO, a closed index",
+    "11 a socket, d1/t-0/leader-epoch-checkpoint",
     "7 flipped bit, closed, from 0",
     "7 torn last batch",
     "8 swap of the active segment, shorter",
@@ -239,6 +241,12 @@ def use_all_inodes(log_dir: Path) -> None:
             (log_dir / f"filled-{n}").touch()
 
 
+def lose_and_fill(log_dir: Path) -> None:
+    """A partition that is made anew needs room, also after a clean stop."""
+    shutil.rmtree(log_dir / "t-0")
+    fill(log_dir)
+
+
 def make_read_only(log_dir: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(log_dir)], check=True)
 
@@ -246,6 +254,7 @@ def make_read_only(log_dir: Path) -> None:
 # A log dir, what happens to its disk, and words of the broker's log.
 DISKS: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
     "full, unclean": ("d1", fill, "No space left on device"),
+    "full, a partition absent": ("d1", lose_and_fill, "No space left on device"),
     "full, with the metadata": ("d0", fill, "is already offline due to a previous IO exception"),
     "no inode": ("d1", use_all_inodes, "Disk error while locking directory"),
     "no inode, with the metadata": ("d0", use_all_inodes, "No space left on device"),

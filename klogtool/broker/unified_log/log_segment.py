@@ -200,7 +200,7 @@ class LogSegment:
         Raises Corrupt: CorruptIndexException, KafkaException.
         """
         index = self.name_of(FileKind.OFFSET_INDEX)
-        if index not in self.draft and not self.draft.is_folder(index):
+        if index not in self.draft and index not in self.draft.folders | self.draft.devices:
             return False
         if is_time_index_new:
             self.time_index.resize(0)
