@@ -18,7 +18,7 @@ from klogtool.doctor.claims import PartitionClaim
 from .bases import LOG_DIRS, MANY_COMPACTED
 from .claims import Claims, Ranges, is_in
 from .disks import CHECKPOINTS, read_lines
-from .records_on_disk import Batch, Found, batches_in, batches_of, names_and_bytes, records_of
+from .records_on_disk import Batch, Found, batches_in, batches_of, batches_set_aside, names_and_bytes, records_of
 from .truth import Loaded, Truth, is_plain
 
 # A broker deletes these a minute after the start, or at once.
@@ -126,6 +126,7 @@ def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
     is_start_of_it = log_start <= end
     below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
     below |= records_of(batch for batch in found if batch.is_far) | records_of(deleted)
+    below |= records_of(batches_set_aside(path)) - records
     return Before(
         frozenset(records - below),
         below,

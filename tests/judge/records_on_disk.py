@@ -7,6 +7,7 @@ record is an offset and a CRC of its contents; Probe.java makes the same CRC of 
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from kafka.layout import Record as Body
 
 CONTROL, LOG_APPEND_TIME = 0x20, 0x08
 LARGEST_RELATIVE_OFFSET = 2147483647
+_RENAMED = re.compile(r"\d{20}\.log(?!\.(?:swap|cleaned|deleted)$).+")
 
 
 class Found(NamedTuple):
@@ -62,6 +64,12 @@ def batches_of(partition: Path) -> list[Batch]:
     """The sound batches of all segments of a partition dir."""
     logs = sorted(log for log in partition.glob("*.log") if log.is_file())
     return [batch for log in logs for batch in batches_in(log)]
+
+
+def batches_set_aside(partition: Path) -> list[Batch]:
+    """Those of segments that somebody gave another name, such as 00000000000000000042.log.bak."""
+    renamed = (file for file in sorted(partition.glob("*.log?*")) if _RENAMED.fullmatch(file.name) and file.is_file())
+    return [batch for file in renamed for batch in batches_in(file)]
 
 
 def names_and_bytes(partition: Path) -> dict[str, int]:
