@@ -1,0 +1,85 @@
+"""`klogtool remote` on an S3 endpoint of this machine: the answers of a folder; and faults on the wire."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from live.test_spark_s3 import S3, s3
+from remote_stores import LOGS, STORE
+from running import Done, run_here
+
+__all__ = ["s3"]
+
+Path = pathlib.Path
+WORDS = ["--metadata", str(LOGS), "--local", str(LOGS)]
+
+
+def run(store: str | Path, command: str, *words: str) -> Done:
+    now = ["--now", "2099-01-01"] if command == "verify" else []
+    done = run_here(["remote", command, str(store), *words, *WORDS, *now, "--json"], LOGS.parent)
+    assert "Traceback" not in done.told
+    return done
+
+
+def answer(done: Done, place: str) -> list[dict[str, Any]]:
+    text = done.out.decode().replace(place, "STORE").replace("s3://", "").replace("logs/store", "STORE")
+    rows = [json.loads(line) for line in text.splitlines()]
+    for row in rows:
+        for field in ("seconds", "cure", "output", "detail", "event_ms"):  # the times of objects
+            row.pop(field, None)
+    return rows
+
+
+class Faulty:
+    """A WSGI application around another one: faults in place of objects' bytes, as `fault_of` says."""
+
+    def __init__(self, app: Any, fault_of: Callable[[], str | None]) -> None:
+        self._app, self._fault_of = app, fault_of
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        is_object = environ["REQUEST_METHOD"] == "GET" and "HTTP_RANGE" in environ
+        fault = self._fault_of() if is_object else None
+        if fault is None:
+            return self._app(environ, start)  # type: ignore[no-any-return]
+        if fault == "503":
+            start("503 Slow Down", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"]
+        raise ConnectionResetError  # the server ends the connection
+
+
+@pytest.fixture
+def uri(s3: S3, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("klogtool.log.storage.WAITS_S", (0.0, 0.0, 0.0))
+    return s3.put(STORE, "store")
+
+
+def test_the_answers_of_a_folder(uri: str, tmp_path: Path) -> None:
+    for command in ("ls", "verify"):
+        words = ["--deep"] if command == "verify" else []
+        there, here = run(uri, command, *words), run(STORE, command, *words)
+        assert there.status == here.status
+        assert answer(there, uri) == answer(here, str(STORE))
+    assert run(uri, "fetch", "orders-0", "--output", str(tmp_path / "there")).status == 1
+    assert run(STORE, "fetch", "orders-0", "--output", str(tmp_path / "here")).status == 1
+    for path in (tmp_path / "here").glob("*.log"):
+        assert (tmp_path / "there" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("fault", ["503", "reset"])
+def test_a_fault_now_and_then_changes_no_answer(s3: S3, uri: str, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    rng = random.Random(fault)
+    monkeypatch.setattr(s3.server, "_app", Faulty(s3.server._app, lambda: fault if rng.random() < 0.15 else None))
+    there, here = run(uri, "verify", "--jobs", "1"), run(STORE, "verify")
+    assert answer(there, uri) == answer(here, str(STORE))
+
+
+def test_what_never_comes_is_told(s3: S3, uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(s3.server, "_app", Faulty(s3.server._app, lambda: "503"))
+    done = run(uri, "fetch", "orders-0", "--output", str(tmp_path / "there"))
+    assert (done.status, (tmp_path / "there").exists()) == (4, False)
+    assert "s3://" in done.err
