@@ -115,10 +115,18 @@ class Circumstances(Struct, frozen=True):
 
 def server_log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Return the log dirs and the metadata log dir of a broker's settings, each once, as far as they are known."""
-    known = dict(settings) | dict.fromkeys(provided_names(settings), "")
-    metadata = known.get("metadata.log.dir", "").strip()
-    dirs = listed(known.get("log.dirs", known.get("log.dir")))
-    return tuple(dict.fromkeys((*dirs, *([metadata] if metadata else []))))
+    metadata = _known(settings).get("metadata.log.dir", "").strip()
+    return tuple(dict.fromkeys((*data_log_dirs(settings), *([metadata] if metadata else []))))
+
+
+def data_log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the log dirs of a broker's settings that hold logs, as far as they are known: log.dirs, or log.dir."""
+    known = _known(settings)
+    return listed(known.get("log.dirs", known.get("log.dir")))
+
+
+def _known(settings: Mapping[str, str]) -> Mapping[str, str]:
+    return dict(settings) | dict.fromkeys(provided_names(settings), "")
 
 
 def listed(text: str | None) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances
+from klogtool.broker.circumstances import Checkpoints, Circumstances, data_log_dirs
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.doctor.cluster import Cluster
+from klogtool.format.names import OFFSET_CHECKPOINTS
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -26,6 +27,18 @@ class Patient(Struct, frozen=True):
     def rules(self) -> Rules:
         """Return what the release does."""
         return rules_of(self.circumstances.kafka)
+
+    @property
+    def metadata_log_dir_apart(self) -> str | None:
+        """The log dir of the cluster's metadata that is none of log.dirs, or None. LogManager does not know it, and
+        never writes a checkpoint there. So a broker ends if all log dirs but this one are offline."""
+        path = self.cluster.metadata_dir
+        if path is None:
+            return None
+        if known := data_log_dirs(self.circumstances.server_settings):
+            return None if os.path.realpath(path) in map(os.path.realpath, known) else path
+        is_known = any(os.path.lexists(os.path.join(path, kind.value)) for kind in OFFSET_CHECKPOINTS)
+        return None if is_known or len(LogDir(path).partitions) > 1 else path
 
     def partitions(self) -> Iterator[Partition]:
         """Yield the partition dirs of all log dirs, by name."""

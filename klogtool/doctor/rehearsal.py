@@ -193,10 +193,11 @@ def _once(*points: Ahead) -> list[Ahead]:
 
 
 def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> Starts:
-    """Return whether a broker starts. It ends if all of its log dirs go offline (ReplicaManager)."""
+    """Return whether a broker starts. It ends if all of log.dirs go offline (LogManager)."""
     given_up = [point.path for point in points if point.what in (What.OFFLINE, What.NO_ROOM) and not point.is_unsure]
     offline = {patient.log_dir_of(path) if patient.holds(path) else path for path in given_up}
-    if any(point.what is What.REFUSES for point in points) or offline == set(named):
+    of_logs = set(named) - {patient.metadata_log_dir_apart}
+    if any(point.what is What.REFUSES for point in points) or (of_logs and offline >= of_logs):
         return Starts.REFUSES
     return Starts.LOSES_DATA if any(point.is_losing for point in points) else Starts.YES
 
