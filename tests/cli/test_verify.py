@@ -183,7 +183,7 @@ def test_names_that_are_no_text(log_dir: Path) -> None:
     row = json.loads(done.out.splitlines()[1])
     assert row["path"].endswith("/\\xff\\x1b[2J\\nfoo")
     assert base64.b64decode(row["path_base64"]).endswith(b"/\xff\x1b[2J\nfoo")
-    done = verify(log_dir)
+    done = verify(log_dir, "--notes")
     assert b"\x1b" not in done.out
     assert b"\\x1b[2J\\nfoo" in done.out
 
