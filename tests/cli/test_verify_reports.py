@@ -118,7 +118,7 @@ def test_a_report_is_as_its_schema_says(form: str, options: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_names_that_are_no_text_are_escaped(form: str, odd: Path) -> None:
-    done = verify(form, odd, "--notes")
+    done = verify(form, odd, "--notes", "--fail-on", "warning")
     assert READ[form](done)
     assert b"\x1b" not in done.out
     assert "\u202e".encode() not in done.out
