@@ -236,7 +236,7 @@ def test_a_file_elsewhere_has_an_absolute_address(tmp_path: Path) -> None:
 
 
 def test_the_bytes_of_a_name_are_in_its_address(odd: Path) -> None:
-    results = sarif_of(verify("sarif", odd))["results"]
+    results = sarif_of(verify("sarif", odd, "--notes"))["results"]
     addresses = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in results]
     assert any(ODD[:-2] in urllib.parse.unquote_to_bytes(address) for address in addresses)
 
