@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 
@@ -12,7 +13,7 @@ from running import FIXTURES
 from verifying import NOW_MS, rename, run_verify
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.errors import Refused, Unsupported
+from klogtool.errors import Refused
 from klogtool.format.layouts import BATCH_HEADER
 
 Path = pathlib.Path
@@ -68,11 +69,13 @@ def test_rebuild_index_names_the_leftover_with_its_folder(partition: Path) -> No
     assert refused.value.path == str(left)
 
 
-def test_a_topic_whose_name_is_no_text_is_not_marked_clean(tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_no_text_is_no_partition_of_a_log_dir_that_is_marked_clean(tmp_path: Path) -> None:
+    """A broker does not find it, and a checkpoint cannot have its name."""
     log_dir = Path(shutil.copytree(FIXTURES / "magic-1/logdir", tmp_path / "logdir"))
     rename(log_dir / "create-0", f"{NOT_TEXT}-0")
-    with pytest.raises(Unsupported, match="no text"):
-        list(decided("recover", str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))
+    plans = list(decided("recover", str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))
+    assert any(os.path.basename(plan.path) == "create-1" for plan in plans)
+    assert not any(os.path.basename(plan.path) == f"{NOT_TEXT}-0" for plan in plans)
 
 
 def test_an_offset_that_follows_the_largest_of_a_segment_is_judged_once(tmp_path: Path) -> None:
