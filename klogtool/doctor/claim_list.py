@@ -25,7 +25,7 @@ from klogtool.log.partition import Partition
 
 _OFF = (What.OFFLINE, What.NO_ROOM)
 _MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
-_CUTS_DELTA = (What.MISNAMED, What.LEADER_FAILS)
+_CUTS_DELTA = (What.MISNAMED, What.LEADER_FAILS, What.UNSERVED)
 _UNKNOWN_FOLDER = (What.STRAY, What.MISNAMED)
 
 
@@ -49,7 +49,8 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
         else:
             yield LogDirClaim(path, starts and path not in off)
     folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}
-    # Where a partition fails when it becomes a leader, the rest of that change of metadata is not applied.
+    # Where a partition fails when it becomes a leader, the rest of that change of metadata is not applied: which
+    # partitions that is depends on the order of their topic ids in a hash table.
     is_delta_cut = any(point.what in _CUTS_DELTA for point in points)
     for prospect in diagnosis.prospects:
         if prospect.claim is not None:

@@ -121,7 +121,7 @@ _COSTS = {
 }
 _WITHOUT_NUMBERS = {
     FileKind.RECOVERY_POINT_CHECKPOINT: "a broker treats it as empty, and recovers every log from its start",
-    FileKind.REPLICATION_CHECKPOINT: "a broker serves no partition of this log dir",
+    FileKind.REPLICATION_CHECKPOINT: "a broker serves no partition of this log dir, and perhaps not all of others",
     FileKind.LOG_START_CHECKPOINT: "a broker treats it as empty, and deleted records become readable again",
     FileKind.CLEANER_CHECKPOINT: "the log cleaner of the whole broker stops",
 }

@@ -194,7 +194,8 @@ def _about_partition(
     is_served = folder in truth.loaded and folder not in truth.strays and folder.split("/")[0] not in truth.offline
     reading = truth.reading(folder) if is_served else None
     is_served = is_served and not (reading and reading.error)
-    if claim.served is not None and claim.served != is_served:
+    is_known = reading is not None or not is_served  # what is loaded need not have a leader
+    if claim.served is not None and claim.served != is_served and is_known:
         yield differ(
             "SERVED", f"claim: {claim.served}; error {reading and reading.error}, loaded {folder in truth.loaded}"
         )
