@@ -140,7 +140,9 @@ def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster, rooms: Ma
 
 def walk_room_notes(rooms: Mapping[str, Room]) -> Iterator[str]:
     """Yield what becomes of log dirs with no room, or next to none, when the start is over."""
-    full = [path for path, room in rooms.items() if not room.left and room.inodes and has_clean_marker(LogDir(path))]
+    full = [
+        path for path, room in rooms.items() if not room.left and room.inodes != 0 and has_clean_marker(LogDir(path))
+    ]
     if full:
         yield f"no space is left for {', '.join(full)}: a broker starts, and takes it offline at its first write"
     for path, room in rooms.items():

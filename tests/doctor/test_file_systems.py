@@ -141,3 +141,17 @@ def test_a_start_has_room_if_there_is_as_much_as_its_recovery_makes_the_files_gr
         assert next(row["starts"] for row in rows if row["type"] == "claim" and row["about"] == "broker") is (
             None if what else True
         )
+
+
+def test_a_file_system_that_counts_no_inodes_is_full_without_room(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As btrfs says it."""
+    scenario = yes(nothing)
+    disks = wounded(scenario, tmp_path / "disks")
+    full = SimpleNamespace(f_bavail=0, f_frsize=BLOCK, f_files=0, f_favail=0, f_flag=0)
+    much = SimpleNamespace(f_bavail=MUCH, f_frsize=BLOCK, f_files=0, f_favail=0, f_flag=0)
+    monkeypatch.setattr(os, "statvfs", lambda path: full if pathlib.Path(path).name == "d1" else much)
+    rows = asked(disks, scenario)
+    assert (starts(rows), ahead(rows, disks)) == ("yes", set())
+    assert any("no space is left" in note for row in rows if row["type"] == "verdict" for note in row["notes"])
