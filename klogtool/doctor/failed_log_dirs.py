@@ -57,8 +57,10 @@ def _why_not_opened(lock: str) -> str | None:
     """Return why a file cannot be opened for writing; None if it can, and for a folder, which is a foreign folder."""
     if os.path.isdir(lock):
         return None
+    if os.access(lock, os.R_OK | os.W_OK):
+        return None
     if os.path.lexists(lock):
-        return None if os.access(lock, os.R_OK | os.W_OK) else "Permission denied"
+        return "Permission denied"
     folder = os.path.dirname(lock)
     if not os.path.isdir(folder):
         return "No such file or directory"

@@ -170,6 +170,16 @@ class ReadErrors:
             raise unreadable(self._path, error) from error
 
 
+def is_denied(path: str) -> bool:
+    """Return whether the system does not let us read a file or a folder. One call asks it: beside a running broker a
+    name that was there a moment ago is not denied, but gone, and os.access does not tell which."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return False
+
+
 def unreadable(path: str, error: OSError, position: int | None = None) -> Unreadable:
     """Turn an OSError into klogtool's error. A broken link gets a message of its own."""
     is_missing = isinstance(error, FileNotFoundError)

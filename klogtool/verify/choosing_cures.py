@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.log.file import is_denied
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition, parent_of, rebuild_index, recover, remove, salvage
 from klogtool.verify.findings import Cure, Finding, Kind, RecoveryEffect, Severity
@@ -167,7 +168,7 @@ class _Cures:
             mode = stat.S_IFREG
         if not stat.S_ISREG(mode) and path != self._state.path:
             return move_out_of_partition(path) + self._and_rebuild(path)
-        if not os.access(path, os.R_OK):
+        if is_denied(path):
             return "run klogtool as the broker's user, or as root"
         return salvage(self._state.path)
 

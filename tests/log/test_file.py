@@ -10,7 +10,7 @@ import pathlib
 import pytest
 
 from klogtool.errors import AboveLimit, KlogError
-from klogtool.log.file import LogFile, Unreadable, read_whole, unreadable
+from klogtool.log.file import LogFile, Unreadable, is_denied, read_whole, unreadable
 
 
 @pytest.fixture
@@ -166,3 +166,13 @@ def test_read_whole(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert found.value.path == str(path)
     with pytest.raises(KlogError):
         read_whole(tmp_path, limit=9)
+
+
+def test_only_the_systems_no_is_a_denial(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker renames and deletes a file between any two calls that name it: what is gone is not denied."""
+    (fifo := path.with_suffix(".fifo")).parent.joinpath("link").symlink_to("nowhere")
+    os.mkfifo(fifo)
+    gone, link = path.with_suffix(".gone"), path.parent / "link"
+    assert not any(is_denied(str(one)) for one in (path, path.parent, fifo, gone, link))
+    monkeypatch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")))
+    assert is_denied(str(path))

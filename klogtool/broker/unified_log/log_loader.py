@@ -25,7 +25,7 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, build_file_name, parse_base_offset
-from klogtool.log.file import Unreadable
+from klogtool.log.file import Unreadable, is_denied
 from klogtool.log.folder import own_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 
@@ -351,7 +351,7 @@ class _Loader:
         names = self.draft.names_found()
         for name in names:
             path = os.path.join(self.draft.path, name)
-            if os.path.exists(path) and not os.access(path, os.R_OK):
+            if is_denied(path):
                 raise Unreadable("permission denied", path=path, kafka_class="IOException")
         doomed = [name for name in names if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED)]
         cleaned = [name for name in names if name.endswith(CLEANED)]
