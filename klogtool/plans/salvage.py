@@ -317,9 +317,9 @@ class _Salvage:
             replicas = [replica.epochs for replica in self._replicas if replica.epochs is not None]
             given = sorted({entry for epochs in replicas for entry in epochs.entries}, key=lambda entry: entry.epoch)
             is_wanted = bool(given) or _EPOCHS in self._files.damaged
-        right = right_entries(given, runs)
-        if is_wanted or right != given:
-            found[_EPOCHS.value] = build_leader_epoch_checkpoint(entries_of(runs, right))
+        entries = entries_of(runs, right_entries(given, runs))
+        if is_wanted or (self._files.epochs is not None and entries != given):
+            found[_EPOCHS.value] = build_leader_epoch_checkpoint(entries)
         return found
 
     def _metadata(self) -> dict[str, bytes | None]:

@@ -17,6 +17,7 @@ from .comparison import Before, Difference, before_start, differences
 from .truth import Asked, Truth, is_plain, started
 
 LASTING = set(Witness) - {Witness.GAP, Witness.DAMAGED_BYTES}
+OF_REACH = LASTING - {Witness.INDEX}
 PARTITION = re.compile(r"\w+-\d+")
 SET_ASIDE = re.compile(r"^d\d/(\w+-\d+)\.\w+-(?:delete|stray)$")
 DRAWS = 20  # of log dirs with a few faults, most have an option
@@ -174,7 +175,8 @@ def about_witness(
     path: str, option: OptionClaim, claims: Claims, after: Claims, before: Before
 ) -> Iterator[Difference]:
     """Unless the option erases a witness, what is shown to be gone is known afterwards, or can be read: by checkpoints,
-    snapshots, epochs, indexes, and gaps between sound segments. What damaged bytes show goes with them."""
+    snapshots, epochs, indexes, and gaps between sound segments. What damaged bytes show goes with them, and what shows
+    how far a log reached shows no more of a log that reaches as far again."""
     now, then = claims.partitions.get(path), after.partitions.get(path)
     if option.erases_witness or now is None or then is None:
         return
@@ -183,6 +185,8 @@ def about_witness(
     lasts = set(now.gone_already.witness) <= LASTING
     shown = [gone for gone in now.gone_already.ranges if lasts or gone in before.holes]
     known = [*then.gone_already.ranges, *(option.readable or ())]
+    if set(now.gone_already.witness) <= OF_REACH and then.log_end_offset is not None:
+        shown = [gone for gone in shown if gone[1] >= then.log_end_offset]
     forgotten = [gone for gone in shown if not any(is_in(offset, known) for offset in gone)]
     if forgotten:
         yield Difference("WITNESS", f"{path} option {option.number}", f"gone before: {forgotten}; after it: {known}")

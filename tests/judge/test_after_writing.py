@@ -75,13 +75,24 @@ def test_writes_are_read_and_nothing_goes_by_them(written: Writing, again: froze
 GONE = PartitionClaim(FOLDER, gone_already=Gone(((10, 19),), (Witness.LEADER_EPOCH,)))
 
 
-def witnessed(gone: Gone, option: OptionClaim, before: Before = BEFORE) -> int:
-    """How often the judge finds that a witness is forgotten, if nothing is known afterwards."""
+def witnessed(gone: Gone, option: OptionClaim, before: Before = BEFORE, end: int = 10) -> int:
+    """How often the judge finds that a witness is forgotten, if nothing is known afterwards. end: of the log, then."""
     now, then = (
-        msgspec.structs.replace(SERVED, partitions={FOLDER: msgspec.structs.replace(GONE, gone_already=each)})
+        msgspec.structs.replace(
+            SERVED,
+            partitions={
+                FOLDER: msgspec.structs.replace(GONE, gone_already=each, log_start_offset=0, log_end_offset=end)
+            },
+        )
         for each in (gone, Gone())
     )
     return len(list(about_witness(FOLDER, option, now, then, before)))
+
+
+def test_what_shows_how_far_a_log_reached_shows_no_more_of_one_that_reaches_as_far() -> None:
+    option = OptionClaim(FOLDER, 1)
+    assert [witnessed(GONE.gone_already, option, end=end) for end in (10, 19, 20)] == [1, 1, 0]
+    assert witnessed(Gone(((10, 19),), (Witness.INDEX,)), option, end=20) == 1
 
 
 def test_what_any_witness_shows_is_known_after_an_option() -> None:

@@ -27,7 +27,7 @@ from klogtool.broker.content import read_content
 from klogtool.building.spec_text import read_spec
 from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import build_raw_batch
-from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
 from klogtool.format.fields import field_positions
 from klogtool.format.indexes import parse_txn_index
 from klogtool.format.layouts import BATCH_HEADER
@@ -123,6 +123,17 @@ def test_a_flipped_bit_costs_one_batch(copy_of: CopyOf, salvage: Salvage) -> Non
         "cause": "batch-crc",
     }
     assert plan.answer["kept_batches"] == len(before) - 1
+
+
+@pytest.mark.parametrize("given", [0, 1, None])
+def test_an_epoch_beyond_the_end_stays_as_a_witness(copy_of: CopyOf, tmp_path: Path, given: int | None) -> None:
+    """A recovery drops it, and before that does not see the epochs of the batches, because they are lower."""
+    partition = copy_of(EPOCHS)
+    checkpoint, beyond = partition / "leader-epoch-checkpoint", EpochEntry(99, 90_000)
+    right = parse_leader_epoch_checkpoint(checkpoint.read_bytes())
+    checkpoint.write_bytes(build_leader_epoch_checkpoint([*right[:given], beyond]))
+    result = write_result(plan_salvage(partition), tmp_path / "result")
+    assert parse_leader_epoch_checkpoint((result / checkpoint.name).read_bytes()) == [*right, beyond]
 
 
 def test_what_a_torn_tail_began_with_is_told(copy_of: CopyOf, salvage: Salvage) -> None:
