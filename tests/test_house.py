@@ -21,6 +21,7 @@ FLOORS = {
     "json_rows": 0,
     "interrupts": 0,
     "errors": 0,
+    "causes": 0,
     "values": 0,
     "parameters": 0,
     "format": 1,
@@ -313,6 +314,32 @@ def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
         words = [node for node in nodes(path) if isinstance(node, ast.expr) and searches_words(node)]
         found = [f"{path}:{node.lineno}: {ast.unparse(node)}" for node in words]
         assert not found
+
+
+WITHOUT_SENTENCES = ("klogtool/fleet/",)  # floors below render whose sentences are all in render/words.json: add yours
+FEWEST_WORDS = 4
+NO_ANSWERS = re.compile(r"parameter$|Refused$|Corrupt$|KlogError$|StalePlan$")  # declares an option, or is an error
+
+
+def sentences(node: ast.AST) -> Iterator[ast.expr]:
+    """Texts of four words or more, but docstrings, help of options, and what an error says of itself."""
+    if isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+        return
+    if isinstance(node, ast.Call) and NO_ANSWERS.search(dotted(node.func)):
+        return
+    if isinstance(node, ast.Constant | ast.JoinedStr):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in parts)
+        if len(text.split()) >= FEWEST_WORDS and not isinstance(getattr(node, "value", ""), bytes):
+            yield node
+    for child in ast.iter_child_nodes(node):
+        yield from sentences(child)
+
+
+@every_module
+def test_sentences_are_in_render(path: str) -> None:
+    if path.startswith(WITHOUT_SENTENCES):
+        assert not [f"{path}:{text.lineno}: {ast.unparse(text)}" for text in sentences(tree(path))]
 
 
 # Words that are equal to an id of a finding, and mean something else: types of rows, and what doctor foresees.

@@ -29,6 +29,7 @@ from klogtool.fleet.planning import COMMAND as PLAN
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
 from klogtool.render.fleet_plan import checked_text
 from klogtool.render.fleet_restored import mixes_text, plan_command, restored_rows, restored_text
+from klogtool.render.words import in_words
 
 COMMAND = "fleet check"
 
@@ -131,7 +132,7 @@ def _walk_disks(paths: Sequence[str], how: Collecting) -> list[NodeDisks]:
 def _save_plan(path: str, files: Sequence[Collected], *, is_quiet: bool) -> None:
     plan = make_fleet_plan(files)
     with output_file(path) as sink:
-        for line in walk_lines(header(PLAN), plan.rows()):
+        for line in walk_lines(header(PLAN), map(in_words, plan.rows())):
             sink.write(line.encode() + b"\n")
     if not is_quiet:
         note(f"klogtool: plan saved; on each broker: klogtool fleet apply {quoted(path)} LOGDIR...")

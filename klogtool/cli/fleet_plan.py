@@ -6,7 +6,7 @@ import json
 from typing import Annotated
 
 import click
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from klogtool.cli import commands, options
 from klogtool.cli.output import note
@@ -21,6 +21,7 @@ from klogtool.fleet.framed import read_collected, walk_lines
 from klogtool.fleet.planning import COMMAND, FleetPlan, make_fleet_plan
 from klogtool.parameters import Unit, parameter
 from klogtool.render.fleet_plan import fleet_plan_text
+from klogtool.render.words import in_words
 
 
 class FleetPlanQuestion(Struct, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ def command(files: tuple[str, ...], question: FleetPlanQuestion, screen: Screen)
     show = Show(COMMAND, screen)
     if show.json:
         for row in plan.rows():
-            show.row(to_builtins(row))
+            show.row(row)
         show.row({"type": "elections", **plan.elections()})
         show.row({"type": "reassignments", **plan.reassignments()})
     else:
@@ -77,7 +78,7 @@ def _save(plan: FleetPlan, question: FleetPlanQuestion, *, quiet: bool) -> None:
     """Write the files that are wanted."""
     if question.plan_out:
         with output_file(question.plan_out) as sink:
-            for line in walk_lines(header(COMMAND), plan.rows()):
+            for line in walk_lines(header(COMMAND), map(in_words, plan.rows())):
                 sink.write(line.encode() + b"\n")
         if not quiet:
             note(f"klogtool: plan saved; on each broker: klogtool fleet apply {quoted(question.plan_out)} LOGDIR...")

@@ -15,6 +15,7 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.json_rows import row_line
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import Unreadable
+from klogtool.render.words import in_words
 
 SCHEMA = 1
 Row: TypeAlias = "Mapping[str, object]"
@@ -94,7 +95,7 @@ class Show:
     def row(self, row: Row | Struct) -> None:
         """Write a JSON line, unless the output is text."""
         if self.json:
-            self._written(self.out.line, row_line(row))
+            self._written(self.out.line, row_line(in_words(row)))
 
     def line(self, line: str) -> None:
         """Write a line of text, unless the output is JSON."""

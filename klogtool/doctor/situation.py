@@ -73,7 +73,7 @@ class Wording(Struct, frozen=True, forbid_unknown_fields=True):
         return ", ".join(words) or None
 
 
-class Cause(Struct, frozen=True, forbid_unknown_fields=True):
+class MessageCause(Struct, frozen=True, forbid_unknown_fields=True):
     """One of several causes of a message. sign: what tells it from the others."""
 
     what: str
@@ -98,7 +98,7 @@ class Situation(Struct, frozen=True, forbid_unknown_fields=True):
     findings: tuple[Kind, ...] = ()
     clue: str | None = None
     is_general: bool = False
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[MessageCause, ...] = ()
 
 
 @cache

@@ -2,6 +2,7 @@
 
 framed      files that go from machine to machine: typed rows, and an end with a checksum; reads those of `collected`
 collected   what `fleet collect` writes about one broker
+causes      why a copy leads or follows, what is lost, what a snapshot guesses
 checks      what a row of such a file may say
 collecting  log dirs of a broker, as such a file
 metadata    what a lost `__cluster_metadata` said, as far as the log dirs know

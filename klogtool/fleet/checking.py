@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, Told
+from klogtool.fleet.causes import NotAsPlanned
 from klogtool.fleet.choosing import Choice, Share, hidden_damage
 from klogtool.fleet.collected import Collected, CopyFacts
 from klogtool.fleet.histories import extends, history_of, parting_offset
@@ -25,7 +27,7 @@ class Checked(Struct, frozen=True, tag="checked"):
     folder: str
     action: str
     holds: bool = True
-    why: str | None = None
+    why: Reason | None = None
 
 
 def check(plan: FleetPlan, files: Sequence[Collected]) -> Iterator[Checked]:
@@ -50,7 +52,7 @@ def check(plan: FleetPlan, files: Sequence[Collected]) -> Iterator[Checked]:
             node_id, folder = share.placed.node_id, share.placed.copy.folder
             known = Checked(choice.topic, choice.partition, node_id, folder, share.action)
             if node_id not in nodes:
-                yield replace(known, holds=False, why=f"no file of broker {node_id} was given")
+                yield replace(known, holds=False, why=NotAsPlanned.NO_FILE(broker=node_id))
                 continue
             log_dir = moved.get(share.placed.copy.log_dir, share.placed.copy.log_dir)
             now = copies.get((node_id, log_dir, folder))
@@ -67,43 +69,43 @@ def _is_best(choice: Choice, share: Share) -> bool:
 
 def _why_not(
     choice: Choice, share: Share, now: CopyFacts | None, named: CopyFacts | None, leader: CopyFacts | None
-) -> str | None:
+) -> Reason | None:
     """Return what does not hold about a copy; None if it holds."""
     if share.action == "set-aside":
         is_there = now is not None and now.fingerprint == share.placed.copy.fingerprint
-        return "it is still in the log dir" if is_there else None
+        return NotAsPlanned.STILL_THERE() if is_there else None
     if share.action in ("lead", "restore"):
         return _why_not_kept(share, now if share.action == "lead" else named, is_best=_is_best(choice, share))
     if named is None:
-        return "it is gone"
+        return NotAsPlanned.GONE()
     if named.problem is not None:
-        return named.problem
+        return Told.TEXT(text=named.problem)
     return _why_not_fitting(share, named, leader)
 
 
-def _why_not_kept(share: Share, now: CopyFacts | None, *, is_best: bool) -> str | None:
+def _why_not_kept(share: Share, now: CopyFacts | None, *, is_best: bool) -> Reason | None:
     before = share.placed.copy
     if now is None:
-        return "it is gone" if share.action == "lead" else "no folder has the plain name"
+        return NotAsPlanned.GONE() if share.action == "lead" else NotAsPlanned.NO_PLAIN_NAME()
     if now.problem is not None:
-        return now.problem
+        return Told.TEXT(text=now.problem)
     if is_best and not (extends(now, before) and now.log_end_offset >= before.log_end_offset):
-        return f"it ended at {before.log_end_offset:,}, and now ends at {now.log_end_offset:,}"
+        return NotAsPlanned.OTHER_END(before=before.log_end_offset, end=now.log_end_offset)
     is_hurt = hidden_damage(share.placed) is not None and now.wounds_count > 0
     if is_best and (is_hurt or now.sound_end_offset < min(now.log_end_offset, before.log_end_offset)):
-        return f"it is damaged at offset {now.sound_end_offset:,}: salvage it"
+        return NotAsPlanned.DAMAGED_AT(offset=now.sound_end_offset)
     return None
 
 
-def _why_not_fitting(share: Share, now: CopyFacts, leader: CopyFacts | None) -> str | None:
+def _why_not_fitting(share: Share, now: CopyFacts, leader: CopyFacts | None) -> Reason | None:
     if leader is None:
         return None
     if share.action == "truncate" and share.to is not None:
         parting = parting_offset(history_of(now), history_of(leader))
         if now.fingerprint == share.placed.copy.fingerprint:
-            return f"it is not cut at {share.to:,}: it ends at {now.log_end_offset:,}"
+            return NotAsPlanned.NOT_CUT(to=share.to, end=now.log_end_offset)
         if now.log_end_offset > share.to and (parting < now.log_end_offset or now.sound_end_offset < parting):
-            return f"it is not cut at {share.to:,}: it ends at {now.log_end_offset:,}"
+            return NotAsPlanned.NOT_CUT(to=share.to, end=now.log_end_offset)
     if share.action == "replace" and not extends(now, leader):
-        return f"the best copy was not brought here: it ends at {now.log_end_offset:,}"
+        return NotAsPlanned.BEST_NOT_THERE(end=now.log_end_offset)
     return None

@@ -15,9 +15,11 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason
 from klogtool.escape import escaped
-from klogtool.fleet.checks import wrong_copy, wrong_number, wrong_topic
-from klogtool.fleet.collected import Brokers, CopyFacts, Int, LostOffsets, Name, Offset, PartitionFacts, Uuid, Word
+from klogtool.fleet.causes import FleetProblem, RangeCause, ShareCause
+from klogtool.fleet.checks import Impossible, check_copy, check_number, check_topic
+from klogtool.fleet.collected import Brokers, CopyFacts, Int, LostOffsets, Name, Offset, PartitionFacts, Uuid
 from klogtool.fleet.histories import (
     History,
     brokers_cut,
@@ -31,7 +33,6 @@ from klogtool.fleet.histories import (
 
 Action: TypeAlias = Literal["lead", "follow", "truncate", "set-aside", "restore", "replace", "leave"]
 HELD = ("current", "future")
-_FETCHES = "fetches what it lacks"
 
 
 class PlacedCopy(Struct, frozen=True):
@@ -49,7 +50,7 @@ class CopyRange(Struct, frozen=True):
     node_id: Int
     first: Offset
     last: Offset
-    why: Word
+    why: Reason
 
 
 class Share(Struct, frozen=True):
@@ -62,7 +63,7 @@ class Share(Struct, frozen=True):
 
     placed: PlacedCopy
     action: Action
-    why: Word
+    why: Reason
     to: Offset | None = None
 
 
@@ -89,7 +90,7 @@ class Choice(Struct, frozen=True, tag="choice"):
     replicas: Brokers = ()
     electable: Brokers = ()
     rivals: Brokers = ()
-    problems: tuple[Word, ...] = ()
+    problems: tuple[Reason, ...] = ()
 
     @property
     def leader(self) -> int | None:
@@ -97,26 +98,26 @@ class Choice(Struct, frozen=True, tag="choice"):
         return None if self.best is None else self.best.node_id
 
 
-def wrong_choice(choice: Choice) -> Iterator[str]:
-    """Yield what is wrong with a choice that was read."""
-    yield from wrong_topic(choice.topic)
-    yield from wrong_number(choice.partition)
+def check_choice(choice: Choice) -> None:
+    """Raises Impossible, which says what is wrong with a choice that was read."""
+    check_topic(choice.topic)
+    check_number(choice.partition)
     named = escaped(f"{choice.topic}-{choice.partition}")
     own = [share.placed for share in choice.shares]
     for placed in own if choice.best is None else [*own, choice.best]:
-        yield from wrong_copy(placed.copy)
+        check_copy(placed.copy)
         if placed.copy.key != (choice.topic, choice.partition) or placed.node_id < 0:
-            yield f"a copy of {named} is of another partition, or of no broker"
+            raise Impossible(f"a copy of {named} is of another partition, or of no broker")
     for share in choice.shares:
         if share.action == "truncate" and share.to is None:
-            yield f"a copy of {named} is to be cut, but it is not said where"
+            raise Impossible(f"a copy of {named} is to be cut, but it is not said where")
         if share.to is not None and share.to > max(share.placed.copy.log_end_offset, share.placed.copy.reached_offset):
-            yield f"a copy of {named} is to be cut behind its end"
+            raise Impossible(f"a copy of {named} is to be cut behind its end")
     spans = (*choice.fills, *choice.only_elsewhere, *choice.older)
     if any(span.last < span.first for span in spans) or any(
         hole.last is not None and hole.last < hole.first for hole in choice.lost
     ):
-        yield f"offsets of {named} end before they begin"
+        raise Impossible(f"offsets of {named} end before they begin")
 
 
 def choose(
@@ -131,9 +132,13 @@ def choose(
     topic_id, candidates, others = _candidates(placed, known)
     replicas = known.replicas if known is not None else ()
     missing = tuple(node_id for node_id in replicas if node_id not in brokers)
-    problems = [f"broker {each.node_id}: {each.copy.problem}" for each in placed if each.copy.problem is not None]
+    problems = [
+        FleetProblem.OF_BROKER(broker=each.node_id, problem=each.copy.problem)
+        for each in placed
+        if each.copy.problem is not None
+    ]
     problems += [
-        f"broker {each.node_id}: its log start is beyond its records, and its start deletes them: klogtool doctor"
+        FleetProblem.START_DELETES(broker=each.node_id)
         for each in placed
         if each.copy.state == "current" and each.copy.starts_beyond_its_records
     ]
@@ -194,12 +199,12 @@ def _candidates(
     candidates, others = [], []
     for each in placed:
         if each.copy.problem is not None:
-            others.append(Share(each, "leave", "it could not be read"))
+            others.append(Share(each, "leave", ShareCause.UNREADABLE()))
         # A topic that was deleted and created again has other records at the same offsets: never mixed with this one's.
         elif each.copy.topic_id not in (None, topic_id) and topic_id is not None:
-            others.append(Share(each, "leave", f"another topic of that name: its id is {each.copy.topic_id}"))
+            others.append(Share(each, "leave", ShareCause.OTHER_TOPIC(topic_id=each.copy.topic_id)))
         elif each.copy.state == "delete":
-            others.append(Share(each, "leave", "marked for deletion"))
+            others.append(Share(each, "leave", ShareCause.DELETED()))
         else:
             candidates.append(each)
     return topic_id, candidates, others
@@ -273,16 +278,16 @@ def _shares(
         if each is not kept:
             yield _beside(each, kept)
         elif replicas and each.node_id not in replicas:
-            yield Share(each, "leave", f"broker {each.node_id} is no replica by the metadata: it would make it -stray")
+            yield Share(each, "leave", ShareCause.NO_REPLICA(broker=each.node_id))
         elif each is heir:
-            yield Share(each, "replace", f"bring the copy of broker {best.node_id} here: that one is no replica")
+            yield Share(each, "replace", ShareCause.BEST_IS_NO_REPLICA(broker=best.node_id))
         elif each.copy.state != "current":
-            yield Share(each, "restore", f"the best copy of this broker is in a folder that ends in -{each.copy.state}")
+            yield Share(each, "restore", ShareCause.HIDDEN_BY_NAME(state=each.copy.state))
         elif each is best:
             yield Share(each, "lead", _why_best(best, own))
         elif each.copy.starts_beyond_its_records:
             # Its broker would delete the log, and begin it at the leader's end (UnifiedLog.truncateFullyAndStartAt).
-            yield Share(each, "set-aside", "its log start is beyond its records: its broker fetches everything again")
+            yield Share(each, "set-aside", ShareCause.STARTS_BEYOND_RECORDS())
         else:
             yield _follower(each, best)
 
@@ -290,22 +295,24 @@ def _shares(
 def _beside(each: PlacedCopy, kept: PlacedCopy) -> Share:
     """Return the share of a copy beside a better one on the same broker."""
     if each.copy.state == "current":
-        return Share(each, "set-aside", "the same broker has a better copy")
+        return Share(each, "set-aside", ShareCause.BESIDE_BETTER())
     if each.copy.state == "future" and kept.copy.state != "current":
-        return Share(each, "set-aside", "the same broker has a better copy")
-    return Share(each, "leave", "the same broker has a better copy, and the name of this folder hides nothing")
+        return Share(each, "set-aside", ShareCause.BESIDE_BETTER())
+    return Share(each, "leave", ShareCause.BESIDE_BETTER_UNSEEN())
 
 
-def _why_best(best: PlacedCopy, own: dict[int, PlacedCopy]) -> str:
+def _why_best(best: PlacedCopy, own: dict[int, PlacedCopy]) -> Reason:
     others = [each for each in own.values() if each is not best]
     if not others:
-        return "the only copy"
+        return ShareCause.ONLY_COPY()
     epoch, end = last_epoch_of(best.copy), best.copy.log_end_offset
     if any(last_epoch_of(each.copy) < epoch for each in others):
-        return f"the highest last leader epoch, {epoch}" + ("" if len(others) == 1 else f", and the highest end, {end}")
+        if len(others) == 1:
+            return ShareCause.HIGHEST_EPOCH(epoch=epoch)
+        return ShareCause.HIGHEST_EPOCH_AND_END(epoch=epoch, end=end)
     if any(each.copy.log_end_offset < end for each in others):
-        return f"the highest end, {end}"
-    return "as good as the others"
+        return ShareCause.HIGHEST_END(end=end)
+    return ShareCause.AS_GOOD()
 
 
 def hidden_damage(placed: PlacedCopy) -> int | None:
@@ -322,14 +329,14 @@ def _follower(each: PlacedCopy, best: PlacedCopy) -> Share:
     by_broker = brokers_cut(copy, best.copy, is_clean=each.is_clean)
     damage = hidden_damage(each)
     if damage is not None and damage <= parting:
-        return Share(each, "truncate", "damaged: behind this offset it fetches everything again", damage)
+        return Share(each, "truncate", ShareCause.DAMAGED(), damage)
     if by_broker > parting:
-        why = f"its broker would cut it to {by_broker:,} only, because its leader-epoch-checkpoint does not say more"
-        return Share(each, "truncate", why, parting)
-    why = "the same as the best copy" if parting == best.copy.log_end_offset == copy.log_end_offset else _FETCHES
-    if parting < copy.log_end_offset:
-        why = "its broker cuts it, and fetches the rest"
-    return Share(each, "follow", why, min(by_broker, parting))
+        return Share(each, "truncate", ShareCause.CUT_TOO_LATE(to=by_broker), parting)
+    why = ShareCause.CUT_BY_BROKER
+    if parting >= copy.log_end_offset:
+        is_same = parting == best.copy.log_end_offset == copy.log_end_offset
+        why = ShareCause.SAME_AS_BEST if is_same else ShareCause.FETCHES
+    return Share(each, "follow", why(), min(by_broker, parting))
 
 
 def _kept_for_salvage(share: Share, fills: Sequence[CopyRange]) -> Share:
@@ -337,7 +344,7 @@ def _kept_for_salvage(share: Share, fills: Sequence[CopyRange]) -> Share:
     is_source = any(fill.node_id == share.placed.node_id for fill in fills)
     if share.action != "truncate" or not is_source:
         return share
-    return Share(share.placed, "follow", "damaged, but the best copy is salvaged from it first")
+    return Share(share.placed, "follow", ShareCause.SALVAGE_SOURCE())
 
 
 # What is lost.
@@ -356,7 +363,7 @@ def _fill(
         for other in others:
             end = _fitting_end(other.copy, best.copy, hole)
             result = _held_within(other.copy, [(first, min(last, end - 1)) for first, last in left if first < end])
-            fills += [CopyRange(other.node_id, first, last, "fills a hole") for first, last in result]
+            fills += [CopyRange(other.node_id, first, last, RangeCause.FILLS_HOLE()) for first, last in result]
             left = _without(left, result)
         lost += [LostOffsets(first, last) for first, last in left]
     behind, at = _fill_end(base, best, others), best.copy.log_end_offset
@@ -375,7 +382,7 @@ def _fill_end(base: PlacedCopy, best: PlacedCopy, others: Sequence[PlacedCopy]) 
         parting = parting_offset(theirs, remembered)
         spans = [(first, min(last, parting - 1)) for first, last in left if first < parting]
         result = _held_within(other.copy, spans)
-        fills += [CopyRange(other.node_id, first, last, "goes on behind its end") for first, last in result]
+        fills += [CopyRange(other.node_id, first, last, RangeCause.GOES_ON()) for first, last in result]
         left = _without(left, result)
     return sorted(fills, key=lambda fill: fill.first)
 
@@ -428,8 +435,7 @@ def _lost_its_head(copy: CopyFacts) -> bool:
 def _older(best: PlacedCopy, others: Sequence[PlacedCopy]) -> Iterator[CopyRange]:
     """Yield what other copies have before the start of the best one."""
     # Normally retention, which deletes at each broker at its own time. Not so if the broker would remember it.
-    lost = _lost_its_head(best.copy)
-    why = "the first segments of the best copy are gone" if lost else "retention may have deleted them elsewhere"
+    why = RangeCause.HEAD_LOST() if _lost_its_head(best.copy) else RangeCause.RETENTION()
     for other in others:
         copy = other.copy
         span = copy.log_start_offset, min(best.copy.log_start_offset, copy.log_end_offset) - 1
@@ -449,13 +455,18 @@ def _parted(best: PlacedCopy, others: Sequence[PlacedCopy], fills: Sequence[Copy
             yield CopyRange(other.node_id, one, two, _why_parted(theirs, ours, one, two))
 
 
-def _why_parted(theirs: History, ours: History, first: int, last: int) -> str:
+def _why_parted(theirs: History, ours: History, first: int, last: int) -> Reason:
     one, two = theirs.epoch_at(first), theirs.epoch_at(last)
-    epochs = f"leader epoch {one}" if one == two else f"leader epochs {one} to {two}"
-    written = "" if two < 0 else f"written in {epochs}, "
-    if first >= ours.end:
-        return f"{written}behind the end of the best copy"
-    return f"{written}where the best copy has others, of epoch {ours.epoch_at(first)}"
+    is_behind = first >= ours.end
+    where = RangeCause.BEHIND_BEST() if is_behind else RangeCause.OTHER_RECORDS(epoch=ours.epoch_at(first))
+    if two < 0:
+        return where
+    is_one = one == two
+    return (
+        RangeCause.IN_EPOCH(epoch=one, where=where)
+        if is_one
+        else RangeCause.IN_EPOCHS(first=one, last=two, where=where)
+    )
 
 
 def is_healthy(choice: Choice) -> bool:

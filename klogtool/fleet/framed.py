@@ -15,8 +15,9 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, Told
 from klogtool.errors import Refused
-from klogtool.fleet.checks import wrong_file, wrong_row
+from klogtool.fleet.checks import Impossible, check_file, check_row
 from klogtool.fleet.collected import (
     COMMAND,
     FORMAT,
@@ -35,6 +36,7 @@ from klogtool.log.file import read_whole
 
 MOST_BYTES = 1 << 30
 MOST_LINE_BYTES = 1 << 24
+MOST_SENTENCE = 1 << 13  # characters
 Changed: TypeAlias = Callable[[Iterable[Any], str], Iterable[Any]]
 BESIDE = b'_base64"'  # json_rows: a name that is not UTF-8
 SCHEMA = 1
@@ -54,10 +56,10 @@ class Framed(Struct, frozen=True):
     rows: Sequence[Any]
 
 
-def walk_lines(head: Mapping[str, object], rows: Iterable[Struct]) -> Iterator[str]:
+def walk_lines(head: Mapping[str, object], rows: Iterable[Mapping[str, object] | Struct]) -> Iterator[str]:
     """Yield the lines of a file, without line ends. head: as in all JSON of klogtool (cli/writing_options.header)."""
     summed, count = hashlib.blake2b(digest_size=16), 0
-    for row in chain([head], map(msgspec.to_builtins, rows)):
+    for row in chain([head], rows):
         line = row_line(row)
         summed.update(line.encode() + b"\n")
         count += 1
@@ -65,13 +67,20 @@ def walk_lines(head: Mapping[str, object], rows: Iterable[Struct]) -> Iterator[s
     yield row_line({"type": "end", "lines": count, "sum": summed.hexdigest()})
 
 
-class FramedFiles:
-    """How files of one command are read. kinds: the types of its rows, as a union. wrong: says what is wrong with a
-    row."""
+def _as_told(kind: type[Reason], value: object) -> Reason:
+    """Return the reason whose sentence is in a file. Raises ValueError if it is none."""
+    if not isinstance(value, str) or len(value) > MOST_SENTENCE:
+        raise ValueError("Expected a sentence")
+    return Told.TEXT(text=value)
 
-    def __init__(self, command: str, kinds: Any, wrong: Callable[[Any], str | None]) -> None:
-        self._command, self._kinds, self._wrong = command, kinds, wrong
-        self._decoder = msgspec.json.Decoder(kinds)
+
+class FramedFiles:
+    """How files of one command are read. kinds: the types of its rows, as a union. check: raises Impossible for a
+    row that cannot be right."""
+
+    def __init__(self, command: str, kinds: Any, check: Callable[[Any], None]) -> None:
+        self._command, self._kinds, self._check = command, kinds, check
+        self._decoder = msgspec.json.Decoder(kinds, dec_hook=_as_told)
 
     def read(self, path: str, changed: Changed = lambda rows, _: rows) -> Framed:
         """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or
@@ -115,13 +124,14 @@ class FramedFiles:
     def _parse(self, line: bytes, number: int, path: str) -> Any:
         try:
             row = self._row(line, number, path)
-        except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
-            of_msgspec = "a text in it is no possible name" if isinstance(error, UnicodeEncodeError) else str(error)
-            if "matching regex" in of_msgspec:
-                of_msgspec = f"a name or id in it is impossible{of_msgspec[of_msgspec.find(' - at') :]}"
-            raise self.refused(path, f"line {number}: {of_msgspec}") from None
-        if (wrong := self._wrong(row)) is not None:
-            raise self.refused(path, f"line {number}: {wrong}")
+            self._check(row)
+        except UnicodeEncodeError:
+            raise self.refused(path, f"line {number}: a text in it is no possible name") from None
+        except (msgspec.ValidationError, RecursionError, Impossible) as error:
+            of_msgspec, place = str(error), str(error).find(" - at")
+            if "matching regex" not in of_msgspec or isinstance(error, Impossible):
+                raise self.refused(path, f"line {number}: {error}") from None
+            raise self.refused(path, f"line {number}: a name or id in it is impossible{of_msgspec[place:]}") from None
         return row
 
     def _row(self, line: bytes, number: int, path: str) -> Any:
@@ -132,7 +142,7 @@ class FramedFiles:
                 raise
             except (msgspec.DecodeError, RecursionError):
                 raise self.refused(path, f"line {number} is not valid JSON") from None
-        return msgspec.convert(self._json_of(line, number, path), self._kinds)
+        return msgspec.convert(self._json_of(line, number, path), self._kinds, dec_hook=_as_told)
 
     def _json_of(self, line: bytes, number: int, path: str) -> Any:
         if len(line) > MOST_LINE_BYTES:
@@ -143,7 +153,7 @@ class FramedFiles:
             raise self.refused(path, f"line {number} is not valid JSON") from None
 
 
-_FRAME = FramedFiles(COMMAND, Row | LastLine, wrong_row)
+_FRAME = FramedFiles(COMMAND, Row | LastLine, check_row)
 _Kind = TypeVar("_Kind", BrokerFacts, TopicFacts, PartitionFacts, CopyFacts, CommitFacts, TransactionFacts)
 
 
@@ -175,8 +185,10 @@ def _collected(framed: Framed, path: str) -> Collected:
         _of(CommitFacts, rows),
         _of(TransactionFacts, rows),
     )
-    if (wrong := wrong_file(file)) is not None:
-        raise _FRAME.refused(path, wrong)
+    try:
+        check_file(file)
+    except Impossible as error:
+        raise _FRAME.refused(path, str(error)) from None
     return file
 
 

@@ -20,7 +20,9 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Sections, settings_by_file
 from klogtool.broker.releases import REFERENCE, Release, rules_of
+from klogtool.causes import Cause, Reason, Told
 from klogtool.errors import Refused
+from klogtool.fleet.causes import Guess, NotAdoptedCause
 from klogtool.fleet.choosing import PlacedCopy, choose
 from klogtool.fleet.collected import Collected, CopyFacts, LogDirFacts
 from klogtool.fleet.histories import history_of, latest_epoch_of, parting_offset
@@ -39,10 +41,10 @@ _MIN_ISR = "min.insync.replicas"
 CLEANUP, COMPACT = "cleanup.policy", "compact"
 # Why a topic has a setting.
 GIVEN, KNOWN, INTERNAL_TOPIC, CLEANED, HOLD = "given", "metadata", "internal", "cleaner", "held"
-WHYS: Mapping[str, str] = {
-    INTERNAL_TOPIC: "as brokers create these topics by default",
-    CLEANED: f"{CLEANUP}={COMPACT}, because the log cleaner has a checkpoint for them",
-    HOLD: "no record is deleted by time or size, because the real retention is unknown",
+GUESSED: Mapping[str, Cause] = {
+    INTERNAL_TOPIC: Guess.INTERNAL_SETTINGS,
+    CLEANED: Guess.CLEANED,
+    HOLD: Guess.HELD,
 }
 MOST_NAMED = 5  # topics in one sentence
 HELD: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -74,21 +76,10 @@ FEATURES: Mapping[str, tuple[int, int]] = {
     "share.version": (1, 28),
     "streams.version": (1, 29),
 }
-UNKNOWN = (
-    "access rules (ACLs)",
-    "client quotas",
-    "SCRAM credentials and delegation tokens",
-    "dynamic settings of brokers and of the cluster",
-    "settings of topics, but those that are listed with a reason",
-    "levels of features, such as transaction.version",
-    "topics that no collected disk has a copy of, and partitions above the highest that one has",
-    "replicas on disks that were not collected",
-)
 MOST_NAME_BYTES = 255  # a broker cuts the name of a -stray folder to this
 _TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 LEAST_LEVEL = 7  # of metadata.version, for which records are written: 3.3-IV3
 MOST_MISSING = 10_000  # partitions of a topic that begin empty
-_NO_START = "Move this one away: a broker with two does not start"
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
@@ -155,7 +146,7 @@ class SnapshotPartition(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True):
-    """A setting of a topic. why: where it comes from, one word of `WHYS` or GIVEN, KNOWN."""
+    """A setting of a topic. why: where it comes from, GIVEN, KNOWN or one of `GUESSED`."""
 
     name: str
     value: str
@@ -182,7 +173,7 @@ class NotAdopted(Struct, frozen=True):
     broker: int
     log_dir: str
     folder: str
-    why: str
+    why: Reason
 
 
 class Renaming(Struct, frozen=True):
@@ -209,8 +200,7 @@ class Rebuilt(Struct, frozen=True):
     not_adopted: tuple[NotAdopted, ...] = ()
     damaged: tuple[Damaged, ...] = ()
     renamings: tuple[Renaming, ...] = ()
-    guessed: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = UNKNOWN
+    guessed: tuple[Reason, ...] = ()
 
 
 def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
@@ -294,14 +284,15 @@ def _check_lost(collected: Sequence[Collected]) -> None:
     if not alive:
         return
     _, n, metadata = max(alive, key=lambda each: (each[0], -each[1]))
-    rest = "" if len(alive) == 1 else ", the most complete copy of all files"
     voters = ", ".join(map(str, metadata.voters))
-    quorum = "" if not voters else f" Its voters are {voters}: klogtool quorum says how they elect a leader again."
     raise Refused(
         f"broker {_node(collected[n])} still has {METADATA_TOPIC} up to offset {metadata.end_offset:,} in "
-        f"{metadata.log_dir}{rest}, with settings, ACLs, quotas and users, which this command cannot know",
+        f"{metadata.log_dir}{', the most complete copy of all files' if len(alive) > 1 else ''}, with settings, ACLs, "
+        "quotas and users, which this command cannot know",
         path=collected[n].path,
-        cure=f"Copy that folder to every controller instead.{quorum} To build a snapshot anyway: --rebuild-anyway.",
+        cure="Copy that folder to every controller instead."
+        + (f" Its voters are {voters}: klogtool quorum says how they elect a leader again." if voters else "")
+        + " To build a snapshot anyway: --rebuild-anyway.",
     )
 
 
@@ -354,10 +345,12 @@ class _Found:
         self._brokers = sorted([*self._brokers, _node(one)])
         log_dirs = {log_dir.path: log_dir for log_dir in one.broker.log_dirs}
         for copy in one.copies:
+            if copy.topic == METADATA_TOPIC:
+                continue
             why = self._why_not(copy)
             if why is None:
                 self._copies.append((_node(one), log_dirs.get(copy.log_dir), copy))
-            elif copy.topic != METADATA_TOPIC:
+            else:
                 self._leave(_node(one), copy, why)
 
     def topics(self, known: Mapping[str, Mapping[str, str]]) -> Iterator[Topic]:
@@ -370,36 +363,34 @@ class _Found:
             selected = [item for item in copies if item[2].topic_id == topic_id]
             for broker, _, copy in copies:
                 if copy.topic_id != topic_id:
-                    self._leave(broker, copy, f"its topic id is {copy.topic_id}, the snapshot's is {topic_id}")
+                    self._leave(broker, copy, NotAdoptedCause.OTHER_ID(topic_id=str(copy.topic_id), wanted=topic_id))
             partitions = tuple(self._partitions(selected, number))
             adopted = [copy for _, _, copy in selected]
             settings = tuple(_settings(name, adopted, known.get(topic_id, {}), self._wishes))
             yield Topic(name, topic_id, any(copy.is_compacted for copy in adopted), partitions, settings)
 
-    def _leave(self, broker: int, copy: CopyFacts, why: str) -> None:
+    def _leave(self, broker: int, copy: CopyFacts, why: Reason) -> None:
         self.not_adopted.append(NotAdopted(broker, copy.log_dir, copy.folder, why))
 
-    def _why_not(self, copy: CopyFacts) -> str | None:
-        if copy.topic == METADATA_TOPIC:
-            return "it is the metadata itself"
+    def _why_not(self, copy: CopyFacts) -> Reason | None:
         if copy.problem is not None:
-            return copy.problem
+            return Told.TEXT(text=copy.problem)
         if _TOPIC.fullmatch(copy.topic) is None or copy.partition < 0:
-            return "no topic can have this name"
+            return NotAdoptedCause.IMPOSSIBLE_NAME()
         if copy.state == "delete":
-            return "its topic was being deleted"
+            return NotAdoptedCause.TOPIC_DELETED()
         if copy.state == "future":
-            return "a move between log dirs was not finished"
+            return NotAdoptedCause.MOVE_UNFINISHED()
         if copy.topic_id is None:
-            return "its partition.metadata is missing or damaged: a broker renames it to -stray"
+            return NotAdoptedCause.NO_ID()
         if parse_uuid(copy.topic_id) in (ZERO_UUID, METADATA_TOPIC_ID):
-            return f"no topic can have the id {copy.topic_id}"
+            return NotAdoptedCause.IMPOSSIBLE_ID(topic_id=copy.topic_id)
         if _newest_epoch(copy) > MOST_EPOCH:
-            return f"its leader epoch, {_newest_epoch(copy):,}, is impossible"
+            return NotAdoptedCause.IMPOSSIBLE_EPOCH(epoch=_newest_epoch(copy))
         if copy.state == "stray" and not self._wishes.adopt_stray:
-            return "a broker has set it aside: --adopt-stray takes it"
+            return NotAdoptedCause.SET_ASIDE()
         if copy.state == "stray" and len(os.fsencode(copy.folder)) >= MOST_NAME_BYTES:
-            return "its name is cut short, so the topic's name is not known"
+            return NotAdoptedCause.NAME_CUT()
         return None
 
     def _choose_id(self, name: str, copies: Sequence[CopyFacts]) -> str:
@@ -485,7 +476,7 @@ class _Found:
         for replica in sorted(replicas, key=reach):
             if replica.broker in best:
                 beaten = best[replica.broker]
-                self._leave(replica.broker, beaten.copy, f"a better copy is in {replica.copy.log_dir}. {_NO_START}")
+                self._leave(replica.broker, beaten.copy, NotAdoptedCause.BETTER_COPY(log_dir=replica.copy.log_dir))
             best[replica.broker] = replica
         return best
 
@@ -559,27 +550,27 @@ def _internal(name: str, copies: Sequence[CopyFacts]) -> dict[str, str]:
     return settings
 
 
-def _guessed(wishes: Wishes, features: Mapping[str, int], topics: Sequence[Topic]) -> Iterator[str]:
-    """Yield what was chosen that no disk says, each as a sentence."""
+def _guessed(wishes: Wishes, features: Mapping[str, int], topics: Sequence[Topic]) -> Iterator[Reason]:
+    """Yield what was chosen that no disk says."""
     if METADATA_VERSION not in wishes.features:
         name = metadata_version_name(features[METADATA_VERSION])
-        yield f"{METADATA_VERSION}: {name}, the highest that Kafka {wishes.release} uses in production"
+        yield Guess.METADATA_VERSION(level=name, kafka=wishes.release)
     usual = [f"{name}={level}" for name, level in features.items() if name in FEATURES.keys() - wishes.features.keys()]
     if usual:
-        yield f"{', '.join(usual)}: as in a new cluster of that level"
-    yield f"leader epochs: {EPOCH_MARGIN} above the newest that a disk has"
+        yield Guess.FEATURES(features=tuple(usual))
+    yield Guess.LEADER_EPOCHS(margin=EPOCH_MARGIN)
     if wishes.next_producer_id is None:
-        yield f"the next producer id: {_next_producer_id(wishes):,}, above all that a cluster can have given"
-    yield "the order of replicas, and so the preferred leaders: begun at another broker for each partition"
-    for why, settings in WHYS.items():
+        yield Guess.PRODUCER_ID(next=_next_producer_id(wishes))
+    yield Guess.REPLICA_ORDER()
+    for why, guess in GUESSED.items():
         names = [topic.name for topic in topics if any(setting.why == why for setting in topic.settings)]
         if names:
-            yield f"settings of {_listed(names)}: {settings}"
+            yield guess(topics=_listed(names))
     unproved = [topic.name for topic in topics if topic.looks_compacted and not topic.has(CLEANUP)]
     if unproved:
-        yield f"{_listed(unproved)}: the log looks compacted, but nothing proves it, so {CLEANUP} is not set"
+        yield Guess.LOOKS_COMPACTED(topics=_listed(unproved))
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:MOST_NAMED])} and {more:,} more"
+def _listed(names: Sequence[str]) -> Reason | tuple[str, ...]:
+    listed, more = tuple(names[:MOST_NAMED]), len(names) - MOST_NAMED
+    return listed if more <= 0 else Guess.AND_MORE(topics=listed, more=more)

@@ -7,16 +7,18 @@ Pure: files of `fleet collect` in, a plan out. The plan is a file too (`fleet pl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason
 from klogtool.errors import Refused
 from klogtool.escape import escaped
-from klogtool.fleet.checks import wrong_log_dirs, wrong_number, wrong_topic
-from klogtool.fleet.choosing import Choice, PlacedCopy, Share, choose, hidden_damage, wrong_choice
+from klogtool.fleet.causes import FleetProblem, ShareCause
+from klogtool.fleet.checks import Impossible, check_log_dirs, check_number, check_topic
+from klogtool.fleet.choosing import Choice, PlacedCopy, Share, check_choice, choose, hidden_damage
 from klogtool.fleet.collected import (
     MOST_LISTED,
     Brokers,
@@ -66,7 +68,7 @@ class FleetFacts(Struct, frozen=True, tag="fleet"):
     waves: tuple[Brokers, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     metadata_from: Int | None = None
-    notes: tuple[Word, ...] = ()
+    notes: tuple[Reason, ...] = ()
 
 
 class FleetPlan(Struct, frozen=True):
@@ -99,24 +101,26 @@ class FleetPlan(Struct, frozen=True):
             yield from ((choice, share) for share in choice.shares if share.placed.node_id == node_id)
 
 
-def _wrong(row: Any) -> str | None:
-    """Return what is wrong with a row of a plan; None if nothing is."""
-    return next(_wrong_fleet(row) if isinstance(row, FleetFacts) else wrong_choice(row), None)
+def _check(row: Any) -> None:
+    """Raises Impossible if a row of a plan cannot be right."""
+    if isinstance(row, FleetFacts):
+        _check_fleet(row)
+    elif isinstance(row, Choice):
+        check_choice(row)
 
 
-def _wrong_fleet(fleet: FleetFacts) -> Iterator[str]:
+def _check_fleet(fleet: FleetFacts) -> None:
     nodes = [broker.node_id for broker in fleet.brokers]
     if len(set(nodes)) < len(nodes) or min(nodes, default=0) < 0:
-        yield "the ids of its brokers are impossible"
+        raise Impossible("the ids of its brokers are impossible")
     for broker in fleet.brokers:
-        yield from wrong_log_dirs(broker.log_dirs)
+        check_log_dirs(broker.log_dirs)
     for conflict in fleet.conflicts:
-        yield from (*wrong_topic(conflict.topic), *wrong_number(conflict.partition))
+        check_topic(conflict.topic)
+        check_number(conflict.partition)
 
 
-_FRAME = FramedFiles(
-    COMMAND, FleetFacts | Choice | LastLine, lambda row: None if isinstance(row, LastLine) else _wrong(row)
-)
+_FRAME = FramedFiles(COMMAND, FleetFacts | Choice | LastLine, _check)
 
 
 def read_fleet_plan(path: str) -> FleetPlan:
@@ -128,24 +132,24 @@ def read_fleet_plan(path: str) -> FleetPlan:
     if fleets[0].format != FORMAT:
         raise _FRAME.refused(path, f"its format is {fleets[0].format}, this version reads {FORMAT}")
     plan = FleetPlan(fleets[0], tuple(row for row in rows if isinstance(row, Choice)), path)
-    for wrong in _wrong_places(plan):
-        raise _FRAME.refused(path, wrong)
+    _check_places(plan)
     return plan
 
 
-def _wrong_places(plan: FleetPlan) -> Iterator[str]:
-    """Yield copies that are where no broker of the plan has a log dir, and what is in the plan twice."""
+def _check_places(plan: FleetPlan) -> None:
+    """Raises Refused for a copy where no broker of the plan has a log dir, and for what is in the plan twice."""
     paths = {broker.node_id: {log_dir.path for log_dir in broker.log_dirs} for broker in plan.fleet.brokers}
     seen: set[tuple[object, ...]] = set()
     for choice in plan.choices:
         named = escaped(f"{choice.topic}-{choice.partition}")
         for placed in (share.placed for share in choice.shares):
             if placed.copy.log_dir not in paths.get(placed.node_id, ()):
-                yield f"a copy of {named} is in a log dir that is not in the plan: {escaped(placed.copy.log_dir)}"
+                log_dir = escaped(placed.copy.log_dir)
+                raise _FRAME.refused(plan.path, f"a copy of {named} is in a log dir that is not in the plan: {log_dir}")
         places: list[tuple[object, ...]] = [(choice.topic, choice.partition)]
         places += [(each.placed.node_id, each.placed.copy.log_dir, each.placed.copy.folder) for each in choice.shares]
         if len(set(places)) < len(places) or not seen.isdisjoint(places):
-            yield f"{named}, or a copy of it, is in the plan twice"
+            raise _FRAME.refused(plan.path, f"{named}, or a copy of it, is in the plan twice")
         seen.update(places)
 
 
@@ -250,24 +254,18 @@ def placed_copies(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], lis
     return results
 
 
-def _notes(files: Sequence[Collected], metadata_from: int | None) -> Iterator[str]:
+def _notes(files: Sequence[Collected], metadata_from: int | None) -> Iterator[Reason]:
     if metadata_from is None:
-        yield "no log dir has __cluster_metadata-0: which brokers are replicas, and which are missing, is not known"
+        yield FleetProblem.NO_METADATA()
     for file in files:
         metadata = file.broker.metadata
         if metadata is not None and metadata.problem is not None:
-            yield f"__cluster_metadata of broker {file.broker.node_id} is not whole: {metadata.problem}"
+            yield FleetProblem.METADATA_NOT_WHOLE(broker=file.broker.node_id or 0, problem=metadata.problem)
     newest = next((file.broker.metadata for file in files if file.broker.node_id == metadata_from), None)
     absent = set(newest.voters if newest is not None else ()) - {file.broker.node_id for file in files}
     if newest is not None and len(absent) * 2 >= len(newest.voters) > 0:
-        yield (
-            f"a leader needs {len(newest.voters) // 2 + 1} of the controllers {_ids(newest.voters)}, and no file is of "
-            f"{_ids(sorted(absent))}: klogtool quorum says whether one is elected, and what to do if they are lost"
-        )
-
-
-def _ids(ids: Iterable[int]) -> str:
-    return ", ".join(map(str, ids))
+        needed = len(newest.voters) // 2 + 1
+        yield FleetProblem.NO_MAJORITY(needed=needed, voters=newest.voters, absent=tuple(sorted(absent)))
 
 
 # Who leads.
@@ -383,8 +381,7 @@ def _with_conflicts(choice: Choice, brokers: Collection[int]) -> Choice:
     """Let the best copy be brought to the brokers that would lead with a worse one."""
     if not brokers:
         return choice
-    best = choice.leader
-    why = f"the controller would elect it before broker {best}, which then cuts its copy: bring that copy here"
+    why = ShareCause.WOULD_LEAD(broker=-1 if choice.leader is None else choice.leader)
     shares = tuple(
         replace(share, action="replace", why=why, to=None)
         if share.placed.node_id in brokers and share.action in ("follow", "truncate")
@@ -392,6 +389,6 @@ def _with_conflicts(choice: Choice, brokers: Collection[int]) -> Choice:
         for share in choice.shares
     )
     empty = set(brokers) - {share.placed.node_id for share in shares}
-    texts = (f"broker {node_id} has no copy, but {why}" for node_id in sorted(empty))
+    texts = (FleetProblem.NO_COPY(broker=node_id, why=why) for node_id in sorted(empty))
     rivals = tuple(node_id for node_id in choice.rivals if node_id not in brokers)
     return replace(choice, shares=shares, rivals=rivals, problems=(*choice.problems, *texts))

@@ -39,7 +39,7 @@ _CHECKPOINT = FileKind.CLEANER_CHECKPOINT
 _DEAD = "the cleaner thread dies of it, and this broker compacts nothing until it is restarted"
 
 
-class Reason(Struct, frozen=True, rename={"id": "reason"}):
+class Obstacle(Struct, frozen=True, rename={"id": "reason"}):
     """One cause that holds the cleaner back. id: a word for scripts. cure: a command, or what to do, or None."""
 
     id: str
@@ -47,26 +47,26 @@ class Reason(Struct, frozen=True, rename={"id": "reason"}):
     cure: str | None = None
 
 
-class CheckpointReason(Reason, frozen=True, kw_only=True):
+class CheckpointReason(Obstacle, frozen=True, kw_only=True):
     """A wrong cleaner-offset-checkpoint. ends_thread: the cleaner's thread ends at it."""
 
     ends_thread: bool
 
 
-class LagReason(Reason, frozen=True, kw_only=True):
+class LagReason(Obstacle, frozen=True, kw_only=True):
     """Records from an offset on are too young, or seem so."""
 
     offset: int
     index_doubts: list[IndexDoubt] | UnsetType = UNSET
 
 
-class WatermarkReason(Reason, frozen=True, kw_only=True):
+class WatermarkReason(Obstacle, frozen=True, kw_only=True):
     """The high watermark is below the log end."""
 
     high_watermark: int
 
 
-class TransactionReason(Reason, frozen=True, kw_only=True):
+class TransactionReason(Obstacle, frozen=True, kw_only=True):
     """A transaction is open. began_ms: the time of its first record, None if unknown."""
 
     producer_id: int
@@ -76,7 +76,7 @@ class TransactionReason(Reason, frozen=True, kw_only=True):
     last_offset: int
 
 
-class FailureReason(Reason, frozen=True, kw_only=True, rename={"id": "reason", "kafka_class": "class"}):
+class FailureReason(Obstacle, frozen=True, kw_only=True, rename={"id": "reason", "kafka_class": "class"}):
     """The cleaner fails: Kafka's class, and the byte where."""
 
     kafka_class: str
@@ -96,7 +96,7 @@ class Standing(Struct, frozen=True):
     """The state of a log, or of a log dir. reasons: empty if nothing holds the cleaner back."""
 
     path: str
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Obstacle, ...]
 
 
 class LogStanding(Standing, frozen=True):
@@ -159,7 +159,7 @@ def standing_of(
     trouble, remaining = _trial(path, terms, found)
     reasons += trouble
     if all(reason.id == "keyless" for reason in reasons):
-        reasons.insert(0, Reason("cleaner-dead", f"see its log dir: {_DEAD}") if is_thread_dead else _due(log, found))
+        reasons.insert(0, Obstacle("cleaner-dead", f"see its log dir: {_DEAD}") if is_thread_dead else _due(log, found))
     return LogStanding(
         path,
         tuple(reasons),
@@ -183,9 +183,9 @@ def _log_dir_of(path: str) -> str | None:
     return whole if isinstance(open_path(whole), LogDir) else Checkpoints.beside(whole).log_dir
 
 
-def _checkpoint_reasons(log_dirs: list[str]) -> dict[str, list[Reason]]:
+def _checkpoint_reasons(log_dirs: list[str]) -> dict[str, list[Obstacle]]:
     """Return what is wrong with cleaner-offset-checkpoint in each log dir, or in all together."""
-    reasons: dict[str, list[Reason]] = {log_dir: [] for log_dir in log_dirs}
+    reasons: dict[str, list[Obstacle]] = {log_dir: [] for log_dir in log_dirs}
     read: dict[str, Offsets] = {}
     for log_dir in log_dirs:
         path = os.path.join(log_dir, _CHECKPOINT.value)
@@ -207,19 +207,19 @@ def _checkpoint_reasons(log_dirs: list[str]) -> dict[str, list[Reason]]:
     return reasons
 
 
-def _first_dirty(path: str, checkpoints: Checkpoints) -> tuple[int | None, list[Reason]]:
+def _first_dirty(path: str, checkpoints: Checkpoints) -> tuple[int | None, list[Obstacle]]:
     """Return the partition's line; or None and the reason if the file cannot be read."""
     try:
         return find_first_dirty(path, checkpoints), []
     except Corrupt:
         file = os.path.join(checkpoints.log_dir or "", _CHECKPOINT.value)
         detail = f"{_CHECKPOINT.value} cannot be read, see its log dir: the log is treated as dirty from its start"
-        return None, [Reason("checkpoint-line", detail, remove(file, _PRICE))]
+        return None, [Obstacle("checkpoint-line", detail, remove(file, _PRICE))]
 
 
 def _line_reasons(
     key: TopicPartition, log_dir: str, first: str, read: Mapping[str, Offsets], log_dirs: Sequence[str]
-) -> Iterator[Reason]:
+) -> Iterator[Obstacle]:
     """Yield what is wrong with one line. first: the first log dir that has a line for the partition. read: the
     checkpoints, by log dir."""
     name = f"{key.topic}-{key.partition}"
@@ -233,27 +233,29 @@ def _line_reasons(
         detail = (
             f"{_CHECKPOINT.value} has a line for {name}, which is not there: harmless, unless it is on another disk"
         )
-        yield Reason("checkpoint-stale", detail)
+        yield Obstacle("checkpoint-stale", detail)
 
 
 # --- what keeps the cleaner away --------------------------------------------------------------------------------------
 
 
-def _policy(log: LoadedLog) -> Iterator[Reason]:
+def _policy(log: LoadedLog) -> Iterator[Obstacle]:
     config = log.terms.config
     if not config.compact:
-        yield Reason("policy", f"{NOT_COMPACTED}: it is {','.join(config.cleanup_policy) or 'empty'}")
+        yield Obstacle("policy", f"{NOT_COMPACTED}: it is {','.join(config.cleanup_policy) or 'empty'}")
     if not config.log_cleaner_enable:
-        yield Reason("disabled", "log.cleaner.enable is false: this broker compacts nothing", "log.cleaner.enable=true")
+        yield Obstacle(
+            "disabled", "log.cleaner.enable is false: this broker compacts nothing", "log.cleaner.enable=true"
+        )
 
 
-def _reset(found: LogToClean) -> Iterator[Reason]:
+def _reset(found: LogToClean) -> Iterator[Obstacle]:
     if found.is_reset:
         detail = f"the line in {_CHECKPOINT.value} does not fit the log, which is treated as dirty from its start"
-        yield Reason("checkpoint-reset", detail)
+        yield Obstacle("checkpoint-reset", detail)
 
 
-def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Reason]:
+def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Obstacle]:
     """Yield why not everything up to the active segment can be cleaned."""
     active = log.segments.last.base_offset
     if found.bound >= active or found.first_dirty_offset >= active:
@@ -271,7 +273,7 @@ def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Reason]
         yield WatermarkReason("high-watermark", detail, cure, high_watermark=log.high_watermark)
 
 
-def _lag(log: LoadedLog, found: LogToClean, path: str) -> Reason:
+def _lag(log: LoadedLog, found: LogToClean, path: str) -> Obstacle:
     """Return that records are too young, or that a false time index says so."""
     lag = duration_text(log.terms.config.min_compaction_lag_ms)
     false = next((doubt for doubt in lag_doubts(log, found) if doubt.segment == found.bound), None)
@@ -286,7 +288,7 @@ def _lag(log: LoadedLog, found: LogToClean, path: str) -> Reason:
     return LagReason("lag", detail, rebuild_index(path, "timeindex"), offset=found.bound, index_doubts=[false])
 
 
-def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path: str) -> Reason:
+def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path: str) -> Obstacle:
     producer = log.producers.producers[producer_id]
     began_ms = _timestamp_at(log, first_offset)
     ago = "" if began_ms is None else f", {duration_text(max(0, log.terms.now_ms - began_ms))} ago"
@@ -322,7 +324,7 @@ def _timestamp_at(log: LoadedLog, offset: int) -> int | None:
 
 def _too_clean(
     log: LoadedLog, found: LogToClean, path: str, question: CompactQuestion, *, is_held_back: bool
-) -> Iterator[Reason]:
+) -> Iterator[Obstacle]:
     """Yield a reason if too little could be cleaned, even if nothing held the cleaner back."""
     if found.is_eligible:
         return
@@ -331,13 +333,13 @@ def _too_clean(
     if not free.cleanable_bytes:
         detail = f"only the active segment is dirty ({active.size:,} bytes), and it is never cleaned"
         cure = "segment.bytes and segment.ms decide when it is rolled; klogtool roll shows when that is due"
-        yield Reason("active-segment", detail, cure)
+        yield Obstacle("active-segment", detail, cure)
     elif not (is_held_back and free.is_eligible):
         settings = "".join(
             f" --config {quoted(f'{key}={value}')}" for key, value in question.circumstances.settings.items()
         )
         cure = f"klogtool compact {quoted(path)} --force{settings} --apply  # or lower min.cleanable.dirty.ratio"
-        yield Reason("ratio", why_due(log, found), cure)
+        yield Obstacle("ratio", why_due(log, found), cure)
 
 
 def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
@@ -350,7 +352,7 @@ def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
 # --- what the cleaner does when it gets there -------------------------------------------------------------------------
 
 
-def _trial(path: str, terms: LoadTerms, found: LogToClean) -> tuple[list[Reason], Remaining | None]:
+def _trial(path: str, terms: LoadTerms, found: LogToClean) -> tuple[list[Obstacle], Remaining | None]:
     """Clean the log as if nothing held the cleaner back: return the error, or how much would stay."""
     log = LoadedLog(Draft.of(path), terms)
     free = _as_if_free(log, found)
@@ -364,16 +366,16 @@ def _trial(path: str, terms: LoadTerms, found: LogToClean) -> tuple[list[Reason]
         return [_breaks_off(error.at_path(path), path)], None
     if stats.aborted:
         detail = "offsets do not fit into a segment (KAFKA-6264): a broker splits it now, and cleans it another time"
-        return [Reason("overflow", detail)], None
+        return [Obstacle("overflow", detail)], None
     total = stats.total
     before = total.messages_written + sum(total.gone.values())
     remaining = Remaining(total.messages_written, before, total.bytes_written, total.bytes_read)
     keyless = total.keyless
     detail = f"{keyless:,} records have no key: the cleaner deletes them (before 0.10 its thread died of one)"
-    return ([Reason("keyless", detail)] if keyless else []), remaining
+    return ([Obstacle("keyless", detail)] if keyless else []), remaining
 
 
-def _breaks_off(error: KlogError, path: str) -> Reason:
+def _breaks_off(error: KlogError, path: str) -> Obstacle:
     """Return what a broker's cleaner reports: the log is uncleanable until the broker is restarted."""
     kafka_class = error.kafka_class or type(error).__name__
     detail = f"the cleaner fails: {error} ({kafka_class}); a broker does not clean this log until it is restarted"
@@ -392,7 +394,7 @@ def _cure_of_damage(damaged: str, partition: str) -> str:
     return f"klogtool verify {quoted(partition)}  # shows what is wrong, and how to repair it"
 
 
-def _due(log: LoadedLog, found: LogToClean) -> Reason:
+def _due(log: LoadedLog, found: LogToClean) -> Obstacle:
     detail = f"it is due ({why_due(log, found)}), and nothing here holds the cleaner back"
     cure = "look for kafka-log-cleaner-thread in the broker's log-cleaner.log: it may be busy with other logs, or dead"
-    return Reason("due", detail, cure)
+    return Obstacle("due", detail, cure)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import to_builtins
-
 from klogtool.broker.releases import Release
 from klogtool.escape import joined, quoted
 from klogtool.fleet.metadata import (
@@ -23,8 +21,19 @@ from klogtool.fleet.metadata import (
 from klogtool.fleet.metadata_records import snapshot_name
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
+from klogtool.render.words import in_words, words
 
 MOST_SHOWN = 20  # rows of one table
+UNKNOWN = (
+    "access rules (ACLs)",
+    "client quotas",
+    "SCRAM credentials and delegation tokens",
+    "dynamic settings of brokers and of the cluster",
+    "settings of topics, but those that are listed with a reason",
+    "levels of features, such as transaction.version",
+    "topics that no collected disk has a copy of, and partitions above the highest that one has",
+    "replicas on disks that were not collected",
+)
 _WHYS = {
     GIVEN: "settings as given",
     KNOWN: "settings by a broker's metadata",
@@ -49,12 +58,12 @@ def metadata_row(rebuilt: Rebuilt, kafka: Release, output: str | None, size: int
         "features": dict(rebuilt.features),
         "next_producer_id": rebuilt.next_producer_id,
         "voters": [voter.id for voter in rebuilt.voters],
-        "topics": to_builtins(rebuilt.topics),
-        "not_adopted": to_builtins(rebuilt.not_adopted),
-        "damaged": to_builtins(rebuilt.damaged),
-        "renamings": to_builtins(rebuilt.renamings),
-        "guessed": list(rebuilt.guessed),
-        "unknown": list(rebuilt.unknown),
+        "topics": in_words(rebuilt.topics),
+        "not_adopted": in_words(rebuilt.not_adopted),
+        "damaged": in_words(rebuilt.damaged),
+        "renamings": in_words(rebuilt.renamings),
+        "guessed": list(map(words, rebuilt.guessed)),
+        "unknown": list(UNKNOWN),
     }
 
 
@@ -72,8 +81,8 @@ def _lines(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[str]:
     yield from _table("", map(_topic_cells, rebuilt.topics))
     yield from _table("NO COPY of these partitions: they begin empty", _new_cells(rebuilt.topics))
     yield from _table("Behind: these copies are shorter, and follow", _behind_cells(rebuilt.topics))
-    yield from _table("SET by klogtool, because no disk says it", ((line,) for line in rebuilt.guessed))
-    yield from _table("UNKNOWN: set these again before clients come back", ((line,) for line in rebuilt.unknown))
+    yield from _table("SET by klogtool, because no disk says it", ((words(guess),) for guess in rebuilt.guessed))
+    yield from _table("UNKNOWN: set these again before clients come back", ((line,) for line in UNKNOWN))
     yield from _list("DAMAGED: run klogtool fleet plan first, which saves more", map(_damaged_lines, rebuilt.damaged))
     yield from _list("NOT ADOPTED: these folders stay as they are", map(_left_lines, rebuilt.not_adopted))
     if rebuilt.renamings:  # all of them: they are commands to run
@@ -137,7 +146,7 @@ def _damaged_lines(one: Damaged) -> tuple[str, ...]:
 
 
 def _left_lines(one: NotAdopted) -> tuple[str, ...]:
-    return f"broker {one.broker}: {one.log_dir}/{one.folder}", one.why
+    return f"broker {one.broker}: {one.log_dir}/{one.folder}", words(one.why)
 
 
 def _renaming_line(one: Renaming) -> str:

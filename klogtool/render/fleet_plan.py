@@ -12,6 +12,7 @@ from klogtool.fleet.histories import last_epoch_of
 from klogtool.fleet.planning import BY_APPLY, FleetPlan, is_damaged, needs_election, waited_for
 from klogtool.fleet.sharing import AlreadyThere, Todo
 from klogtool.render.counts import count_text, offsets_text
+from klogtool.render.words import words
 
 _WIDTH = 10
 _ACTIONS = {
@@ -40,7 +41,7 @@ def fleet_plan_text(plan: FleetPlan, *, is_verbose: bool = False) -> Iterator[st
         yield "Nothing has to be done before the brokers start."
     for n, step in enumerate(steps, 1):
         yield f"{n}. {step}"
-    yield from (f"note: {escaped(note)}" for note in plan.fleet.notes)
+    yield from (f"note: {escaped(words(note))}" for note in plan.fleet.notes)
 
 
 def choice_lines(choice: Choice) -> Iterator[str]:
@@ -61,9 +62,9 @@ def choice_lines(choice: Choice) -> Iterator[str]:
     for hole in choice.lost:
         yield _line("GONE", f"{offsets_text(hole.first, hole.last or hole.first)}: no copy has this")
     for loss in choice.only_elsewhere:
-        yield _line("LOSES", f"{offsets_text(loss.first, loss.last)} of broker {loss.node_id}: {loss.why}")
+        yield _line("LOSES", f"{offsets_text(loss.first, loss.last)} of broker {loss.node_id}: {words(loss.why)}")
     for old in choice.older:
-        yield _line("older", f"{offsets_text(old.first, old.last)} of broker {old.node_id}: {old.why}")
+        yield _line("older", f"{offsets_text(old.first, old.last)} of broker {old.node_id}: {words(old.why)}")
     for node_id in choice.missing:
         is_elected = " and may be elected" if node_id in choice.electable else ""
         yield _line(
@@ -74,7 +75,7 @@ def choice_lines(choice: Choice) -> Iterator[str]:
             "order", f"start broker {choice.leader} before {_brokers(choice.rivals)}: that would lead, and cut it"
         )
     for problem in choice.problems:
-        yield _line("PROBLEM", escaped(problem))
+        yield _line("PROBLEM", escaped(words(problem)))
     if needs_election(choice):
         yield _line("election", f"unclean: the controller {_election_text(choice)}")
 
@@ -101,10 +102,10 @@ def _line(what: str, text: str) -> str:
 
 def _share_text(share: Share) -> str:
     if share.action == "lead":
-        return f"leads: {share.why}"
+        return f"leads: {words(share.why)}"
     where = "" if share.action == "follow" else f" {escaped(share.placed.copy.folder)}"
     to = f" to {share.to:,}" if share.to is not None and share.to < share.placed.copy.log_end_offset else ""
-    return f"{_ACTIONS[share.action]}{where}{to}: {escaped(share.why)}"
+    return f"{_ACTIONS[share.action]}{where}{to}: {escaped(words(share.why))}"
 
 
 def _salvage_commands(choice: Choice) -> Iterator[str]:
@@ -168,7 +169,7 @@ def share_line(result: AlreadyThere | Todo) -> str:
     share = result.share
     to = "" if share.to is None else f" to {share.to:,}"
     state = "done already" if isinstance(result, AlreadyThere) else "to do"
-    return f"{state}: {_VERBS[share.action]} {escaped(share.placed.copy.folder)}{to}: {escaped(share.why)}"
+    return f"{state}: {_VERBS[share.action]} {escaped(share.placed.copy.folder)}{to}: {escaped(words(share.why))}"
 
 
 def share_row(result: AlreadyThere | Todo) -> dict[str, object]:
@@ -183,7 +184,7 @@ def share_row(result: AlreadyThere | Todo) -> dict[str, object]:
         "folder": share.placed.copy.folder,
         "action": share.action,
         "to": share.to,
-        "why": share.why,
+        "why": words(share.why),
     }
 
 
@@ -192,6 +193,6 @@ def checked_text(results: Sequence[Checked]) -> Iterator[str]:
     for each in results:
         if each.why is not None:
             where = f"{each.topic}-{each.partition}  broker {each.node_id}"
-            yield f"{escaped(where)}: {escaped(each.why)}"
+            yield f"{escaped(where)}: {escaped(words(each.why))}"
     holding = sum(each.holds for each in results)
     yield f"{count_text(holding, 'copy', 'copies')} as planned, {len(results) - holding:,} not."

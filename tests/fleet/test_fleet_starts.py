@@ -25,6 +25,7 @@ from klogtool.fleet.collected import (
 )
 from klogtool.fleet.histories import brokers_cut
 from klogtool.fleet.planning import ELR, UNCLEAN_ELECTIONS, FleetPlan, make_fleet_plan, needs_election
+from klogtool.render.words import words
 
 FLEETS = 300
 PARTITIONS = 3
@@ -93,7 +94,7 @@ def leader_after(choice: Choice, waves: Sequence[Sequence[int]], last: int) -> t
 def is_by_hand(choice: Choice, node: int) -> bool:
     """Whether the plan says that the copy of this broker must be brought first, or that it has none."""
     has_share = any(share.placed.node_id == node for share in choice.shares)
-    return not has_share and any(problem.startswith(f"broker {node} has no copy") for problem in choice.problems)
+    return not has_share and any(words(problem).startswith(f"broker {node} has no copy") for problem in choice.problems)
 
 
 def hurts_the_best(choice: Choice, leader: int) -> bool:

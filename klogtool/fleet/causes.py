@@ -1,0 +1,46 @@
+"""Why a copy leads, follows or is left, what is lost, and what a rebuilt snapshot guesses; see klogtool.causes."""
+
+from __future__ import annotations
+
+from klogtool.causes import Cause, some
+
+
+class ShareCause(Cause):
+    """Why a copy is dealt with as it is."""
+
+    UNREADABLE, OTHER_TOPIC, DELETED, NO_REPLICA, BEST_IS_NO_REPLICA, HIDDEN_BY_NAME = some(6)
+    STARTS_BEYOND_RECORDS, BESIDE_BETTER, BESIDE_BETTER_UNSEEN, WOULD_LEAD = some(4)
+    ONLY_COPY, HIGHEST_EPOCH, HIGHEST_EPOCH_AND_END, HIGHEST_END, AS_GOOD = some(5)
+    DAMAGED, CUT_TOO_LATE, SAME_AS_BEST, FETCHES, CUT_BY_BROKER, SALVAGE_SOURCE = some(6)
+
+
+class RangeCause(Cause):
+    """Why offsets of another copy matter."""
+
+    FILLS_HOLE, GOES_ON, HEAD_LOST, RETENTION, BEHIND_BEST, OTHER_RECORDS, IN_EPOCH, IN_EPOCHS = some(8)
+
+
+class FleetProblem(Cause):
+    """What is wrong with a partition, or not known of the whole."""
+
+    OF_BROKER, START_DELETES, NO_COPY, NO_METADATA, METADATA_NOT_WHOLE, NO_MAJORITY = some(6)
+
+
+class NotAsPlanned(Cause):
+    """What does not hold about a copy after `fleet apply`."""
+
+    NO_FILE, STILL_THERE, GONE, NO_PLAIN_NAME, OTHER_END, DAMAGED_AT, NOT_CUT, BEST_NOT_THERE = some(8)
+
+
+class NotAdoptedCause(Cause):
+    """Why no broker adopts a folder."""
+
+    OTHER_ID, IMPOSSIBLE_NAME, TOPIC_DELETED, MOVE_UNFINISHED, NO_ID, IMPOSSIBLE_ID, IMPOSSIBLE_EPOCH = some(7)
+    SET_ASIDE, NAME_CUT, BETTER_COPY = some(3)
+
+
+class Guess(Cause):
+    """What a rebuilt snapshot has that no disk says."""
+
+    METADATA_VERSION, FEATURES, LEADER_EPOCHS, PRODUCER_ID, REPLICA_ORDER, INTERNAL_SETTINGS = some(6)
+    CLEANED, HELD, LOOKS_COMPACTED, AND_MORE = some(4)

@@ -1,0 +1,48 @@
+"""Each cause has a sentence, and whoever gives a reason gives what its sentence names."""
+
+import ast
+import importlib
+import pathlib
+import string
+from collections.abc import Iterator
+
+import klogtool
+from klogtool.causes import Cause, Told
+from klogtool.render.words import sentences, words
+
+ROOT = pathlib.Path(klogtool.__file__).parent
+for module in ROOT.glob("*/causes.py"):
+    importlib.import_module(f"klogtool.{module.parent.name}.causes")
+FLOORS = {kind.__name__: kind for kind in Cause.__subclasses__()}
+
+
+def names_in(sentence: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(sentence) if name}
+
+
+def given() -> Iterator[tuple[Cause, set[str], str]]:
+    """Each `SomeCause.MEMBER(name=...)` in klogtool: the member, the names of its values, and where."""
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=kind), attr=member)) if kind in FLOORS:
+                    yield FLOORS[kind][member], {str(word.arg) for word in node.keywords}, f"{path}:{node.lineno}"
+
+
+def test_each_cause_has_a_sentence() -> None:
+    said = {(kind, cause) for kind, group in sentences().items() for cause in group}
+    assert said == {(name, cause.name) for name, kind in FLOORS.items() for cause in kind}
+
+
+def test_a_reason_has_what_its_sentence_names() -> None:
+    named = {cause: names_in(sentences()[type(cause).__name__][cause.name]) for cause, _, _ in given()}
+    wrong = [f"{where}: {cause} has {names}" for cause, names, where in given() if names != named[cause]]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_reason_within_a_reason_and_a_list_are_said() -> None:
+    inner = Told.TEXT(text="it is {gone}")
+    assert words(Told.TEXT(text=inner)) == "it is {gone}"
+    assert words(Told.TEXT(text=(1, 2))) == "1, 2"
+    assert inner == Told.TEXT(text="it is {gone}") != Told.TEXT(text="")
+    assert len({inner, Told.TEXT(text="it is {gone}")}) == 1
