@@ -37,6 +37,7 @@ from klogtool.format.internal.schema import HIGHEST_VERSION, Field, MessageSchem
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.text_values import members_of
 from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
+from klogtool.render.findings import meanings
 from klogtool.verify.findings import Area, Kind, Severity
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
@@ -276,7 +277,7 @@ def with_sections(page: str) -> str:
     written = {part.partition("\n")[0]: part for part in parts}
     for area in Area:
         title = f"## {area.value}"
-        sections = ((heading(kind), kind.row.meaning) for kind in Kind if kind.row.area is area)
+        sections = ((heading(kind), meanings()[kind].meaning) for kind in Kind if kind.row.area is area)
         texts = [written.get(title, title), *(written.get(head, f"{head}\n\n{text}") for head, text in sections)]
         first = "\n\n".join([first, *texts])
     return first + "\n"

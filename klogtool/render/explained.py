@@ -17,7 +17,7 @@ from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.text import near_names
 from klogtool.log.file import read_whole
-from klogtool.render.findings import LABELS
+from klogtool.render.findings import LABELS, meanings
 from klogtool.render.terminal import columns
 from klogtool.verify.findings import KINDS, Kind, Severity
 
@@ -43,11 +43,11 @@ def explain(finding_id: str, cure: str | None = None) -> Explanation:
     kind = KINDS.get(finding_id)
     if kind is None:
         raise KlogError(f"no finding has the id '{finding_id}'{_nearest(finding_id)}", cure=cure)
-    text = _sections().get(finding_id, kind.row.meaning)
+    text = _sections().get(finding_id, meanings()[kind].meaning)
     paragraphs = (
         " ".join(_LINK.sub(r"\1", markdown).replace("`", "").split()) for markdown in text.strip().split("\n\n")
     )
-    return Explanation(kind, kind.row.severity, kind.row.meaning, "\n\n".join(paragraphs))
+    return Explanation(kind, kind.row.severity, meanings()[kind].meaning, "\n\n".join(paragraphs))
 
 
 def brief(kind: Kind) -> str:
@@ -74,7 +74,7 @@ def list_text() -> str:
     lines = []
     for kind in Kind:
         head = f"{LABELS[kind.row.severity]:<9}{kind:<{indent - 9}}"
-        lines += textwrap.wrap(kind.row.meaning, width, initial_indent=head, subsequent_indent=" " * indent)
+        lines += textwrap.wrap(meanings()[kind].meaning, width, initial_indent=head, subsequent_indent=" " * indent)
     return joined(lines)
 
 

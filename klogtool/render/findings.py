@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from klogtool.escape import escaped, joined
@@ -61,11 +64,27 @@ class FindingText:
         return lines
 
 
+class Meaning(Struct, frozen=True):
+    """What a kind of finding is, and what readers or a broker do then, in one to three sentences; docs/findings.md has
+    the details. by_field: what a field adds; each sentence about consumers was tried with Kafka's own. instead: where a
+    field makes it another meaning."""
+
+    meaning: str
+    by_field: Mapping[str, str] = {}
+    instead: Mapping[str, str] = {}
+
+
+@cache
+def meanings() -> Mapping[Kind, Meaning]:
+    """Return what each kind of finding means."""
+    return msgspec.json.decode(pkgutil.get_data(__package__, "meanings.json") or b"", type=dict[Kind, Meaning])
+
+
 def explained_text(finding: Finding) -> str:
     """Return what is wrong, and what that means, in sentences."""
-    row, field = finding.id.row, finding.field or ""
-    meaning = _UNCHECKED if finding.is_unchecked else row.instead.get(field, row.meaning)
-    more = row.by_field.get(field)
+    kind, field = meanings()[finding.id], finding.field or ""
+    meaning = _UNCHECKED if finding.is_unchecked else kind.instead.get(field, kind.meaning)
+    more = kind.by_field.get(field)
     return " ".join([_sentence(finding.detail), meaning, *([] if more is None else [more])])
 
 

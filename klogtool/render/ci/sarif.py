@@ -12,7 +12,7 @@ from klogtool.escape import escaped
 from klogtool.json_rows import row_line
 from klogtool.render.ci.report import Ending, Places, Report, message_text
 from klogtool.render.explained import brief, explain
-from klogtool.render.findings import not_counted_texts
+from klogtool.render.findings import meanings, not_counted_texts
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.weighing import Weighed
 
@@ -104,7 +104,7 @@ def _rule(kind: Kind) -> dict[str, object]:
         "id": kind,
         "name": "".join(word.capitalize() for word in kind.split("-")),
         "shortDescription": {"text": brief(kind)},
-        "fullDescription": {"text": kind.row.meaning},
+        "fullDescription": {"text": meanings()[kind].meaning},
         "help": {"text": f"{explanation.text}\n\nklogtool explain {kind} shows this text."},
         "defaultConfiguration": {"level": LEVELS[kind.row.severity]},
     }
