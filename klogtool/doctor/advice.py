@@ -39,7 +39,7 @@ from klogtool.doctor.metadata_options import quorum_options
 from klogtool.doctor.option_prices import price_of, price_without
 from klogtool.doctor.patient import Patient
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
 from klogtool.log.folder import is_fifo, is_socket, names_in
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition
@@ -129,7 +129,7 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         yield from by_finding(point, patient)
         return
     match point.what:
-        case What.STATE_CONTRADICTS:
+        case What.STATE_CONTRADICTS | What.REFUSES if _is_of_state(point):
             yield deletion(point.path, patient, "a new election")
         case What.NOT_VOTER | What.NO_MAJORITY | What.ENDPOINT_STALE | What.METADATA_BEHIND:
             yield from quorum_options(point, patient)
@@ -168,6 +168,10 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from rebuilding_options(point.path, "index,timeindex", patient)
         case _:
             pass
+
+
+def _is_of_state(point: Ahead) -> bool:
+    return os.path.basename(point.path) == FileKind.QUORUM_STATE.value
 
 
 def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -35,7 +35,6 @@ def quorum_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 _TITLES = {
     What.ENDPOINT_STALE: "start it with its old endpoint",
     What.METADATA_BEHIND: "start the best copy first",
-    What.STATE_CONTRADICTS: "delete quorum-state",
 }
 
 

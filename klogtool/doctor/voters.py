@@ -30,10 +30,13 @@ from klogtool.quorum.settings import (
 )
 from klogtool.verify.cures import remove
 from klogtool.verify.findings import Kind, Severity
+from klogtool.verify.stops import refuses
 from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
 _NEVER_REGISTERED = "Unable to register the broker because the RPC got timed out before it could be sent."
+_NO_DIRECTORY_ID = "<undefined>"
+_NO_EPOCH = "Received invalid partition leader epoch entry EpochEntry[epoch=-2147483648"
 _RAFT_FAULT = "Encountered fatal fault: Unexpected error in raft IO thread"
 
 
@@ -125,9 +128,13 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
     lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0)
     if view.outlook.seat.why_not is ElectionCause.LISTENER_UNKNOWN:
         return structs.replace(lead, ends=True, message=_RAFT_FAULT)
+    if elected is False and any(seat.has_no_epoch_left for seat in view.outlook.election.seats):
+        return structs.replace(lead, ends=True, message=_NO_EPOCH) if len(ids) == 1 else lead
     is_unreached = _is_out_of_reach(view)
     if elected is not False and not is_unreached:
         return lead
+    if ElectionCause.VERSION_WITHOUT_VOTERS in view.outlook.election.causes:  # it ends if it is elected
+        return structs.replace(lead, ends=True if view.is_broker or len(ids) == 1 else None)
     if view.is_broker:
         timeout_ms = REGISTRATION_TIMEOUT_MS if settings is None else settings.registration_timeout_ms
         return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=_NEVER_REGISTERED)
@@ -308,8 +315,18 @@ def _behind(view: QuorumView) -> Iterator[Ahead]:
         first, last = election.lost or (None, None)
         severity = Severity.ERROR if election.leader_is_empty else Severity.WARNING
         yield Ahead(view.path, What.METADATA_BEHIND, detail, first, last, cure=cure, severity=severity)
-    elif (
-        not own.log.position.end_offset
+    if election.apart is not None:
+        apart = election.apart
+        detail = (
+            f"the metadata logs of {apart.better} and {apart.other} differ at offset {apart.offset:,} of epoch "
+            f"{apart.epoch}: these are two logs, and Kafka would never notice"
+        )
+        cure = "find out which of them is the cluster's; start the other one only with an empty metadata log"
+        yield Ahead(view.path, What.METADATA_BEHIND, detail, cure=cure)
+    is_told = election.leader_is_empty or election.lost is not None
+    if (
+        not is_told
+        and not own.log.position.end_offset
         and view.outlook.seat.believes
         and len(view.voter_ids) > 1
         and election.outcome is not ElectionOutcome.ELECTED
@@ -324,9 +341,18 @@ def _behind(view: QuorumView) -> Iterator[Ahead]:
 
 def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
     seat, state = view.outlook.seat, view.own.quorum_state
+    path = os.path.join(view.path, FileKind.QUORUM_STATE.value)
+    yield from _other_leader(view)
+    if seat.ends_as_candidate:
+        detail = "it has a vote for this node, which is no voter by its own copy of the metadata: the start ends"
+        own = f"Local replica ({view.own.node_id}, {view.own.directory_id or _NO_DIRECTORY_ID})"
+        stop = refuses("IllegalArgumentException", f"{own} must be in the set of voters VoterSet(voters={{")
+        yield Ahead(path, What.REFUSES, detail, cure=remove(path, "a new election writes it again"), stop=stop)
+    if seat.has_no_epoch_left:
+        detail = "its epoch is the highest of 32 bits: whoever becomes a candidate after it ends"
+        yield Ahead(path, What.STATE_CONTRADICTS, detail, cure=remove(path, "a new election writes it again"))
     if not seat.repeats_epoch or state is None or not seat.starts:
         return
-    path = os.path.join(view.path, FileKind.QUORUM_STATE.value)
     then = (
         "if another controller answers before its first election timeout, and none leads, it ends (Received unexpected "
         "invalid request error)"
@@ -335,9 +361,28 @@ def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
     )
     detail = f"it has a vote for itself in epoch {state.leader_epoch}, in which another node led: {then}"
     severity = Severity.ERROR if ElectionCause.STALE_CANDIDATE in view.outlook.election.causes else Severity.WARNING
-    yield Ahead(
-        path, What.STATE_CONTRADICTS, detail, cure=remove(path, "a new election writes it again"), severity=severity
-    )
+    cure = remove(path, "a new election writes it again")
+    yield Ahead(path, What.STATE_CONTRADICTS, detail, cure=cure, may_end=seat.is_stale, severity=severity)
+
+
+def _other_leader(view: QuorumView) -> Iterator[Ahead]:
+    """Yield a point if this node may hear of another leader of an epoch than it knows: then it ends."""
+    seat, state = view.outlook.seat, view.own.quorum_state
+    if seat.forgot:
+        detail = (
+            "by quorum-state of another controller this node leads an epoch that it does not know, because its log is "
+            "gone or older: it ends if it is told so before it knows better"
+        )
+    elif seat.may_be_contradicted and state is not None:
+        detail = (
+            f"by its quorum-state node {state.leader_id} leads epoch {state.leader_epoch}, which most voters here do "
+            "not know: if they elect another one in it, this node ends"
+        )
+    else:
+        return
+    look = "klogtool quorum LOGDIR...  # the metadata log dirs of all controllers: it prints what to do"
+    severity = Severity.ERROR if ElectionCause.FORGOT_EPOCH in view.outlook.election.causes else Severity.WARNING
+    yield Ahead(view.path, What.STATE_CONTRADICTS, detail, cure=look, cure_looks=True, may_end=True, severity=severity)
 
 
 # Notes.

@@ -169,7 +169,8 @@ def _split_at_colons(line: str) -> list[str]:
 
 
 def _malformed_partition_metadata(line: str) -> Corrupt:
-    return _storage(f"Malformed line in partition metadata file: {line}")
+    # Kafka has the path before the line, and 3.9 calls it a checkpoint file.
+    return _storage(f"Malformed line in partition metadata file: {line}", kafka_message="Malformed line in ")
 
 
 # .kafka_cleanshutdown

@@ -16,9 +16,11 @@ from klogtool.broker.metadata.quorum import Quorum
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import Record, RecordBatch
+from klogtool.format.checkpoints import assign_leader_epochs
 from klogtool.format.identity import QuorumState
 from klogtool.format.internal.records import METADATA, parse_metadata_record
-from klogtool.format.uuids import build_uuid, is_reserved_directory_id
+from klogtool.format.names import METADATA_TOPIC, FileKind
+from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
@@ -47,7 +49,8 @@ class MetadataLog(Struct, frozen=True):
     it. cut_bytes: what is after the last whole batch, unless it is zeros up to the log's end. Every start recovers
     this log, and cuts it there (KafkaRaftLog.createLog). damage: why, unless only the last batch is torn. problem: why
     it cannot be read to its end, so that nobody knows how far it goes; what is before that counts. snapshot_problem:
-    the newest snapshot is damaged: a start ends.
+    the newest snapshot is damaged: a start ends. side_problem: so it does at leader-epoch-checkpoint or
+    partition.metadata.
     """
 
     position: Position = Position()
@@ -58,6 +61,7 @@ class MetadataLog(Struct, frozen=True):
     damage: KlogError | None = None
     problem: KlogError | None = None
     snapshot_problem: KlogError | None = None
+    side_problem: KlogError | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -140,6 +144,23 @@ def read_metadata_log(path: str) -> MetadataLog:
     if not os.path.isdir(path):
         return MetadataLog()
     partition = Partition(path)
+    return replace(_read_metadata_log(partition), side_problem=_side_problem(partition))
+
+
+def _side_problem(partition: Partition) -> KlogError | None:
+    """Return why a start ends at a small file beside the log, or None (UnifiedLog.create)."""
+    try:
+        assign_leader_epochs(partition.leader_epochs or ())
+        topic_id = partition.topic_id
+    except KlogError as error:
+        return error
+    if topic_id in (None, build_uuid(METADATA_TOPIC_ID)):
+        return None
+    path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
+    return KlogError(f"it has the topic id {topic_id}, which is not that of {METADATA_TOPIC}", path=path)
+
+
+def _read_metadata_log(partition: Partition) -> MetadataLog:
     try:
         newest = _newest(partition)
         segments = partition.segments
@@ -147,7 +168,7 @@ def read_metadata_log(path: str) -> MetadataLog:
         return MetadataLog(problem=error)
     snapshot = MetadataLog() if newest is None else _read_snapshot(newest)
     if segments and segments[0].base_offset > snapshot.position.end_offset and snapshot.trouble is None:
-        snapshot = replace(snapshot, snapshot_problem=_absent_snapshot(path, segments[0].base_offset))
+        snapshot = replace(snapshot, snapshot_problem=_absent_snapshot(partition.path, segments[0].base_offset))
     log = _with_epochs_of(partition, _read_log(segments, snapshot))
     if snapshot.trouble is None and log.position < snapshot.position:
         behind = log.position > Position()

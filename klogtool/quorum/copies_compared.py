@@ -6,29 +6,47 @@ ever, and nobody notices (RaftLog.validateOffsetAndEpoch).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from klogtool.errors import Refused
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.log.partition import Partition
 from klogtool.quorum.controllers import walk_batches
 
 
 class CopyTail(Struct, frozen=True):
-    """Offsets that only one of two copies has, in an older epoch than the other one there. path: of the copy."""
+    """Offsets that only one of two copies has, in an older epoch than the other one there. path: the partition dir."""
 
     path: str
     first: int
     last: int
 
 
-def tail_of(better: str, other: str) -> CopyTail | None:
-    """Return the end of another copy that the better one does not have; None if it has all. Both are partition dirs.
+class CopiesApart(Struct, frozen=True):
+    """Where two copies differ in the same epoch at the same offset. better, other: their log dirs."""
 
-    Raises Refused if they differ in the same epoch at the same offset; KlogError if one cannot be read.
-    """
+    better: str
+    other: str
+    offset: int
+    epoch: int
+
+
+def find_where_apart(better: str, other: str) -> CopiesApart | None:
+    """Return where the copies of two log dirs are not the same log; None if they are, or one cannot be read so far."""
+    try:
+        found = compare(better, other)
+    except KlogError:
+        return None
+    return found if isinstance(found, CopiesApart) else None
+
+
+def compare(better: str, other: str) -> CopiesApart | CopyTail | None:
+    """Return where the copies of two log dirs differ, or the end of the other one that the better one does not have;
+    None if it has all. Raises KlogError if one cannot be read."""
     mine, theirs = _walk(better), _walk(other)
     one, two = next(mine, None), next(theirs, None)
     is_empty, parted, end = one is None, None, None
@@ -42,17 +60,12 @@ def tail_of(better: str, other: str) -> CopyTail | None:
         elif one.partition_leader_epoch != two.partition_leader_epoch:
             parted = two.base_offset
         elif (one.base_offset, one.last_offset, one.crc) != (two.base_offset, two.last_offset, two.crc):
-            raise Refused(
-                f"offset {two.base_offset:,} of epoch {two.partition_leader_epoch} is not the same as in {better}: "
-                "these are two logs, and Kafka would never notice",
-                path=other,
-                cure="Find out which of them is the cluster's, and leave the other one out.",
-            )
+            return CopiesApart(better, other, two.base_offset, two.partition_leader_epoch)
         else:
             one, two = next(mine, None), next(theirs, None)
-    return None if parted is None or end is None else CopyTail(other, parted, end)
+    return None if parted is None or end is None else CopyTail(os.path.join(other, CLUSTER_METADATA_DIR), parted, end)
 
 
 def _walk(path: str) -> Iterator[RecordBatch]:
-    for segment in Partition(path).segments:
+    for segment in Partition(os.path.join(path, CLUSTER_METADATA_DIR)).segments:
         yield from walk_batches(segment)

@@ -124,6 +124,7 @@ _CURES: Mapping[ElectionCause, Callable[[Seat, Election], str]] = {
     ElectionCause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
     ElectionCause.LISTENER_UNKNOWN: lambda seat, election: _old_listener(seat, election),
     ElectionCause.LOG_DAMAGED: lambda *_: FROM_A_CONTROLLER,
+    ElectionCause.SIDE_FILE_CORRUPT: lambda seat, _: f"klogtool doctor {quoted(seat.controller.path)}",
     ElectionCause.OTHER_DIRECTORY: _old_id,
     ElectionCause.UNKNOWN_NODE: _old_node,
     ElectionCause.SETTINGS_UNKNOWN: lambda *_: _NAME_ALL,
@@ -156,8 +157,18 @@ def _bring(voter: Voter) -> str:
     )
 
 
-def _state_of_stale(election: Election) -> Iterator[str]:
-    yield from (_state_again(seat, election) for seat in election.seats if seat.is_stale)
+def _state_of(is_wrong: Callable[[Seat], bool]) -> Callable[[Election], Iterator[str]]:
+    return lambda election: (_state_again(seat, election) for seat in election.seats if is_wrong(seat))
+
+
+def _one_of_two_logs(election: Election) -> Iterator[str]:
+    """Yield what keeps one log out of the other one. An empty disk with the old directory.id fetches all."""
+    if election.apart is not None:
+        copies = f"{quoted(election.apart.better)} or {quoted(election.apart.other)}"
+        yield (
+            f"find out whether the copy of {copies} is the cluster's; start the other controller only with an empty "
+            f"{CLUSTER_METADATA_DIR}"
+        )
 
 
 def _who_tells(election: Election) -> Iterator[str]:
@@ -173,7 +184,12 @@ def _who_tells(election: Election) -> Iterator[str]:
 
 _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
     ElectionCause.NO_MAJORITY: _bring_voters,
-    ElectionCause.STALE_CANDIDATE: _state_of_stale,
+    ElectionCause.STALE_CANDIDATE: _state_of(lambda seat: seat.is_stale),
+    ElectionCause.NO_EPOCH_LEFT: _state_of(lambda seat: seat.has_no_epoch_left),
+    ElectionCause.CANDIDATE_NO_VOTER: _state_of(
+        lambda seat: seat.ends_as_candidate and seat.why_not is ElectionCause.UNKNOWN_NODE
+    ),
+    ElectionCause.COPIES_DIFFER: _one_of_two_logs,
     ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
     ElectionCause.LOG_DAMAGED: lambda election: (
         f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if not seat.controller.log.is_whole

@@ -17,9 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.metadata.quorum import Quorum, VoterMatch, is_key_of, match_of
+from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.uuids import build_uuid
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records, find_epoch_start
+from klogtool.quorum.copies_compared import CopiesApart, find_where_apart
 from klogtool.quorum.settings import is_same_host
 
 
@@ -44,6 +46,8 @@ class ElectionCause(Enum):
     """A start ends at its settings; Kafka's message is known."""
     LOG_DAMAGED = "metadata-log-damaged"
     """The metadata log cannot be read to its end."""
+    SIDE_FILE_CORRUPT = "side-file-unreadable"
+    """A start ends at leader-epoch-checkpoint or partition.metadata, beside the metadata log."""
     NO_CONTROLLER = "no-controller"
     """process.roles has no controller."""
     OTHER_DIRECTORY = "other-directory-id"
@@ -68,8 +72,14 @@ class ElectionCause(Enum):
     FORGOT_EPOCH = "forgot-its-epoch"
     """Another controller's quorum-state names it as the leader of an epoch that it does not know: it ends as soon as it
     is told so."""
+    NO_EPOCH_LEFT = "no-epoch-left"
+    """The epoch of a log or quorum-state is the highest of 32 bits: who becomes a candidate after it ends."""
+    CANDIDATE_NO_VOTER = "candidate-is-no-voter"
+    """quorum-state says that it voted for itself, and by its own copy it is no voter: a start ends."""
     OTHER_CLUSTER = "other-cluster-id"
     """It has another cluster id than most of the others."""
+    COPIES_DIFFER = "copies-differ"
+    """Two copies differ in the same epoch at the same offset: they are two logs, and Kafka would never notice."""
 
 
 NO_CONTROLLERS = (
@@ -80,14 +90,23 @@ NO_CONTROLLERS = (
 
 class Seat(Struct, frozen=True):
     """What a controller is by the best copy that names voters. why_not: None if it is a voter. believes: whether it is
-    one by its own copy. starts: whether its start does not end before it looks at the quorum. forgot: whether it may
-    end when another one tells it that it leads (KafkaRaftClient.maybeTransition)."""
+    one by its own copy. starts: whether its start does not end before it looks for others. forgot: whether it may end
+    when another one tells it that it leads (KafkaRaftClient.maybeTransition). ends_as_candidate: whether its start ends
+    because it is to be a candidate, and is no voter (CandidateState). may_be_contradicted: whether others may elect
+    another leader of an epoch of which it knows one: then it ends (KafkaRaftClient.maybeTransition)."""
 
     controller: Controller
     why_not: ElectionCause | None
     believes: bool
     starts: bool
     forgot: bool = False
+    ends_as_candidate: bool = False
+    may_be_contradicted: bool = False
+
+    @property
+    def has_no_epoch_left(self) -> bool:
+        """Return whether it knows of the last epoch that there can be."""
+        return _last_epoch(self.controller) >= MAX_INT
 
     @property
     def repeats_epoch(self) -> bool:
@@ -104,12 +123,14 @@ class Seat(Struct, frozen=True):
 
 
 class Election(Struct, frozen=True):
-    """seats: one for each controller, in their order. voters: of the best copy that names any; majority: how many of
-    them a leader needs, 0 if no voters are known. missing: the ids of voters that are not here or are no voters here.
+    """seats: one for each controller, in their order. voters: of the best copy that may lead and names any, else of the
+    best of all; majority: how many of them a leader needs, 0 if no voters are known. missing: the ids of voters that
+    are not here or are no voters here.
 
     may_lead: node ids of those that can be elected, for sure or if what is not known is as it should be. causes: why
     nobody is elected, or why that is unknown; and damage.
-    best: the path of the most complete copy that starts, is of this cluster and can be read; None if there is none.
+    best: the path of the most complete copy that is of this cluster and can be read, whether its node starts or not;
+    None if there is none. apart: where another copy is not the same log as that one.
     leader_is_empty: one that has no metadata may lead, although another copy has some. lost: offsets (first, last) of
     the best copy that a possible leader lacks; None if there are none, or if they change nothing. lost_records: how
     many records of metadata that is; None if it is unknown, as with any damaged copy.
@@ -127,6 +148,7 @@ class Election(Struct, frozen=True):
     lost: tuple[int, int] | None
     lost_records: int | None
     is_dynamic: bool
+    apart: CopiesApart | None
 
     @property
     def is_sound(self) -> bool:
@@ -138,43 +160,62 @@ class Election(Struct, frozen=True):
             and whole
             and not shut_out
             and self.lost is None
+            and self.apart is None
             and not self.leader_is_empty
         )
 
 
 def judge_election(controllers: Sequence[Controller]) -> Election:
     """Say what comes of starting these controllers, one of each node, together and nobody else."""
-    voters = _ruling_voters(controllers)
-    seats = tuple(_seat(controller, controllers, voters) for controller in controllers)
+    seats = _seats(controllers, _ruling_voters(controllers))
     sure, possible = _electable(seats, hopeful=False), _electable(seats, hopeful=True)
-    leaders = [seat for seat in seats if seat in sure or seat in possible]
-    outcome = ElectionOutcome.ELECTED if sure else ElectionOutcome.UNKNOWN if possible else ElectionOutcome.NEVER
-    usable = [seat.controller for seat in seats if _is_usable(seat)]
-    best = max(usable, key=lambda found: found.log.position, default=None)
+    leaders = [seat.controller for seat in seats if seat in sure or seat in possible]
+    voters = _ruling_voters(leaders) or _ruling_voters(controllers)  # a record that only others have is cut
+    seats = _seats(controllers, voters)
+    best = max(
+        (seat.controller for seat in seats if _is_usable(seat)), key=lambda found: found.log.position, default=None
+    )
     top = Position() if best is None else best.log.position
     here = {seat.controller.node_id for seat in seats if seat.starts and seat.why_not is None}
-    lowest = min((seat.controller.log.position for seat in leaders), default=top)
+    lowest = min((found.log.position for found in leaders), default=top)
     lost, lost_records = (None, 0) if best is None else _lost(best, lowest)
-    damaged = any(not seat.controller.log.is_whole for seat in seats)
+    damaged = any(not found.log.is_whole for found in controllers)
+    apart = None if best is None else _apart(best, seats)
+    causes = list(() if sure else _causes(seats, is_open=bool(possible)))
+    causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
+    causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
+        apart is not None
+    )
     return Election(
         seats,
-        outcome,
+        ElectionOutcome.ELECTED if sure else ElectionOutcome.UNKNOWN if possible else ElectionOutcome.NEVER,
         voters or (),
         len(voters) // 2 + 1 if voters else 0,
         tuple(voter.id for voter in voters or () if voter.id not in here),
-        tuple(sorted(seat.controller.node_id or 0 for seat in leaders)),
-        _causes(seats) if not sure else (ElectionCause.LOG_DAMAGED,) if damaged else (),
+        tuple(sorted(found.node_id or 0 for found in leaders)),
+        tuple(causes),
         None if best is None or not top.end_offset else best.path,
         bool(leaders) and not lowest.end_offset and top.end_offset > 0,
         lost,
         None if damaged else lost_records,
-        any(seat.controller.is_dynamic for seat in seats),
+        any(found.is_dynamic for found in controllers),
+        apart,
     )
 
 
 def _is_usable(seat: Seat) -> bool:
-    """Return whether a copy can be led or copied: of a broker, too."""
-    return seat.starts and seat.why_not is not ElectionCause.OTHER_CLUSTER and seat.controller.log.problem is None
+    """Return whether a copy can be led or copied: also that of a broker, or of a node that does not start."""
+    log = seat.controller.log
+    return seat.why_not is not ElectionCause.OTHER_CLUSTER and log.problem is None and log.snapshot_problem is None
+
+
+def _apart(best: Controller, seats: Sequence[Seat]) -> CopiesApart | None:
+    """Return where a copy of this cluster is not the same log as the best one."""
+    others = [seat.controller for seat in seats if _is_usable(seat) and seat.controller is not best]
+    found = (
+        find_where_apart(best.path, other.path) for other in others if other.path and other.log.position.end_offset
+    )
+    return next((one for one in found if one is not None), None)
 
 
 def _lost(best: Controller, lowest: Position) -> tuple[tuple[int, int] | None, int | None]:
@@ -210,6 +251,10 @@ def _ruling_voters(controllers: Sequence[Controller]) -> tuple[Voter, ...] | Non
     return known[max(named)[2]][1]
 
 
+def _seats(controllers: Sequence[Controller], voters: tuple[Voter, ...] | None) -> tuple[Seat, ...]:
+    return tuple(_seat(controller, controllers, voters) for controller in controllers)
+
+
 def _seat(controller: Controller, controllers: Sequence[Controller], voters: tuple[Voter, ...] | None) -> Seat:
     stop = _stop(controller)
     why = stop or _why_no_voter(controller, voters)
@@ -219,7 +264,29 @@ def _seat(controller: Controller, controllers: Sequence[Controller], voters: tup
         why = ElectionCause.OTHER_CLUSTER
     believes = stop is None and _why_no_voter(controller, voters_of(controller)) is None
     forgot = stop is None and any(_is_its_leader(other, controller) for other in controllers)
-    return Seat(controller, why, believes, stop is None, forgot)
+    is_known = voters_of(controller) is not None
+    ends_as_candidate = stop is None and is_known and not believes and _starts_as_candidate(controller)
+    starts = stop is None and not ends_as_candidate
+    contradicted = starts and _may_be_contradicted(controller, controllers)
+    return Seat(controller, why, believes, starts, forgot, ends_as_candidate, contradicted)
+
+
+def _last_epoch(controller: Controller) -> int:
+    """Return the latest epoch that it knows of."""
+    state = controller.quorum_state
+    return max(controller.log.position.epoch, 0 if state is None else state.leader_epoch)
+
+
+def _may_be_contradicted(controller: Controller, controllers: Sequence[Controller]) -> bool:
+    """Return whether a majority of voters has forgotten the epoch of which this one knows the leader."""
+    state = controller.quorum_state
+    if state is None or state.leader_id < 0 or state.leader_epoch < _last_epoch(controller):
+        return False
+    if _starts_as_candidate(controller):
+        return False
+    others = [other for other in controllers if _last_epoch(other) < state.leader_epoch]
+    unaware = [other for other in others if _why_no_voter(other, voters_of(other)) is None]
+    return any(len(unaware) > len(voters_of(other) or ()) // 2 for other in unaware)
 
 
 def _starts_as_candidate(controller: Controller) -> bool:
@@ -240,7 +307,7 @@ def _is_its_leader(controller: Controller, leader: Controller) -> bool:
         return False
     if told.leader_epoch < controller.log.position.epoch or _starts_as_candidate(controller):
         return False  # it has forgotten the leader
-    own_epoch = max(leader.log.position.epoch, 0 if own is None else own.leader_epoch)
+    own_epoch = _last_epoch(leader)
     knows = own is not None and own.leader_epoch == own_epoch and own.leader_id >= 0
     return told.leader_epoch > own_epoch or (told.leader_epoch == own_epoch and not knows)
 
@@ -256,6 +323,8 @@ def _stop(controller: Controller) -> ElectionCause | None:
         return ElectionCause.OTHER_NODE
     if controller.log.snapshot_problem is not None:
         return ElectionCause.LOG_DAMAGED
+    if controller.log.side_problem is not None:
+        return ElectionCause.SIDE_FILE_CORRUPT
     if controller.state_problem is not None:
         return ElectionCause.STATE_CORRUPT
     return ElectionCause.LISTENER_UNKNOWN if _lacks_listener(controller) else None
@@ -293,8 +362,12 @@ _MATCHES = {
 def _electable(seats: Sequence[Seat], *, hopeful: bool) -> list[Seat]:
     """Return those that may be elected. hopeful: what is not known is as it should be."""
     able = [seat for seat in seats if _gets_majority(seat, seats, hopeful=hopeful) and not _ends_as_leader(seat)]
-    # A stale candidate goes on if another one leads, or if nobody answers it before its first election timeout.
-    return able if hopeful or any(not seat.is_stale for seat in able) else []
+    if hopeful:
+        return able
+    # A stale candidate goes on if another one leads, or if nobody answers it before its first election timeout. And
+    # nobody goes on who is asked by a voter of the last epoch.
+    is_last = any(seat.has_no_epoch_left and seat.starts and seat.believes for seat in seats)
+    return able if not is_last and any(not seat.is_stale for seat in able) else []
 
 
 def _ends_as_leader(seat: Seat) -> bool:
@@ -311,7 +384,11 @@ def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere
     voters = voters_of(candidate)
     if voters is None:  # its settings may name those that are here, unless the quorum is dynamic
         return seat.starts and hopeful and not any(other.controller.is_dynamic for other in seats)
-    if not seat.believes or (not hopeful and (candidate.log.problem is not None or seat.forgot)):
+    if (
+        not seat.believes
+        or seat.has_no_epoch_left
+        or (not hopeful and (candidate.log.problem is not None or seat.forgot))
+    ):
         return False
     votes = 1 + sum(
         any(
@@ -331,6 +408,7 @@ def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
     candidate, asked = seat.controller, other.controller
     if (
         not other.starts
+        or other.has_no_epoch_left
         or not is_key_of(voter, asked.node_id, asked.directory_id)
         or asked.cluster_id != candidate.cluster_id
     ):
@@ -354,34 +432,37 @@ def is_reached(controller: Controller, voter: Voter, *, hopeful: bool) -> bool:
     )
 
 
-def _causes(seats: Sequence[Seat]) -> tuple[ElectionCause, ...]:
-    """Return why nobody is elected for sure, each cause once."""
-    causes = [cause for seat in seats if (cause := _cause(seat, seats)) is not None]
+def _causes(seats: Sequence[Seat], *, is_open: bool) -> tuple[ElectionCause, ...]:
+    """Return why nobody is elected for sure, each cause once. is_open: somebody may be."""
+    causes = [cause for seat in seats if (cause := _cause(seat, seats, is_open=is_open)) is not None]
     if ElectionCause.STALE_CANDIDATE in causes:  # without that one it would have the majority
         causes = [cause for cause in causes if cause is not ElectionCause.NO_MAJORITY]
     return tuple(dict.fromkeys(causes))
 
 
-def _cause(seat: Seat, seats: Sequence[Seat]) -> ElectionCause | None:
+def _cause(seat: Seat, seats: Sequence[Seat], *, is_open: bool) -> ElectionCause | None:
     if seat.why_not is not None:
         return seat.why_not
+    if seat.has_no_epoch_left:
+        return ElectionCause.NO_EPOCH_LEFT
     if _ends_as_leader(seat):
         return ElectionCause.VERSION_WITHOUT_VOTERS
     if not seat.controller.log.is_whole:
         return ElectionCause.LOG_DAMAGED
     if seat.forgot:
         return ElectionCause.FORGOT_EPOCH
-    if seat.is_stale and _gets_majority(seat, seats, hopeful=True):
+    if seat.is_stale and is_open:
         return ElectionCause.STALE_CANDIDATE
     if not seat.believes:
         return None if voters_of(seat.controller) is not None else ElectionCause.SETTINGS_UNKNOWN
     if _gets_majority(seat, seats, hopeful=False):
         return None
-    return (
-        ElectionCause.ENDPOINTS_STALE
-        if _gets_majority(seat, seats, hopeful=True, anywhere=True)
-        else ElectionCause.NO_MAJORITY
-    )
+    if _gets_majority(seat, seats, hopeful=False, anywhere=True):
+        return ElectionCause.ENDPOINTS_STALE
+    if _gets_majority(seat, seats, hopeful=True):  # another one has the cause
+        return None
+    is_elsewhere = _gets_majority(seat, seats, hopeful=True, anywhere=True)
+    return ElectionCause.ENDPOINTS_STALE if is_elsewhere else ElectionCause.NO_MAJORITY
 
 
 class Outlook(Struct, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.names import FileKind
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
-from klogtool.quorum.copies_compared import CopyTail, tail_of
+from klogtool.quorum.copies_compared import CopiesApart, CopyTail, compare
 from klogtool.quorum.cures import cures_of, cures_with_these_voters
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
 from klogtool.quorum.settings import ANY_HOST, CONTROLLER, QuorumSettings
@@ -97,7 +97,7 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
     old = _old_voters(election)
     best = max((found.log.position for found in controllers), default=Position())
     controller = _chosen(election, wish, old, best)
-    tails = _tails(controller, controllers)
+    tails = tuple(_tails(controller, controllers))
     voters = _new_voters(wish, controller, controllers, old)
     if wish.is_static and len(voters) > 1:
         raise Refused(
@@ -204,6 +204,7 @@ def _may_lead(seat: Seat) -> bool:
         ElectionCause.NO_IDENTITY,
         ElectionCause.OTHER_NODE,
         ElectionCause.SETTINGS_REFUSED,
+        ElectionCause.SIDE_FILE_CORRUPT,
         ElectionCause.NO_CONTROLLER,
     )
     return seat.why_not not in stops and seat.controller.node_id is not None
@@ -241,11 +242,21 @@ def _no_directory_id(controller: Controller, election: Election) -> Refused:
     )
 
 
-def _tails(controller: Controller, controllers: Sequence[Controller]) -> tuple[CopyTail, ...]:
-    folder = os.path.join(controller.path, CLUSTER_METADATA_DIR)
-    others = [found for found in controllers if found is not controller and found.log.position.end_offset]
-    tails = (tail_of(folder, os.path.join(found.path, CLUSTER_METADATA_DIR)) for found in others)
-    return tuple(tail for tail in tails if tail is not None)
+def _tails(controller: Controller, controllers: Sequence[Controller]) -> Iterator[CopyTail]:
+    """Yield what the others end with. Raises Refused if one of them is another log."""
+    for other in controllers:
+        if other is controller or not other.log.position.end_offset:
+            continue
+        found = compare(controller.path, other.path)
+        if isinstance(found, CopiesApart):
+            raise Refused(
+                f"offset {found.offset:,} of epoch {found.epoch} is not the same as in {found.better}: these are two "
+                "logs, and Kafka would never notice",
+                path=found.other,
+                cure="Find out which of them is the cluster's, and leave the other one out.",
+            )
+        if found is not None:
+            yield found
 
 
 def _new_voters(

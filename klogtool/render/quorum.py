@@ -201,6 +201,7 @@ _WHY_NOT = {
     ElectionCause.NO_IDENTITY: "it has no meta.properties",
     ElectionCause.STATE_CORRUPT: "its start ends at quorum-state",
     ElectionCause.LOG_DAMAGED: "its start ends at its newest snapshot",
+    ElectionCause.SIDE_FILE_CORRUPT: "its start ends at a small file beside its metadata log",
     ElectionCause.OTHER_NODE: "the settings have another node.id",
     ElectionCause.SETTINGS_REFUSED: "its start ends at its settings",
     ElectionCause.LISTENER_UNKNOWN: "it ends, because no voter is known at its controller.listener.names",
@@ -219,6 +220,9 @@ _CAUSES = {
     ElectionCause.OTHER_NODE: "A controller does not start, because meta.properties has another node.id.",
     ElectionCause.SETTINGS_REFUSED: "A controller does not start with its settings.",
     ElectionCause.LOG_DAMAGED: "A metadata log is damaged. What only that copy had is not counted.",
+    ElectionCause.SIDE_FILE_CORRUPT: (
+        "A controller does not start, because it cannot take leader-epoch-checkpoint or partition.metadata as it is."
+    ),
     ElectionCause.NO_CONTROLLER: "A disk is that of a broker, which does not vote.",
     ElectionCause.OTHER_DIRECTORY: "A controller does not have the directory.id with which it votes.",
     ElectionCause.UNKNOWN_NODE: "A controller has a node.id that no voter has.",
@@ -235,11 +239,21 @@ _CAUSES = {
         "A controller voted for itself in an epoch of its log: it ends if another one is up first."
     ),
     ElectionCause.FORGOT_EPOCH: "A controller lost the epoch that it led: it may end when another one tells it.",
+    ElectionCause.NO_EPOCH_LEFT: "A controller knows of epoch 2,147,483,647, after which there is none.",
+    ElectionCause.CANDIDATE_NO_VOTER: (
+        "A controller does not start: quorum-state has its vote for itself, but by its own copy it is no voter."
+    ),
     ElectionCause.OTHER_CLUSTER: "A controller has another cluster.id than the others.",
 }
 
 
 def _cause_text(cause: ElectionCause, election: Election) -> str:
+    if cause is ElectionCause.COPIES_DIFFER and election.apart is not None:
+        apart = election.apart
+        return (
+            f"DANGER: {apart.other} and {apart.better} differ at offset {apart.offset:,} of epoch {apart.epoch}: these "
+            "are two logs, and Kafka would never notice."
+        )
     if cause is not ElectionCause.NO_MAJORITY:
         return _CAUSES[cause]
     here = len(election.voters) - len(election.missing)

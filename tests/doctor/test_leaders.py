@@ -12,6 +12,8 @@ from running import run_here
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.doctor.answers import Diagnosis, Starts, What
+from klogtool.doctor.claim_list import walk_claims
+from klogtool.doctor.claims import BrokerClaim
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.render.doctor import headline
@@ -166,6 +168,55 @@ def test_a_state_that_contradicts_the_log(tmp_path: Path) -> None:
     assert any(option.remedies for trouble in found.troubles for option in trouble.options)
 
 
+def process(found: Diagnosis) -> BrokerClaim:
+    claim = next(walk_claims(found))
+    assert isinstance(claim, BrokerClaim)
+    return claim
+
+
+def test_after_the_last_epoch_a_lone_controller_ends_and_one_of_several_may(tmp_path: Path) -> None:
+    found = diagnosed(lone(tmp_path / "one").state(1, 1, 2**31 - 1), properties(1, roles=BOTH))
+    assert (found.lead.elected, found.lead.ends, found.lead.ends_after_ms) == (False, True, None)
+    assert "epoch=-2147483648" in (process(found).message or "")
+    assert What.STATE_CONTRADICTS in kinds(found)
+    two = diagnosed(one_of(tmp_path, 1).state(1, -1, 2**31 - 1), others=[one_of(tmp_path, 2)])
+    assert (two.lead.elected, two.lead.ends) == (None, None)
+
+
+def test_who_is_to_be_a_candidate_and_is_no_voter_ends(tmp_path: Path) -> None:
+    removed = Disk(tmp_path, 3).voters(*THREE[:2]).state(1, 1, 1, 3)
+    for found in (diagnosed(removed, properties(3)), diagnosed(removed, others=[one_of(tmp_path, 1)])):
+        claim = process(found)
+        assert (claim.starts, claim.ends, claim.error) == (False, True, "IllegalArgumentException")
+        assert f"Local replica (3, {directory_id(3)}) must be in the set of voters" in (claim.message or "")
+        assert any(option.remedies for trouble in found.troubles for option in trouble.options)
+
+
+def test_two_logs_are_never_taken_for_one(tmp_path: Path) -> None:
+    one, other = one_of(tmp_path / "a", 1, more=2), one_of(tmp_path / "b", 2).records(2)
+    found = diagnosed(one, others=[other])
+    assert any("these are two logs" in point.detail for point in found.points)
+    assert not any("these are two logs" in point.detail for point in diagnosed(one, others=[]).points)
+
+
+def test_who_knows_a_leader_of_an_epoch_that_most_have_forgotten_may_end(tmp_path: Path) -> None:
+    """Measured: "leader OptionalInt[2] and epoch 2 which is inconsistent with current leader OptionalInt[3]"."""
+    knows = one_of(tmp_path, 1).state(1, 3, 5)
+    older = [one_of(tmp_path, n).state(1, -1, 4) for n in (2, 3)]
+    assert process(diagnosed(knows, others=older)).starts is None
+    aware = one_of(tmp_path / "aware", 3).state(1, 3, 5)
+    assert What.STATE_CONTRADICTS not in kinds(diagnosed(knows, others=[older[0], aware]))
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
+def test_the_message_about_a_file_goes_up_to_its_path(name: str, tmp_path: Path) -> None:
+    disk = lone(tmp_path)
+    (disk.metadata / name).write_text("garbage")
+    assert (
+        process(diagnosed(disk)).message or ""
+    ) in f"Malformed line in checkpoint file [{disk.metadata}/{name}]: garbage"
+
+
 def test_another_cluster_is_no_voter(tmp_path: Path) -> None:
     stranger = Disk(tmp_path, 1, cluster="AmugKK5HRqOZ6ob2pMJQaw").voters(*THREE).records(1)
     others = [one_of(tmp_path / "others", n) for n in (2, 3)]
@@ -178,6 +229,8 @@ def test_who_led_an_epoch_that_it_forgot_is_not_said_to_stay(tmp_path: Path) -> 
     teller = one_of(tmp_path, 2).state(1, 1, 5)
     found = diagnosed(forgetful, others=[teller])
     assert (found.lead.elected, found.lead.ends) == (None, None)
+    assert What.STATE_CONTRADICTS in kinds(found)
+    assert process(diagnosed(forgetful, others=[teller, one_of(tmp_path, 3).state(1, 1, 5)])).starts is None
     known = one_of(tmp_path / "known", 1).state(1, 1, 5)
     assert "metadata-copy-behind" not in {point.what.value for point in diagnosed(known, others=[teller]).points}
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from quorums import NOTHING, Disk, control_batch, data_batch, directory_id, properties, static, voter
+from quorums import NOTHING, TOPIC, Disk, control_batch, data_batch, directory_id, properties, static, voter
 from running import run_here
 
 from klogtool.format.java_text import parse_properties
@@ -99,6 +99,44 @@ def test_a_higher_epoch_beats_a_longer_log(tmp_path: Path) -> None:
         disk.records(1, epoch=2)
     election = judged(one, two, longer)
     assert (election.may_lead, election.best) == ((1, 2), str(one.path))
+
+
+@pytest.mark.parametrize("same", [0, 1, 3])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_two_logs_are_never_taken_for_one(same: int, place: int, tmp_path: Path) -> None:
+    """Kafka compares epochs and offsets only: what differs below them stays so for ever."""
+    disks = three(tmp_path, ends=(same, same, same))
+    assert judged(*disks).is_sound
+    for n, disk in enumerate(disks):
+        disk.records(2 + n, message=TOPIC if n == place else NOTHING)
+    election = judged(*disks)
+    assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.COPIES_DIFFER,))
+    apart = election.apart
+    assert apart is not None
+    assert (apart.offset, apart.epoch, apart.better) == (2 + same, 1, election.best)
+    assert not election.is_sound
+    assert "these are two logs" in quorum_text(election)
+
+
+def test_an_end_of_an_older_epoch_is_cut_and_no_other_log(tmp_path: Path) -> None:
+    one, two, other = three(tmp_path)
+    other.records(3, message=NOTHING)
+    for disk in (one, two):
+        disk.records(1, epoch=2)
+    assert judged(one, two, other).apart is None
+
+
+def test_the_voters_are_those_of_who_may_lead(tmp_path: Path) -> None:
+    """Measured: the only copy with the record is cut, and its node votes again."""
+    five = [voter(n) for n in range(1, 6)]
+    disks = [Disk(tmp_path, n).voters(*five).records(5) for n in range(1, 5)]
+    disks[0].voters(*five[1:])
+    election = judged(*disks)
+    assert leads(election) == ("elected", (2, 3, 4))
+    assert ([one.id for one in election.voters], election.seats[0].why_not) == ([1, 2, 3, 4, 5], None)
+    assert (election.missing, election.majority, election.best) == ((5,), 3, str(disks[0].path))
+    alone = judged(disks[0])
+    assert (len(alone.voters), alone.seats[0].why_not) == (4, ElectionCause.UNKNOWN_NODE)
 
 
 def test_the_last_record_of_voters_counts_wherever_it_is(tmp_path: Path) -> None:
@@ -204,6 +242,58 @@ def test_a_version_without_voters_ends_who_is_elected(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1).log(control_batch(0, 1, None), data_batch(1, 1))
     election = judged(disk, settings={1: properties(1, static(1))})
     assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.VERSION_WITHOUT_VOTERS,))
+
+
+SIDE_FILES = {
+    "leader-epoch-checkpoint": ["garbage\n", "0\n1\n", "0\n1\n-3 0\n", "1\n0\n"],
+    "partition.metadata": ["garbage", "version: 0\ntopic_id: kAhN5UfKTXmouKliDVLmuw", ""],
+}
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in SIDE_FILES.items() for text in texts])
+def test_a_small_file_beside_the_log_may_end_a_start(name: str, text: str, tmp_path: Path) -> None:
+    one, two, third = three(tmp_path, ends=(5, 5, 9))
+    (third.metadata / name).write_text(text)
+    election = judged(one, third)
+    assert (election.outcome, election.seats[1].why_not) == (ElectionOutcome.NEVER, ElectionCause.SIDE_FILE_CORRUPT)
+    assert f"klogtool doctor {shlex.quote(str(third.path))}" in cures_of(election)
+    with_all = judged(one, two, third)
+    assert (leads(with_all), with_all.best, with_all.lost) == (("elected", (1, 2)), str(third.path), (7, 10))
+
+
+@pytest.mark.parametrize("is_dynamic", [True, False])
+def test_who_is_to_be_a_candidate_and_is_no_voter_does_not_start(is_dynamic: bool, tmp_path: Path) -> None:
+    """Measured: "Local replica (3, ...) must be in the set of voters"."""
+    disks = [Disk(tmp_path, n) for n in (1, 2, 3)]
+    for disk in disks:
+        disk.voters(*THREE[:2]) if is_dynamic else disk.records(2)
+    settings = {n: properties(n, *(() if is_dynamic or n == 3 else [static(1, 2, 3)])) for n in (1, 2, 3)}
+    assert judged(*disks, settings=settings).causes == ()
+    disks[2].state(int(is_dynamic), 1, 1, 3)
+    election = judged(*disks, settings=settings)
+    assert (leads(election), election.causes) == (("elected", (1, 2)), (ElectionCause.CANDIDATE_NO_VOTER,))
+    assert not election.seats[2].starts
+    if is_dynamic:
+        assert any(line.startswith("rm ") for line in cures_of(election))
+
+
+def test_after_the_last_epoch_there_is_none(tmp_path: Path) -> None:
+    """Measured: the epoch that follows is negative; candidates end, and who answers them takes it for its own."""
+    lone = Disk(tmp_path, 1).voters(voter(1)).state(1, -1, 2**31 - 1)
+    assert judged(lone).causes == (ElectionCause.NO_EPOCH_LEFT,)
+    one, two, third = three(tmp_path / "three")
+    one.state(1, -1, 2**31 - 1)
+    assert judged(one, two).outcome is ElectionOutcome.NEVER
+    assert leads(judged(one, two, third)) == ("unknown", (2, 3))
+    assert judged(two, third).is_sound
+
+
+def test_a_stale_candidate_is_not_told_as_a_moved_endpoint(tmp_path: Path) -> None:
+    one, two, _ = three(tmp_path)
+    one.records(1)
+    two.records(0).state(1, 1, 1, 2)
+    election = judged(one, two, settings={n: properties(n) for n in (1, 2)})
+    assert (election.outcome, election.causes) == (ElectionOutcome.UNKNOWN, (ElectionCause.STALE_CANDIDATE,))
 
 
 def test_what_does_not_start_does_not_vote(tmp_path: Path) -> None:
