@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TypeAlias
 
 import click
 
 from klogtool.cli.dump_question import Dumping
 from klogtool.cli.output import error_lines, note
 from klogtool.cli.output_file import check_outside, output_file
+from klogtool.cli.remote_options import key_of
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.disk.standard_input import open_standard_input
 from klogtool.errors import KlogError
-from klogtool.log.file import LogFile, ReadErrors
+from klogtool.format.names import FileKind, build_file_name
+from klogtool.log.file import ReadErrors
 from klogtool.log.foreign import check_head
+from klogtool.remote.named import find_named, walk_logs
+from klogtool.remote.segment_file import open_log
+from klogtool.remote.store import RemoteStore
 from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
+from klogtool.render.given_log import GivenLog
 
+Given: TypeAlias = Mapping[str, Mapping[str, GivenLog]]
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
 
 
@@ -32,20 +41,20 @@ def dump_columns(dumping: Dumping) -> int:
     if not output:
         raise click.UsageError(f"--format {dumping.form} needs --output FILE.")
     of_kafka = dumping.options().files() if dumping.arguments.files else []
-    with standard_input_of(dumping.own_paths) as stdin:
-        logs = of_kafka or _every_log(dumping.own_paths, stdin, quiet=dumping.reading.quiet)
-        check_outside(output, of_kafka or [path for path in dumping.own_paths if path != STDIN])
+    with given_logs(dumping) as given:
+        logs = of_kafka or _every_log(dumping.own_paths, given, quiet=dumping.reading.quiet)
+        check_outside(output, of_kafka or [path for path in dumping.own_paths if path not in given])
         return _write(logs, output, dumping)
 
 
-def _every_log(paths: Sequence[str], stdin: LogFile | None, *, quiet: bool) -> list[str | LogFile]:
-    logs: list[str | LogFile] = []
+def _every_log(paths: Sequence[str], given: Given, *, quiet: bool) -> list[str | GivenLog]:
+    logs: list[str | GivenLog] = []
     for path in paths:
-        logs += [stdin.again()] if stdin is not None and path == STDIN else logs_of(path, quiet=quiet)
+        logs += given[path].values() if path in given else logs_of(path, quiet=quiet)
     return logs
 
 
-def _write(logs: Sequence[str | LogFile], output: str, dumping: Dumping) -> int:
+def _write(logs: Sequence[str | GivenLog], output: str, dumping: Dumping) -> int:
     statuses = [DONE]
 
     def tell(error: KlogError) -> None:
@@ -70,16 +79,29 @@ def _write(logs: Sequence[str | LogFile], output: str, dumping: Dumping) -> int:
 
 
 @contextmanager
-def standard_input_of(paths: Sequence[str]) -> Iterator[LogFile | None]:
-    """Open standard input if it is one of the paths; else give None."""
-    if STDIN not in paths:
-        yield None
-        return
+def given_logs(dumping: Dumping) -> Iterator[Given]:
+    """Open standard input and segments in remote storage, if they are paths of a dump: for each such path its logs, by
+    the names under which they are shown. Raises KlogError if a store cannot be listed."""
+    paths, keys = dumping.own_paths, dict(map(key_of, dumping.question.store_key))
     if list(paths).count(STDIN) > 1:
         raise click.UsageError("Standard input can be read once only.")
-    with open_standard_input(None if sys.stdin is None else sys.stdin.buffer) as stdin:
-        check_head(stdin)
-        yield stdin
+    remote = {path: store for path in paths if path != STDIN and (store := find_named(path, keys)) is not None}
+    given: dict[str, Mapping[str, GivenLog]] = {path: _logs_in(store) for path, store in remote.items()}
+    with ExitStack() as closing:
+        if STDIN in paths:
+            stdin = closing.enter_context(open_standard_input(None if sys.stdin is None else sys.stdin.buffer))
+            check_head(stdin)
+            given[STDIN] = {STDIN: GivenLog(stdin.again)}
+        yield given
+
+
+def _logs_in(store: RemoteStore) -> dict[str, GivenLog]:
+    logs = {}
+    for one in walk_logs(store):
+        name = build_file_name(FileKind.LOG, one.start_offset)
+        log = GivenLog(partial(open_log, store, one), name, one.topic, one.key.partition)
+        logs[store.storage.prefix + one.path_of_log] = log
+    return logs
 
 
 def logs_of(path: str, *, quiet: bool) -> list[str]:

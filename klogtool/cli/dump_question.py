@@ -14,6 +14,7 @@ from klogtool.cli.output import Output
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.value_options import ValueOptions
 from klogtool.parameters import Unit, parameter
+from klogtool.remote.store import StoreKeys
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
@@ -76,6 +77,7 @@ class DumpQuestion(Struct, frozen=True, kw_only=True):
     values: ValueOptions = ValueOptions()
     kafka: Annotated[Release, parameter("Do as this release of Kafka does.", Unit.RELEASE)] = REFERENCE
     select: SelectionOptions = SelectionOptions()
+    store_key: StoreKeys = ()
 
 
 class Dumping(Struct, frozen=True):

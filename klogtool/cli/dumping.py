@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from klogtool.cli.dump_columns import logs_of, standard_input_of
+from klogtool.cli.dump_columns import Given, given_logs, logs_of
 from klogtool.cli.dump_question import Dumping
 from klogtool.cli.output import Output, error_lines
 from klogtool.cli.show import header
 from klogtool.cli.status import DONE, FOUND, status_of
-from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.errors import KlogError
 from klogtool.render.csv_lines import HEADING
 from klogtool.render.file_dump import dump_csv, dump_json, dump_text, walk_files
@@ -33,24 +32,24 @@ def dump_files(dumping: Dumping, values: Decoding | None = None) -> int:
     def tell(error: KlogError) -> None:
         output.note(*error_lines(error, form, resyncs=dumping.question.resync))
 
-    with standard_input_of(dumping.own_paths) as stdin:
+    with given_logs(dumping) as given:
         dump = dumping.into(output, values)
-        dump.stdin = stdin
+        dump.given = {name: log for logs in given.values() for name, log in logs.items()}
 
         def work(on_progress: Callable[[int], None] | None) -> int:
             dump.on_progress = on_progress
             if dumping.arguments.files:
                 return _as_kafka(dump, form, tell, output, quiet=quiet)
-            return _own_way(dumping.paths, dump, form, tell, output, quiet=quiet)
+            return _own_way(dumping.paths, given, dump, form, tell, output, quiet=quiet)
 
-        status = with_progress_bar(work, _logs(dumping), wanted=dumping.reading.wants_bar)
+        status = with_progress_bar(work, _logs(dumping, given), wanted=dumping.reading.wants_bar)
         for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
             output.note(line)
         output.flush()
         return FOUND if status == DONE and dump.damaged else status
 
 
-def _logs(dumping: Dumping) -> Iterator[str]:
+def _logs(dumping: Dumping, given: Given) -> Iterator[str]:
     """Yield the large files among those that will be read."""
     if dumping.arguments.files:
         try:
@@ -58,7 +57,7 @@ def _logs(dumping: Dumping) -> Iterator[str]:
         except KlogError:
             return  # reported when it is read
     for path in dumping.own_paths:
-        if path != STDIN:
+        if path not in given:
             yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
 
 
@@ -79,7 +78,14 @@ def _as_kafka(dump: KafkaDump, form: str, tell: Callable[[KlogError], None], out
 
 
 def _own_way(
-    paths: Iterable[str], dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output, *, quiet: bool
+    paths: Iterable[str],
+    given: Given,
+    dump: KafkaDump,
+    form: str,
+    tell: Callable[[KlogError], None],
+    output: Output,
+    *,
+    quiet: bool,
 ) -> int:
     """Dump all files of all paths; return the worst status."""
     # Wrong values are reported before anything is read.
@@ -94,7 +100,7 @@ def _own_way(
             tell(error)
             tried.append(status_of(error))
 
-        for file in [STDIN] if path == STDIN else walk(path, failed):
+        for file in given.get(path) or walk(path, failed):
             try:
                 one(file)
             except KlogError as error:

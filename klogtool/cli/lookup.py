@@ -13,7 +13,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.lookup import WORDS
 from klogtool.cli import commands, options
-from klogtool.cli.loading import load_and_tell
+from klogtool.cli.loading import load_from_anywhere
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Row, Show
 from klogtool.cli.status import DONE, FOUND
@@ -21,10 +21,13 @@ from klogtool.escape import joined
 from klogtool.format.java_numbers import INT_BITS
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.index_doubts import lookup_doubts
+from klogtool.remote.loading import NeededOfLog
+from klogtool.remote.store import StoreKeys
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.lookup import epoch_row, epoch_text, offset_row, offset_text, timestamp_row, timestamp_text
 
 COMMAND = "lookup"
+EARLIEST, MAX = "earliest", "max"
 _ORDER = "klogtool.lookup.order"  # key in click's context: the questions in the order of the command line
 Answer = tuple[Row, str]  # as a JSON row, and as text
 
@@ -79,6 +82,14 @@ class LookupQuestion(Struct, frozen=True, kw_only=True):
         tuple[int, ...], parameter("Find the end offset of this leader epoch.", metavar="E", parse=_epochs)
     ] = ()
     explain: Annotated[bool, parameter("Also show how it was found: files, entries, bytes scanned.")] = False
+    key: StoreKeys = ()
+
+    def wanted(self) -> NeededOfLog:
+        """Return what is needed of a partition in remote storage."""
+        times = tuple(one for one in self.timestamp if not isinstance(one, str))
+        words = {one for one in self.timestamp if isinstance(one, str)}
+        is_last = bool(words - {EARLIEST, MAX} or self.leader_epoch)
+        return NeededOfLog(self.offset, times, EARLIEST in words, is_last, MAX in words)
 
 
 @commands.command(COMMAND, cls=LookupCommand)
@@ -103,7 +114,9 @@ def command(ctx: click.Context, /, partition: str, question: LookupQuestion, rea
     if not (question.offset or question.timestamp or question.leader_epoch):
         raise click.UsageError("Nothing to look up: give --offset, --timestamp or --leader-epoch.", ctx)
     show = Show(COMMAND, reading, kafka=question.circumstances.kafka)
-    loaded = cache(lambda: load_and_tell(partition, question.circumstances, reading))
+    loaded = cache(
+        lambda: load_from_anywhere(partition, question.wanted(), question.key, question.circumstances, reading)
+    )
     for query, answer in _queries(question, ctx.meta[_ORDER]):
         with show.refusals(query):
             show.answer(*answer(loaded()))

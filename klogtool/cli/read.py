@@ -16,7 +16,7 @@ from klogtool.broker.content import content_size
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
 from klogtool.broker.unified_log.reading import Isolation
 from klogtool.cli import commands, options
-from klogtool.cli.loading import load_and_tell
+from klogtool.cli.loading import load_from_anywhere
 from klogtool.cli.output import Output
 from klogtool.cli.output_file import output_sink
 from klogtool.cli.question_options import question_options
@@ -29,6 +29,8 @@ from klogtool.escape import joined
 from klogtool.format.fetch_response import ERROR_CODES, UNKNOWN_ERROR, build_head, build_multi_head
 from klogtool.format.java_numbers import INT_BITS
 from klogtool.parameters import Unit, parameter
+from klogtool.remote.loading import NeededOfLog
+from klogtool.remote.store import StoreKeys
 from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.read import fetched_row, fetched_text
 
@@ -78,6 +80,7 @@ class ReadQuestion(Struct, frozen=True, kw_only=True):
         parameter("With --records and --isolation read_committed: leave out aborted transactions and control records."),
     ] = False
     values: ValueOptions = ValueOptions()
+    key: StoreKeys = ()
 
 
 @commands.command(COMMAND)
@@ -150,7 +153,9 @@ def _read_all(places: Sequence[tuple[str, int]], question: ReadQuestion, reading
     for path, offset in places:
         try:
             if path not in loaded:
-                loaded[path] = load_and_tell(path, question.circumstances, reading)
+                offsets = tuple(own for other, own in places if other == path)
+                wanted = NeededOfLog(offsets, last=True, behind=question.isolation is Isolation.READ_COMMITTED)
+                loaded[path] = load_from_anywhere(path, wanted, question.key, question.circumstances, reading)
             fetched = loaded[path].read(
                 offset, question.max_bytes, min_one_message=question.min_one_message, isolation=question.isolation
             )

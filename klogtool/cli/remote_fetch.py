@@ -72,8 +72,10 @@ def command(store: str, partition: str, question: FetchQuestion, screen: Screen)
     if question.output is not None:
         check_place(question.output, None)
     opened, metadata = question.beside.open_store(store), question.beside.read_metadata()
-    listed = _find(walk_partitions(opened, metadata, question.beside.read_local()), partition, question.topic_id, store)
-    choice = choose_log(opened, listed, metadata, _first_offset(listed, question.start, store))
+    listed = _find(
+        walk_partitions(opened, metadata, question.beside.read_local()), partition, question.topic_id, opened.uri
+    )
+    choice = choose_log(opened, listed, metadata, _first_offset(listed, question.start, opened.uri))
     show = Show(COMMAND, screen)
     if question.output is None:
         show.row(choice_row(listed, choice))

@@ -78,7 +78,7 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
     listed = list(walk_partitions(opened, None, question.beside.read_local()))
     if question.adopt is not None and all(one.topic_id != question.adopt for one in listed):
         raise KlogError(
-            f"no objects of topic id {question.adopt}: copy them to folders with the new id first", path=store
+            f"no objects of topic id {question.adopt}: copy them to folders with the new id first", path=opened.uri
         )
     rebuilt = rebuild_metadata(listed, count, question.adopt, time.time_ns() // 1_000_000)
     if question.output is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 from msgspec.structs import replace
@@ -11,16 +12,25 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content
 from klogtool.cli import commands
 from klogtool.cli.in_use import gently
+from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
+from klogtool.cli.remote_options import key_of
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import PlanFace, decide_and_carry_out
 from klogtool.cli.writing_options import OUTPUT, PLAN_OUT, Writing, writing_by
-from klogtool.disk.output import check_place
+from klogtool.disk.output import check_place, spools_beside, write_folder
+from klogtool.disk.scratch import Scratch
 from klogtool.errors import Refused
+from klogtool.escape import quoted
 from klogtool.log.log_dirs import is_log_dir
 from klogtool.plans.plan import REJECTED, Plan
 from klogtool.plans.rejected_files import rejected_files
+from klogtool.plans.remote_fetch import fetch_log
 from klogtool.plans.salvage import COMMAND, SalvageQuestion
+from klogtool.remote.fetching import choose_log
+from klogtool.remote.inventory import walk_partitions
+from klogtool.remote.named import find_named, segments_of
+from klogtool.remote.store import KEY_HELP
 from klogtool.render.salvage import NOTHING_WRITTEN, lost_anything, place_lines, rejected_text, salvage_text
 
 
@@ -44,10 +54,13 @@ def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> Non
     help="Open every batch, and reject those whose records cannot be read; or go by headers and checksums alone.  "
     "[default: --deep]",
 )
+@click.option("--key", "keys", multiple=True, metavar="ID=FILE", help=KEY_HELP)
 @click.option("--apply", is_flag=True, hidden=True, expose_value=False, callback=_refuse_in_place)
 @gently
 @writing_by(OUTPUT, PLAN_OUT)
-def command(partition: str, question: SalvageQuestion, writing: Writing, rejected: str | None) -> int:
+def command(
+    partition: str, question: SalvageQuestion, writing: Writing, rejected: str | None, keys: tuple[str, ...]
+) -> int:
     """Copy every good batch of a damaged partition dir, before and after each damage.
 
     Prints the plan and stops. With --output, writes a partition dir that a broker can load: offsets are unchanged,
@@ -64,7 +77,7 @@ def command(partition: str, question: SalvageQuestion, writing: Writing, rejecte
     path; 3 refused, nothing written; 4 could not go on.
     """
     place = _place_for_rejected(partition, writing.output, rejected)
-    replicas = tuple(os.path.abspath(replica) for replica in question.replicas)
+    replicas = tuple(_at_hand(replica, keys, writing) for replica in question.replicas)
     kept: dict[str, Mapping[str, Content]] = {}
 
     def beside_of(plan: Plan) -> Mapping[str, Mapping[str, Content]]:
@@ -91,6 +104,28 @@ def command(partition: str, question: SalvageQuestion, writing: Writing, rejecte
     )
     question = replace(question, replicas=replicas)
     return decide_and_carry_out(COMMAND, [partition], question, writing, face)
+
+
+def _at_hand(replica: str, keys: Sequence[str], writing: Writing) -> str:
+    """Return the path of a replica; of one in remote storage, that of a partition dir made of it for this run."""
+    store = find_named(replica, dict(map(key_of, keys)))
+    if store is None:
+        return os.path.abspath(replica)
+    if writing.plan_out is not None:
+        command = f"klogtool remote fetch {quoted(store.uri)} TOPIC-PARTITION --output DIR"
+        raise Refused("a saved plan cannot rely on remote storage", path=store.uri, cure=f"{command}  # then name DIR")
+    segments_of(store)  # of one partition
+    listed = next(walk_partitions(store, None))
+    scratch = Scratch.make("remote")
+    click.get_current_context().call_on_close(scratch.remove)
+    place = f"{scratch.path}/{listed.topic}-{listed.partition}"
+    choice = choose_log(store, listed, None, None)
+    with spools_beside(place) as spools:
+        fetched = fetch_log(store, listed, choice, place, spools.make_spool, time.time_ns() // 1_000_000)
+        write_folder(place, fetched.files, store.uri)
+    if not writing.quiet:
+        note(f"klogtool: {store.uri}: fetched to {place} for this run")
+    return place
 
 
 def _place_for_rejected(partition: str, output: str | None, rejected: str | None) -> str | None:

@@ -52,9 +52,9 @@ ZOOKEEPER = Foreign(
     "server.properties.",
 )
 TIERED = Foreign(
-    "an object of tiered storage, as Aiven's RemoteStorageManager writes it",
-    "It may be compressed and encrypted in pieces: only the RemoteStorageManager that wrote it gives all of it back. A "
-    "`.log` that is neither is a segment: klogtool dump-log - < {file}",
+    "an object of tiered storage, as Kafka's or Aiven's RemoteStorageManager writes it",
+    "klogtool remote reads and checks such a store. dump-log, lookup and read take the folder of one partition in it, "
+    "or a .log object in that folder. Of a .log that lies elsewhere: klogtool dump-log - < {file}",
 )
 
 MAGICS = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,10 @@ LOG_SUFFIX = ".log"
 NS_A_MS = 1_000_000
 LOCAL_SCHEMES = ("", "file")
 HADOOP_S3 = ("s3a", "s3n")
+# S3's and Azure's keys stand before the host; a signature is in the query. A host's port is no secret.
+_SECRET = re.compile(
+    r"(?<=://)[^/@]*:[^@]*(?=@)|(?<=[?&])[^=&]*(?:key|secret|sig|token|password)[^=&]*=[^&]*", re.IGNORECASE
+)
 ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 
 
@@ -49,6 +54,11 @@ class Place(Struct, frozen=True):
         """The part before ://, or nothing for a local path. Hadoop's s3a and s3n are s3."""
         found = self.uri.partition("://")[0] if "://" in self.uri else ""
         return "s3" if found in HADOOP_S3 else found
+
+    @property
+    def shown(self) -> str:
+        """The URI as it may be shown: without passwords and keys."""
+        return _SECRET.sub("***", self.uri) if self.scheme not in LOCAL_SCHEMES else self.uri
 
     @property
     def home(self) -> tuple[str, str, str]:
@@ -84,8 +94,9 @@ class Traffic(Struct):
 
 
 class Storage(Protocol):
-    """Access to the files of a place."""
+    """Access to the files of a place. prefix: makes a URI of a path; empty for this machine."""
 
+    prefix: str
     traffic: Traffic
 
     def list(self, path: str) -> list[Stored]:
@@ -122,7 +133,7 @@ def check_place(place: Place) -> None:
     with ReadErrors(path):
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode) and not any(stored.path.endswith(LOG_SUFFIX) for stored in _walk(path)):
-            raise Refused("no partition dir with a .log file was found", path=place.uri)
+            raise Refused("no partition dir with a .log file was found", path=place.shown)
 
 
 @lru_cache(maxsize=64)
@@ -130,7 +141,7 @@ def open_place(place: Place) -> tuple[Storage, str]:
     """Return the storage, and the path in it. Raises Unsupported for an unknown scheme."""
     if place.scheme in LOCAL_SCHEMES:
         return LocalStorage(), os.path.abspath(place.uri.removeprefix("file://"))
-    with ReadErrors(place.uri):
+    with ReadErrors(place.shown):
         if place.options or place.scheme not in ARROW_SCHEMES:
             return _by_fsspec(place)
         return _by_arrow(place)
@@ -140,7 +151,7 @@ class LocalStorage:
     """This machine."""
 
     def __init__(self) -> None:
-        self.traffic = Traffic()
+        self.prefix, self.traffic = "", Traffic()
 
     def list(self, path: str) -> list[Stored]:
         """See `Storage`."""
@@ -301,7 +312,9 @@ def file_system(place: Place) -> tuple[Any, str]:
     try:
         system, path = fs.FileSystem.from_uri(f"{place.scheme}://{place.uri.partition('://')[2]}")
     except ValueError as error:
-        raise Unsupported(f"cannot be opened: {error}", path=place.uri) from error
+        raise Unsupported(
+            f"cannot be opened: {str(error).replace(place.uri, place.shown)}", path=place.shown
+        ) from error
     return system, path.rstrip("/")
 
 
@@ -338,7 +351,9 @@ def _fsspec_system(place: Place) -> tuple[Any, str]:
         options = json.loads(place.options or "{}")
         system, path = core.url_to_fs(place.uri, **options)
     except (ValueError, ImportError, TypeError) as error:
-        raise Unsupported(f"cannot be opened: {error}", path=place.uri) from error
+        raise Unsupported(
+            f"cannot be opened: {str(error).replace(place.uri, place.shown)}", path=place.shown
+        ) from error
     return system, path
 
 
@@ -385,4 +400,4 @@ def _imported(module: str, package: str, place: Place) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        raise Unsupported(f"{place.scheme}:// needs {package}: pip install {package}", path=place.uri) from error
+        raise Unsupported(f"{place.scheme}:// needs {package}: pip install {package}", path=place.shown) from error

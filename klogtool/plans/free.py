@@ -14,9 +14,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import ClusterConfig
-from klogtool.errors import KlogError
+from klogtool.errors import KlogError, Refused
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.log.storage import Place
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.free_candidates import LeftOut, PartitionDir, find_by_names, partition_dirs
 from klogtool.plans.free_choice import Candidate, FreeChoice, FreedBytes, Taken, choose
@@ -150,6 +151,12 @@ class _FreeSearch(Struct):
         asked = self.question
         if asked.remote is None:
             return ()
+        if Place(asked.remote).shown != asked.remote:
+            raise Refused(
+                "the plan would contain the password that is in the URI of the store",
+                path=Place(asked.remote).shown,
+                cure="Give the password in the environment, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+            )
         if self.tier is None:
             keys = dict(map(read_key, asked.key))
             metadata = read_metadata(asked.metadata or asked.log_dirs or tuple(self.log_dirs))

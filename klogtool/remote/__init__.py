@@ -10,6 +10,8 @@ local         what the log dirs of brokers have of tiered partitions
 lineage       which segment serves which offset (RemoteLogMetadataCache)
 inventory     partitions, from objects and from metadata: what `klogtool remote ls` lists
 safe_to_lose  which offsets of a local log are in remote storage as well
+named         which segments a path names, for commands that take files of a log dir otherwise
+loading       a partition loaded as a broker has it, of the segments that a question needs
 fetching      which bytes are the log of a partition, from an offset on
 cures         what a person can do about what is wrong
 verification  all that is wrong in a store, and what consumers do not get

@@ -22,12 +22,8 @@ MOST_KEY_BYTES = 1 << 20
 MetadataDirs: TypeAlias = Annotated[
     tuple[str, ...], parameter("A log dir that has partitions of __remote_log_metadata. Repeatable.", Unit.LOG_DIR)
 ]
-StoreKeys: TypeAlias = Annotated[
-    tuple[str, ...],
-    parameter(
-        "The private key (PEM) of a key pair of Aiven's plugin, by its id. Repeatable.", Unit.TEXT, metavar="ID=FILE"
-    ),
-]
+KEY_HELP = "The private key (PEM) of a key pair of Aiven's plugin, by its id. Repeatable."
+StoreKeys: TypeAlias = Annotated[tuple[str, ...], parameter(KEY_HELP, Unit.TEXT, metavar="ID=FILE")]
 
 
 class StoredSegment(Struct, frozen=True):
@@ -57,14 +53,20 @@ class StoredSegment(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """The path of its log object, existing or not, without the suffix."""
+        """The path of its objects, without the suffix."""
         one = next(iter(self.objects.values())).path
         return one.rpartition(".")[0]
 
+    @property
+    def path_of_log(self) -> str:
+        """The path of its log object, existing or not."""
+        return f"{self.path}.{local_storage.LOG}"
+
 
 class RemoteStore(Struct, frozen=True):
-    """A store. segments: by id; copies: further objects of the same ids, in other folders. foreign: objects of no
-    known layout. others: whose those are, as far as their names say so. keys: private keys, by id."""
+    """A store. uri: without passwords. segments: by id; copies: further objects of the same ids, in other folders.
+    foreign: objects of no known layout. others: whose those are, as far as their names say so. keys: private keys, by
+    id."""
 
     uri: str
     storage: Storage
@@ -134,4 +136,4 @@ def open_store(uri: str, keys: Mapping[str, RsaKey] | None = None) -> RemoteStor
         if segments.setdefault(name.key, segment) is not segment:
             copies.append(segment)
     others = recognise(stored.path for stored in foreign)
-    return RemoteStore(uri, storage, segments, tuple(copies), tuple(foreign), others, keys or {})
+    return RemoteStore(place.shown, storage, segments, tuple(copies), tuple(foreign), others, keys or {})

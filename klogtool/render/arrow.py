@@ -24,6 +24,7 @@ from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import walk_made
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, SpanBatches
 from klogtool.render.arrow_memory import Blocks
+from klogtool.render.given_log import GivenLog
 from klogtool.render.record_columns import COLUMN_TYPES
 from klogtool.salvage.mended_entries import mended
 
@@ -178,22 +179,21 @@ def _behind(extract: Extract, position: int, on_damage: OnDamage | None) -> int 
     return result
 
 
-def walk_files(paths: Iterable[str | os.PathLike[str] | LogFile], **options: Any) -> Iterator[pa.RecordBatch]:
+def walk_files(paths: Iterable[str | os.PathLike[str] | GivenLog], **options: Any) -> Iterator[pa.RecordBatch]:
     """Yield the records of log files, one file after another (see `walk_record_batches`).
 
-    Topic and partition come from the folder's name; they are null if it is not a partition dir. Of a file that is open
-    already, nobody knows them. It is closed after its last record. Zeros behind the end of a partition's last segment
-    are what a broker has preallocated.
+    Topic and partition come from the folder's name; they are null if it is not a partition dir. Of a given log, they
+    are given. Zeros behind the end of a partition's last segment are what a broker has preallocated.
     """
     load_pyarrow()
     blocks = Blocks()
     for path in paths:
-        if isinstance(path, LogFile):
-            place: dict[str, Any] = {"topic": None, "partition": None}
+        if isinstance(path, GivenLog):
+            place: dict[str, Any] = {"topic": path.topic, "partition": path.partition}
         else:
             place = dict(zip(("topic", "partition"), partition_of(path), strict=True))
             place["is_preallocated"] = ends_preallocated
-        with path if isinstance(path, LogFile) else LogFile(path) as file:
+        with path.open() if isinstance(path, GivenLog) else LogFile(path) as file:
             yield from walk_record_batches(file, blocks=blocks, **place, **options)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from klogtool.errors import AtPath, Corrupt, KlogError
@@ -22,6 +22,7 @@ from klogtool.log.probing import ends_preallocated
 from klogtool.render.arrow import partition_of
 from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
+from klogtool.render.given_log import GivenLog
 from klogtool.render.index_text import dump_offset_index, dump_time_index
 from klogtool.render.kafka_options import KafkaOptions
 from klogtool.render.kafka_text import aborted_txn_line, producer_line
@@ -44,8 +45,8 @@ class KafkaDump:
     """Prints files to `write` and complaints to `complain`, and collects the reports.
 
     selection: only these records. go_on: continue after damage, where Kafka's tool dies. jobs: threads. values: how
-    keys and values are decoded. damaged: whether anything was wrong so far. stdin: standard input, if it is dumped,
-    under the path `-`.
+    keys and values are decoded. damaged: whether anything was wrong so far. given: logs that are not opened by their
+    path.
     """
 
     def __init__(
@@ -63,15 +64,11 @@ class KafkaDump:
         self.selection, self.go_on, self.jobs, self.values = selection, go_on, jobs, values
         self.reports, self.damaged = Reports(as_scala=options.as_scala), False
         self.on_progress: Callable[[int], None] | None = None
-        self.stdin: LogFile | None = None
+        self.given: Mapping[str, GivenLog] = {}
 
     def open(self, path: str) -> LogFile:
         """Open a log."""
-        return LogFile(path) if self.stdin is None or path != self.stdin.path else self.stdin.again()
-
-    def is_stdin(self, path: str) -> bool:
-        """Whether this is standard input. Its real name is not known, nor what lies beside it."""
-        return self.stdin is not None and path == self.stdin.path
+        return self.given[path].open() if path in self.given else LogFile(path)
 
     def file(self, path: str) -> None:
         """Print a file. Raises KlogError where Kafka's tool dies."""
@@ -97,24 +94,27 @@ class KafkaDump:
     def _log(self, path: str, name: str) -> None:
         self._entries(path, lambda: _log_heading(name))
 
-    def standard_input(self) -> None:
-        """Print standard input as a log. The offset that its name has is taken from the first header."""
-        assert self.stdin is not None
-        self.print(f"Dumping {self.stdin.path}")
-        first = int.from_bytes(self.stdin.read(0, 8).ljust(8, b"\0"), "big", signed=True)
-        with AtPath(self.stdin.path):
-            self._entries(self.stdin.path, lambda: f"Log starting offset: {first}")
+    def given_log(self, path: str) -> None:
+        """Print one of the given logs. If its name is not known, the offset in that is taken from the first header."""
+        name = self.given[path].name
+        self.print(f"Dumping {path}")
+        with AtPath(path):
+            if name is None:
+                with self.open(path) as log:
+                    first = int.from_bytes(log.read(0, 8).ljust(8, b"\0"), "big", signed=True)
+            self._entries(path, lambda: f"Log starting offset: {first}" if name is None else _log_heading(name))
 
     def form(self, name: str, path: str) -> DumpForm:
         """Return how the entries of a log are shown: as "text", "json" or "csv"."""
-        is_stdin = self.is_stdin(path)
-        topic = None if is_stdin else topic_of(path)
+        given = self.given.get(path)
+        topic = topic_of(path) if given is None else given.topic
         if name == "csv":
-            place = CsvPlace.of(*((None, None) if is_stdin else partition_of(path)), os.path.basename(path))
+            of = partition_of(path) if given is None else (given.topic, given.partition)
+            place = CsvPlace.of(*of, os.path.basename(path))
             return DumpForm(selection=self.selection, go_on=self.go_on, csv=place)
         options = self.options.records()
         if name == "json":
-            internal = None if is_stdin else internal_topic(path)
+            internal = internal_topic(path) if given is None else None
             return DumpForm(options, self.selection, path, internal, self.go_on, values=self.values, values_topic=topic)
         if self.values is not None:
             options.decoder = decoder_of_values(self.values, topic)
@@ -141,7 +141,7 @@ class KafkaDump:
             dump_log_lines(log, form, self.write, dump, end=end, jobs=self.jobs)
         finally:
             if dump.gaps and self.selection is None:
-                where = log.path if self.is_stdin(log.path) else os.path.abspath(log.path)
+                where = log.path if log.path in self.given else os.path.abspath(log.path)
                 self.reports.gaps.setdefault(where, {}).update(dump.gaps)
             self.note_damage(dump, log.path)
         left = max(0, end - dump.valid_bytes) if max_bytes == INT_MAX else 0

@@ -74,8 +74,8 @@ FILES: list[tuple[str, bytes, str, str]] = [
     ("log.100000001", b"ZKLG\0\0\0\2" + bytes(8), "ZooKeeper", "zkTxnLogToolkit"),
     ("snapshot.0", b"ZKSN\0\0\0\2" + bytes(8), "ZooKeeper", "zkSnapShotToolkit"),
     (f"00000000000000000023-{UUID}.log", b"\0" * 64, "tiered storage", "dump-log - <"),
-    (f"00000000000000000023-{UUID}.indexes", b"\0" * 64, "tiered storage", "RemoteStorageManager"),
-    (f"00000000000000000023-{UUID}.rsm-manifest", b'{"version":"1"}', "tiered storage", "RemoteStorageManager"),
+    (f"00000000000000000023-{UUID}.indexes", b"\0" * 64, "tiered storage", "klogtool remote "),
+    (f"00000000000000000023-{UUID}.rsm-manifest", b'{"version":"1"}', "tiered storage", "klogtool remote "),
 ]
 FOLDERS: dict[str, tuple[str, bytes, str]] = {
     "partition of 0.7": ("t-0/00000000000000000000.kafka", ZERO_SEVEN, "Kafka 0.7"),

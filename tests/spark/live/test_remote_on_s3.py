@@ -83,3 +83,22 @@ def test_what_never_comes_is_told(s3: S3, uri: str, monkeypatch: pytest.MonkeyPa
     done = run(uri, "fetch", "orders-0", "--output", str(tmp_path / "there"))
     assert (done.status, (tmp_path / "there").exists()) == (4, False)
     assert "s3://" in done.err
+
+
+def test_commands_that_take_a_path(s3: S3, uri: str) -> None:
+    folder = next(STORE.glob("orders-0-*"))
+    segment = sorted(folder.glob("*.log"))[2].name
+    for words in (
+        ["lookup", "PATH", "--offset", "70", "--timestamp", "latest"],
+        ["read", "PATH", "--offset", "70", "--records", "--isolation", "read_committed"],
+        ["dump-log", "PATH"],
+        ["dump-log", f"PATH/{segment}"],
+    ):
+        answers = []
+        store, mark, query = uri.partition("?")
+        for place, behind in ((f"{store}/{folder.name}", mark + query), (str(folder), "")):
+            paths = [word.replace("PATH", place) + (behind if "PATH" in word else "") for word in words]
+            done = run_here([*paths, "--json"], LOGS.parent)
+            answers.append((done.status, done.out.decode().replace(place, "PLACE")))
+        assert answers[0] == answers[1]
+        assert answers[0][1].count("\n") > 1
