@@ -114,7 +114,8 @@ class Ahead(Struct, frozen=True):
     record. stop: what stops the broker. finding: verify's, if it is one. cure: what a person does; cure_looks: that
     only reads. hidden_by: why records are hidden, if that matters. is_hidden: data stay on the disk, but nobody is
     served from them. is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it
-    runs. is_unsure: it may not come at all, which an order decides that nobody knows.
+    runs. is_unsure: it may not come at all, which an order decides that nobody knows. folders: the partition dirs that
+    it concerns, if the path is the cause of several.
     """
 
     path: str
@@ -135,6 +136,7 @@ class Ahead(Struct, frozen=True):
     is_uncounted: bool = False
     may_end: bool = False
     is_unsure: bool = False
+    folders: tuple[str, ...] = ()
     severity: Severity = Severity.ERROR
 
     @property

@@ -49,6 +49,9 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
         else:
             yield LogDirClaim(path, starts and path not in off)
     folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}
+    forgotten = {path for point in points for path in point.folders}
+    if diagnosis.lead.elected:  # by what is here: nobody else knows more of the metadata
+        folders, forgotten = folders | forgotten, set()
     # Where a partition fails when it becomes a leader, the rest of that change of metadata is not applied: which
     # partitions that is depends on the order of their topic ids in a hash table.
     is_delta_cut = any(point.what in _CUTS_DELTA for point in points)
@@ -58,7 +61,9 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
             claim = _in_log_dir(prospect.claim, is_served=starts and log_dir not in off | unserved)
             claim = _in_folder(claim, is_known=prospect.path not in folders)
             if may_end or log_dir in failing:
-                claim = _until_it_fails(claim)
+                claim = _not_for_sure(claim, WhyUnknown.WHILE_IT_RUNS)
+            if prospect.path in forgotten:
+                claim = _not_for_sure(claim, WhyUnknown.ELSEWHERE)
             is_open = claim.served and is_delta_cut
             yield replace(claim, served=None, reason=WhyUnknown.WHILE_IT_RUNS) if is_open else claim
     yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
@@ -93,9 +98,9 @@ def _in_log_dir(claim: PartitionClaim, *, is_served: bool) -> PartitionClaim:
     return replace(claim, served=False, hidden=Hidden(None, (), (HiddenBy.LOG_DIR,), WhyUnknown.NOT_SERVED))
 
 
-def _until_it_fails(claim: PartitionClaim) -> PartitionClaim:
-    """A partition of a log dir that goes offline while the broker runs, or whose broker ends then."""
-    why = WhyUnknown.WHILE_IT_RUNS
+def _not_for_sure(claim: PartitionClaim, why: WhyUnknown) -> PartitionClaim:
+    """A partition of a log dir that goes offline while the broker runs, or whose broker ends then; or one that the
+    metadata here does not know, and the controllers may know."""
     return replace(claim, served=None, hidden=Hidden(None, reason=why), reason=why) if claim.served else claim
 
 

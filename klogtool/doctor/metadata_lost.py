@@ -38,4 +38,5 @@ def with_one_cause(strays: Sequence[Ahead], cluster: Cluster) -> Iterator[Ahead]
         detail,
         lost_bytes=sum(point.lost_bytes for point in with_data),
         is_hidden=bool(with_data),
+        folders=tuple(point.path for point in strays),
     )

@@ -8,7 +8,10 @@ import pytest
 from asking_doctor import ahead, asked, end_of, starts, wounded
 from startup import SCENARIOS, T
 
+from klogtool.doctor.answers import What
 from klogtool.escape import escaped
+
+FORGOTTEN = [name for name, each in SCENARIOS.items() if any(what is What.METADATA_LOST for _, what in each.ahead)]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -23,3 +26,16 @@ def test_the_doctor_says_what_a_broker_does(tmp_path: pathlib.Path, name: str) -
     end = end_of(rows, disks / T)
     if end is not None and scenario.starts != "refuses":
         assert end == scenario.end
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_what_the_metadata_forgot_is_not_claimed_as_served(tmp_path: pathlib.Path, name: str) -> None:
+    """Single nodes set these folders aside; other controllers may know them."""
+    scenario = SCENARIOS[name]
+    disks = wounded(scenario, tmp_path / "disks")
+    rows = asked(disks, scenario)
+    (lost,) = (row for row in rows if row["type"] == "ahead" and row["what"] == What.METADATA_LOST.value)
+    claims = {row["path"]: row for row in rows if row["type"] == "claim" and row["about"] == "partition"}
+    forgotten = [path for path in claims if pathlib.Path(path).name in lost["detail"]]
+    assert forgotten
+    assert {(claims[path]["served"], claims[path]["reason"]) for path in forgotten} == {(None, "elsewhere")}
