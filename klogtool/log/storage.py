@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -34,6 +35,7 @@ WAITS_S = (0.1, 0.5, 2.0)  # before a range is requested again
 MS = 1000
 LOG_SUFFIX = ".log"
 NS_A_MS = 1_000_000
+_MARKS = (b"\xa5", b"\x5a")  # a byte of the file can be one of them, not both
 LOCAL_SCHEMES = ("", "file")
 HADOOP_S3 = ("s3a", "s3n")
 # S3's and Azure's keys stand before the host; a signature is in the query. A host's port is no secret.
@@ -201,20 +203,19 @@ class StoredFile(LogFile):
     def __init__(self, path: str, size: int, fetch: Callable[[int, int], bytes], ahead_bytes: int) -> None:
         self.path, self.size = path, size
         self._fd, self._fetch, self._ahead_bytes = -1, fetch, ahead_bytes
-        self._base, self._piece = 0, b""
+        self._held = threading.local()  # the last piece: each thread reads a part of its own
 
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""
         size = max(0, min(size, self.size - position))
-        if not self._base <= position <= self._base + len(self._piece) - size:
-            self._base, self._piece = position, self._fetched(position, size)
-        at = position - self._base
-        return self._piece[at : at + size]
+        base, piece = getattr(self._held, "piece", (0, b""))
+        if not base <= position <= base + len(piece) - size:
+            kept = piece[position - base :] if base <= position < base + len(piece) else b""
+            base, piece = self._held.piece = position, self._fetched(position, size, kept)
+        return piece[position - base : position - base + size]
 
-    def _fetched(self, position: int, size: int) -> bytes:
-        """Fetch only what is not there yet."""
-        end = self._base + len(self._piece)
-        kept = self._piece[position - self._base :] if self._base <= position < end else b""
+    def _fetched(self, position: int, size: int, kept: bytes) -> bytes:
+        """Fetch only what is not there yet. kept: the first bytes, which are there."""
         wanted = min(max(size, self._ahead_bytes), self.size - position) - len(kept)
         if wanted <= 0:
             return kept
@@ -330,19 +331,38 @@ def _by_arrow(place: Place) -> tuple[Storage, str]:
         return [Stored(f.path, f.size, (f.mtime_ns or -NS_A_MS) // NS_A_MS) for f in inside if f.is_file]
 
     @lru_cache(maxsize=4)  # opening would ask for the size again
-    def opened(path: str) -> Any:
-        return system.open_input_file(path)
+    def opened(path: str) -> _ArrowFile:
+        return _ArrowFile(system.open_input_file(path))
 
     def fetch(path: str, position: int, size: int) -> bytes:
         try:
-            found: bytes = opened(path).read_at(size, position)
+            return opened(path).read(position, size)
         except OSError:
             opened.cache_clear()  # its connection may be what failed
             raise
-        return found
 
     prefix = f"{place.scheme}://" if place.scheme not in ("hdfs", "viewfs") else ""
     return RemoteStorage(prefix, walk, fetch), path
+
+
+class _ArrowFile:
+    """A file of pyarrow. Its S3 says that it has read what was requested, also where fewer bytes came, and leaves the
+    rest of the buffer as it was: a mark at the end of the buffer shows that."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._reading = file, threading.Lock()
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return so many bytes, fewer at the end of the file. Raises OSError, also for an answer that is too short."""
+        for mark in _MARKS:
+            buffer = bytearray(size)
+            buffer[-1:] = mark
+            with self._reading:
+                self._file.seek(position)
+                count = self._file.readinto(buffer)
+            if count < size or buffer[-1:] != mark:
+                return bytes(memoryview(buffer)[:count])
+        raise OSError(f"the answer is shorter than the {size} bytes that were requested")
 
 
 def _fsspec_system(place: Place) -> tuple[Any, str]:

@@ -96,3 +96,49 @@ def test_what_never_comes_is_told_and_nothing_is_half_done(
     else:
         assert "far://" in done.err or command == "ls"
     assert tree_of(store) == before
+
+
+class ShortOfArrow:
+    """As pyarrow's S3: says that all was read, and leaves what did not come as it was."""
+
+    def __init__(self, data: bytes, missing: int) -> None:
+        self._data, self._missing, self._at = data, missing, 0
+
+    def seek(self, position: int) -> None:
+        self._at = position
+
+    def readinto(self, buffer: bytearray) -> int:
+        found = self._data[self._at : self._at + len(buffer)]
+        came = len(found) - self._missing
+        buffer[:came] = found[:came]
+        return len(found)
+
+
+@pytest.mark.parametrize("last", [0, 1, 0x5A, 0xA5, 255])
+def test_an_answer_that_calls_itself_whole_is_held_against_a_mark(last: int) -> None:
+    data = bytes(99) + bytes([last])
+    for missing in (1, 2, 50, 100):
+        with pytest.raises(OSError, match="shorter than the 100 bytes"):
+            storage._ArrowFile(ShortOfArrow(data, missing)).read(0, 100)
+    whole = storage._ArrowFile(ShortOfArrow(data, 0))
+    assert [whole.read(0, 100), whole.read(99, 1), whole.read(50, 100)] == [data, data[99:], data[50:]]
+
+
+def test_threads_that_share_a_file_get_their_own_bytes() -> None:
+    rng = random.Random(7)
+    data, mistakes = rng.randbytes(50_000), list[tuple[int, int]]()
+    file = storage.StoredFile("far", len(data), lambda position, size: data[position : position + size], 4_000)
+
+    def read(seed: int) -> None:
+        own = random.Random(seed)
+        for _ in range(3_000):
+            position, size = own.randrange(len(data)), own.randrange(1, 3_000)
+            if file.read(position, size) != data[position : position + size]:
+                mistakes.append((position, size))
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert mistakes == []
