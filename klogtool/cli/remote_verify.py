@@ -14,7 +14,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import StoreQuestion
-from klogtool.cli.scrub import EVERY_MS, KEPT_PERIODS
+from klogtool.cli.scrub import KEPT_PERIODS, Duration, period_ms
 from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify import FORMS
@@ -50,12 +50,7 @@ class StoreVerifyQuestion(Struct, frozen=True, kw_only=True):
             "With --state: read each segment once in this time.  [default: 30d]", Unit.TIME, parse=options.duration
         ),
     ] = None
-    duration: Annotated[
-        float | None,
-        parameter(
-            "After this time, start no further segment: 90s, 10m, 2h.", Unit.TIME, option="for", parse=options.duration
-        ),
-    ] = None
+    duration: Duration = None
     state: Annotated[
         str | None,
         parameter("Remember in this file in which segments nothing was found, and read the others first.", Unit.FILE),
@@ -137,7 +132,7 @@ def _verify(store: RemoteStore, terms: StoreTerms, question: StoreVerifyQuestion
     if question.state is None:
         yield from verify_store(store, terms)
         return
-    every_ms = EVERY_MS if question.every is None else int(question.every * 1000)
+    every_ms = period_ms(question.every)
     with open_line_file(question.state) as file:
         state = StoreState(ReadSegment, COMMAND, file.path, file.data, terms.now_ms)
         if not file.data.startswith(state.first_line):

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import click
 from msgspec import Struct
@@ -43,6 +43,12 @@ COMMAND, STATE_NAME = "scrub", ".klogtool-scrub"
 DAY_SECONDS = 86_400
 EVERY_MS = 30 * DAY_SECONDS * 1000
 KEPT_PERIODS = 2  # for so long, what is remembered of a disk that is away stays
+Duration: TypeAlias = Annotated[
+    float | None,
+    parameter(
+        "After this time, start no further segment: 90s, 10m, 2h.", Unit.TIME, option="for", parse=options.duration
+    ),
+]
 
 
 def _window(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -54,6 +60,11 @@ def _window(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
         raise click.BadParameter(f"'{value}' is not a window such as 02:00-05:00.", ctx, param)
     hour, minute, end_hour, end_minute = (int(part) for part in match.groups())
     return hour * 3600 + minute * 60, end_hour * 3600 + end_minute * 60
+
+
+def period_ms(every: float | None) -> int:
+    """Return the period of --every in milliseconds."""
+    return EVERY_MS if every is None else int(every * 1000)
 
 
 class ScrubQuestion(Struct, frozen=True, kw_only=True):
@@ -73,12 +84,7 @@ class ScrubQuestion(Struct, frozen=True, kw_only=True):
             parse=_window,
         ),
     ] = None
-    duration: Annotated[
-        float | None,
-        parameter(
-            "After this time, start no further segment: 90s, 10m, 2h.", Unit.TIME, option="for", parse=options.duration
-        ),
-    ] = None
+    duration: Duration = None
     state: Annotated[
         str | None,
         parameter(
@@ -98,11 +104,6 @@ class ScrubQuestion(Struct, frozen=True, kw_only=True):
             metavar="HASHLINES",
         ),
     ] = ()
-
-    @property
-    def every_ms(self) -> int:
-        """The period in milliseconds."""
-        return EVERY_MS if self.every is None else int(self.every * 1000)
 
     def seconds_left(self, now_ms: int) -> float:
         """Return for how long a segment may be begun."""
@@ -168,10 +169,10 @@ class _Run:
             self._show_finding(finding, [])
         if not self._file.data.startswith(self._state.first_line):
             self._file.add(self._state.first_line)
-        every_ms = self._question.every_ms
+        every_ms = period_ms(self._question.every)
         self._read(due_segments(self._listing.closed, self._state, now_ms=self._began_ms, every_ms=every_ms))
         self._listing.closed = [one for one in self._listing.closed if one.id not in self._gone]
-        since_ms = self._began_ms - KEPT_PERIODS * self._question.every_ms
+        since_ms = self._began_ms - KEPT_PERIODS * every_ms
         self._file.replace(self._state.lines({one.id for one in self._listing.closed}, since_ms=since_ms))
         return self._finish()
 

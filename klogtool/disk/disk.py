@@ -270,15 +270,7 @@ def not_written(path: str, error: OSError) -> Unreadable:
     return failed
 
 
-class WriteErrors:
+class WriteErrors(ReadErrors):
     """Makes klogtool's errors of the system's, in a block that writes: `with WriteErrors(path): ...`."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise not_written(self._path, error) from error
+    error_of = staticmethod(not_written)

@@ -29,7 +29,7 @@ class LineFile:
     def add(self, line: bytes) -> None:
         """Add a line after the whole lines. It survives the end of this process; a power failure only once the system
         has written it. Raises KlogError."""
-        with _written(self.path):
+        with WriteErrors(self.path):
             self._disk.extend(self.path, self._size, (line,))
             self._size += len(line)
 
@@ -37,7 +37,7 @@ class LineFile:
         """Replace the file by one with other lines, at once, on the device; the last thing that may be done. Raises
         KlogError."""
         part = f"{self.path}.part"
-        with _written(self.path):
+        with WriteErrors(self.path):
             with suppress(FileNotFoundError):  # of a process that was killed: this one has the lock now
                 self._disk.delete(part)
             try:
@@ -59,7 +59,7 @@ def open_line_file(path: str) -> Iterator[LineFile]:
         raise KlogError("its folder does not exist", path=path)
     if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
         raise Refused("it exists, and is not a plain file", path=path)
-    with _written(path):
+    with WriteErrors(path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         _lock(fd, path)
@@ -69,7 +69,7 @@ def open_line_file(path: str) -> Iterator[LineFile]:
 
 
 def _lock(fd: int, path: str) -> None:
-    with _written(path):
+    with WriteErrors(path):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_there = os.path.samestat(os.fstat(fd), os.stat(path))
@@ -77,9 +77,3 @@ def _lock(fd: int, path: str) -> None:
             is_there = False
     if not is_there:  # or it has just been replaced
         raise Refused("in use by another process", path=path)
-
-
-@contextmanager
-def _written(path: str) -> Iterator[None]:
-    with WriteErrors(path):
-        yield

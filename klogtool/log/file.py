@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -156,20 +157,6 @@ def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
         return file.read(0, file.size)
 
 
-class ReadErrors:
-    """Makes klogtool's errors of the system's, in a block that reads: `with ReadErrors(path): ...`."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise unreadable(self._path, error) from error
-
-
 def is_denied(path: str) -> bool:
     """Return whether the system does not let us read a file or a folder. One call asks it: beside a running broker a
     name that was there a moment ago is not denied, but gone, and os.access does not tell which."""
@@ -192,3 +179,19 @@ def unreadable(path: str, error: OSError, position: int | None = None) -> Unread
     )
     refusal.errno = None if leads_nowhere else error.errno
     return refusal
+
+
+class ReadErrors:
+    """Makes klogtool's errors of the system's, in a block that reads: `with ReadErrors(path): ...`."""
+
+    error_of: Callable[[str, OSError], Unreadable] = staticmethod(unreadable)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise self.error_of(self._path, error) from error
