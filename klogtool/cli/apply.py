@@ -15,10 +15,11 @@ from klogtool.cli.writing import PlanShow, apply_plans, told_if_interrupted, wor
 from klogtool.disk.facts import check_facts
 from klogtool.disk.journal import spools_for
 from klogtool.disk.manifest import Progress
-from klogtool.disk.writer import StepsDone, check_not_in_use, resume
+from klogtool.disk.states import StepsDone
+from klogtool.disk.writer import check_not_in_use, resume
 from klogtool.log.file import read_whole
 from klogtool.plans.saved_plan import SavedPlan, decide_saved, parse_saved_plans, paths_of
-from klogtool.render.plans import Digest, Rank
+from klogtool.render.plans import Digest, Rank, far_text
 
 MAX_PLAN_BYTES = 1 << 32
 
@@ -86,8 +87,8 @@ def _resume(given: tuple[str, ...], journal: str | None, screen: Screen) -> int:
     show, status = PlanShow("apply", screen), DONE
     with show.refusals():
         steps = StepsDone()
-        go_on = words("apply --resume", entry)
-        with told_if_interrupted(lambda: f"{steps}; to finish it: {go_on}; to take it back: {words('undo', entry)}"):
+        go_on, back = words("apply --resume", entry), words("undo", entry)
+        with told_if_interrupted(lambda: f"{far_text(steps)}; to finish it: {go_on}; to take it back: {back}"):
             done = resume(entry, steps=steps)
         show.applied(done)
         status = _status_of(done.plans())

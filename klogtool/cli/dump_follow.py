@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from klogtool.causes import Reason
 from klogtool.cli import options
 from klogtool.cli.dump_question import Dumping
 from klogtool.cli.dumping import beginning
@@ -23,6 +24,7 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 from klogtool.render.dump_followed import FollowingDump
+from klogtool.render.words import words
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
@@ -46,9 +48,9 @@ def follow(dumping: Dumping, values: Decoding | None = None) -> int:
         raise click.UsageError(ONE_PARTITION)
     output = Output()
 
-    def tell(line: str) -> None:
+    def tell(what: Reason) -> None:
         if not dumping.reading.quiet:
-            output.note(f"klogtool: {line}")
+            output.note(f"klogtool: {words(what)}")
 
     folder, first = _place(dumping.paths[0])
     lowest = dumping.selection.offsets[0] if dumping.selection else 0

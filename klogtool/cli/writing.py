@@ -41,7 +41,16 @@ from klogtool.plans.question import DeletingQuestion, Question
 from klogtool.plans.recover_log_dir import MarkedClean
 from klogtool.plans.results import ChangeResult
 from klogtool.plans.saved_plan import KeptPlans, SavedPlan, build_saved_plans
-from klogtool.render.plans import NOTHING_CHANGED, NOTHING_CHANGED_NO_UNDO, Digest, Rank, Totals, plan_text, steps_text
+from klogtool.render.plans import (
+    NOTHING_CHANGED,
+    NOTHING_CHANGED_NO_UNDO,
+    Digest,
+    Rank,
+    Totals,
+    far_text,
+    plan_text,
+    steps_text,
+)
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.render.recover import recovery_first_text
 
@@ -359,7 +368,8 @@ def _apply_without_undo(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
             run.carry_out()
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or run.begun:
-            note(f"klogtool: {f'interrupted: {run}; the same command does the rest' if run.begun else NOTHING_DONE}")
+            far = f"interrupted: {far_text(run.steps)}; the same command does the rest"
+            note(f"klogtool: {far if run.begun else NOTHING_DONE}")
         raise
     _discard(show, plans)
     freed = sum(plan.row.bytes_freed for plan in plans)
@@ -375,7 +385,7 @@ def told_if_cut_short(run: InPlace) -> Iterator[None]:
             yield
     except KeyboardInterrupt:
         if run.begun:
-            note(f"klogtool: interrupted: {run.steps}")
+            note(f"klogtool: interrupted: {far_text(run.steps)}")
         elif run.entries:
             note(f"klogtool: interrupted, but everything is done; to take it back: {words('undo', run.entries[0])}")
         else:

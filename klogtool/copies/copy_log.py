@@ -12,7 +12,7 @@ from types import TracebackType
 from msgspec import Struct
 
 from klogtool import kernels
-from klogtool.errors import Changed, KlogError
+from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.item_merge import DAMAGED
 from klogtool.format.message import Message
@@ -172,7 +172,7 @@ class CopyLog:
         at, end = self._position, self._file.size
         result = find_batch_behind(self._file, at, end=end)
         first, last = self.before + 1, self._last_before(result)
-        reason = "no batch begins here" if refusal is None else refusal.reason
+        reason = (refusal or Corrupt("no batch begins here")).reason
         damage = CopyDamage(self._file.path, at, result or end, first, None if last == MAX_OFFSET else last, reason)
         self._position = damage.end
         if last < self._start:

@@ -83,8 +83,11 @@ class DigestMaker(SpanMaker[DigestSpan]):
         before = self._digests.before
         first = entry.last_offset if isinstance(entry, Message) else entry.base_offset
         if before is not None and first <= before:
-            reason = f"offset {first} does not lie behind offset {before}"
-            raise Corrupt(reason, position=entry.position, kafka_class="CorruptRecordException")
+            raise Corrupt(
+                f"offset {first} does not lie behind offset {before}",
+                position=entry.position,
+                kafka_class="CorruptRecordException",
+            )
         results = [r for r in entry.records() if self._wanted.may_have(r.offset, r.offset)]
         rows = b"".join(digest_row(record, is_control=entry.is_control) for record in results)
         ends = (results[0].offset, results[-1].offset) if results else (-1, -1)

@@ -106,8 +106,12 @@ class _Digesting:
         if not created.records:
             return
         if self.records and created.first_offset <= self.last_offset:
-            reason = f"offset {created.first_offset} does not lie behind offset {self.last_offset}"
-            raise Corrupt(reason, path=path, position=created.start, kafka_class="CorruptRecordException")
+            raise Corrupt(
+                f"offset {created.first_offset} does not lie behind offset {self.last_offset}",
+                path=path,
+                position=created.start,
+                kafka_class="CorruptRecordException",
+            )
         self.hash.update(created.rows)
         self.first_offset = self.first_offset if self.records else created.first_offset
         self.records, self.last_offset = self.records + created.records, created.last_offset

@@ -174,8 +174,11 @@ def _renamed_by_others(moves: Sequence[FolderMove]) -> Refused:
     found = _folders_found(moves)
     wrong = (path for path, ino in _folders_after(moves).items() if ino is not None and found[path] != ino)
     path = next(wrong, moves[-1].to)
-    how = "is gone" if found[path] is None else "is another one now"
-    return Refused(f"the folder that the run moved here {how}, or a later run moved it (undo that first)", path=path)
+    return Refused(
+        f"the folder that the run moved here {'is gone' if found[path] is None else 'is another one now'}, or a later "
+        "run moved it (undo that first)",
+        path=path,
+    )
 
 
 # Where files of a run are.

@@ -21,6 +21,7 @@ from klogtool.disk.attributes import attributes_of, attributes_of_new_file
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.errors import LogDirInUse
 from klogtool.format.names import FileKind
+from klogtool.log.holder import find_holder
 
 _F_SETSIG = 10  # Linux; Python does not define it
 
@@ -91,7 +92,8 @@ def _take(path: str) -> int:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 error.filename = path
                 raise
-            raise LogDirInUse(f"in use: {_holder(path)} holds the lock; stop it first", path=path) from None
+            holder = find_holder(path) or "another process"
+            raise LogDirInUse(f"in use: {holder} holds the lock; stop it first", path=path) from None
         os.close(found)  # its last holder deleted it between our open and our lock
 
 
@@ -100,17 +102,6 @@ def _is_at(found: int, path: str) -> bool:
         return os.path.samestat(os.fstat(found), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def _holder(path: str) -> str:
-    """Return who holds the lock, if the system says: a line of /proc/locks ends with `PID MAJOR:MINOR:INODE START
-    END`."""
-    inode = str(os.stat(path).st_ino)
-    with suppress(OSError, ValueError), open("/proc/locks", encoding="ascii") as locks:
-        for fields in map(str.split, locks):
-            if fields[1] == "POSIX" and fields[-3].rpartition(":")[2] == inode:
-                return f"process {fields[-4]}"
-    return "a broker or another klogtool process"
 
 
 def _remove(disk: Disk, folder: str, path: str, lock: int) -> None:

@@ -95,8 +95,9 @@ class TaskPlace:
         try:
             os.mkdir(self.path)
         except FileNotFoundError as error:
-            reason = "the folder is gone: the job is over, or driver and executors do not share this disk"
-            raise KlogError(reason, path=self._stage) from error
+            raise KlogError(
+                "the folder is gone: the job is over, or driver and executors do not share this disk", path=self._stage
+            ) from error
         except OSError as error:
             raise not_written(self.path, error) from error
         return self

@@ -24,6 +24,7 @@ from klogtool.disk.journal import OurLinks, journal_of
 from klogtool.disk.lock import locked
 from klogtool.disk.spooling import put_made
 from klogtool.disk.staging import uncut_plan
+from klogtool.disk.states import StepsDone
 from klogtool.errors import KlogError
 from klogtool.log.log_dirs import has_lock, log_dir_of, log_dirs_to_lock
 from klogtool.plans.plan import Delete, Discard, Plan, Rename, Step, Truncate, Write, names_of
@@ -33,11 +34,11 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class NoUndo:
-    """A run over plans. begun: something was deleted and cannot be restored. done, whole: steps done, steps in all."""
+    """A run over plans. begun: something was deleted and cannot be restored."""
 
     def __init__(self, plans: Sequence[SavedPlan], *, disk: Disk | None = None) -> None:
         self.begun = False
-        self.done, self.whole, self.last = 0, 0, ""
+        self.steps = StepsDone()
         self._plans = [plan for plan in plans if plan.changes_log_dir]
         self._disk = disk or Disk()
         self._facts = Facts(self._plans)
@@ -52,7 +53,7 @@ class NoUndo:
             for folder in self._log_dirs():
                 held.enter_context(locked(self._disk, folder, without_if_full=True))
             self._facts.check()
-            self.whole = sum(not isinstance(step, Discard) for plan in self._plans for step in plan.steps)
+            self.steps.whole = sum(not isinstance(step, Discard) for plan in self._plans for step in plan.steps)
             try:
                 for plan in self._plans:
                     self._do(plan.decided())
@@ -74,7 +75,7 @@ class NoUndo:
             path = os.path.join(base, step.path)
             with interrupts.held():
                 self._do_step(path, step, os.path.join(base, step.to) if isinstance(step, Rename) else "", n)
-                self.done, self.last = self.done + 1, f"{type(step).__name__.lower()} {path}"
+                self.steps.add(type(step).__name__.lower(), path)
         for folder in dict.fromkeys(os.path.dirname(os.path.join(base, n)) for step in steps for n in names_of(step)):
             self._disk.sync_dir(folder)
 
@@ -113,7 +114,3 @@ class NoUndo:
             self._made.append(path)
         else:
             self.begun = True
-
-    def __str__(self) -> str:
-        far = f"{self.done:,} of {self.whole:,}"
-        return f"step {far} is done: {self.last}" if self.last else f"{far} steps are done"

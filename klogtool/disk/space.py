@@ -10,15 +10,9 @@ from klogtool.errors import Refused
 BLOCK_BYTES = 4096  # allocation unit: the smallest size of a file on disk, and the most that its last block wastes
 
 
-MORE_ROOM = (
-    "--journal DIR keeps the data for undo on another disk; klogtool undo --discard frees the data of earlier runs; "
-    "--purge --no-undo keeps nothing."
-)
-
-
-def check_space(needed: Mapping[str, int], cure: str | None = None) -> None:
+def check_space(needed: Mapping[str, int], *, is_undone: bool = False) -> None:
     """Raises Refused if a file system does not have enough free space. needed: bytes by folder; folders of one file
-    system are added up. cure: what the user can do."""
+    system are added up. is_undone: the bytes are for undo, which can be elsewhere, or left out."""
     by_device: dict[int, tuple[str, int]] = {}
     for folder, size in needed.items():
         device = os.stat(folder).st_dev
@@ -27,7 +21,14 @@ def check_space(needed: Mapping[str, int], cure: str | None = None) -> None:
     for folder, size in by_device.values():
         free = free_bytes(folder)
         if size > free:
-            raise Refused(f"not enough space: {size:,} bytes are needed, {free:,} are free", path=folder, cure=cure)
+            raise Refused(
+                f"not enough space: {size:,} bytes are needed, {free:,} are free",
+                path=folder,
+                cure="--journal DIR keeps the data for undo on another disk; klogtool undo --discard frees the data of "
+                "earlier runs; --purge --no-undo keeps nothing."
+                if is_undone
+                else None,
+            )
 
 
 def free_bytes(folder: str) -> int:

@@ -16,6 +16,18 @@ from klogtool.plans.plan import Delete, Rename, Truncate
 from klogtool.values import Long, Natural, PartlyCompared
 
 
+class StepsDone(Struct):
+    """How many steps of a run are done, of how many, and the last one; shown if the run is interrupted."""
+
+    done: int = 0
+    whole: int = 0
+    last: str = ""
+
+    def add(self, kind: str, path: str) -> None:
+        """Count one more step."""
+        self.done, self.last = self.done + 1, f"{kind} {path}"
+
+
 class FileState(PartlyCompared, frozen=True, eq=False):
     """The state of a file. mtime_ns: None if only the system knows it, as after a cut.
 

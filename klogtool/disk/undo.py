@@ -35,7 +35,6 @@ from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile
 
 COMPARED_BYTES = 1 << 20
-WRITTEN_TO = "modified since that run, by somebody else or by a later run (undo the later run first)"
 
 
 def check_untouched(entry: Entry, manifest: Manifest) -> None:
@@ -69,12 +68,18 @@ def _check_record(entry: Entry, record: RunRecord, *, undoing: bool) -> None:
     for name, states in possible.items():
         path, original = os.path.join(record.path, name), record.before[name]
         if os.path.islink(path):
-            raise Refused(f"{WRITTEN_TO}; the earlier contents are kept in {entry.path}", path=path)
+            raise _written_to(path, f"; the earlier contents are kept in {entry.path}")
         found = find_state(path)
         if found is None or found.ino in kept or any(_is_still(path, found, state) for state in states):
             continue
         if not (undoing and original is not None and _is_being_mended(entry, path, original)):
-            raise Refused(f"{WRITTEN_TO}; the earlier contents are kept in {entry.path}", path=path)
+            raise _written_to(path, f"; the earlier contents are kept in {entry.path}")
+
+
+def _written_to(path: str, kept: str = "") -> Refused:
+    return Refused(
+        f"modified since that run, by somebody else or by a later run (undo the later run first){kept}", path=path
+    )
 
 
 def _is_still(path: str, found: FileState, known: FileState) -> bool:
@@ -102,7 +107,7 @@ def _check_kept(
     known = states if original.linked else [original.state]
     is_known = any(_is_still(kept, found, state) for state in known)
     if not is_known and not (undoing and _is_being_mended(entry, kept, original)):
-        raise Refused(WRITTEN_TO if original.linked else "the copy that was kept was modified", path=path)
+        raise _written_to(path) if original.linked else Refused("the copy that was kept was modified", path=path)
     return found.ino if original.linked else None
 
 

@@ -50,11 +50,11 @@ from klogtool.disk.journal import (
     spools_in,
 )
 from klogtool.disk.lock import check_free, locked
-from klogtool.disk.manifest import FolderMove, Home, Manifest, Progress, RunRecord
-from klogtool.disk.space import MORE_ROOM, check_space
+from klogtool.disk.manifest import Home, Manifest, Progress, RunRecord
+from klogtool.disk.space import check_space
 from klogtool.disk.spooling import Laid, check_made
 from klogtool.disk.staging import room_needed, stage, staged_in_place
-from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find_state, find_steps_done
+from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, StepsDone, find_state, find_steps_done
 from klogtool.disk.undo import check_room, check_untouched, undo_steps
 from klogtool.errors import KlogError, Refused
 from klogtool.log.log_dirs import has_lock, log_dirs_to_lock
@@ -137,7 +137,7 @@ class InPlace:
             check_journal(journal)
             for folder, size in room_needed(plans, journal).items():
                 needed[folder] = needed.get(folder, 0) + size
-        check_space(needed, MORE_ROOM)
+        check_space(needed, is_undone=True)
 
     @contextmanager
     def _staged(
@@ -278,26 +278,6 @@ def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], bases: Sequence[
 # The steps.
 
 
-class StepsDone:
-    """How many steps of a run are done, of how many, and the last one; shown if the run is interrupted."""
-
-    def __init__(self) -> None:
-        self.done, self.whole, self.last = 0, 0, ""
-
-    def add(self, record: RunRecord, step: StagedStep) -> None:
-        """Count one more step."""
-        kind = "write" if isinstance(step, StagedWrite) else kind_of(step)
-        self.done, self.last = self.done + 1, f"{kind} {os.path.join(record.path, step.path)}"
-
-    def add_move(self, move: FolderMove) -> None:
-        """Count one more folder that is renamed."""
-        self.done, self.last = self.done + 1, f"rename-folder {move.path}"
-
-    def __str__(self) -> str:
-        far = f"{self.done:,} of {self.whole:,}"
-        return f"step {far} is done: {self.last}" if self.last else f"{far} steps are done"
-
-
 def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None = None) -> None:
     """Do all steps that have not been done, and record that. Raises Refused if the files match no state between steps.
 
@@ -316,7 +296,7 @@ def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None
     if moves.moves:
         if not done:  # paths of records are about to change, so what is known of their files is saved before
             save_manifest(disk, entry, manifest)
-        do_moves(disk, entry.home(), moves, done, steps.add_move)
+        do_moves(disk, entry.home(), moves, done, lambda move: steps.add("rename-folder", move.path))
     save_manifest(disk, entry, replace(manifest, progress=Progress.DONE))
 
 
@@ -347,7 +327,8 @@ def _do_steps(disk: Disk, record: RunRecord, done: int, told: StepsDone) -> None
             if unsynced is not None and (cuts or folder != unsynced):
                 disk.sync_dir(unsynced)
             _do_step(disk, record.path, step)
-            told.add(record, step)
+            kind = "write" if isinstance(step, StagedWrite) else kind_of(step)
+            told.add(kind, os.path.join(record.path, step.path))
         unsynced = None if cuts else folder
     if unsynced is not None:
         disk.sync_dir(unsynced)

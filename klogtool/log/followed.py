@@ -11,9 +11,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC
 from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.causes import LogEvent
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import list_folder
 
@@ -84,10 +86,10 @@ def is_unwritten(log: LogFile, at: int) -> bool:
 class FollowedPartition:
     """The segments of a partition dir, from `first` on (a path; None: from its first segment).
 
-    tell: takes lines about what happened to the log. lowest: segments that end below this offset are left out.
+    tell: takes what happened to the log. lowest: segments that end below this offset are left out.
     """
 
-    def __init__(self, folder: str, first: str | None, tell: Callable[[str], None], *, lowest: int = 0) -> None:
+    def __init__(self, folder: str, first: str | None, tell: Callable[[Reason], None], *, lowest: int = 0) -> None:
         self.folder, self._tell, self._lowest = folder, tell, lowest
         self._first = None if first is None else _base_offset(first)
         self._segment: FollowedSegment | None = None
@@ -116,7 +118,7 @@ class FollowedPartition:
                 self._go_back(segment, paths)
                 return
             if segment.is_replaced():
-                self._tell(f"{segment.path}: deleted; {'it was read to its end' if segment.at else 'it was not read'}")
+                self._tell((LogEvent.DELETED if segment.at else LogEvent.DELETED_UNREAD)(path=segment.path))
             segment.close()
             self._done.append(segment)
             self._segment = FollowedSegment(behind[0])
@@ -126,11 +128,11 @@ class FollowedPartition:
             files = list_folder(self.folder).files
         except Unreadable:
             if not self._is_gone:
-                self._tell(f"{self.folder}: the partition dir is gone; waiting for it")
+                self._tell(LogEvent.GONE(path=self.folder))
             self._is_gone = True
             return []
         if self._is_gone:
-            self._tell(f"{self.folder}: the partition dir is there again; it is followed from its start")
+            self._tell(LogEvent.BACK(path=self.folder))
             self._is_gone, self._segment, self._first = False, None, None
             self._done.clear()
         logs = [
@@ -144,10 +146,8 @@ class FollowedPartition:
             return
         segment.close()
         same = segment.path in paths
-        what = (
-            "replaced; it is read from its start" if same else f"deleted; going on with {os.path.basename(paths[-1])}"
-        )
-        self._tell(f"{segment.path}: {what}")
+        instead = LogEvent.WENT_BACK(path=segment.path, other=os.path.basename(paths[-1]))
+        self._tell(LogEvent.REPLACED(path=segment.path) if same else instead)
         known = [done for done in self._done if done.path == paths[-1]]
         self._segment = known[-1] if known and not same else FollowedSegment(paths[-1])
 
@@ -160,7 +160,7 @@ class FollowedPartition:
             return  # deleted between the list and this, or not there yet
         with log:
             if (lost := segment.cut_back(log)) is not None:
-                self._tell(f"{segment.path}: cut, with {lost} bytes that were read; going on at byte {segment.at}")
+                self._tell(LogEvent.CUT(path=segment.path, lost=lost, at=segment.at))
             read(segment, log)
 
     def close(self) -> None:

@@ -64,8 +64,9 @@ class Probe:
         size = max(0, min(size, self.end - position))
         data = self.file.read(position, size)
         if len(data) < size:
-            reason = "the file became shorter while it was read"
-            raise Changed(reason, path=self.file.path, position=position + len(data))
+            raise Changed(
+                "the file became shorter while it was read", path=self.file.path, position=position + len(data)
+            )
         return data
 
     def head(self, position: int) -> bytes:

@@ -140,15 +140,19 @@ class ProducerAppendInfo:
         )
 
     def _check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
-        at = f"producer {self.producer_id} at offset {offset}: {first_sequence} (incoming seq. number)"
         if producer_epoch == self.updated.producer_epoch:
             last_sequence = self._last_sequence_of_epoch(producer_epoch)
             is_known = self._current.producer_epoch != NO_PRODUCER_EPOCH
             if is_known and not is_in_sequence(last_sequence, first_sequence):
-                raise _out_of_order(at, f"{last_sequence} (current end sequence number)")
+                raise _refused(
+                    f"Out of order sequence number for producer {self.producer_id} at offset {offset}: "
+                    f"{first_sequence} (incoming seq. number), {last_sequence} (current end sequence number)",
+                    "OutOfOrderSequenceException",
+                )
         elif first_sequence != 0 and self.updated.producer_epoch != NO_PRODUCER_EPOCH:
             raise _refused(
-                f"Invalid sequence number for new epoch of {at}: {producer_epoch} (request epoch), "
+                f"Invalid sequence number for new epoch of producer {self.producer_id} at offset {offset}: "
+                f"{first_sequence} (incoming seq. number): {producer_epoch} (request epoch), "
                 f"{self.updated.producer_epoch} (current producer epoch)",
                 "OutOfOrderSequenceException",
             )
@@ -369,10 +373,6 @@ class ProducerStateManager:
 
     def _forget_ongoing(self, first_offset: int) -> None:
         del self._first_offsets[bisect_left(self._first_offsets, first_offset)]
-
-
-def _out_of_order(at: str, expected: str) -> Refused:
-    return _refused(f"Out of order sequence number for {at}, {expected}", "OutOfOrderSequenceException")
 
 
 def _refused(reason: str, kafka_class: str) -> Refused:

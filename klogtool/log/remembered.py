@@ -41,8 +41,11 @@ class Remembered(Generic[Thing]):
         for another file."""
         self.first_line = f"klogtool {command} 1\n".encode()
         if data[: len(self.first_line)] != self.first_line[: len(data)]:
-            cure = f"Name another file with --state: klogtool {command} makes it."
-            raise Refused(f"it exists, and is not a state of klogtool {command}", path=path, cure=cure)
+            raise Refused(
+                f"it exists, and is not a state of klogtool {command}",
+                path=path,
+                cure=f"Name another file with --state: klogtool {command} makes it.",
+            )
         *lines, _ = data[len(self.first_line) :].split(b"\n")
         known = [one for line in lines if (one := _parsed(line, kind)) is not None and one.checked_ms <= now_ms]
         self._by_id = {one.id: one for one in known}

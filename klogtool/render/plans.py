@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from klogtool.disk.states import StepsDone
 from klogtool.escape import escaped, joined
 from klogtool.plans.plan import Delete, Discard, Plan, Rename, RenameFolder, SegmentVerdict, Step, Truncate, Write
 from klogtool.render.counts import count_text
@@ -30,6 +31,12 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     yield from _aligned((f"{s.segment:020d}", s.action, s.why) for s in plan.segments)
     yield from _aligned(_all_step_cells(plan))
     yield f"  {_closing(plan)}" if plan.steps else "  Nothing to do."
+
+
+def far_text(steps: StepsDone) -> str:
+    """Return how far a run came."""
+    far = f"{steps.done:,} of {steps.whole:,}"
+    return f"step {far} is done: {steps.last}" if steps.last else f"{far} steps are done"
 
 
 def steps_text(plan: Plan) -> str:

@@ -20,6 +20,7 @@ import pytest
 from readers import NAME
 from running import ROOT, run_here
 
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
 from klogtool.log import changes, followed
@@ -29,6 +30,7 @@ from klogtool.render import dump_followed
 from klogtool.render.dump_followed import FollowingDump
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.kafka_options import KafkaArguments, KafkaOptions
+from klogtool.render.words import words
 
 PATIENCE_S = 60
 
@@ -179,9 +181,10 @@ class Looks:
         self.out, self.told = b"", []
         kafka = KafkaDump(KafkaOptions(KafkaArguments(print_data_log=True)), self._write, self.told.append)
         self._dump = FollowingDump(kafka, "text")
-        self.partition = FollowedPartition(
-            str(folder), None if first is None else str(first), self.told.append, lowest=lowest
-        )
+        self.partition = FollowedPartition(str(folder), first and str(first), self._tell, lowest=lowest)
+
+    def _tell(self, what: Reason) -> None:
+        self.told.append(words(what))
 
     def _write(self, data: bytes | memoryview) -> None:
         self.out += data
