@@ -151,4 +151,4 @@ def _build_checkpoint(members: tuple[Member, ...], entries: Iterable[tuple[Any, 
 def _malformed_line(line: str) -> Corrupt:
     # Kafka has the path between these words and the line.
     told = "Malformed line in checkpoint file"
-    return _refused_by_reader(f"{told}: {line}", kafka_message=f"{told} [")
+    return _refused_by_reader(f"{told}: {line}", kafka_message=told)

@@ -170,7 +170,7 @@ def _split_at_colons(line: str) -> list[str]:
 
 def _malformed_partition_metadata(line: str) -> Corrupt:
     # Kafka has the path before the line, and 3.9 calls it a checkpoint file.
-    return _storage(f"Malformed line in partition metadata file: {line}", kafka_message="Malformed line in ")
+    return _storage(f"Malformed line in partition metadata file: {line}", kafka_message="Malformed line in")
 
 
 # .kafka_cleanshutdown

@@ -19,6 +19,7 @@ from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.checkpoints import assign_leader_epochs
 from klogtool.format.identity import QuorumState
 from klogtool.format.internal.records import METADATA, parse_metadata_record
+from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable
@@ -45,7 +46,8 @@ class MetadataLog(Struct, frozen=True):
     """The metadata log of a disk, as a start would load it.
 
     quorum: what its control records say. voters_at: the last VotersRecord's epoch and offset (in a snapshot: that of
-    its end), None if there is none. is_behind_snapshot: the log has records, but the newest snapshot is ahead of
+    its end), None if there is none. voters_before: those that it replaced, if it may not be committed: no later epoch
+    went on after it. is_behind_snapshot: the log has records, but the newest snapshot is ahead of
     it. cut_bytes: what is after the last whole batch, unless it is zeros up to the log's end. Every start recovers
     this log, and cuts it there (KafkaRaftLog.createLog). damage: why, unless only the last batch is torn. problem: why
     it cannot be read to its end, so that nobody knows how far it goes; what is before that counts. snapshot_problem:
@@ -56,6 +58,7 @@ class MetadataLog(Struct, frozen=True):
     position: Position = Position()
     quorum: Quorum = Quorum()
     voters_at: Position | None = None
+    voters_before: tuple[Voter, ...] | None = None
     is_behind_snapshot: bool = False
     cut_bytes: int = 0
     damage: KlogError | None = None
@@ -253,12 +256,15 @@ def _with_epochs_of(partition: Partition, log: MetadataLog) -> MetadataLog:
 def _after(log: MetadataLog, batch: RecordBatch, start: int) -> MetadataLog:
     """Return the log with one more batch. Its records of voters count after offset `start`."""
     log = replace(log, position=Position(batch.partition_leader_epoch, batch.last_offset + 1))
+    if log.voters_at is not None and log.voters_at.epoch < log.position.epoch:
+        log = replace(log, voters_before=None)
     if not batch.is_control or batch.last_offset < start:
         return log
     quorum = log.quorum.with_records_of(batch)
     if quorum.voters is log.quorum.voters:
         return replace(log, quorum=quorum)
-    return replace(log, quorum=quorum, voters_at=Position(batch.partition_leader_epoch, quorum.voters_offset))
+    at = Position(batch.partition_leader_epoch, quorum.voters_offset)
+    return replace(log, quorum=quorum, voters_at=at, voters_before=log.quorum.voters)
 
 
 def walk_batches(file: BatchFile) -> Iterator[RecordBatch]:

@@ -182,6 +182,14 @@ def _who_tells(election: Election) -> Iterator[str]:
             yield edit(_state(seat), [command], f"node {state.leader_id} does not know that it led, and would end")
 
 
+def _same_voters(election: Election) -> Iterator[str]:
+    """Yield how only one of two leads. Old controllers that start while the new leader is up follow it."""
+    if not election.is_dynamic:
+        yield "name the same voters in controller.quorum.voters of all controllers"
+    elif election.best is not None:
+        yield f"start the controller of {quoted(election.best)} first, and those with other voters once it leads"
+
+
 _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
     ElectionCause.NO_MAJORITY: _bring_voters,
     ElectionCause.STALE_CANDIDATE: _state_of(lambda seat: seat.is_stale),
@@ -189,6 +197,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
     ElectionCause.CANDIDATE_NO_VOTER: _state_of(
         lambda seat: seat.ends_as_candidate and seat.why_not is ElectionCause.UNKNOWN_NODE
     ),
+    ElectionCause.VOTERS_DIFFER: _same_voters,
     ElectionCause.COPIES_DIFFER: _one_of_two_logs,
     ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
     ElectionCause.LOG_DAMAGED: lambda election: (

@@ -10,6 +10,7 @@ What no disk shows is taken both ways: if the outcome is then not the same, it i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from enum import Enum
 
@@ -78,6 +79,8 @@ class ElectionCause(Enum):
     """quorum-state says that it voted for itself, and by its own copy it is no voter: a start ends."""
     OTHER_CLUSTER = "other-cluster-id"
     """It has another cluster id than most of the others."""
+    VOTERS_DIFFER = "voters-differ"
+    """Controllers that may lead do not have the same voters, so that two may lead at the same time."""
     COPIES_DIFFER = "copies-differ"
     """Two copies differ in the same epoch at the same offset: they are two logs, and Kafka would never notice."""
 
@@ -128,7 +131,7 @@ class Election(Struct, frozen=True):
     are not here or are no voters here.
 
     may_lead: node ids of those that can be elected, for sure or if what is not known is as it should be. causes: why
-    nobody is elected, or why that is unknown; and damage.
+    nobody is elected, or why that is unknown; and what is dangerous all the same.
     best: the path of the most complete copy that is of this cluster and can be read, whether its node starts or not;
     None if there is none. apart: where another copy is not the same log as that one.
     leader_is_empty: one that has no metadata may lead, although another copy has some. lost: offsets (first, last) of
@@ -154,22 +157,16 @@ class Election(Struct, frozen=True):
     def is_sound(self) -> bool:
         """Return whether a leader is elected, with all metadata, and no controller here is shut out of the voters."""
         shut_out = {seat.why_not for seat in self.seats} - {None, *NO_CONTROLLERS}
-        whole = all(seat.controller.log.is_whole for seat in self.seats)
-        return (
-            self.outcome is ElectionOutcome.ELECTED
-            and whole
-            and not shut_out
-            and self.lost is None
-            and self.apart is None
-            and not self.leader_is_empty
-        )
+        is_elected = self.outcome is ElectionOutcome.ELECTED and not self.causes and not shut_out
+        return is_elected and self.lost is None and not self.leader_is_empty
 
 
 def judge_election(controllers: Sequence[Controller]) -> Election:
     """Say what comes of starting these controllers, one of each node, together and nobody else."""
     seats = _seats(controllers, _ruling_voters(controllers))
     sure, possible = _electable(seats, hopeful=False), _electable(seats, hopeful=True)
-    leaders = [seat.controller for seat in seats if seat in sure or seat in possible]
+    chosen = [seat for seat in seats if seat in sure or seat in possible]
+    leaders = [seat.controller for seat in chosen]
     voters = _ruling_voters(leaders) or _ruling_voters(controllers)  # a record that only others have is cut
     seats = _seats(controllers, voters)
     best = max(
@@ -182,6 +179,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     damaged = any(not found.log.is_whole for found in controllers)
     apart = None if best is None else _apart(best, seats)
     causes = list(() if sure else _causes(seats, is_open=bool(possible)))
+    causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(chosen, seats)
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
     causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
         apart is not None
@@ -390,17 +388,39 @@ def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere
         or (not hopeful and (candidate.log.problem is not None or seat.forgot))
     ):
         return False
-    votes = 1 + sum(
-        any(
+    return len(_votes_for(seat, seats, hopeful=hopeful, anywhere=anywhere)) > len(voters) // 2
+
+
+def _votes_for(
+    seat: Seat, seats: Sequence[Seat], *, hopeful: bool = True, anywhere: bool = False
+) -> frozenset[int | None]:
+    """Return the node ids of those that vote for it, with its own."""
+    candidate = seat.controller
+    others = (voter for voter in voters_of(candidate) or () if voter.id != candidate.node_id)
+    return frozenset({candidate.node_id}) | {
+        voter.id
+        for voter in others
+        if any(
             _votes(seat, other, voter, hopeful=hopeful)
             and (anywhere or is_reached(other.controller, voter, hopeful=hopeful))
             for other in seats
             if other is not seat
         )
-        for voter in voters
-        if voter.id != candidate.node_id
+    }
+
+
+def _may_be_two(leaders: Sequence[Seat], seats: Sequence[Seat]) -> bool:
+    """Return whether two may lead at the same time, because they do not have the same voters: each with a majority of
+    its own ones, and nobody votes for both."""
+    known = [
+        (_votes_for(seat, seats), len(voters_of(seat.controller) or ()) // 2 + 1)
+        for seat in leaders
+        if voters_of(seat.controller)
+    ]
+    return any(
+        len(votes | others) >= needed + needed_too
+        for (votes, needed), (others, needed_too) in itertools.combinations(known, 2)
     )
-    return votes > len(voters) // 2
 
 
 def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:

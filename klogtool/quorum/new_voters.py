@@ -8,6 +8,7 @@ it, so everything depends on two things: the copy has all that was committed, an
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -106,21 +107,26 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
         )
     _check_no_old_majority(election, controller, old, voters, wish)
     epoch = _epoch(controllers)
-    whole = {voter.id for voter in old if any(_has_copy_of(found, voter) for found in controllers)}
-    unseen = tuple(voter.id for voter in old if voter.id not in whole)
+    absent = [_absent(voters_then, controllers) for voters_then in _voter_sets(controller, old)]
     result = NewVoters(
         controller,
         voters,
         old,
         epoch,
-        unseen,
-        len(unseen) >= len(old) // 2 + 1,  # a majority, which may have committed something without those that are here
+        tuple(dict.fromkeys(itertools.chain(*absent))),
+        # A majority, which may have committed something without those that are here.
+        any(2 * len(ids) > len(before) for before, ids in zip(_voter_sets(controller, old), absent, strict=True)),
         _unseen_epoch(controllers, best),
         tails,
         _outcome(controller, controllers, voters, epoch, wish),
     )
     _check_loss(result, election, wish)
     return result
+
+
+def _absent(voters: Sequence[Voter], controllers: Sequence[Controller]) -> list[int]:
+    """Return the ids of those whose copy is not here."""
+    return [voter.id for voter in voters if not any(_has_copy_of(found, voter) for found in controllers)]
 
 
 def _check_one_cluster(controllers: Sequence[Controller]) -> None:
@@ -170,7 +176,7 @@ def _chosen(election: Election, wish: Wish, old: Sequence[Voter], best: Position
     ids = {voter.id for voter in wish.voters or old}
     able = [seat.controller for seat in election.seats if _may_lead(seat)]
     known = [found for found in able if found.node_id in ids or (not wish.voters and found.settings is not None)]
-    controller = max(known, key=lambda found: found.log.position, default=None)
+    controller = max(known, key=lambda found: (found.log.position, found.node_id in ids), default=None)
     if controller is None:
         stopped = [seat for seat in election.seats if seat.controller.node_id in ids and not _may_lead(seat)]
         if stopped:
@@ -323,8 +329,6 @@ def _check_no_old_majority(
     Who is asked at an endpoint of the old set votes, whatever its own set says; so an old voter that listens elsewhere
     now can still be a candidate, but gets no request.
     """
-    majority = len(old) // 2 + 1
-    reached = [voter for voter in old if not _has_moved(voter, voters)]
     alone = judge_election([_mended(seat.controller, old, voters) for seat in election.seats])
     if wish.is_static and all(_is_own(controller, voter) for voter in old):
         return  # Kafka cannot do it, whether there is a leader or not
@@ -342,17 +346,23 @@ def _check_no_old_majority(
             f"a majority of the old voters is here ({_ids(old)}): they elect a leader by themselves, and lose less",
             cure=f"{start}{by_tool}",
         )
-    free = [voter for voter in reached if voter.id not in wish.destroyed and not _is_own(controller, voter)]
-    moved = any(
-        _has_moved(voter, voters) and voter.id not in wish.destroyed and not _is_own(controller, voter) for voter in old
-    )
-    if len(free) + moved >= majority:
-        raise Refused(
-            f"the old disks of {_ids(free)} may still start, and are a majority of {_ids(old)}: they would elect a "
-            "leader of their own, beside the new one",
-            cure="Make sure that they can never start: rename their metadata log dirs, or wipe the disks. Then name "
-            "them: " + " ".join(f"--destroyed {voter.id}" for voter in free),
-        )
+    for before in _voter_sets(controller, old):
+        others = [voter for voter in before if voter.id not in wish.destroyed and not _is_own(controller, voter)]
+        free = [voter for voter in others if not _has_moved(voter, voters)]
+        if len(free) + (len(free) < len(others)) > len(before) // 2:
+            raise Refused(
+                f"the old disks of {_ids(free)} may still start, and are a majority of {_ids(before)}: they would "
+                "elect a leader of their own, beside the new one",
+                cure="Make sure that they can never start: rename their metadata log dirs, or wipe the disks. Then "
+                "name them: " + " ".join(f"--destroyed {voter.id}" for voter in free),
+            )
+
+
+def _voter_sets(controller: Controller, old: Sequence[Voter]) -> Iterator[Sequence[Voter]]:
+    """Yield the old voters, and those before them if it is not sure that these took their place."""
+    yield old
+    if controller.log.voters_before:
+        yield controller.log.voters_before
 
 
 def _ids(voters: Sequence[Voter]) -> str:

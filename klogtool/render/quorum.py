@@ -240,6 +240,9 @@ _CAUSES = {
     ),
     ElectionCause.FORGOT_EPOCH: "A controller lost the epoch that it led: it may end when another one tells it.",
     ElectionCause.NO_EPOCH_LEFT: "A controller knows of epoch 2,147,483,647, after which there is none.",
+    ElectionCause.VOTERS_DIFFER: (
+        "DANGER: these controllers do not have the same voters, so that two of them may lead at the same time."
+    ),
     ElectionCause.CANDIDATE_NO_VOTER: (
         "A controller does not start: quorum-state has its vote for itself, but by its own copy it is no voter."
     ),

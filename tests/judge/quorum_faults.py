@@ -260,6 +260,30 @@ def odd_state(nodes: Nodes, node: int, rng: random.Random) -> None:
     (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
 
 
+def last_epoch(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """There is no epoch after it."""
+    state = QuorumState(1, rng.choice([-1, node]), 2**31 - 1, -1, bytes(16))
+    (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
+
+
+def removed(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """The voter was removed, and knows it; in that epoch it had voted for itself."""
+    kept = [n for n in nodes.ports if n != node]
+    for n in nodes.ports:
+        append_voters(nodes, n, voters_of(nodes, kept))
+    epoch, own = log_of(nodes, node).position.epoch, parse_uuid(directory_id_of(nodes, node))
+    state = QuorumState(1, rng.choice(kept), epoch, rng.choice([node, -1]), own)
+    (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
+
+
+def garbage_side_file(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """A start reads it before the quorum."""
+    name = rng.choice(["leader-epoch-checkpoint", "partition.metadata"])
+    other = b"version: 0\ntopic_id: " + ANOTHER_ID.encode()
+    texts = [b"garbage", b"0\n1\n"] if name == "leader-epoch-checkpoint" else [b"garbage", other]
+    (nodes.metadata(node) / name).write_bytes(rng.choice(texts))
+
+
 ANY: tuple[Fault, ...] = (
     *(lose_directory_id, lose_directory_id, new_directory_id, swap_disks, another_cluster, another_node_id),
     *(move_port, move_port, static_settings, dynamic_settings, metadata_elsewhere),
@@ -277,6 +301,7 @@ ANY: tuple[Fault, ...] = (
         take_copy,
     ),
     *(fewer_voters, fewer_voters, half_upgraded, newer_snapshot),
+    *(last_epoch, removed, removed, garbage_side_file, garbage_side_file),
     *(no_state, garbage_state, odd_state, odd_state, odd_state),
 )
 

@@ -126,6 +126,25 @@ def test_an_end_of_an_older_epoch_is_cut_and_no_other_log(tmp_path: Path) -> Non
     assert judged(one, two, other).apart is None
 
 
+@pytest.mark.parametrize(
+    ("lists", "is_double"),
+    [
+        ([(1,), (2, 3), (1, 2, 3)], True),
+        ([(1,), (1, 2, 3), (1, 2, 3)], True),
+        ([(1, 2, 3), (1, 2, 3), (1, 2, 3)], False),
+        ([(1, 2), (1, 2, 3), (1, 2, 3)], False),
+    ],
+)
+def test_two_may_lead_where_the_voters_are_not_the_same(
+    lists: list[tuple[int, ...]], is_double: bool, tmp_path: Path
+) -> None:
+    """Measured: node 1 led its own list, and node 2 the two others, in one epoch."""
+    disks = [Disk(tmp_path, n).records(2) for n in (1, 2, 3)]
+    election = judged(*disks, settings={n: properties(n, static(*ids)) for n, ids in enumerate(lists, 1)})
+    assert election.outcome is ElectionOutcome.ELECTED
+    assert (ElectionCause.VOTERS_DIFFER in election.causes, election.is_sound) == (is_double, not is_double)
+
+
 def test_the_voters_are_those_of_who_may_lead(tmp_path: Path) -> None:
     """Measured: the only copy with the record is cut, and its node votes again."""
     five = [voter(n) for n in range(1, 6)]

@@ -118,6 +118,29 @@ def test_loss_is_accepted_only_where_it_is_possible(tmp_path: Path) -> None:
 Make = Callable[[Path], tuple[list[Disk], dict[str, object]]]
 
 
+@pytest.mark.parametrize("is_later", [False, True])
+def test_a_set_of_voters_that_may_not_be_committed_does_not_hide_the_one_before(is_later: bool, tmp_path: Path) -> None:
+    """Killed while voter 3 was removed: 2 and 3 may have gone on without node 1, until a later epoch has the record."""
+    one = Disk(tmp_path, 1).voters(*THREE).records(3).voters(*THREE[:2])
+    if is_later:
+        one.records(1, epoch=2)
+        result, _ = planned(one, destroyed=(2,))
+        assert (result.may_lose, result.unseen) == (False, [2])
+        return
+    assert "--accept-loss" in refused(one, destroyed=(2, 3))
+    result, _ = planned(one, destroyed=(2,), accept_loss=True)
+    assert (result.may_lose, result.unseen, result.was) == (True, [2, 3], [1, 2])
+    five = [voter(n) for n in range(1, 6)]
+    added = Disk(tmp_path / "x", 1).voters(*five[:3]).records(1).voters(*five[:4])
+    assert "--destroyed 2 --destroyed 3" in refused(added, destroyed=(4,), accept_loss=True)
+
+
+def test_of_two_equal_copies_the_voters_is_taken(tmp_path: Path) -> None:
+    removed, one = (Disk(tmp_path, n).voters(*THREE[:2]).records(2) for n in (3, 1))
+    result, _ = planned(removed, one, settings=[properties(3), properties(1)], destroyed=(2,))
+    assert result.node_id == 1
+
+
 def whole_three(folder: Path) -> list[Disk]:
     return [Disk(folder, n).voters(*THREE).records(5) for n in (1, 2, 3)]
 

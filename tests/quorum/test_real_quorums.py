@@ -19,7 +19,9 @@ from judge.quorum_faults import (
     dynamic_settings,
     empty_log,
     flip_bit,
+    garbage_side_file,
     half_upgraded,
+    last_epoch,
     log_of,
     lose_directory_id,
     metadata_elsewhere,
@@ -29,6 +31,7 @@ from judge.quorum_faults import (
     no_first_snapshot,
     no_metadata,
     no_state,
+    removed,
     swap_disks,
     take_copy,
     voters_of,
@@ -68,6 +71,22 @@ def one(version: str, *, is_dynamic: bool = True, roles: str = BOTH) -> Kind:
 
 def three(version: str, *, is_dynamic: bool = True) -> Kind:
     return Kind(version, 3, ALONE, is_dynamic)
+
+
+def five(version: str) -> Kind:
+    return Kind(version, 5, ALONE, True)
+
+
+def removes_itself(nodes: Nodes) -> None:
+    """Node 1 was killed while it removed itself: no other copy has the record."""
+    append_voters(nodes, 1, voters_of(nodes, [2, 3, 4, 5]))
+
+
+def begun_anew(nodes: Nodes) -> None:
+    """Nodes 2 and 3 were formatted with their old ids, and lived without node 1."""
+    for node in (2, 3):
+        empty_log(nodes, node, CHANCE)
+    assert nodes.run([2, 3]).leader
 
 
 def only_voter(node: int, epochs: int) -> Callable[[Nodes], object]:
@@ -132,6 +151,17 @@ STATES = {
     "a flipped bit in a copy": State(three("4.4.0"), each((1, flip_bit)), "elected"),
     "a flipped bit in a lone copy": State(one("4.3.1"), each((1, flip_bit)), "elected"),
     "zeros behind the logs": State(three("3.9.2"), each((1, zeros_behind), (2, zeros_behind)), "elected"),
+    "two of five are lost": State(five("4.3.1"), each(), "elected", (1, 3, 5)),
+    "three of five are lost": State(five("4.3.1"), each(), "never", (2, 4)),
+    "one of five removed itself, and another is lost": State(five("4.3.1"), removes_itself, "elected", (1, 2, 3, 4)),
+    "one of five removed itself, and two are lost": State(five("4.3.1"), removes_itself, "never", (1, 2, 3)),
+    "three of five are empty, with their old ids": State(
+        five("4.3.1"), each((3, no_metadata), (4, no_metadata), (5, no_metadata)), "elected"
+    ),
+    "two controllers began anew": State(three("4.3.1"), begun_anew, "elected"),
+    "a removed voter with a vote for itself": State(three("3.9.2"), each((3, removed)), "elected"),
+    "a small file beside the log is damaged": State(three("4.4.0"), each((1, garbage_side_file)), "never", (1, 2)),
+    "no epoch is left": State(one("4.3.1"), each((1, last_epoch)), "never"),
     "static, two new disks": State(
         three("4.4.0", is_dynamic=False), each((2, no_metadata), (3, no_metadata)), "elected"
     ),
