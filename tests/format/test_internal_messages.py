@@ -452,3 +452,25 @@ def test_ten_thousand_offset_commits_in_two_seconds() -> None:
     for _ in range(10_000):
         parse_coordinator_record(GROUP, OFFSET_COMMIT_KEY, OFFSET_COMMIT_4)
     assert time.process_time() - started < 2
+
+
+def test_no_thread_makes_the_fields_of_a_type() -> None:
+    """msgspec crashes if two threads ask for the fields of a type at the same time: imports have made them all."""
+    code = """if True:
+        import msgspec._utils
+        from klogtool.errors import Corrupt
+        from klogtool.format.internal.schema import schema_of
+        from klogtool.format.tiered.manifest import parse_manifest
+
+        def refuse(*_):
+            raise SystemExit("made while it runs")
+
+        msgspec._utils.get_class_annotations = refuse
+        schema_of("VotersRecord")
+        try:
+            parse_manifest(b"{}")
+        except Corrupt:
+            pass
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -144,6 +144,9 @@ class _RawFile(msgspec.Struct):
     messages: list[_RawMessage]
 
 
+# Made here, by one thread: two that ask msgspec for the fields of a type at the same time crash it.
+_RAW_FILES = msgspec.json.Decoder(_RawFile)
+
 # where parsed values keep tagged fields that the schema does not know: (tag, bytes) pairs
 UNKNOWN_TAGS = "_unknownTaggedFields"
 
@@ -181,7 +184,7 @@ def _raw_schemas(*, of_4_4: bool) -> dict[str, _RawMessage]:
 def _raw_file(name: str) -> dict[str, _RawMessage]:
     text = pkgutil.get_data(__package__, name)
     assert text is not None
-    return {raw.name: raw for raw in msgspec.json.decode(text, type=_RawFile).messages}
+    return {raw.name: raw for raw in _RAW_FILES.decode(text).messages}
 
 
 def _parse_versions(text: str | None) -> Versions:

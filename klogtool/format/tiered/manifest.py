@@ -62,10 +62,13 @@ class SegmentManifest(Struct, frozen=True):
         return min(self.chunk_size, self.size - chunk * self.chunk_size)
 
 
+_MANIFESTS = msgspec.json.Decoder(ManifestJson)  # made by one thread, as in format.internal.schema
+
+
 def parse_manifest(data: bytes) -> SegmentManifest:
     """Parse a `.rsm-manifest`. Raises Corrupt, or Unsupported for another version or more than klogtool takes."""
     try:
-        json = msgspec.json.decode(data, type=ManifestJson)
+        json = _MANIFESTS.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise Corrupt(f"not a manifest: {error}") from error
     if json.version != aiven.VERSION:
