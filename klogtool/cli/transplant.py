@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 from msgspec.structs import replace
@@ -17,15 +17,17 @@ from klogtool.format.uuids import parse_uuid
 from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import COMMAND, TransplantQuestion, TransplantResult
 from klogtool.plans.transplant_log_dir import LogDirTransplant
+from klogtool.quorum.new_voters import parse_voters
 from klogtool.render.plans import plan_text
+from klogtool.render.quorum import voters_text
 from klogtool.render.transplant import CHECKED, NOTHING_WRITTEN, log_dir_text, place_lines, transplant_text
 
 
 @commands.command(COMMAND)
-@click.argument("path", metavar="PARTITION|LOGDIR")
+@click.argument("paths", nargs=-1, required=True, metavar="PARTITION|LOGDIR...")
 @question_options(TransplantQuestion)
 @writing
-def command(path: str, question: TransplantQuestion, writing: Writing) -> int:
+def command(paths: tuple[str, ...], question: TransplantQuestion, writing: Writing) -> int:
     """Make a copied partition dir ready for another cluster, or for a topic that was created again.
 
     Prints the plan and stops. With --output, writes a partition dir with the topic's new id. With --apply, changes a
@@ -33,8 +35,8 @@ def command(path: str, question: TransplantQuestion, writing: Writing) -> int:
     and timestamps stay. Leader epochs begin anew, and producers are forgotten. A damaged copy is refused: salvage it
     first.
 
-    With --cluster-id, a whole log dir becomes that of another cluster: a clone from copies of all disks. Node id,
-    directory id and topic ids stay.
+    With --cluster-id, whole log dirs become those of another cluster: a clone from copies of all disks. Node ids,
+    directory ids and topic ids stay. With --voters, the metadata says where the controllers of the clone listen.
 
     \b
     Examples:
@@ -47,7 +49,9 @@ def command(path: str, question: TransplantQuestion, writing: Writing) -> int:
     if question.check and writing.keeps_plans:
         raise click.UsageError("--check writes nothing, so it does not go with --apply, --output or --plan-out.")
     if question.cluster_id is not None:
-        return _of_log_dir(path, question, writing)
+        return _of_log_dirs(paths, question, writing)
+    if len(paths) > 1 or question.voters is not None:
+        raise click.UsageError("Several log dirs, and --voters, are for --cluster-id.")
     in_place = writing.apply or (writing.plan_out is not None and writing.output is None)
     if question.topic_id is None and question.log_dir is None and not (question.check or in_place):
         raise click.UsageError("Give --topic-id, or --log-dir of a broker that knows the topic. --check needs neither.")
@@ -77,11 +81,11 @@ def command(path: str, question: TransplantQuestion, writing: Writing) -> int:
 
     face = PlanFace(text_of=text_of, next_steps=next_steps, nothing_changed="")
     question = replace(question, log_dir=log_dir, in_place=in_place)
-    return decide_and_carry_out(COMMAND, [path], question, writing, face)
+    return decide_and_carry_out(COMMAND, paths, question, writing, face)
 
 
-def _of_log_dir(path: str, question: TransplantQuestion, writing: Writing) -> int:
-    """Give a whole log dir another cluster id. Returns the exit status."""
+def _of_log_dirs(paths: Sequence[str], question: TransplantQuestion, writing: Writing) -> int:
+    """Give whole log dirs another cluster id, and new places to their voters. Returns the exit status."""
     used = options.first_used(*("topic_id", "topic", "partition", "log_dir", "keep_producers", "forget_open", "output"))
     if used is not None:
         raise click.UsageError(f"--cluster-id is for a whole log dir, in place: {used} does not go with it.")
@@ -90,9 +94,16 @@ def _of_log_dir(path: str, question: TransplantQuestion, writing: Writing) -> in
     except KlogError as error:
         raise click.UsageError(f"Invalid value for '--cluster-id': {error.reason}.") from None
 
+    try:
+        if question.voters is not None:
+            parse_voters(question.voters)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--voters") from None
+
     def text_of(plan: Plan) -> str:
         result = plan.result
-        return log_dir_text(plan, result) if isinstance(result, LogDirTransplant) else plan_text(plan)
+        return log_dir_text(plan, result) if isinstance(result, LogDirTransplant) else voters_text(plan)
 
     face = PlanFace(text_of=text_of, nothing_changed="Nothing was changed. --apply does it, with undo.")
-    return decide_and_carry_out(COMMAND, [path], question, writing, face)
+    log_dirs = tuple(dict.fromkeys(map(os.path.abspath, paths)))
+    return decide_and_carry_out(COMMAND, log_dirs, replace(question, log_dirs=log_dirs), writing, face)

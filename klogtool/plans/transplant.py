@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from klogtool import kernels
 from klogtool.broker.circumstances import UNCLEAN, Checkpoints, terms_of
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import facts_of
 from klogtool.broker.spools import MakeSpool
@@ -37,6 +38,8 @@ from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
 from klogtool.plans.plan import Plan, SizedVerdict
 from klogtool.plans.question import PathText, Question
+from klogtool.plans.quorum_voters import VotersQuestion
+from klogtool.plans.quorum_voters import decide as decide_voters
 from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.results import Result
@@ -52,7 +55,7 @@ _METADATA, _EPOCHS = FileKind.PARTITION_METADATA.value, FileKind.LEADER_EPOCH_CH
 
 class TransplantQuestion(Question, frozen=True):
     """What is to become of a copy? topic, partition: its new name; None: the name stays. in_place: the copy already
-    lies in the log dir of the adopting broker."""
+    lies in the log dir of the adopting broker. log_dirs: all that get the cluster id."""
 
     topic_id: Annotated[PathText | None, parameter("The id of the topic that adopts it.", Unit.TOPIC_ID)] = None
     topic: Annotated[PathText | None, parameter("The name of that topic.  [default: that of the copy]", Unit.TOPIC)] = (
@@ -78,10 +81,19 @@ class TransplantQuestion(Question, frozen=True):
     ] = False
     cluster_id: Annotated[
         PathText | None,
-        parameter("Give a whole log dir this cluster id; nothing else changes.", Unit.CLUSTER_ID),
+        parameter("Give whole log dirs this cluster id; nothing else changes.", Unit.CLUSTER_ID),
+    ] = None
+    voters: Annotated[
+        PathText | None,
+        parameter(
+            "With --cluster-id: where the voters of a dynamic quorum listen now. Name the log dirs of all controllers.",
+            Unit.TEXT,
+            metavar="ID@HOST:PORT,...",
+        ),
     ] = None
     check: Annotated[bool, parameter("Only say whether it can be transplanted, and to where.")] = False
     in_place: bool = False
+    log_dirs: tuple[PathText, ...] = ()
 
 
 QUESTION = TransplantQuestion
@@ -119,7 +131,8 @@ class TransplantResult(Result, frozen=True):
 
 
 def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
-    """Plan for one partition dir, or for a whole log dir that gets another cluster id.
+    """Plan for one partition dir, or for a whole log dir that gets another cluster id. The plan of new voters is beside
+    the first log dir's, and comes before all others: it relies on what all of them have.
 
     make_spool: for segments whose batches get another leader epoch.
 
@@ -128,6 +141,8 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     dir.
     """
     if question.cluster_id is not None:
+        if question.voters is not None and path in question.log_dirs[:1]:
+            yield from decide_voters(path, _voters_question(question))
         yield plan_log_dir(COMMAND, path, question, question.cluster_id)
         return
     if not isinstance(open_path(path), Partition):
@@ -187,6 +202,14 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     lines = CheckpointLines(TopicPartition(topic, number), start, end, log_start_line, first_dirty_at_most=start)
     before, after = plan_checkpoints(COMMAND, beside.log_dir, question, [lines])
     yield from (one for one in (before, plan, after) if one is not None)
+
+
+def _voters_question(question: TransplantQuestion) -> VotersQuestion:
+    """Return the question for new voters, of the log dirs with metadata. Raises Refused if there is none."""
+    copies = tuple(path for path in question.log_dirs if os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIR)))
+    if not copies:
+        raise Refused("none of these log dirs has __cluster_metadata-0: name those of the controllers")
+    return VotersQuestion(circumstances=question.circumstances, voters=question.voters, copies=copies)
 
 
 def _new_name(path: str, question: TransplantQuestion) -> tuple[str, int]:

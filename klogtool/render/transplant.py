@@ -58,7 +58,7 @@ def _log_dir_lines(plan: Plan, result: LogDirTransplant) -> Iterator[str]:
     yield "Every log dir of every node of the cluster needs the same id."
     if result.voters:
         voters = ", ".join(f"{voter.id}@{' '.join(voter.addresses)}" for voter in result.voters)
-        yield f"The metadata has the controllers at {voters}: klogtool quorum LOGDIR... --voters writes other places."
+        yield f"The metadata has the controllers at {voters}: --voters writes other places."
     elif result.has_metadata:
         yield "The metadata names no voters: where controllers listen is in controller.quorum.voters of their settings."
     if result.tiered_topics:

@@ -18,6 +18,7 @@ from running import run_here
 from klogtool.log.partition import Partition
 
 from .brokers import VERSIONS, a_broker, served
+from .clusters import a_cluster
 from .kafka import scratch_folder
 
 CLONE = "AAAAAAAAAAAAAAAAAAAAAw"
@@ -137,5 +138,35 @@ def test_a_clone_of_all_log_dirs_starts_as_another_cluster() -> None:
             assert [row[0] for row in served(broker, "orders")] == list(range(20))
             broker.produce("orders", 0, [record(value=b"of the clone")])
             assert len(served(broker, "orders")) == 21
+    finally:
+        shutil.rmtree(scratch)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_a_clone_of_a_dynamic_quorum_listens_elsewhere() -> None:
+    """One run gives all disks of three nodes another cluster id, and the voters other ports: they elect a leader, and
+    serve what the original has."""
+    scratch = scratch_folder("klogtool-brokers-clone-")
+    try:
+        with a_cluster("4.3.1", scratch / "work", 3, is_dynamic=True) as cluster:
+            module = sys.modules[type(cluster.one).__module__]
+            cluster.start()
+            cluster.create("orders", "1:2:3")
+            cluster.one.produce("orders", 0, [module.Record(value=b"%d" % n) for n in range(20)], acks="all")
+            cluster.stop()
+            for broker in cluster.brokers:
+                broker._controller_port = module.free_port()
+            places = [f"{broker.node_id}@127.0.0.1:{broker._controller_port}" for broker in cluster.brokers]
+            bootstrap = ",".join(place.partition("@")[2] for place in places)
+            disks = [disk for broker in cluster.brokers for disk in (*broker.log_dirs, broker.metadata_dir)]
+            done("transplant", *disks, "--cluster-id", CLONE, "--voters", ",".join(places), "--apply")
+            for broker in cluster.brokers:
+                broker.cluster_id = CLONE
+                broker.config["controller.quorum.bootstrap.servers"] = bootstrap
+            cluster.start()
+            assert len(served(cluster.one, "orders")) == 20
+            assert CLONE in cluster.one.log_text()
+            cluster.stop()
     finally:
         shutil.rmtree(scratch)

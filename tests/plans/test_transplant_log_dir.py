@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import re
 import shutil
 
 import pytest
 from running import FIXTURES, ROOT, run_here, tree_of
 
+from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.log.logdir import LogDir
 
 ID = "AAAAAAAAAAAAAAAAAAAAAw"
+DIRECTORIES = ("XcCOFT_2QDO29v9qZIRHPA", "5AtikM9nTF6UPDe_71BnxQ", "KFy2fanDT86wWzBxT94o2g")
 
 
 @pytest.fixture
@@ -65,6 +69,50 @@ def test_a_partition_dir_and_a_log_dir_without_identity(log_dir: pathlib.Path, t
     assert run_here(["transplant", str(partition), "--cluster-id", ID], tmp_path).status == 2
     (log_dir / "meta.properties").unlink()
     assert run_here(["transplant", str(log_dir), "--cluster-id", ID, "--apply"], tmp_path).status == 3
+
+
+NEW = "1@c1.staging:9093,2@c2.staging:9093,3@c3.staging:9093"
+
+
+def controllers_in(folder: pathlib.Path) -> list[str]:
+    """The disks of three controllers with the same metadata."""
+    for node, directory in enumerate(DIRECTORIES, 1):
+        place = folder / f"controller-{node}"
+        shutil.copytree(ROOT / "docs/examples/quorum/n1", place)
+        text = (place / "meta.properties").read_text()
+        text = re.sub("(?m)^node.id=.*", f"node.id={node}", text)
+        (place / "meta.properties").write_text(re.sub("(?m)^directory.id=.*", f"directory.id={directory}", text))
+    return sorted(map(str, folder.glob("controller-?")))
+
+
+def test_one_run_gives_all_disks_the_id_and_their_voters_other_places(tmp_path: pathlib.Path) -> None:
+    """One saved plan has it all; it is carried out as it was saved, and undo takes back each disk."""
+    disks = controllers_in(tmp_path)
+    before = [contents_of(pathlib.Path(disk)) for disk in disks]
+    words = ["transplant", *disks, "--cluster-id", ID, "--voters", NEW]
+    done = run_here([*words, "--json", "--plan-out", str(tmp_path / "plan.json")], tmp_path)
+    plans = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan"]
+    assert (done.status, [plan["command"] for plan in plans]) == (0, ["quorum", *["transplant"] * 3]), done.err
+    assert [contents_of(pathlib.Path(disk)) for disk in disks] == before
+    applied = run_here(["apply", str(tmp_path / "plan.json")], tmp_path)
+    assert applied.status == 0, applied.err
+    found = [LogDir(disk).meta_properties for disk in disks]
+    assert [None if each is None else (each.cluster_id, each.node_id) for each in found] == [(ID, n) for n in (1, 2, 3)]
+    metadata = read_cluster_metadata(os.path.join(disks[0], "__cluster_metadata-0"))
+    assert [f"{voter.id}@{voter.addresses[0]}" for voter in metadata.quorum.voters or ()] == NEW.split(",")
+    again = run_here(["transplant", disks[0], "--cluster-id", ID], tmp_path)
+    assert b"1@c1.staging:9093, 2@c2.staging:9093, 3@c3.staging:9093: --voters" in again.out
+    assert run_here(["undo", disks[0]], tmp_path).status == 0
+    assert [contents_of(pathlib.Path(disk)) for disk in disks] == before
+
+
+def test_voters_need_a_cluster_id_and_metadata(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert run_here(["transplant", str(log_dir), "--voters", NEW], tmp_path).status == 2
+    assert run_here(["transplant", str(log_dir), "--cluster-id", ID, "--voters", "x"], tmp_path).status == 2
+    (log_dir / "__cluster_metadata-0").rename(tmp_path / "elsewhere")
+    before = tree_of(log_dir)
+    refused = run_here(["transplant", str(log_dir), "--cluster-id", ID, "--voters", NEW, "--apply"], tmp_path)
+    assert (refused.status, tree_of(log_dir)) == (3, before)
 
 
 def text_of(log_dir: pathlib.Path, folder: pathlib.Path) -> str:
