@@ -87,10 +87,21 @@ class LogDirFacts(Struct, frozen=True):
     problem: Word | None = None
 
 
+class Remembered(Struct, frozen=True, array_like=True):
+    """What quorum-state says of elections: `[data_version, leader_id, leader_epoch, voted_id, voted_directory_id]`."""
+
+    data_version: Int
+    leader_id: Int
+    leader_epoch: Int
+    voted_id: Int
+    voted_directory_id: Uuid
+
+
 class MetadataFacts(Struct, frozen=True):
     """`__cluster_metadata` of this broker. end_offset: of its log. features: name -> level. problem: why it was not
     read to its end. epoch: of its last record. voters: ids in its last record of voters; none in a static quorum.
-    voter_directories: the directory id of each of these. controllers: nodes that have registered as controllers."""
+    voter_directories: the directory id of each of these. controllers: nodes that have registered as controllers.
+    remembered: None if there is no quorum-state that can be read."""
 
     log_dir: Name
     end_offset: Offset
@@ -100,6 +111,7 @@ class MetadataFacts(Struct, frozen=True):
     voters: Brokers = ()
     voter_directories: Annotated[tuple[Uuid, ...], Meta(max_length=MOST_LISTED)] = ()
     controllers: Brokers = ()
+    remembered: Remembered | None = None
 
     @property
     def completeness(self) -> tuple[bool, int, int]:

@@ -30,6 +30,7 @@ from klogtool.fleet.collected import (
     LostOffsets,
     MetadataFacts,
     PartitionFacts,
+    Remembered,
     TopicFacts,
 )
 from klogtool.fleet.coordinating import find_producers, walk_commits, walk_transactional_ids
@@ -43,7 +44,7 @@ from klogtool.log.log_files import log_files
 from klogtool.log.logdir import LogDir, knows_topic_ids
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
-from klogtool.quorum.controllers import read_metadata_log
+from klogtool.quorum.controllers import read_controller
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.corrections import find_closed_end, mend_by_closed_end, mend_leader_epochs
 from klogtool.salvage.holes import SideFileEvidence, find_holes, shows_cleaning
@@ -151,7 +152,8 @@ def _find_metadata(log_dirs: Sequence[LogDir]) -> tuple[str, ClusterMetadata] | 
 def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[CopyFacts]) -> MetadataFacts:
     own = (copy for copy in copies if copy.key == (METADATA_TOPIC, 0) and copy.log_dir == log_dir)
     end = next((copy.log_end_offset for copy in own if copy.state == "current"), 0)
-    log = read_metadata_log(os.path.join(log_dir, CLUSTER_METADATA_DIR))
+    controller = read_controller(log_dir)
+    log, state = controller.log, controller.quorum_state
     voters = log.quorum.voters or ()
     return MetadataFacts(
         log_dir,
@@ -162,6 +164,15 @@ def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[Co
         tuple(voter.id for voter in voters),
         tuple(voter.directory_id for voter in voters),
         tuple(sorted(metadata.known.controllers)),
+        None
+        if state is None
+        else Remembered(
+            state.data_version,
+            state.leader_id,
+            state.leader_epoch,
+            state.voted_id,
+            build_uuid(state.voted_directory_id),
+        ),
     )
 
 

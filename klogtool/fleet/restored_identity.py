@@ -13,9 +13,11 @@ from enum import Enum
 from msgspec import Struct
 
 from klogtool.broker.metadata.quorum import Quorum
-from klogtool.fleet.collected import Collected, LogDirFacts
+from klogtool.fleet.collected import Collected, LogDirFacts, MetadataFacts, Remembered
 from klogtool.fleet.foreseen import Foreseen
+from klogtool.format.identity import QuorumState
 from klogtool.format.kraft_snapshot import Endpoint, Voter
+from klogtool.format.uuids import parse_uuid
 from klogtool.quorum.controllers import Controller, MetadataLog, Position
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
 from klogtool.quorum.settings import BROKER, CONTROLLER, QuorumSettings
@@ -40,12 +42,14 @@ class SetProblem(Enum):
     """No disk of the set has __cluster_metadata-0."""
     NO_LEADER = "no-controller-elected"
     """The controllers of the set elect no leader."""
+    EMPTY_LEADER = "empty-controller-may-lead"
+    """A controller without metadata may be elected: all topics would be lost."""
     LEADER_UNKNOWN = "controller-election-unknown"
     """What the disks show does not decide whether a leader is elected."""
     BROKER_ENDS = "broker-does-not-start"
     """A broker ends when it starts, as the doctor says; Kafka's class of the error is known."""
     BROKER_MAY_END = "broker-may-end"
-    """A broker may end while it starts or runs, as the doctor says."""
+    """A broker may end while it starts or runs: as the doctor says, or because of what the others remember."""
     LOG_DIR_OFFLINE = "log-dir-offline"
     """A log dir goes offline when its broker starts, as the doctor says."""
     LOG_DIR_MAY_FAIL = "log-dir-may-fail"
@@ -138,7 +142,8 @@ def elect(files: Sequence[Collected]) -> tuple[Election | None, tuple[Collected,
     # Who votes in a static quorum stands in settings only; but who registered as a controller is one.
     metadata = by_age[0].broker.metadata
     static = () if metadata is None or metadata.voters else metadata.controllers
-    own = [_controller(file, static) for file in with_metadata]
+    # Who has lost its metadata votes as well, for anybody.
+    own = [_controller(file, static) for file in files if file.broker.node_id is not None]
     election = judge_election([one for one in own if not static or one.node_id in static])
     leading = tuple(file for file in by_age if file.broker.node_id in election.may_lead)
     return election, leading or tuple(by_age[:1])
@@ -152,30 +157,49 @@ def completeness_of(file: Collected) -> tuple[bool, int, int]:
 
 def _controller(file: Collected, static: Sequence[int]) -> Controller:
     """Return a controller as `klogtool quorum` has it, as far as the file says. static: voters of a static quorum."""
-    metadata, broker = file.broker.metadata, file.broker
-    assert metadata is not None
-    own = next((log_dir for log_dir in broker.log_dirs if log_dir.path == metadata.log_dir), None)
+    broker = file.broker
+    metadata = MetadataFacts("", 0) if broker.metadata is None else broker.metadata
+    first = next(iter(broker.log_dirs), LogDirFacts(""))
+    own = next((log_dir for log_dir in broker.log_dirs if log_dir.path == metadata.log_dir), first)
     named = zip(metadata.voters, metadata.voter_directories, strict=False)
     voters = tuple(Voter(node_id, directory, ()) for node_id, directory in named) or None
     log = MetadataLog(Position(metadata.epoch, metadata.end_offset), Quorum(1 if voters else 0, voters))
     roles = frozenset((BROKER, CONTROLLER))
     settings = QuorumSettings(broker.node_id, roles, dict.fromkeys(static, _NOWHERE)) if static else None
     return Controller(
-        metadata.log_dir,
+        own.path,
         broker.node_id,
-        None if own is None else own.directory_id,
+        own.directory_id,
         broker.cluster_id,
-        own is not None and own.node_id is not None,
+        own.node_id is not None,
         log,
+        None if metadata.remembered is None else _quorum_state(metadata.remembered),
         settings=settings,
     )
 
 
+def _quorum_state(remembered: Remembered) -> QuorumState:
+    return QuorumState(
+        remembered.data_version,
+        remembered.leader_id,
+        remembered.leader_epoch,
+        remembered.voted_id,
+        parse_uuid(remembered.voted_directory_id),
+    )
+
+
 def judge_quorum(election: Election | None) -> Iterator[SetTrouble]:
-    """Yield why no leader is elected for sure."""
+    """Yield why no leader is elected for sure, and which controllers may end."""
     if election is None:
         yield SetTrouble(SetProblem.NO_METADATA)
-    elif election.outcome is ElectionOutcome.NEVER:
+        return
+    for seat in election.seats:
+        if seat.why_not is None and (seat.forgot or seat.is_stale):
+            cause = ElectionCause.FORGOT_EPOCH if seat.forgot else ElectionCause.STALE_CANDIDATE
+            yield SetTrouble(SetProblem.BROKER_MAY_END, seat.controller.node_id, causes=(cause,))
+    if election.leader_is_empty:
+        yield SetTrouble(SetProblem.EMPTY_LEADER)
+    if election.outcome is ElectionOutcome.NEVER:
         yield SetTrouble(SetProblem.NO_LEADER, causes=election.causes)
     elif election.outcome is ElectionOutcome.UNKNOWN:
         yield SetTrouble(SetProblem.LEADER_UNKNOWN, causes=election.causes)

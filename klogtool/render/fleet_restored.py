@@ -31,6 +31,7 @@ _PROBLEMS = {
     SetProblem.NO_DIRECTORY: "the metadata places partitions in a log dir that is not in the set",
     SetProblem.NO_METADATA: "no disk has __cluster_metadata-0: klogtool fleet metadata builds it",
     SetProblem.NO_LEADER: "the controllers of the set elect no leader",
+    SetProblem.EMPTY_LEADER: "a controller without metadata may lead: all topics would be lost",
     SetProblem.LEADER_UNKNOWN: "the disks do not say whether a controller is elected",
     SetProblem.BROKER_ENDS: "its start ends",
     SetProblem.BROKER_MAY_END: "it may end while it starts or runs",

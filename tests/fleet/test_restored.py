@@ -23,6 +23,7 @@ from klogtool.fleet.collected import (
     MetadataFacts,
     PartitionFacts,
     ProducerFacts,
+    Remembered,
     TransactionFacts,
 )
 from klogtool.fleet.forecast import LossReason
@@ -117,6 +118,40 @@ def test_a_controller_with_older_metadata_may_lead(tmp_path: pathlib.Path) -> No
     assert reasons(restored) == [(LossReason.STRAY, 1, 60)]
     told = [(option.step, option.node_id, option.others) for option in walk_options(restored)]
     assert (RestoreStep.NEWEST_METADATA, 3, 1) in told
+
+
+def remembering(file: Collected, leader: int, epoch: int, voted: int = -1) -> Collected:
+    """A controller whose quorum-state says who led, and for whom it voted."""
+    metadata = file.broker.metadata
+    assert metadata is not None
+    told = Remembered(0, leader, epoch, voted, "A" * 22)
+    return replace(file, broker=replace(file.broker, metadata=replace(metadata, epoch=epoch, remembered=told)))
+
+
+def without_metadata(file: Collected) -> Collected:
+    return replace(file, broker=replace(file.broker, metadata=None))
+
+
+def test_a_controller_that_lost_its_metadata_votes_and_may_end(tmp_path: pathlib.Path) -> None:
+    """Real brokers of 4.3.1: a new metadata disk of the last leader ends its start (KafkaRaftClient.maybeTransition),
+    and the vote of a new disk lets older metadata lead."""
+    files = set_of(ALL_EQUAL, tmp_path)
+    for leader in (1, 2):
+        first, second, third = (remembering(file, leader, 5) for file in files)
+        older = replace(third.broker.metadata, end_offset=second.broker.metadata.end_offset - 1)  # type: ignore[union-attr, type-var]
+        third = replace(third, broker=replace(third.broker, metadata=older))
+        restored = judge_set([without_metadata(first), second, third])
+        ending = [trouble.node_id for trouble in restored.troubles if trouble.problem is SetProblem.BROKER_MAY_END]
+        assert ending == [1] * (leader == 1)
+        assert restored.metadata_from == (2, 3)
+
+
+def test_a_controller_without_metadata_that_may_lead_refuses(tmp_path: pathlib.Path) -> None:
+    """A majority of new disks elects one of its own: no topic is known then."""
+    files = set_of(ALL_EQUAL, tmp_path)
+    restored = judge_set([without_metadata(files[0]), without_metadata(files[1]), files[2]])
+    assert SetProblem.EMPTY_LEADER in {trouble.problem for trouble in restored.troubles}
+    assert restored.starts is Starts.REFUSES
 
 
 def test_groups_are_reset_where_their_log_ends_before(tmp_path: pathlib.Path) -> None:

@@ -99,8 +99,9 @@ def a_cluster(
     config: Mapping[str, object] | None = None,
     *,
     is_dynamic: bool = False,
+    log_dirs: int = 1,
 ) -> Iterator[Cluster]:
-    """A cluster that is not started yet; nothing of it is left running."""
+    """A cluster that is not started yet; nothing of it is left running. log_dirs: of each node."""
     module = module_beside("brokers/broker.py")
     ports = [module.free_port() for _ in range(size)]
     static = ",".join(f"{n}@127.0.0.1:{port}" for n, port in enumerate(ports, 1))
@@ -119,6 +120,7 @@ def a_cluster(
             options = {"node_id": n, "cluster_id": cluster_id, "config": shared, "heap": "320m"}
             broker = stack.enter_context(a_broker(version, work / f"node-{n}", **options))
             broker._controller_port = port
+            broker.log_dirs += [broker.work / f"logs-{number}" for number in range(2, log_dirs + 1)]
             brokers.append(broker)
         cluster = Cluster(brokers, is_dynamic=is_dynamic)
         if is_dynamic:

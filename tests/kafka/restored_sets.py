@@ -5,6 +5,7 @@ The copies are made while the nodes run and write: they are consistent as after 
 
 from __future__ import annotations
 
+import json
 import pathlib
 import random
 import shutil
@@ -20,8 +21,16 @@ from .clusters import Cluster
 
 Path = pathlib.Path
 PLAIN, FIRST, SECOND, LATE, GROUP = "plain", "first", "second", "late", "readers"
-COMPACTED, MOVED = "compacted", "moved"
+COMPACTED, MOVED, RETAINED = "compacted", "moved", "retained"
+DOOMED = "doomed"
 ASSIGNMENT = "1:2:3,2:3:1,3:1:2"
+CONFIG = {
+    "transaction.state.log.num.partitions": 4,
+    "offsets.topic.num.partitions": 4,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
+}
+COMPACTION = {"cleanup_policy": "compact", "segment_ms": 700, "min_cleanable_dirty_ratio": 0.01}
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 
 class Sent(Struct):
@@ -84,8 +93,8 @@ class Load:
 
 
 def disks_of(broker: Any) -> list[Path]:
-    """The log dir and the metadata dir of a node."""
-    return [Path(broker.log_dirs[0]), Path(broker.metadata_dir)]
+    """The log dirs of a node, then its metadata dir."""
+    return [*map(Path, broker.log_dirs), Path(broker.metadata_dir)]
 
 
 def snapshot(broker: Any, place: Path) -> None:
@@ -108,10 +117,12 @@ def copy_running(source: Path, target: Path) -> None:
 
 
 def restore(broker: Any, place: Path) -> None:
-    """Put the copies in the place of the disks of a node that does not run."""
+    """Put the copies in the place of the disks of a node that does not run. A disk without a copy is empty, and is
+    formatted."""
     for disk in disks_of(broker):
         shutil.rmtree(disk)
-        shutil.copytree(place / f"{broker.node_id}-{disk.name}", disk)
+        copy = place / f"{broker.node_id}-{disk.name}"
+        shutil.copytree(copy, disk) if copy.exists() else disk.mkdir()
 
 
 def tear(place: Path, node: int, chance: random.Random) -> None:
@@ -155,3 +166,24 @@ def make_set(
             time.sleep(seconds)
     cluster.kill()
     return load.sent
+
+
+def create_late(load: Load, copied: int) -> None:
+    """A topic that only the disks that are copied later have."""
+    if copied == 0:
+        with load.client:
+            load.cluster.create(LATE, "1:2:3,2:3:1,3:1:2")
+            load.topics.append(LATE)
+
+
+def move(load: Load, copied: int) -> None:
+    """Give each partition of a topic other replicas, slowly."""
+    if copied == 0:
+        moves = [
+            {"topic": MOVED, "partition": n, "replicas": replicas}
+            for n, replicas in enumerate(([3, 2], [1, 3], [2, 1]))
+        ]
+        path = load.cluster.one.work / "moves.json"
+        path.write_text(json.dumps({"version": 1, "partitions": moves}))
+        words = ("--bootstrap-server", load.cluster.bootstrap, "--reassignment-json-file", path, "--throttle", 300)
+        load.cluster.one.tool(REASSIGN, "--execute", *words)
