@@ -18,12 +18,12 @@ from klogtool.cli.show import ReadingOptions, Show, header
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.facts import check_saving_place
 from klogtool.doctor.answers import Starts
-from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.escape import quoted
 from klogtool.fleet.checking import check
 from klogtool.fleet.collected import Collected
-from klogtool.fleet.collecting import Collecting, collect, log_dir_facts, open_log_dir
-from klogtool.fleet.framed import read_collected, walk_lines
+from klogtool.fleet.collecting import Collecting, log_dir_facts, open_log_dir
+from klogtool.fleet.foreseen import collect_with_claims
+from klogtool.fleet.framed import CollectedFiles, walk_lines
 from klogtool.fleet.mixes import NodeDisks, find_mixes, judge_disks
 from klogtool.fleet.planning import COMMAND as PLAN
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
@@ -72,7 +72,7 @@ def command(
         raise click.UsageError("--plan-out needs --restored.")
     if len(paths) < 2:
         raise click.UsageError("Missing argument 'PLAN'.")
-    results = list(check(read_fleet_plan(paths[-1]), [read_collected(path) for path in paths[:-1]]))
+    results = list(check(read_fleet_plan(paths[-1]), list(map(CollectedFiles().read, paths[:-1]))))
     show, holding = Show(COMMAND, reading), sum(result.holds for result in results)
     for result in results:
         show.row(result)
@@ -108,13 +108,12 @@ def _check_set(
 
 
 def _walk_disks(paths: Sequence[str], how: Collecting) -> list[NodeDisks]:
-    """Return what is known of each node: of files as they are, of log dirs together with others of their node. Of log
-    dirs the doctor says what their start does, too."""
-    disks: list[NodeDisks] = []
+    """Return what is known of each node: of files as they are, of log dirs together with others of their node."""
+    disks, files = list[NodeDisks](), CollectedFiles()
     log_dirs: dict[tuple[int | None, str | None, str], list[dict[str, str]]] = {}
     for path in dict.fromkeys(paths):
         if not os.path.isdir(path):
-            disks.append(NodeDisks((path,), read_collected(path)))
+            disks.append(NodeDisks((path,), files.read(path)))
             continue
         facts = log_dir_facts(open_log_dir(os.path.abspath(path)))
         alone = path if facts.node_id is None else ""  # whose it is, nobody knows
@@ -124,8 +123,8 @@ def _walk_disks(paths: Sequence[str], how: Collecting) -> list[NodeDisks]:
             generations.append({})
         generations[-1][directory] = path
     for own in (tuple(each.values()) for generations in log_dirs.values() for each in generations):
-        file = replace(collect(own, how), path=os.path.abspath(own[0]))
-        disks.append(NodeDisks(own, file, examine(own, Examination(how.circumstances, jobs=how.jobs))))
+        file = replace(collect_with_claims(own, how), path=os.path.abspath(own[0]))
+        disks.append(NodeDisks(own, file))
     return disks
 
 

@@ -13,8 +13,9 @@ from klogtool.cli.output import Output, note
 from klogtool.cli.show import ReadingOptions, header
 from klogtool.cli.status import COULD_NOT, DONE
 from klogtool.fleet.collected import COMMAND, Collected, CopyFacts
-from klogtool.fleet.collecting import Collecting, collect
+from klogtool.fleet.collecting import Collecting
 from klogtool.fleet.coordinating import without_names
+from klogtool.fleet.foreseen import collect_with_claims
 from klogtool.fleet.framed import walk_lines
 from klogtool.log.log_files import count_partitions
 from klogtool.render.counts import count_text
@@ -44,7 +45,9 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, reading: Readi
     begin_reading(paths, quiet=reading.quiet)
     wanted = reading.wants_bar and is_drawn()
     with Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted) as bar:
-        collected = collect(paths, Collecting(circumstances, reading.jobs, lambda: bar.advance_partition(0)))
+        collected = collect_with_claims(
+            paths, Collecting(circumstances, reading.jobs, lambda: bar.advance_partition(0))
+        )
     out = Output()
     for line in walk_lines(header(COMMAND), without_names(collected).rows()):
         out.line(line)

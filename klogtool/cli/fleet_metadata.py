@@ -20,7 +20,7 @@ from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.output import write_folder
 from klogtool.errors import KlogError
-from klogtool.fleet.framed import read_collected
+from klogtool.fleet.framed import CollectedFiles
 from klogtool.fleet.metadata import Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
 from klogtool.format.java_numbers import MAX_LONG
@@ -219,7 +219,7 @@ def command(files: tuple[str, ...], question: MetadataQuestion, screen: Screen) 
     refused, nothing written: files of different clusters, or a choice that is yours; 4 could not go on.
     """
     now_ms = time.time_ns() // 1_000_000 if question.now is None else question.now
-    rebuilt = rebuild([read_collected(path) for path in files], question.wishes(now_ms))
+    rebuilt = rebuild(list(map(CollectedFiles().read, files)), question.wishes(now_ms))
     snapshot, output = snapshot_bytes(rebuilt, now_ms), question.output
     if output is not None:
         write_folder(output, {snapshot_name(rebuilt): (snapshot,)}, files[0])

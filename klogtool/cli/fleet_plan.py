@@ -17,7 +17,7 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.facts import check_saving_place
 from klogtool.escape import quoted
 from klogtool.fleet.choosing import Choice
-from klogtool.fleet.framed import read_collected, walk_lines
+from klogtool.fleet.framed import CollectedFiles, walk_lines
 from klogtool.fleet.planning import COMMAND, FleetPlan, make_fleet_plan
 from klogtool.parameters import Unit, parameter
 from klogtool.render.fleet_plan import fleet_plan_text
@@ -56,7 +56,7 @@ def command(files: tuple[str, ...], question: FleetPlanQuestion, screen: Screen)
     """
     for place in filter(None, (question.plan_out, question.elections, question.reassignments)):
         check_saving_place(place)
-    plan = make_fleet_plan([read_collected(path) for path in files])
+    plan = make_fleet_plan(list(map(CollectedFiles().read, files)))
     show = Show(COMMAND, screen)
     if show.json:
         for row in plan.rows():

@@ -116,6 +116,8 @@ def check_copy(copy: CopyFacts) -> None:
         raise Impossible(f"a hole of {_named(copy)} ends before it begins")
     if any(wound.end < wound.start for wound in copy.wounds) or copy.wounds_count < len(copy.wounds):
         raise Impossible(f"the damage of {_named(copy)} is impossible")
+    if copy.started is not None and any(lost.last < lost.first for lost in copy.started.lost or ()):
+        raise Impossible(f"what a start loses of {_named(copy)} ends before it begins")
     if not (_ascend(copy.epochs) and _ascend(copy.checkpoint_epochs or ())):
         raise Impossible(f"the leader epochs of {_named(copy)} are not in order")
 

@@ -35,7 +35,7 @@ Action: TypeAlias = Literal["lead", "follow", "truncate", "set-aside", "restore"
 HELD = ("current", "future")
 
 
-class PlacedCopy(Struct, frozen=True):
+class PlacedCopy(Struct, frozen=True, gc=False):
     """A copy on a broker. is_clean: its log dir has a clean marker. directory_id: of its log dir."""
 
     node_id: Int

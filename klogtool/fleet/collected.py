@@ -24,6 +24,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from klogtool.doctor.answers import Starts
 from klogtool.plans.question import PathText
 
 FORMAT = 1
@@ -87,7 +88,7 @@ class LogDirFacts(Struct, frozen=True):
     problem: Word | None = None
 
 
-class Remembered(Struct, frozen=True, array_like=True):
+class ToldElection(Struct, frozen=True, array_like=True):
     """What quorum-state says of elections: `[data_version, leader_id, leader_epoch, voted_id, voted_directory_id]`."""
 
     data_version: Int
@@ -111,7 +112,7 @@ class MetadataFacts(Struct, frozen=True):
     voters: Brokers = ()
     voter_directories: Annotated[tuple[Uuid, ...], Meta(max_length=MOST_LISTED)] = ()
     controllers: Brokers = ()
-    remembered: Remembered | None = None
+    remembered: ToldElection | None = None
 
     @property
     def completeness(self) -> tuple[bool, int, int]:
@@ -120,10 +121,29 @@ class MetadataFacts(Struct, frozen=True):
         return self.problem is None, self.epoch, self.end_offset
 
 
+class Ending(Struct, frozen=True, array_like=True):
+    """That a broker's process ends when it starts: `[is_sure, error]`. error: Kafka's class."""
+
+    is_sure: bool
+    error: Word | None = None
+
+
+class StartFacts(Struct, frozen=True):
+    """What `klogtool doctor` says of a start on these log dirs. starts, lost_records: as in its answer. offline: log
+    dirs that the broker gives up; may_fail: those of which that is unknown."""
+
+    starts: Starts
+    lost_records: Size = 0
+    endings: Annotated[tuple[Ending, ...], Meta(max_length=MOST_LISTED)] = ()
+    offline: Annotated[tuple[Name, ...], Meta(max_length=MOST_LISTED)] = ()
+    may_fail: Annotated[tuple[Name, ...], Meta(max_length=MOST_LISTED)] = ()
+
+
 class BrokerFacts(Struct, frozen=True, tag="broker"):
     """The broker. kafka_at_least: the oldest release that writes what is there, such as `4.3`; None if nothing tells.
 
-    format: of this file. metadata: None if no log dir has `__cluster_metadata-0`.
+    format: of this file. metadata: None if no log dir has `__cluster_metadata-0`. start: None if the doctor was not
+    asked, or may not read something.
     """
 
     format: Int
@@ -132,9 +152,10 @@ class BrokerFacts(Struct, frozen=True, tag="broker"):
     log_dirs: Annotated[tuple[LogDirFacts, ...], Meta(max_length=MOST_LISTED)]
     metadata: MetadataFacts | None = None
     kafka_at_least: Word | None = None
+    start: StartFacts | None = None
 
 
-class TopicFacts(Struct, frozen=True, tag="topic"):
+class TopicFacts(Struct, frozen=True, tag="topic", gc=False):
     """A topic by `__cluster_metadata`. settings: those that were set for the topic itself."""
 
     topic: Name
@@ -142,7 +163,7 @@ class TopicFacts(Struct, frozen=True, tag="topic"):
     settings: Mapping[Word, Word] = msgspec.field(default_factory=dict)
 
 
-class PartitionFacts(Struct, frozen=True, tag="partition"):
+class PartitionFacts(Struct, frozen=True, tag="partition", gc=False):
     """A partition by `__cluster_metadata`. directories: ids in the order of `replicas`; empty if unknown. leader: -1 if
     there is none."""
 
@@ -174,7 +195,21 @@ class ProducerFacts(Struct, frozen=True, array_like=True, gc=False):
     is_abort: bool | None = None
 
 
-class CopyFacts(Struct, frozen=True, tag="copy"):
+class LostRange(Struct, frozen=True, array_like=True):
+    """Offsets of which nobody is served a record after a start: `[first, last]`."""
+
+    first: Offset
+    last: Offset
+
+
+class StartedCopy(Struct, frozen=True, array_like=True):
+    """What the doctor says of a copy that a start changes: `[log_end_offset, lost]`. lost None: unknown."""
+
+    log_end_offset: Offset
+    lost: Annotated[tuple[LostRange, ...], Meta(max_length=1 << 11)] | None = ()
+
+
+class CopyFacts(Struct, frozen=True, tag="copy", gc=False):
     """A partition dir: `folder` in `log_dir`. The batches are proved by their checksums.
 
     topic_id: from partition.metadata; None if it is missing or damaged. log_start_offset: the first offset that a
@@ -189,7 +224,7 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
     wounds: the first ones, MOST_WOUNDS at most; wounds_count: all. newest_timestamp: epoch ms, or None. fingerprint: of
     names, sizes and mtimes of the files: it changes when a broker or a person changes the folder. problem: why the
     folder could not be read; then no other fact counts. producers: those with transactions; None if a broker cannot
-    load them.
+    load them. started: None if a start leaves it as it is, or if the doctor was not asked (BrokerFacts.start).
     """
 
     topic: Name
@@ -220,6 +255,7 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
     newest_timestamp: Long | None = None
     problem: Word | None = None
     producers: Annotated[tuple[ProducerFacts, ...], Meta(max_length=MOST_LISTED)] | None = ()
+    started: StartedCopy | None = None
 
     @property
     def key(self) -> tuple[str, int]:

@@ -30,7 +30,7 @@ from klogtool.fleet.collected import (
     LostOffsets,
     MetadataFacts,
     PartitionFacts,
-    Remembered,
+    ToldElection,
     TopicFacts,
 )
 from klogtool.fleet.coordinating import find_producers, walk_commits, walk_transactional_ids
@@ -166,7 +166,7 @@ def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[Co
         tuple(sorted(metadata.known.controllers)),
         None
         if state is None
-        else Remembered(
+        else ToldElection(
             state.data_version,
             state.leader_id,
             state.leader_epoch,

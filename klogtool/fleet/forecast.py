@@ -67,7 +67,7 @@ _GONE = frozenset(
 _ALTERNATIVES = frozenset((LossReason.OLDER_LEADER, LossReason.EMPTY_LEADER, LossReason.START_LOSES))
 
 
-class PartitionLoss(Struct, frozen=True):
+class PartitionLoss(Struct, frozen=True, gc=False):
     """A loss. node_id, folder: the witness: whose copy, or whose lack of one. records: at most; None: unknown.
     first, last: their offsets; None: unknown. lost_ms: by the newest timestamps; None: unknown."""
 
@@ -85,7 +85,7 @@ class PartitionLoss(Struct, frozen=True):
         return self.reason in _GONE
 
 
-class Forecast(Struct, frozen=True, tag="forecast"):
+class Forecast(Struct, frozen=True, tag="forecast", gc=False):
     """A partition. may_lead: brokers of the set that the controller may elect by itself, with or without a copy; empty:
     it stays offline. end_least, end_most: where its log may end after the start; None: there is no copy. best: the
     broker with the best copy. strays: brokers whose copy becomes -stray, whether others have its records or not."""
@@ -168,7 +168,7 @@ def _judge(
     foreseen: Foreseen,
 ) -> Iterator[Forecast]:
     """Yield the forecast of a partition; none if nobody knows it, and nothing is there. is_open: any replica leads."""
-    offline = [each for each in placed if foreseen.is_offline(each.copy) and _may_be_of(each.copy, known)]
+    offline = [each for each in placed if foreseen.is_offline(each) and _may_be_of(each.copy, known)]
     own, strays = _by_metadata([each for each in placed if each not in offline], known)
     if known is None:
         if strays:
@@ -209,7 +209,7 @@ def _is_even(own: Sequence[PlacedCopy], known: PartitionFacts, foreseen: Foresee
     return all(
         each.copy.problem is None
         and not (each.copy.holes or each.copy.wounds_count)
-        and foreseen.is_as_it_stands(each.copy)
+        and foreseen.is_as_it_stands(each)
         and each.copy.sound_end_offset == first.log_end_offset >= each.copy.reached_offset
         and (each.copy.log_start_offset, each.copy.log_end_offset, each.copy.epochs, each.copy.checkpoint_epochs)
         == alike
@@ -267,7 +267,7 @@ def _forecast(
     for share in choice.shares:
         if share.placed.copy.problem is None and share.placed.copy.state == "current":
             own[share.placed.node_id] = share.placed
-    ends = [foreseen.end_of(own[node_id].copy) if node_id in own else 0 for node_id in here]
+    ends = [foreseen.end_of(own[node_id]) if node_id in own else 0 for node_id in here]
     losses = (
         *_of_leaders(choice.best, own, here, foreseen),
         *_of_histories(choice, known, own, here),
@@ -307,7 +307,7 @@ def _of_leaders(
                 )
             continue
         # Without the doctor, a leader's own log ends at its first damage, also if it is the best one.
-        kept = copy.log_end_offset if foreseen.knows(rival.copy) else foreseen.end_of(rival.copy)
+        kept = copy.log_end_offset if foreseen.knows(rival) else foreseen.end_of(rival)
         if rival is not best:
             kept = min(kept, rival.copy.log_end_offset, brokers_cut(copy, rival.copy, is_clean=False))
         if kept < copy.log_end_offset:
@@ -318,8 +318,8 @@ def _of_leaders(
 
 def _of_its_start(leader: PlacedCopy, end: int, foreseen: Foreseen) -> Iterator[PartitionLoss]:
     """Yield what a leader's own start loses or hides before an offset."""
-    offsets = foreseen.lost_of(leader.copy)
-    lost = None if offsets is None else [(first, min(last, end - 1)) for first, last in offsets if first < end]
+    offsets = foreseen.lost_of(leader)
+    lost = None if offsets is None else [(lost.first, min(lost.last, end - 1)) for lost in offsets if lost.first < end]
     where = (LossReason.START_LOSES, leader.node_id, leader.copy.folder)
     if lost is None:
         yield PartitionLoss(*where)

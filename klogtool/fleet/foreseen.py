@@ -1,4 +1,4 @@
-"""What the doctor foresees for each disk of a set, beside what the disks have. Pure.
+"""What the doctor foresees for each disk of a set, beside what the disks have.
 
 The claims are the doctor's, and nothing is judged here again. What depends on other nodes is left to the forecast: the
 doctor calls a folder stray by the metadata of its own disk, and the metadata of the elected controller decides.
@@ -7,17 +7,23 @@ doctor calls a folder stray by the metadata of its own disk, and the metadata of
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.doctor.answers import Diagnosis, Starts
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim, HiddenBy, LogDirClaim, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.readable import Offsets
-from klogtool.fleet.collected import CopyFacts
+from klogtool.doctor.rehearsal import Examination, examine
+from klogtool.errors import KlogError
+from klogtool.fleet.choosing import PlacedCopy
+from klogtool.fleet.collected import Collected, CopyFacts, Ending, LostRange, StartedCopy, StartFacts
+from klogtool.fleet.collecting import Collecting, collect
 
 _BY_OTHERS = frozenset((HiddenBy.FOLDER, HiddenBy.LOG_DIR))  # the metadata that leads, and the log dir's own claim
+_MOST_RANGES = 1 << 11  # of one copy in a file
 
 
 class NodeStart(Struct, frozen=True, tag="node"):
@@ -29,76 +35,117 @@ class NodeStart(Struct, frozen=True, tag="node"):
     log_dirs: tuple[str, ...]
 
 
-class Foreseen(Struct, frozen=True):
-    """The claims about the log dirs of a set; none where there are only files of `fleet collect`. log_dirs: with the
-    node of each. partitions: by path."""
+class Foreseen:
+    """The claims about the log dirs of a set, as far as the doctor was asked."""
 
-    nodes: tuple[NodeStart, ...] = ()
-    brokers: tuple[tuple[int, BrokerClaim], ...] = ()
-    log_dirs: tuple[tuple[int, LogDirClaim], ...] = ()
-    partitions: Mapping[str, PartitionClaim] = {}
+    def __init__(self, files: Iterable[Collected]) -> None:
+        self.starts = [(file, file.broker.start) for file in files if file.broker.start is not None]
+        self._known = {file.broker.node_id for file, _ in self.starts}
+        self._offline = {(file.broker.node_id, path) for file, start in self.starts for path in start.offline}
 
-    def is_offline(self, copy: CopyFacts) -> bool:
+    @property
+    def nodes(self) -> tuple[NodeStart, ...]:
+        """The nodes that the doctor looked at."""
+        return tuple(
+            NodeStart(
+                file.broker.node_id,
+                start.starts,
+                start.lost_records,
+                tuple(log_dir.path for log_dir in file.broker.log_dirs),
+            )
+            for file, start in sorted(self.starts, key=lambda each: each[0].broker.node_id or 0)
+            if file.broker.node_id is not None
+        )
+
+    def is_offline(self, placed: PlacedCopy) -> bool:
         """Return whether the log dir of a copy is given up when its broker starts."""
-        return any(claim.path == copy.log_dir and claim.online is False for _, claim in self.log_dirs)
+        return (placed.node_id, placed.copy.log_dir) in self._offline
 
-    def knows(self, copy: CopyFacts) -> bool:
+    def knows(self, placed: PlacedCopy) -> bool:
         """Return whether the doctor looked at a copy."""
-        return self._claim_of(copy) is not None
+        return placed.node_id in self._known
 
-    def is_as_it_stands(self, copy: CopyFacts) -> bool:
+    def is_as_it_stands(self, placed: PlacedCopy) -> bool:
         """Return whether the start leaves the log of a copy as the disk has it, as far as the doctor looked."""
-        claim = self._claim_of(copy)
-        is_kept = claim is None or claim.log_end_offset == copy.log_end_offset
-        return is_kept and self.lost_of(copy) == ()
+        return placed.copy.started is None and (self.knows(placed) or not placed.copy.starts_beyond_its_records)
 
-    def end_of(self, copy: CopyFacts) -> int:
+    def end_of(self, placed: PlacedCopy) -> int:
         """Return where the log of a copy ends once its broker has started; unless the doctor looked, at the first
         damage."""
-        claim = self._claim_of(copy)
-        if claim is None or claim.log_end_offset is None:
-            return min(copy.log_end_offset, copy.sound_end_offset)
-        return claim.log_end_offset
+        copy = placed.copy
+        if copy.started is not None:
+            return copy.started.log_end_offset
+        return copy.log_end_offset if self.knows(placed) else min(copy.log_end_offset, copy.sound_end_offset)
 
-    def lost_of(self, copy: CopyFacts) -> tuple[OffsetRange, ...] | None:
+    def lost_of(self, placed: PlacedCopy) -> tuple[LostRange, ...] | None:
         """Return the offsets of a copy of which nobody is served a record after the start; None: unknown."""
-        claim = self._claim_of(copy)
-        if claim is None:
-            return None if copy.starts_beyond_its_records else ()
-        offsets, is_hidden_known = Offsets(), not _BY_OTHERS.intersection(claim.hidden.why)
-        for first, last in (*claim.lost.ranges, *(claim.hidden.ranges if is_hidden_known else ())):
-            offsets.add(first, last)
-        is_followed = claim.hidden.records is not None and is_hidden_known
-        for first, end in (
-            (self.end_of(copy), copy.log_end_offset),
-            (copy.sound_end_offset, 0 if is_followed else copy.log_end_offset),
-        ):
-            if first < end:
-                offsets.add(first, end - 1)
-        is_counted = claim.lost.records is not None or claim.lost.ranges
-        is_loaded = claim.log_end_offset is not None and claim.reason is not WhyUnknown.WHILE_IT_RUNS
-        return tuple(offsets.ranges) if is_counted and is_loaded else None
-
-    def _claim_of(self, copy: CopyFacts) -> PartitionClaim | None:
-        return self.partitions.get(os.path.join(copy.log_dir, copy.folder))
+        if placed.copy.started is not None:
+            return placed.copy.started.lost
+        return () if self.is_as_it_stands(placed) else None
 
 
-def foresee(diagnoses: Mapping[int, Diagnosis]) -> Foreseen:
-    """Return the claims of these diagnoses, one for each node. Who is elected is left to the set: one disk of several
+def collect_with_claims(paths: Sequence[str], how: Collecting) -> Collected:
+    """Collect from all log dirs of one broker, and what the doctor says of its start, unless it may not read them.
+    Raises as `collect` does."""
+    file = collect(paths, how)
+    try:
+        diagnosis = examine(paths, Examination(how.circumstances, jobs=how.jobs))
+    except KlogError:
+        return file
+    return with_claims(file, diagnosis)
+
+
+def with_claims(file: Collected, diagnosis: Diagnosis) -> Collected:
+    """Return what was collected with the claims of a diagnosis. Who is elected is left to the set: one disk of several
     controllers does not show it."""
-    nodes, brokers, log_dirs, partitions = [], [], [], {}
-    for node_id, diagnosis in sorted(diagnoses.items()):
-        claims = list(walk_claims(diagnosis))
-        is_open = any(isinstance(claim, BrokerClaim) and claim.leader_elected is False for claim in claims)
-        starts = diagnosis.starts
-        if is_open:
-            starts = Starts.LOSES_DATA if any(point.is_losing for point in diagnosis.points) else Starts.YES
-        nodes.append(NodeStart(node_id, starts, diagnosis.lost_records, diagnosis.log_dirs))
-        for claim in claims:
-            if isinstance(claim, PartitionClaim):
-                partitions[claim.path] = claim
-            elif isinstance(claim, BrokerClaim) and not is_open:
-                brokers.append((node_id, claim))
-            elif isinstance(claim, LogDirClaim) and not is_open:
-                log_dirs.append((node_id, claim))
-    return Foreseen(tuple(nodes), tuple(brokers), tuple(log_dirs), partitions)
+    claims = list(walk_claims(diagnosis))
+    is_open = any(isinstance(claim, BrokerClaim) and claim.leader_elected is False for claim in claims)
+    starts = diagnosis.starts
+    if is_open:
+        starts = Starts.LOSES_DATA if any(point.is_losing for point in diagnosis.points) else Starts.YES
+        claims = [claim for claim in claims if isinstance(claim, PartitionClaim)]
+    log_dirs = [claim for claim in claims if isinstance(claim, LogDirClaim)]
+    start = StartFacts(
+        starts,
+        diagnosis.lost_records,
+        tuple(
+            Ending(claim.starts is False, claim.error)
+            for claim in claims
+            if isinstance(claim, BrokerClaim) and claim.starts is not True
+        ),
+        tuple(claim.path for claim in log_dirs if claim.online is False),
+        tuple(claim.path for claim in log_dirs if claim.online is None),
+    )
+    partitions = {claim.path: claim for claim in claims if isinstance(claim, PartitionClaim)}
+    copies = (_started(copy, partitions.get(os.path.join(copy.log_dir, copy.folder))) for copy in file.copies)
+    return replace(file, broker=replace(file.broker, start=start), copies=tuple(copies))
+
+
+def _started(copy: CopyFacts, claim: PartitionClaim | None) -> CopyFacts:
+    """Return a copy with what a start makes of it; without a claim, its log ends at the first damage."""
+    if claim is None or claim.log_end_offset is None:
+        end = min(copy.log_end_offset, copy.sound_end_offset)
+    else:
+        end = claim.log_end_offset
+    ranges = _lost_ranges(copy, PartitionClaim("", log_end_offset=end) if claim is None else claim, end)
+    if ranges is None or len(ranges) > _MOST_RANGES or (claim is None and copy.starts_beyond_its_records):
+        lost = None
+    else:
+        lost = tuple(LostRange(first, last) for first, last in ranges)
+    return copy if (end, lost) == (copy.log_end_offset, ()) else replace(copy, started=StartedCopy(end, lost))
+
+
+def _lost_ranges(copy: CopyFacts, claim: PartitionClaim, end: int) -> tuple[OffsetRange, ...] | None:
+    offsets, is_hidden_known = Offsets(), not _BY_OTHERS.intersection(claim.hidden.why)
+    for first, last in (*claim.lost.ranges, *(claim.hidden.ranges if is_hidden_known else ())):
+        offsets.add(first, last)
+    is_followed = claim.hidden.records is not None and is_hidden_known
+    for first, stop in (
+        (end, copy.log_end_offset),
+        (copy.sound_end_offset, 0 if is_followed else copy.log_end_offset),
+    ):
+        if first < stop:
+            offsets.add(first, stop - 1)
+    is_counted = claim.lost.records is not None or claim.lost.ranges
+    is_loaded = claim.log_end_offset is not None and claim.reason is not WhyUnknown.WHILE_IT_RUNS
+    return tuple(offsets.ranges) if is_counted and is_loaded else None

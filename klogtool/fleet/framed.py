@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -26,6 +26,7 @@ from klogtool.fleet.collected import (
     Collected,
     CommitFacts,
     CopyFacts,
+    Epochs,
     PartitionFacts,
     Row,
     TopicFacts,
@@ -38,6 +39,8 @@ MOST_BYTES = 1 << 30
 MOST_LINE_BYTES = 1 << 24
 MOST_SENTENCE = 1 << 13  # characters
 Changed: TypeAlias = Callable[[Iterable[Any], str], Iterable[Any]]
+Known: TypeAlias = dict[bytes, Any]
+SHARED = (TopicFacts, PartitionFacts)  # all nodes tell most of them alike
 BESIDE = b'_base64"'  # json_rows: a name that is not UTF-8
 SCHEMA = 1
 
@@ -82,17 +85,31 @@ class FramedFiles:
         self._command, self._kinds, self._check = command, kinds, check
         self._decoder = msgspec.json.Decoder(kinds, dec_hook=_as_told)
 
-    def read(self, path: str, changed: Changed = lambda rows, _: rows) -> Framed:
+    def read(self, path: str, changed: Changed = lambda rows, _: rows, known: Known | None = None) -> Framed:
         """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or
         version; KlogError if it cannot be read."""
-        return self.parse(read_whole(path, limit=MOST_BYTES).splitlines(), path, changed)
+        return self.parse(read_whole(path, limit=MOST_BYTES).split(b"\n"), path, changed, known)
 
-    def parse(self, lines: Sequence[bytes], path: str, changed: Changed = lambda rows, _: rows) -> Framed:
-        """Parse the lines of a file. changed: what becomes of the rows while they are read."""
+    def parse(
+        self, lines: list[bytes], path: str, changed: Changed = lambda rows, _: rows, known: Known | None = None
+    ) -> Framed:
+        """Parse the lines of a file. changed: what becomes of the rows while they are read. known: rows by their lines,
+        of files before; those of the kinds in `SHARED` are added."""
+        if lines and not lines[-1]:
+            lines.pop()
         version = self._parse_head(lines[0] if lines else b"", path)
         self._check_end(lines, path)
-        rows = (self._parse(line, n, path) for n, line in enumerate(lines[1:-1], 2))
+        rows = self._walk_rows(lines, path, {} if known is None else known)
         return Framed(version, list(changed(rows, path)))
+
+    def _walk_rows(self, lines: Sequence[bytes], path: str, known: Known) -> Iterator[Any]:
+        for number, line in enumerate(islice(lines, 1, len(lines) - 1), 2):
+            row = known.get(line)
+            if row is None:
+                row = self._parse(line, number, path)
+                if isinstance(row, SHARED):
+                    known[line] = row
+            yield row
 
     def refused(self, path: str, reason: str) -> Refused:
         """Return the error for a file that is not what it should be."""
@@ -116,8 +133,9 @@ class FramedFiles:
         if end.lines != len(lines) - 1:
             raise self.refused(path, f"{end.lines:,} lines were written, but {len(lines) - 1:,} are there")
         summed = hashlib.blake2b(digest_size=16)
-        for line in lines[:-1]:
-            summed.update(line + b"\n")
+        for line in islice(lines, len(lines) - 1):
+            summed.update(line)
+            summed.update(b"\n")
         if summed.hexdigest() != end.sum:
             raise self.refused(path, "its checksum does not match: it was changed after klogtool wrote it")
 
@@ -157,15 +175,61 @@ _FRAME = FramedFiles(COMMAND, Row | LastLine, check_row)
 _Kind = TypeVar("_Kind", BrokerFacts, TopicFacts, PartitionFacts, CopyFacts, CommitFacts, TransactionFacts)
 
 
+class CollectedFiles:
+    """Reads the files of one cluster: what they tell alike is in memory once."""
+
+    def __init__(self) -> None:
+        self._known: Known = {}
+        self._texts: dict[str, str] = {}
+        self._epochs: dict[Epochs, Epochs] = {}
+        self._partitions: list[tuple[PartitionFacts, ...]] = []
+
+    def read(self, path: str) -> Collected:
+        """Read a file; see read_collected."""
+        return self._collected(_FRAME.read(path, self._changed, self._known), path)
+
+    def parse(self, lines: Sequence[bytes], path: str) -> Collected:
+        """Parse the lines of a file; see read_collected."""
+        return self._collected(_FRAME.parse(list(lines), path, self._changed, self._known), path)
+
+    def _collected(self, framed: Framed, path: str) -> Collected:
+        file = _collected(framed, path)
+        for partitions in self._partitions:
+            if file.partitions == partitions:
+                return replace(file, partitions=partitions)
+        self._partitions.append(file.partitions)
+        return file
+
+    def _changed(self, rows: Iterable[Any], path: str) -> Iterator[Any]:
+        """Yield the rows; names and leader epochs that several tell are in memory once."""
+        left, texts, histories = MOST_EPOCHS, self._texts, self._epochs
+        for row in rows:
+            if not isinstance(row, CopyFacts):
+                yield row
+                continue
+            left -= len(row.epochs) + len(row.checkpoint_epochs or ())
+            if left < 0:
+                raise _FRAME.refused(path, f"it has more than {MOST_EPOCHS:,} leader epochs")
+            epochs = histories.setdefault(row.epochs, row.epochs)
+            yield replace(
+                row,
+                topic=texts.setdefault(row.topic, row.topic),
+                log_dir=texts.setdefault(row.log_dir, row.log_dir),
+                topic_id=None if row.topic_id is None else texts.setdefault(row.topic_id, row.topic_id),
+                epochs=epochs,
+                checkpoint_epochs=epochs if epochs == row.checkpoint_epochs else row.checkpoint_epochs,
+            )
+
+
 def read_collected(path: str) -> Collected:
-    """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or version;
+    """Read one file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or version;
     KlogError if it cannot be read."""
-    return _collected(_FRAME.read(path, _with_epochs_once), path)
+    return CollectedFiles().read(path)
 
 
 def parse_collected(lines: Sequence[bytes], path: str) -> Collected:
-    """Parse the lines of a file; see read_collected."""
-    return _collected(_FRAME.parse(lines, path, _with_epochs_once), path)
+    """Parse the lines of one file; see read_collected."""
+    return CollectedFiles().parse(lines, path)
 
 
 def _collected(framed: Framed, path: str) -> Collected:
@@ -190,19 +254,6 @@ def _collected(framed: Framed, path: str) -> Collected:
     except Impossible as error:
         raise _FRAME.refused(path, str(error)) from None
     return file
-
-
-def _with_epochs_once(rows: Iterable[Any], path: str) -> Iterator[Any]:
-    """Yield the rows; leader epochs that a checkpoint and the batches tell alike are in memory once."""
-    left = MOST_EPOCHS
-    for row in rows:
-        if isinstance(row, CopyFacts):
-            left -= len(row.epochs) + len(row.checkpoint_epochs or ())
-            if left < 0:
-                raise _FRAME.refused(path, f"it has more than {MOST_EPOCHS:,} leader epochs")
-            yield replace(row, checkpoint_epochs=row.epochs) if row.epochs == row.checkpoint_epochs else row
-        else:
-            yield row
 
 
 def _of(kind: type[_Kind], rows: Sequence[Row]) -> tuple[_Kind, ...]:

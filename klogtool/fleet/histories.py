@@ -94,6 +94,8 @@ def brokers_cut(follower: CopyFacts, leader: CopyFacts, *, is_clean: bool) -> in
 
     is_clean: the follower's broker stopped cleanly, so its next start does not look at its batches.
     """
+    if _is_of_same_leaders(follower, leader):
+        return min(follower.log_end_offset, leader.log_end_offset)
     cache = _cache_after_start(follower, is_clean=is_clean)
     leads = _cache_after_start(leader, is_clean=False)
     lead_epoch = max([NO_EPOCH, *(e.epoch for e in leads.entries), *(e.epoch for e in cache.entries)]) + 1
@@ -113,6 +115,14 @@ def brokers_cut(follower: CopyFacts, leader: CopyFacts, *, is_clean: bool) -> in
         end = cut
         cache.truncate_from_end(end)
     return min(end, max(follower.high_watermark or 0, follower.log_start_offset))
+
+
+def _is_of_same_leaders(one: CopyFacts, other: CopyFacts) -> bool:
+    """Return whether the same leaders wrote both logs, by batches and checkpoints, up to the last epoch: then one is
+    the beginning of the other."""
+    epochs, end = one.epochs, min(one.log_end_offset, other.log_end_offset)
+    is_same = epochs == other.epochs == one.checkpoint_epochs == other.checkpoint_epochs
+    return is_same and bool(epochs) and epochs[-1].start_offset < end
 
 
 def _cache_after_start(copy: CopyFacts, *, is_clean: bool) -> LeaderEpochFileCache:

@@ -15,11 +15,10 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.doctor.answers import Diagnosis, Starts
+from klogtool.doctor.answers import Starts
 from klogtool.errors import Refused
 from klogtool.fleet.choosing import PlacedCopy, choose
 from klogtool.fleet.collected import Collected, CopyFacts
-from klogtool.fleet.foreseen import foresee
 from klogtool.fleet.histories import history_of, parting_offset
 from klogtool.fleet.restored import Restored, judge_set
 from klogtool.fleet.restored_identity import completeness_of
@@ -31,11 +30,10 @@ _Reaches: TypeAlias = dict[_Log, int]
 
 
 class NodeDisks(Struct, frozen=True):
-    """What one node had at one time. paths: as they were named: a file, or log dirs. diagnosis: None for a file."""
+    """What one node had at one time. paths: as they were named: a file, or log dirs."""
 
     paths: tuple[str, ...]
     file: Collected
-    diagnosis: Diagnosis | None = None
 
     @property
     def node_id(self) -> int | None:
@@ -71,10 +69,7 @@ class Mix(Struct, frozen=True, tag="mix"):
 
 def judge_disks(disks: Sequence[NodeDisks]) -> Restored:
     """Judge a set with one generation of each node. Raises Refused without a disk."""
-    diagnoses = {
-        each.node_id: each.diagnosis for each in disks if each.node_id is not None and each.diagnosis is not None
-    }
-    return judge_set([each.file for each in disks], foresee(diagnoses))
+    return judge_set([each.file for each in disks])
 
 
 def find_mixes(disks: Sequence[NodeDisks]) -> tuple[tuple[Mix, ...], tuple[NodeDisks, ...]]:

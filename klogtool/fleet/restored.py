@@ -31,7 +31,6 @@ from klogtool.fleet.restored_identity import (
 from klogtool.quorum.election import Election
 
 _Key = tuple[str, int]
-NOTHING_FORESEEN = Foreseen()
 
 
 class GroupReset(Struct, frozen=True, tag="reset"):
@@ -102,7 +101,7 @@ class TransactionAhead(Struct, frozen=True, tag="transaction-ahead"):
 
 class Restored(Struct, frozen=True):
     """The answer. metadata_from: brokers whose metadata may lead, the newest first. nodes: what the doctor says of each
-    node whose log dirs are at hand."""
+    node that it was asked about."""
 
     starts: Starts
     brokers: Brokers
@@ -167,11 +166,11 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     return None if None in known else sum(count or 0 for count in known)
 
 
-def judge_set(files: Sequence[Collected], foreseen: Foreseen = NOTHING_FORESEEN) -> Restored:
-    """Judge a set of disks: one file for each broker. foreseen: what the doctor says of those that are at hand. Raises
-    Refused without a file."""
+def judge_set(files: Sequence[Collected]) -> Restored:
+    """Judge a set of disks: one file for each broker. Raises Refused without a file."""
     if not files:
         raise Refused("no disk was named")
+    foreseen = Foreseen(files)
     election, leading = elect(files)
     troubles = [*find_troubles(files), *judge_quorum(election), *find_foreseen(foreseen)]
     if leading:
@@ -210,8 +209,15 @@ def _worst(leading: Sequence[Collected], files: Sequence[Collected], foreseen: F
 
 
 def _worse_of(one: Forecast, other: Forecast) -> Forecast:
+    """Return what either metadata may do: the losses of the worse one, and the leaders and ends of both."""
     worse = max(one, other, key=lambda forecast: (forecast.lost_records is None, forecast.lost_records or 0))
-    return replace(worse, strays=tuple(sorted({*one.strays, *other.strays})))
+    worse = replace(worse, strays=tuple(sorted({*one.strays, *other.strays})))
+    least = [each.end_least for each in (one, other) if each.end_least is not None]
+    most = [each.end_most for each in (one, other) if each.end_most is not None]
+    if len(least) < 2 or len(most) < 2 or not worse.may_lead:
+        return worse
+    may_lead = tuple(dict.fromkeys((*one.may_lead, *other.may_lead)))
+    return replace(worse, may_lead=may_lead, end_least=min(least), end_most=max(most))
 
 
 # Groups.

@@ -13,7 +13,7 @@ from enum import Enum
 from msgspec import Struct
 
 from klogtool.broker.metadata.quorum import Quorum
-from klogtool.fleet.collected import Collected, LogDirFacts, MetadataFacts, Remembered
+from klogtool.fleet.collected import Collected, LogDirFacts, MetadataFacts, ToldElection
 from klogtool.fleet.foreseen import Foreseen
 from klogtool.format.identity import QuorumState
 from klogtool.format.kraft_snapshot import Endpoint, Voter
@@ -108,15 +108,13 @@ def _of_log_dir(log_dir: LogDirFacts, directories: dict[str, str]) -> Iterator[S
 
 def find_foreseen(foreseen: Foreseen) -> Iterator[SetTrouble]:
     """Yield what the doctor foresees for a whole node, or a whole log dir."""
-    ending = {node_id for node_id, claim in foreseen.brokers if claim.starts is False}
-    for node_id, broker in foreseen.brokers:
-        if broker.starts is not True:
-            problem = SetProblem.BROKER_ENDS if node_id in ending else SetProblem.BROKER_MAY_END
-            yield SetTrouble(problem, node_id, None, broker.error)
-    for node_id, log_dir in foreseen.log_dirs:
-        if not log_dir.online and node_id not in ending:
-            problem = SetProblem.LOG_DIR_MAY_FAIL if log_dir.online is None else SetProblem.LOG_DIR_OFFLINE
-            yield SetTrouble(problem, node_id, log_dir.path)
+    for file, start in foreseen.starts:
+        node_id, ends = file.broker.node_id, any(ending.is_sure for ending in start.endings)
+        problem = SetProblem.BROKER_ENDS if ends else SetProblem.BROKER_MAY_END
+        yield from (SetTrouble(problem, node_id, None, ending.error) for ending in start.endings)
+        if not ends:
+            yield from (SetTrouble(SetProblem.LOG_DIR_OFFLINE, node_id, path) for path in start.offline)
+            yield from (SetTrouble(SetProblem.LOG_DIR_MAY_FAIL, node_id, path) for path in start.may_fail)
 
 
 def find_missing_directories(leader: Collected, files: Sequence[Collected]) -> Iterator[SetTrouble]:
@@ -178,7 +176,7 @@ def _controller(file: Collected, static: Sequence[int]) -> Controller:
     )
 
 
-def _quorum_state(remembered: Remembered) -> QuorumState:
+def _quorum_state(remembered: ToldElection) -> QuorumState:
     return QuorumState(
         remembered.data_version,
         remembered.leader_id,

@@ -131,19 +131,15 @@ class TransplantResult(Result, frozen=True):
 
 
 def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
-    """Plan for one partition dir, or for a whole log dir that gets another cluster id. The plan of new voters is beside
-    the first log dir's, and comes before all others: it relies on what all of them have.
-
-    make_spool: for segments whose batches get another leader epoch.
+    """Plan for one partition dir, or for a whole log dir that gets another cluster id. make_spool: for segments whose
+    batches get another leader epoch.
 
     Raises Refused for a damaged log, a name that Kafka refuses, or a topic id that is unknown or contradicts a known
     one; Corrupt or Unsupported, with Kafka's class, if a broker refuses to load it; KlogError for what is no partition
     dir.
     """
     if question.cluster_id is not None:
-        if question.voters is not None and path in question.log_dirs[:1]:
-            yield from decide_voters(path, _voters_question(question))
-        yield plan_log_dir(COMMAND, path, question, question.cluster_id)
+        yield from _walk_log_dir_plans(path, question, question.cluster_id)
         return
     if not isinstance(open_path(path), Partition):
         raise KlogError("not a partition dir", path=path)
@@ -202,6 +198,13 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     lines = CheckpointLines(TopicPartition(topic, number), start, end, log_start_line, first_dirty_at_most=start)
     before, after = plan_checkpoints(COMMAND, beside.log_dir, question, [lines])
     yield from (one for one in (before, plan, after) if one is not None)
+
+
+def _walk_log_dir_plans(path: str, question: TransplantQuestion, cluster_id: str) -> Iterator[Plan]:
+    """Yield the plan of a log dir. The plan of new voters relies on what all log dirs have, so it is the very first."""
+    if question.voters is not None and path in question.log_dirs[:1]:
+        yield from decide_voters(path, _voters_question(question))
+    yield plan_log_dir(COMMAND, path, question, cluster_id)
 
 
 def _voters_question(question: TransplantQuestion) -> VotersQuestion:

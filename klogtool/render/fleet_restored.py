@@ -137,7 +137,7 @@ def _summary(restored: Restored) -> Iterator[str]:
         more = f", or that of {_nodes(others)}: a majority has none that is newer" if others else ""
         yield f"The metadata of node {restored.metadata_from[0]} leads{more}."
     if restored.lacks_disks:
-        yield "Not of all nodes the log dirs are here: klogtool doctor LOGDIR... says there what their own start does."
+        yield "Not of all nodes the doctor was asked: klogtool doctor LOGDIR... says there what their own start does."
 
 
 def _records(count: int | None) -> str:

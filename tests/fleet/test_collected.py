@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import pytest
 from quorums import Disk, voter
-from running import FIXTURES, run_here
+from running import FIXTURES, ROOT, run_here
 
 from klogtool.errors import Refused
 from klogtool.fleet.collected import Collected, CopyFacts, Epoch, LostOffsets
-from klogtool.fleet.framed import parse_collected, read_collected
+from klogtool.fleet.framed import CollectedFiles, parse_collected, read_collected
 
 DISKS = FIXTURES / "two-disks" / "logdir"
 
@@ -132,6 +132,20 @@ CUTS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 def test_a_file_that_is_not_whole_is_refused(lines: list[bytes], cut: str) -> None:
     with pytest.raises(Refused, match="not a file of 'fleet collect'"):
         parse_collected(CUTS[cut](lines), "broker1.klog")
+
+
+def test_what_several_files_tell_is_in_memory_once() -> None:
+    """And each is read as if it was alone."""
+    paths = sorted(map(str, (ROOT / "docs/examples/restored").glob("*.klog")))
+    files = list(map(CollectedFiles().read, paths))
+    assert files == [read_collected(path) for path in paths]
+    first, second, _ = files
+    known = {row: row for row in first.partitions}
+    shared = [row for row in second.partitions if row in known]
+    assert shared
+    assert all(known[row] is row for row in shared)
+    epochs = {copy.epochs: copy.epochs for copy in first.copies}
+    assert all(epochs[copy.epochs] is copy.epochs for copy in second.copies if copy.epochs in epochs)
 
 
 VALUES = [None, -1, 1 << 70, 1.5, "x", "\0", "\ud900", [], {}, True, ["\ud800"], [[1]], "a" * 100_000]

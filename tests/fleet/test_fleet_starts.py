@@ -13,17 +13,19 @@ import pytest
 from msgspec.structs import replace
 from test_fleet_model import NODES, TOPIC_ID, Cluster, facts_of
 
+from klogtool.fleet import histories
 from klogtool.fleet.choosing import Choice
 from klogtool.fleet.collected import (
     BrokerFacts,
     Collected,
     CopyFacts,
+    Epoch,
     LogDirFacts,
     MetadataFacts,
     PartitionFacts,
     TopicFacts,
 )
-from klogtool.fleet.histories import brokers_cut
+from klogtool.fleet.histories import _is_of_same_leaders, brokers_cut
 from klogtool.fleet.planning import ELR, UNCLEAN_ELECTIONS, FleetPlan, make_fleet_plan, needs_election
 from klogtool.render.words import words
 
@@ -151,3 +153,27 @@ def test_the_order_of_starts_alone_would_not_do(last: int) -> None:
     assert plan.fleet.waves == ((1,), (2,))
     assert plan.elections() == {"partitions": [{"topic": "t", "partition": 0}]}
     assert leader_after(plan.choices[0], plan.fleet.waves, last) == (1, 0)
+
+
+def test_logs_of_the_same_leaders_are_cut_where_the_shorter_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short way has the answer of the long one (AbstractFetcherThread)."""
+    chance = random.Random(1)
+
+    def drawn(epochs: tuple[Epoch, ...]) -> CopyFacts:
+        end = chance.randrange(40)
+        told = chance.choice((None, epochs, epochs, epochs, epochs[:1]))
+        mark = chance.choice((None, 0, end))
+        return CopyFacts(
+            "t", 0, "/d", "t-0", "current", "0" * 32, None, 0, end, end, end, epochs, told, high_watermark=mark
+        )
+
+    asked = []
+    for _ in range(2000):
+        starts = sorted(chance.sample(range(30), chance.randint(0, 4)))
+        epochs = tuple(Epoch(number, start) for number, start in enumerate(starts))
+        asked.append((drawn(epochs), drawn(epochs), chance.random() < 0.5))
+    short = [brokers_cut(one, other, is_clean=is_clean) for one, other, is_clean in asked]
+    taken = [_is_of_same_leaders(one, other) for one, other, _ in asked]
+    assert 100 < sum(taken) < 1900
+    monkeypatch.setattr(histories, "_is_of_same_leaders", lambda *_: False)
+    assert short == [brokers_cut(one, other, is_clean=is_clean) for one, other, is_clean in asked]

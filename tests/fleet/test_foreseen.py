@@ -9,17 +9,19 @@ from collections.abc import Callable
 import pytest
 from fleet.test_restored import ALL_EQUAL, with_voters
 from fleets import FIRST_MS, collect_broker, make_fleet
+from msgspec.structs import replace
 from running import run_here
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli.show import header
 from klogtool.doctor.answers import Starts
+from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import PartitionClaim
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.fleet.collected import Collected, CopyFacts
 from klogtool.fleet.forecast import LossReason
-from klogtool.fleet.foreseen import Foreseen, foresee
-from klogtool.fleet.framed import walk_lines
+from klogtool.fleet.foreseen import with_claims
+from klogtool.fleet.framed import parse_collected, walk_lines
 from klogtool.fleet.planning import make_fleet_plan
 from klogtool.fleet.restored import Restored, RestoreStep, judge_set, walk_options
 from klogtool.fleet.restored_identity import SetProblem
@@ -100,16 +102,17 @@ WOUNDS: list[Callable[[pathlib.Path, random.Random], None]] = [
 
 def examined(
     root: pathlib.Path, wound: Callable[[dict[int, pathlib.Path]], None], text: str = ALL_EQUAL
-) -> tuple[list[Collected], Foreseen]:
-    """A set whose disks are wounded, and what the doctor says of each."""
+) -> tuple[list[Collected], dict[str, PartitionClaim]]:
+    """The files of a set whose disks are wounded, with what the doctor says of each, and its claims by path."""
     fleet, log_dirs = make_fleet(text, root)
     wound({node: paths[0] for node, paths in log_dirs.items()})
-    circumstances = Circumstances(now_ms=FIRST_MS)
-    files = [with_voters(collect_broker(paths, fleet), (1, 2, 3)) for paths in log_dirs.values()]
-    diagnoses = {
-        node: examine(list(map(str, paths)), Examination(circumstances, jobs=1)) for node, paths in log_dirs.items()
-    }
-    return files, foresee(diagnoses)
+    how, files, claims = Examination(Circumstances(now_ms=FIRST_MS), jobs=1), [], {}
+    for paths in log_dirs.values():
+        diagnosis = examine(list(map(str, paths)), how)
+        file = with_claims(with_voters(collect_broker(paths, fleet), (1, 2, 3)), diagnosis)
+        files.append(parse_collected([line.encode() for line in walk_lines(header("fleet collect"), file.rows())], "x"))
+        claims |= {claim.path: claim for claim in walk_claims(diagnosis) if isinstance(claim, PartitionClaim)}
+    return files, claims
 
 
 def sound(copy: CopyFacts) -> set[int]:
@@ -137,8 +140,8 @@ def test_the_forecast_is_never_rosier_than_the_claims(tmp_path: pathlib.Path) ->
             for node in chance.sample(sorted(disks), chance.choice((1, 2, 3))):
                 chance.choice(WOUNDS)(disks[node], chance)
 
-        files, foreseen = examined(tmp_path / str(seed), wound)
-        restored = judge_set(files, foreseen)
+        files, claims = examined(tmp_path / str(seed), wound)
+        restored = judge_set(files)
         worst = max((node.starts for node in restored.nodes), key=list(Starts).index)
         assert list(Starts).index(restored.starts) >= list(Starts).index(worst), seed
         if restored.starts is Starts.REFUSES:
@@ -148,7 +151,7 @@ def test_the_forecast_is_never_rosier_than_the_claims(tmp_path: pathlib.Path) ->
             continue
         has = set().union(*(sound(copy) for file in files for copy in file.copies))
         for node in forecast.may_lead:
-            claim = foreseen.partitions[f"{files[node - 1].broker.log_dirs[0].path}/t-0"]
+            claim = claims[f"{files[node - 1].broker.log_dirs[0].path}/t-0"]
             deleted = claim.log_start_offset or 0  # on purpose, if the log reaches so far
             lost = {n for n in has - served(claim) if deleted > 60 or n >= deleted}
             assert len(lost) <= forecast.lost_records, (seed, node, lost, forecast, claim)
@@ -158,7 +161,7 @@ def test_the_forecast_is_never_rosier_than_the_claims(tmp_path: pathlib.Path) ->
 
 def alone(root: pathlib.Path, wound: Callable[[pathlib.Path], None], text: str = ALL_EQUAL) -> Restored:
     """The verdict if the first disk has this wound."""
-    return judge_set(*examined(root, lambda disks: wound(disks[1]), text))
+    return judge_set(examined(root, lambda disks: wound(disks[1]), text)[0])
 
 
 @pytest.mark.parametrize(
@@ -189,8 +192,24 @@ def test_without_the_doctor_a_log_start_beyond_all_records_is_unknown(tmp_path: 
             start_beyond(disks[1], Fixed(offset))
 
         files, _ = examined(tmp_path / str(offset), wound, text)
-        (forecast,) = judge_set(files).forecasts
+        (forecast,) = judge_set([without_claims(file) for file in files]).forecasts
         assert forecast.lost_records == lost, (offset, forecast)
+
+
+def without_claims(file: Collected) -> Collected:
+    """As files were before they had claims."""
+    copies = tuple(replace(copy, started=None) for copy in file.copies)
+    return replace(file, broker=replace(file.broker, start=None), copies=copies)
+
+
+def test_files_of_the_same_path_are_not_mixed_up(tmp_path: pathlib.Path) -> None:
+    """Log dirs have the same path on every broker. What the doctor said of one counts for that one."""
+    here = [
+        replace(file, copies=tuple(replace(copy, log_dir="/d") for copy in file.copies))
+        for file in examined(tmp_path, lambda disks: start_beyond(disks[1], Fixed(1000)))[0]
+    ]
+    (forecast,) = judge_set([here[0], without_claims(here[1]), here[2]]).forecasts
+    assert [(loss.reason, loss.node_id) for loss in forecast.losses] == [(LossReason.START_LOSES, 1)]
 
 
 def test_the_nodes_are_marked(tmp_path: pathlib.Path) -> None:

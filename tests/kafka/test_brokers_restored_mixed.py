@@ -79,6 +79,10 @@ SETS = {
     "a dynamic quorum": Drawn(
         order=(1, 3, 2), is_dynamic=True, older=("2-logs", "2-metadata", "3-logs"), torn=(1, 2, 3)
     ),
+    "a log dir of two is new": Drawn(order=(3, 1, 2), log_dirs=2, empty=("1-logs-2",), older=("2-logs",)),
+    "a whole node is new": Drawn(order=(2, 1, 3), empty=("3-logs", "3-metadata"), torn=(1,)),
+    "a dynamic quorum, a metadata disk is new": Drawn(is_dynamic=True, empty=("2-metadata",), older=("1-logs",)),
+    "3.9.2, a metadata disk is new": Drawn("3.9.2", order=(3, 2, 1), empty=("2-metadata",), torn=(1, 2)),
     "3.9.2, torn": Drawn("3.9.2", order=(2, 3, 1), torn=(1, 2, 3)),
     "3.9.2, mixed": Drawn("3.9.2", order=(3, 1, 2), older=("1-logs", "2-metadata"), torn=(3,)),
     "3.9.2, a node is gone": Drawn("3.9.2", older=("2-logs",), torn=(2,), gone=(1,)),
