@@ -121,7 +121,7 @@ class MetadataFacts(Struct, frozen=True):
         return self.problem is None, self.epoch, self.end_offset
 
 
-class Ending(Struct, frozen=True, array_like=True):
+class EndingStart(Struct, frozen=True, array_like=True):
     """That a broker's process ends when it starts: `[is_sure, error]`. error: Kafka's class."""
 
     is_sure: bool
@@ -134,7 +134,7 @@ class StartFacts(Struct, frozen=True):
 
     starts: Starts
     lost_records: Size = 0
-    endings: Annotated[tuple[Ending, ...], Meta(max_length=MOST_LISTED)] = ()
+    endings: Annotated[tuple[EndingStart, ...], Meta(max_length=MOST_LISTED)] = ()
     offline: Annotated[tuple[Name, ...], Meta(max_length=MOST_LISTED)] = ()
     may_fail: Annotated[tuple[Name, ...], Meta(max_length=MOST_LISTED)] = ()
 

@@ -19,7 +19,7 @@ from klogtool.doctor.readable import Offsets
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.errors import KlogError
 from klogtool.fleet.choosing import PlacedCopy
-from klogtool.fleet.collected import Collected, CopyFacts, Ending, LostRange, StartedCopy, StartFacts
+from klogtool.fleet.collected import Collected, CopyFacts, EndingStart, LostRange, StartedCopy, StartFacts
 from klogtool.fleet.collecting import Collecting, collect
 
 _BY_OTHERS = frozenset((HiddenBy.FOLDER, HiddenBy.LOG_DIR))  # the metadata that leads, and the log dir's own claim
@@ -109,7 +109,7 @@ def with_claims(file: Collected, diagnosis: Diagnosis) -> Collected:
         starts,
         diagnosis.lost_records,
         tuple(
-            Ending(claim.starts is False, claim.error)
+            EndingStart(claim.starts is False, claim.error)
             for claim in claims
             if isinstance(claim, BrokerClaim) and claim.starts is not True
         ),
