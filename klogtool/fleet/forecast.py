@@ -49,6 +49,8 @@ class LossReason(Enum):
     START_LOSES = "start-loses"
     """A broker that may lead loses or hides records of its own copy when it starts: as the doctor says, or because its
     log start is beyond its records."""
+    DELETED = "marked-for-deletion"
+    """Only a folder that ends in -delete has them: its broker was to delete it, because others had its records."""
     LOG_DIR_OFFLINE = "log-dir-offline"
     """The log dir of the copy goes offline, as the doctor says: nobody is served from it."""
 
@@ -178,7 +180,8 @@ def _judge(
         return
     electable = electable_of(known, unclean)
     may_lead = tuple(dict.fromkeys((*electable, *known.replicas))) if is_open else electable
-    if not (strays or offline) and _is_even(own, known, foreseen):
+    marked = [each for each in placed if each.copy.state == "delete" and each.copy.topic_id == known.topic_id]
+    if not (strays or offline or marked) and _is_even(own, known, foreseen):
         end = own[0].copy.log_end_offset
         here = tuple(node_id for node_id in may_lead if node_id in brokers)
         yield Forecast(*key, known.topic_id, here, end, end, (), own[0].node_id)
@@ -187,7 +190,11 @@ def _judge(
     able = tuple(node_id for node_id in may_lead if node_id not in down)
     forecast = _forecast(choose(own, known, tuple(brokers), key, unclean), known, able, brokers, foreseen)
     best = next((each.copy for each in own if each.node_id == forecast.best), None)
-    aside = (*_not_served(LossReason.STRAY, strays, best), *_not_served(LossReason.LOG_DIR_OFFLINE, offline, best))
+    aside = (
+        *_not_served(LossReason.STRAY, strays, best),
+        *_not_served(LossReason.DELETED, marked, best),
+        *_not_served(LossReason.LOG_DIR_OFFLINE, offline, best),
+    )
     # What an offline log dir has is on a disk.
     own_losses = [loss for loss in forecast.losses if not (offline and loss.reason is LossReason.NO_COPY)]
     yield replace(forecast, losses=(*own_losses, *aside), strays=_nodes_of(strays))

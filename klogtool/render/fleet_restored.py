@@ -51,6 +51,7 @@ _REASONS = {
     LossReason.ONCE_LONGER: "the log was longer once, and no copy reaches so far",
     LossReason.UNREADABLE: "the copy cannot be read",
     LossReason.START_LOSES: "may lead, and its own start loses or hides records",
+    LossReason.DELETED: "the folder is marked for deletion: its broker serves nothing of it",
     LossReason.LOG_DIR_OFFLINE: "its log dir goes offline",
 }
 _FATES = {

@@ -137,6 +137,17 @@ def test_ends_and_leaders_are_those_of_all_metadata_that_may_lead(tmp_path: path
     assert (one.end_least, one.end_most, set(one.may_lead), one.strays) == (60, 70, {1, 2, 3}, (1,))
 
 
+@pytest.mark.parametrize(("end", "lost"), [(75, 15), (60, None), (30, None)])
+def test_what_only_a_folder_marked_for_deletion_has_is_lost(end: int, lost: int | None, tmp_path: pathlib.Path) -> None:
+    """Real brokers of 4.3.1: a partition had moved away, and the disks of its new replicas were older."""
+    text = ALL_EQUAL.replace("replicas 1 2 3 isr 1 2 3", "replicas 1 2 isr 1 2")
+    files = set_of(text.replace("broker 3\n  t-0 epochs 9:0 end 60", f"broker 3\n  t-0 epochs 9:0 end {end}"), tmp_path)
+    (copy,) = files[2].copies
+    marked = replace(copy, folder=f"t-0.{'a' * 32}-delete", state="delete")
+    restored = judge_set([*files[:2], replace(files[2], copies=(marked,))])
+    assert reasons(restored) == ([] if lost is None else [(LossReason.DELETED, 3, lost)])
+
+
 def remembering(file: Collected, leader: int, epoch: int, voted: int = -1) -> Collected:
     """A controller whose quorum-state says who led, and for whom it voted."""
     metadata = file.broker.metadata
