@@ -3,6 +3,7 @@
 Nothing here writes, prints or reads the clock.
 
     answers          what the doctor answers, as values: points ahead, options, troubles, the verdict
+    causes           what it says of the machine, as causes with values
     rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition
     partitions       the start of one partition, over a draft; or a glance at its names
     retention_ahead  what the first check of retention, and the first append, do by false indexes

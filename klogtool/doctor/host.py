@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from klogtool.causes import Reason
+from klogtool.doctor.causes import HostCause
 from klogtool.doctor.host_files import HostFiles, Mount
 from klogtool.verify.findings import Severity
 
@@ -47,15 +49,15 @@ class HostDir(Struct, frozen=True):
 
 
 class HostPoint(Struct, frozen=True):
-    """One thing about the machine. name: stable. found, recommended: short texts. why: what it does to a log.
+    """One thing about the machine. name: stable. found; recommended; why: what it does to a log.
 
     path: the log dirs or the mount that it is about; None: the whole machine.
     """
 
     name: str
-    found: str
-    recommended: str
-    why: str
+    found: Reason
+    recommended: Reason
+    why: Reason
     severity: Severity
     path: str | None = None
 
@@ -82,13 +84,11 @@ def _of_limits(dirs: Sequence[HostDir], files: HostFiles) -> Iterator[HostPoint]
 def _maps(segments: int, active: int, files: HostFiles) -> HostPoint:
     limit = files.number("proc/sys/vm/max_map_count")
     at_once, at_most = 2 * active + JVM_MAPS, 2 * segments + JVM_MAPS
-    found = f"{_known(limit)}; these logs need {2 * active:,} at the start, up to {2 * segments:,} in all"
     return HostPoint(
         "vm.max_map_count",
-        found,
-        f"above {at_most:,}, for example {max(USUAL_MAPS, _next_power(2 * at_most)):,}",
-        "Each segment has two indexes, and each is a memory map: those of active segments at the start, the others "
-        "when somebody reads there. At the limit a log dir goes offline, or the broker ends ('Map failed').",
+        HostCause.MAPS(limit=_known(limit), at_start=2 * active, in_all=2 * segments),
+        HostCause.MAPS_WANTED(above=at_most, example=max(USUAL_MAPS, _next_power(2 * at_most))),
+        HostCause.MAPS_WHY(),
         _by_limit(limit, at_once, at_most),
     )
 
@@ -96,13 +96,11 @@ def _maps(segments: int, active: int, files: HostFiles) -> HostPoint:
 def _open_files(opened: int, files: HostFiles) -> HostPoint:
     limit, need = files.open_files(), opened + OTHER_FILES
     severity = _by_limit(limit, opened, max(need, RECOMMENDED_OPEN_FILES))
-    found = f"{_known(limit)} for this process (ulimit -n); these logs need {opened:,}, and each connection one more"
     return HostPoint(
         "open files",
-        found,
-        f"at least {max(RECOMMENDED_OPEN_FILES, 2 * need):,} (Kafka's documents: 100,000 to start with)",
-        "A broker has every .log and every .txnindex open, and its connections. At the limit log dirs go offline. A "
-        "broker may have another limit than this process: LimitNOFILE of its service, /proc/PID/limits.",
+        HostCause.OPEN_FILES(limit=_known(limit), opened=opened),
+        HostCause.OPEN_FILES_WANTED(least=max(RECOMMENDED_OPEN_FILES, 2 * need)),
+        HostCause.OPEN_FILES_WHY(),
         severity,
     )
 
@@ -113,10 +111,9 @@ def _open_files_of_all(referenced: int, files: HostFiles) -> HostPoint:
     known = [value for value in (limit, ceiling) if value is not None]
     return HostPoint(
         "fs.file-max, fs.nr_open",
-        f"{_known(limit)}, {_known(ceiling)}; with these logs {need:,} files are in use",
-        f"both above {2 * need:,}",
-        "fs.file-max is the limit for all processes together; a mapped index counts, too. fs.nr_open is the highest "
-        "limit that one process can be given.",
+        HostCause.FILE_MAX(limit=_known(limit), ceiling=_known(ceiling), need=need),
+        HostCause.FILE_MAX_WANTED(above=2 * need),
+        HostCause.FILE_MAX_WHY(),
         _by_limit(min(known, default=None), need, 2 * need),
     )
 
@@ -142,36 +139,30 @@ def _options(mount: Mount, dirs: Sequence[HostDir]) -> HostPoint:
     severity, why = _worst_option(mount)
     return HostPoint(
         "mount",
-        f"{mount.kind} ({','.join(mount.options)})",
-        "xfs or ext4 of a local disk, noatime",
+        HostCause.MOUNT(kind=mount.kind, options=",".join(mount.options)),
+        HostCause.MOUNT_WANTED(),
         why,
         severity,
         ", ".join(one.path for one in dirs),
     )
 
 
-def _worst_option(mount: Mount) -> tuple[Severity, str]:
+def _worst_option(mount: Mount) -> tuple[Severity, Reason]:
     if "ro" in mount.options:
-        return Severity.ERROR, "It is read-only: a broker takes its log dirs offline, and ends if it is its metadata."
+        return Severity.ERROR, HostCause.READ_ONLY()
     if mount.kind in _VOLATILE:
-        return Severity.ERROR, "It is memory: everything in it is gone when the machine stops."
+        return Severity.ERROR, HostCause.VOLATILE()
     if mount.kind in _NETWORK:
-        return Severity.WARNING, (
-            "It is a network file system. Files that are deleted while they are open keep a name there, so deletions "
-            "of partitions fail; a server that is away takes the log dir offline."
-        )
+        return Severity.WARNING, HostCause.NETWORK()
     if mount.kind == "overlay":
-        return Severity.WARNING, "It is a layer of a container: everything in it is gone with the container."
+        return Severity.WARNING, HostCause.CONTAINER()
     if unsafe := sorted(mount.unsafe_options):
-        return Severity.WARNING, (
-            f"{', '.join(unsafe)}: after a power failure files may hold old or foreign bytes, and the file system may "
-            "be damaged. Kafka's documents call these options unsafe for several brokers at once."
-        )
+        return Severity.WARNING, HostCause.UNSAFE(options=tuple(unsafe))
     if not {"noatime", "relatime"} & set(mount.options):
-        return Severity.WARNING, "Every read writes the access time of a file (strictatime). Kafka does not use it."
+        return Severity.WARNING, HostCause.STRICTATIME()
     if "noatime" not in mount.options:
-        return Severity.INFO, "Access times are written once a day (relatime). Kafka does not use them."
-    return Severity.INFO, "Access times are not written. Kafka does not use them."
+        return Severity.INFO, HostCause.RELATIME()
+    return Severity.INFO, HostCause.NOATIME()
 
 
 def _room(dirs: Sequence[HostDir]) -> Iterator[HostPoint]:
@@ -182,13 +173,11 @@ def _room(dirs: Sequence[HostDir]) -> Iterator[HostPoint]:
     if free:
         ahead = sum(one.bytes_ahead for one in dirs)
         severity = _by_limit(min(free), ahead, ahead + ROOM_TO_KEEP_BYTES)
-        short = "" if severity is Severity.INFO else " klogtool free says what can be given up, the safest first."
         yield HostPoint(
             "free space",
-            f"{min(free):,} bytes; {ahead:,} bytes will be written",
-            f"at least {ahead + ROOM_TO_KEEP_BYTES:,} bytes",
-            "Recovery, rolls and compaction write before they delete. On a full disk a broker takes the log dir "
-            f"offline; a broker that has to recover the log dir cannot start on it.{short}",
+            HostCause.ROOM(free=min(free), ahead=ahead),
+            HostCause.ROOM_WANTED(least=ahead + ROOM_TO_KEEP_BYTES),
+            HostCause.ROOM_WHY() if severity is Severity.INFO else HostCause.ROOM_SHORT(),
             severity,
             place,
         )
@@ -196,9 +185,9 @@ def _room(dirs: Sequence[HostDir]) -> Iterator[HostPoint]:
         ahead = sum(one.files_ahead for one in dirs)
         yield HostPoint(
             "free inodes",
-            f"{min(free_files):,}; {ahead:,} files will be written",
-            f"at least {ahead + FILES_TO_KEEP:,}",
-            "Without inodes no file can be created: a broker takes the log dir offline as with a full disk.",
+            HostCause.INODES(free=min(free_files), ahead=ahead),
+            HostCause.INODES_WANTED(least=ahead + FILES_TO_KEEP),
+            HostCause.INODES_WHY(),
             _by_limit(min(free_files), ahead, ahead + FILES_TO_KEEP),
             place,
         )
@@ -210,17 +199,16 @@ def _of_cache(dirs: Sequence[HostDir]) -> Iterator[HostPoint]:
             share = 100 * one.cached_bytes // one.looked_at_bytes
             yield HostPoint(
                 "page cache",
-                f"{one.cached_bytes:,} of {one.looked_at_bytes:,} bytes ({share} %) are in memory",
-                "memory for what is written in 30 seconds (Kafka's documents), and for what consumers lag behind",
-                "What is in memory is read without the disk. After a restart of the machine nothing is, and the first "
-                "consumers and the recovery read from the disk.",
+                HostCause.CACHE(cached=one.cached_bytes, looked_at=one.looked_at_bytes, share=share),
+                HostCause.CACHE_WANTED(),
+                HostCause.CACHE_WHY(),
                 Severity.INFO,
                 one.path,
             )
 
 
-def _known(number: int | None) -> str:
-    return "not known" if number is None else f"{number:,}"
+def _known(number: int | None) -> Reason:
+    return HostCause.UNKNOWN() if number is None else HostCause.NUMBER(number=number)
 
 
 def _next_power(number: int) -> int:

@@ -25,6 +25,7 @@ from klogtool.render.lookup import exact_time_text
 from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
 from klogtool.render.terminal import columns
+from klogtool.render.words import in_words, words
 from klogtool.verify.findings import Severity
 
 MOST_TROUBLES = 50  # shown in full; the rest is counted
@@ -145,8 +146,8 @@ def _tiered_row(part: SafePart) -> dict[str, object]:
 
 
 def _host_row(point: HostPoint) -> dict[str, object]:
-    row = {name: getattr(point, name) for name in ("name", "found", "recommended", "why", "path")}
-    return {**row, "severity": point.severity.value}
+    row: dict[str, object] = in_words(point)
+    return {name: row[name] for name in ("name", "found", "recommended", "why", "path", "severity")}
 
 
 def _as_of(diagnosis: Diagnosis) -> Ahead | None:
@@ -392,9 +393,10 @@ def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield from map(_tiered_line, diagnosis.tiered)
     yield from (f"  note: {note}" for note in diagnosis.notes)
     for point in diagnosis.host:
-        yield f"  {_MARKS[point.severity]:2}  {point.name}: {point.found}; recommended: {point.recommended}"
+        found, recommended = words(point.found), words(point.recommended)
+        yield f"  {_MARKS[point.severity]:2}  {point.name}: {found}; recommended: {recommended}"
         if point.severity is not Severity.INFO:
-            yield f"{_INDENT}{point.why}"
+            yield f"{_INDENT}{words(point.why)}"
 
 
 def _tiered_line(part: SafePart) -> str:

@@ -12,6 +12,7 @@ from running import ROOT
 from klogtool.doctor.host import HostDir, HostPoint, judge_host, measure_room
 from klogtool.doctor.host_files import HostFiles
 from klogtool.doctor.page_cache import cached_bytes
+from klogtool.render.words import words as told
 from klogtool.verify.findings import Severity
 
 TUNED, UNTUNED = (str(ROOT / "tests/doctor/host" / name) for name in ("tuned", "untuned"))
@@ -37,7 +38,7 @@ def test_a_tuned_machine_has_nothing_to_say_but_numbers() -> None:
         "free space",
         "free inodes",
     ]
-    assert all(one.found and one.recommended and one.why.endswith(".") for one in points)
+    assert all(told(one.found) and told(one.recommended) and told(one.why).endswith(".") for one in points)
 
 
 def test_the_worst_comes_first() -> None:
@@ -54,7 +55,7 @@ def test_memory_maps(segments: int, active: int, severity: Severity) -> None:
     """65,530 maps, of which a broker needs 2,000 for itself: 31,765 segments fit."""
     found = point("vm.max_map_count", [HostDir("/d", segments, active)])
     assert found.severity is severity
-    assert found.found.startswith("65,530; these logs need")
+    assert told(found.found).startswith("65,530; these logs need")
 
 
 def test_log_dirs_of_a_broker_share_its_limits() -> None:
@@ -66,7 +67,7 @@ def test_log_dirs_of_a_broker_share_its_limits() -> None:
 def test_open_files() -> None:
     assert point("open files", [LARGE]).severity is ERROR  # 40,500 of 1,024
     assert point("open files", [LARGE], TUNED).severity is INFO  # of 100,000
-    assert "40,500" in point("open files", [LARGE]).found
+    assert "40,500" in told(point("open files", [LARGE]).found)
     assert point("open files", [HostDir("/d", 1_000, 100)]).severity is WARNING
     assert point("open files", [HostDir("/d", 99_000, 100)], TUNED).severity is WARNING
     assert point("open files", [HostDir("/d", 100_001, 100)], TUNED).severity is ERROR
@@ -95,21 +96,21 @@ def test_no_limit_of_open_files(tmp_path: pathlib.Path) -> None:
 def test_mounts(path: str, kind: str, severity: Severity, words: str) -> None:
     found = point("mount", [HostDir(path)])
     assert found.severity is severity
-    assert found.found.startswith(f"{kind} (")
-    assert words in found.why
+    assert told(found.found).startswith(f"{kind} (")
+    assert words in told(found.why)
     assert found.path == path
 
 
 def test_a_mount_point_with_a_blank() -> None:
     found = point("mount", [HostDir("/kafka/with blank/d")], TUNED)
-    assert found.found.startswith("xfs (rw,noatime,")
+    assert told(found.found).startswith("xfs (rw,noatime,")
 
 
 @pytest.mark.parametrize(("free", "severity"), [(GIB, ERROR), (2 * GIB, WARNING), (4 * GIB, INFO)])
 def test_room(free: int, severity: Severity) -> None:
     found = point("free space", [HostDir("/kafka/d0", bytes_ahead=2 * GIB, free_bytes=free)], TUNED)
     assert found.severity is severity
-    assert ("klogtool free" in found.why) == (severity is not INFO)
+    assert ("klogtool free" in told(found.why)) == (severity is not INFO)
 
 
 def test_log_dirs_of_one_file_system_share_its_room() -> None:
@@ -123,7 +124,7 @@ def test_log_dirs_of_one_file_system_share_its_room() -> None:
 def test_what_is_not_known_is_said(tmp_path: pathlib.Path) -> None:
     points = judge_host([SMALL], str(tmp_path))
     assert {one.severity for one in points} == {INFO}
-    assert all("not known" in one.found for one in points if one.path is None)
+    assert all("not known" in told(one.found) for one in points if one.path is None)
     assert [one.name for one in points if one.path is not None] == ["free space", "free inodes"]
 
 
@@ -155,7 +156,7 @@ def test_page_cache(tmp_path: pathlib.Path) -> None:
     assert cached_bytes(str(tmp_path / "missing")) is None
     assert cached_bytes(str(tmp_path)) is None
     found = point("page cache", [HostDir("/d", cached_bytes=2500, looked_at_bytes=10_000)])
-    assert found.found == "2,500 of 10,000 bytes (25 %) are in memory"
+    assert told(found.found) == "2,500 of 10,000 bytes (25 %) are in memory"
 
 
 def test_holes_of_a_large_file_are_not_in_memory(tmp_path: pathlib.Path) -> None:
