@@ -14,6 +14,7 @@ from klogtool.broker.content import Content, FileRange, Part, content_size, part
 from klogtool.errors import Corrupt
 from klogtool.format.names import is_found_by_java
 from klogtool.log.file import LogFile, ReadErrors
+from klogtool.log.second_reading import read_again
 from klogtool.values import PartlyCompared
 
 if TYPE_CHECKING:
@@ -61,15 +62,22 @@ class Draft:
 
     @classmethod
     def of(cls, path: str, *, passes_over_links: bool = False) -> Draft:
-        """Read a folder. passes_over_links: leave links that lead nowhere out, as a broker does: they are no files for
-        it. Raises KlogError if the folder cannot be listed, or at such a link."""
+        """Read a folder; again, if a file goes away meanwhile. passes_over_links: leave links that lead nowhere out, as
+        a broker does: they are no files for it. Raises KlogError if the folder cannot be listed, or at such a link."""
+        return read_again(lambda: cls._of(path, passes_over_links))
+
+    @classmethod
+    def _of(cls, path: str, passes_over_links: bool) -> Draft:
         with ReadErrors(path):
             mtime_ns = os.stat(path).st_mtime_ns
             with os.scandir(path) as scanned:
                 entries = list(scanned)
             if not passes_over_links:
                 _check_links(entries)
-            files = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
+        files = []
+        for entry in (entry for entry in entries if entry.is_file()):
+            with ReadErrors(entry.path):
+                files.append((entry.name, entry.stat()))
         draft = cls(
             path,
             {name: file_on_disk(os.path.join(path, name), stat) for name, stat in sorted(files)},

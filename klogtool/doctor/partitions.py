@@ -23,13 +23,13 @@ from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
-from klogtool.errors import Corrupt, KlogError, Unsupported
+from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.names import OFFSET_DIGITS, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
-from klogtool.log.second_reading import has_changed, read_again
+from klogtool.log.second_reading import TRIES, has_changed, read_again
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import recover_partition
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
@@ -68,9 +68,30 @@ def rehearse(
     reads.
 
     A file that went away since the folder was listed is none: the rehearsal begins anew. Raises Unreadable or Changed
-    if that happens each time: a broker is running.
+    if that happens each time: a broker is running. It also begins anew if there are points and logs became longer: what
+    a broker was writing looks torn. That may happen each time.
     """
-    return read_again(lambda: _rehearse(path, question, checkpoints, threads, most_unread))
+
+    def attempt() -> Rehearsed:
+        before = _names_in(path)
+        found = _rehearse(path, question, checkpoints, threads, most_unread)
+        if not before <= _names_in(path):
+            raise Changed("a file went away while the folder was read", path=path)
+        return found
+
+    for _ in range(TRIES - 1):
+        size, found = log_bytes(path), read_again(attempt)
+        if not found.ahead or log_bytes(path) <= size:
+            return found
+    return read_again(attempt)
+
+
+def _names_in(path: str) -> set[str]:
+    """Return the names in a folder; none if it cannot be listed, which the rehearsal tells."""
+    try:
+        return set(names_in(path))
+    except Unreadable:
+        return set()
 
 
 def _rehearse(

@@ -55,6 +55,7 @@ from klogtool.log.gentle import pace
 from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.log.second_reading import read_again
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems
 from klogtool.remote.metadata import RemoteMetadata
@@ -97,7 +98,7 @@ def examine(paths: Sequence[str], how: Examination) -> Diagnosis:
     """Return what a broker's start does to these log dirs, and what can be done about it. Raises KlogError for a path
     that is no log dir, Unreadable for what klogtool may not read."""
     named = tuple(dict.fromkeys(map(os.path.abspath, paths)))
-    return _diagnose(_find(named, how), named, how)
+    return read_again(lambda: _diagnose(_find(named, how), named, how))
 
 
 def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[Release]) -> list[Diagnosis]:

@@ -34,7 +34,8 @@ def find_stray(partition: Partition, cluster: Cluster, current: Collection[Topic
 def _find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
     if not partition.state.is_live or partition.topic in (None, METADATA_TOPIC) or not cluster.topic_ids:
         return None
-    if not os.path.exists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value)):
+    has_id = os.path.exists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value))
+    if not has_id and os.path.isdir(partition.path):  # else it was deleted, or moved
         is_known = cluster.metadata is None or partition.topic in cluster.metadata.topic_ids
         return _stray(partition, cluster, "it has no partition.metadata", is_known=is_known)
     topic_id = read_topic_id(partition)

@@ -21,6 +21,7 @@ from klogtool.broker.unified_log.overflow_split import DELETED
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.opened import open_partition_dir
+from klogtool.log.second_reading import read_again
 from klogtool.plans.checkpoint_lines import CheckpointLines, end_at_next_start, lines_of, plan_checkpoints
 from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -68,8 +69,14 @@ def plan_change(command: str, path: str, question: Question, change: ChangeLog) 
 def plan_partition(
     command: str, path: str, question: Question, change: ChangeLog, checkpoints: Checkpoints
 ) -> tuple[Plan, CheckpointLines | None]:
-    """Return the plan for one partition dir, and its checkpoint lines: for commands over several. Raises as
-    `plan_change` does."""
+    """Return the plan for one partition dir, and its checkpoint lines: for commands over several. Reads again if a file
+    goes away meanwhile. Raises as `plan_change` does."""
+    return read_again(lambda: _plan_partition(command, path, question, change, checkpoints))
+
+
+def _plan_partition(
+    command: str, path: str, question: Question, change: ChangeLog, checkpoints: Checkpoints
+) -> tuple[Plan, CheckpointLines | None]:
     open_partition_dir(path)
     terms = terms_of(path, question.circumstances, checkpoints=checkpoints)
     draft = Draft.of(path)

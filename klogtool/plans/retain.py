@@ -24,6 +24,7 @@ from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.log.second_reading import has_changed
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, KnownSettings, check_retention, check_settings_are_known
 from klogtool.plans.index_doubts import IndexDoubt, Timekeeper, first_too_early, refusal_of, retention_doubts, true_ages
@@ -98,9 +99,11 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
             continue
         try:
             plan, lines = plan_one(folder, question, checkpoints)
-        except (Changed, Unreadable):
-            raise
         except KlogError as error:
+            if has_changed(error) and not os.path.lexists(folder):
+                continue  # the topic was deleted, or the partition moved, since the log dir was listed
+            if isinstance(error, Changed | Unreadable):
+                raise
             errors.append(error)
             continue
         yield plan

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.log.second_reading import read_again
 from klogtool.log.side_file import find_content
 from klogtool.plans.compact import NOT_COMPACTED, CompactQuestion, find_first_dirty, why_due
 from klogtool.plans.index_doubts import IndexDoubt, lag_doubts
@@ -130,11 +132,13 @@ def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[
             checkpoints = Checkpoints.of(path)
             for name, parsed, skipped in walk_partition_dirs(path):
                 if skipped is None and parsed.state is not PartitionDirState.STRAY:
-                    standing = standing_of(os.path.join(path, name), question, checkpoints, is_thread_dead=broken)
+                    folder = os.path.join(path, name)
+                    standing = read_again(partial(standing_of, folder, question, checkpoints, is_thread_dead=broken))
                     if standing.reasons[0].id != "policy":
                         yield standing
         else:
-            yield standing_of(path, question, Checkpoints.beside(path), is_thread_dead=broken)
+            checkpoints = Checkpoints.beside(path)
+            yield read_again(partial(standing_of, path, question, checkpoints, is_thread_dead=broken))
 
 
 def standing_of(

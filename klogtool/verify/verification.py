@@ -24,6 +24,7 @@ from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.opened import Opened, open_path
 from klogtool.log.partition import Partition
+from klogtool.log.second_reading import has_changed
 from klogtool.log.segment import Segment
 from klogtool.log.side_file import kind_of
 from klogtool.verify.choosing_cures import State, with_cures
@@ -332,9 +333,11 @@ class _Verification:
         """Return the result of a partition whose segments were read. If files went away meanwhile, as beside a running
         broker, it is read again; if that happens each time, nothing is said of it."""
         for attempt in range(TRIES + 1):
-            verified = _finished(begun)
-            if not _has_changed(begun):
+            verified = _finished_if_there(begun)
+            if verified is not None and not _has_changed(begun):
                 return self._with_gaps_explained(begun.target, verified)
+            if begun.target.log_dir is not None and not os.path.lexists(begun.target.partition.path):
+                return VerifiedPartition((), PartitionEnds(begun.target.partition), Summary(), False)  # deleted, moved
             if attempt < TRIES:
                 begun = _Begun(begun.target)
                 for path, context in self._segments(begun):
@@ -478,14 +481,19 @@ def _id_by_metadata(topic: str, partitions: Iterable[Partition]) -> str | None:
 
 
 def _has_changed(begun: _Begun) -> bool:
-    """Return whether a file went away since the folder was listed, or the folder itself, or became shorter."""
-    if any(report.has_changed for report in begun.reports):
+    """Return whether a file went away since the folder was listed, or the folder itself, or became shorter; or whether
+    a log goes on behind an end that was damaged: then a broker was writing it."""
+    if any(report.has_changed or _goes_on(report) for report in begun.reports):
         return True
     try:
         now = names_in(begun.target.partition.path)
     except KlogError:
         return not os.path.lexists(begun.target.partition.path)
     return begun.layout is not None and not (begun.layout.names | begun.layout.present).issubset(now)
+
+
+def _goes_on(report: SegmentReport) -> bool:
+    return report.has_damaged_tail and _size_of(report.path) > report.size
 
 
 def _done(target: Target, counted: Summary | None = None, why: WhyLeftOut | None = None) -> PartitionDone:
@@ -501,6 +509,16 @@ def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None
     begun.counted.batches += report.batches
     begun.counted.records += report.records
     begun.counted.bytes += report.size
+
+
+def _finished_if_there(begun: _Begun) -> VerifiedPartition | None:
+    """Return what `_finished` does; None if a file went away meanwhile."""
+    try:
+        return _finished(begun)
+    except KlogError as error:
+        if not has_changed(error):
+            raise
+        return None
 
 
 def _finished(begun: _Begun) -> VerifiedPartition:

@@ -19,6 +19,7 @@ from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.folder import is_socket
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.log.second_reading import has_changed
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.cures import drop_line, edit, move_out, number_of_lines, parent_of, remove, set_line
 from klogtool.verify.findings import Finding, Kind
@@ -131,7 +132,8 @@ def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicP
     try:
         read[kind] = parse_offset_checkpoint(read_whole(path, limit=MOST_TEXT_BYTES))
     except Unreadable as error:
-        yield unreadable_file(path, error)
+        if not has_changed(error):  # else it went away: a broker writes it anew
+            yield unreadable_file(path, error)
     except KlogError as error:
         stop: Stop | None = stop_of(error)
         if stop is not None and stop.outcome is StopOutcome.REFUSES:  # a broker catches it in this place

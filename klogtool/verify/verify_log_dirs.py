@@ -207,7 +207,8 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
         if not partition.state.is_live or _is_ignored(partition):
             continue
         owner = owners.setdefault(key, partition.path)
-        if owner != partition.path:
+        # A broker that moves a partition renames the old folder first, then the new one, maybe between two listings.
+        if owner != partition.path and os.path.isdir(owner) and os.path.isdir(partition.path):
             detail = f"{key[0]} is also in {owner}: a broker does not start"
             cure = _cure_of_duplicate(owner, partition.path)
             yield Finding(Kind.DUPLICATE_PARTITION, partition.path, detail, cure=cure, stop=_twice(owner, partition))
