@@ -138,8 +138,9 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
     if view.is_broker:
         timeout_ms = REGISTRATION_TIMEOUT_MS if settings is None else settings.registration_timeout_ms
         return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=_NEVER_REGISTERED)
-    candidate = "Prospective" if patient.rules.has_pre_vote else "Candidate"
-    message = f"Completed transition to {candidate if view.outlook.seat.believes else 'Unattached'}State("
+    candidate = "ProspectiveState(" if patient.rules.has_pre_vote else "CandidateState("
+    state = candidate if view.outlook.seat.believes else "Unattached"  # UnattachedState( since 4.0
+    message = f"Completed transition to {state}"
     if view.outlook.seat.forgot:
         return lead
     return lead if is_unreached else structs.replace(lead, ends=view.is_broker, message=message)

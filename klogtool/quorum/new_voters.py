@@ -28,7 +28,7 @@ from klogtool.quorum.copies_compared import CopiesApart, CopyTail, compare
 from klogtool.quorum.cures import cures_of, cures_with_these_voters
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
 from klogtool.quorum.settings import ANY_HOST, CONTROLLER, QuorumSettings
-from klogtool.verify.cures import recover
+from klogtool.verify.cures import recover, salvage
 from klogtool.verify.verify_voters import with_directory_id
 
 EPOCH_STEP = 1000  # measured: brokers and old controllers then never take the old quorum for the newer one
@@ -147,13 +147,17 @@ def _check_one_cluster(controllers: Sequence[Controller]) -> None:
 
 def _check_readable(controllers: Sequence[Controller]) -> None:
     for found in controllers:
-        if found.log.trouble is not None:
-            raise Refused(
-                f"its metadata log is damaged, so nobody knows how far it went: {found.log.trouble}",
-                path=found.path,
-                cure=f"First mend it (klogtool doctor {quoted(found.path)}), or leave this log dir out: then it counts "
-                "as lost.",
-            )
+        if found.log.trouble is None:
+            continue
+        folder = os.path.join(found.path, CLUSTER_METADATA_DIR)
+        mend = f"First mend it (klogtool doctor {quoted(found.path)}). "
+        if found.log.damage is not None:
+            mend = f"If no other copy is left, also no broker's: {salvage(folder)} keeps what is sound; put it there. "
+        raise Refused(
+            f"its metadata log is damaged, so nobody knows how far it went: {found.log.trouble}",
+            path=found.path,
+            cure=f"{mend}Or leave this log dir out: then it counts as lost.",
+        )
 
 
 def _old_voters(election: Election) -> tuple[Voter, ...]:

@@ -94,7 +94,7 @@ def test_a_broker_without_a_leader_ends_after_its_timeout_and_a_controller_alone
     both = {"process.roles": "broker,controller", "controller.quorum.bootstrap.servers": "h:9093", "node.id": "1"}
     waits_longer = {"initial.broker.registration.timeout.ms": "120000"}
     assert process(log_dir, **both, **waits_longer) == replace(leaderless, ends=True, ends_after_ms=120_000)
-    alone, waits = both | {"process.roles": "controller"}, "Completed transition to UnattachedState("
+    alone, waits = both | {"process.roles": "controller"}, "Completed transition to Unattached"
     assert process(log_dir, **alone) == replace(leaderless, ends=False, message=waits)
     assert process(log_dir, **both | {"controller.quorum.bootstrap.servers": ""}).error == "ConfigException"
 

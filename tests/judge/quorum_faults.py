@@ -268,10 +268,13 @@ def last_epoch(nodes: Nodes, node: int, rng: random.Random) -> None:
 
 def removed(nodes: Nodes, node: int, rng: random.Random) -> None:
     """The voter was removed, and knows it; in that epoch it had voted for itself."""
-    kept = [n for n in nodes.ports if n != node]
+    kept, own = [n for n in nodes.ports if n != node], parse_uuid(directory_id_of(nodes, node))
+    voters = voters_of(nodes, kept)
+    if not voters:
+        raise ValueError("a static quorum, or of one node")
     for n in nodes.ports:
-        append_voters(nodes, n, voters_of(nodes, kept))
-    epoch, own = log_of(nodes, node).position.epoch, parse_uuid(directory_id_of(nodes, node))
+        append_voters(nodes, n, voters)
+    epoch = log_of(nodes, node).position.epoch
     state = QuorumState(1, rng.choice(kept), epoch, rng.choice([node, -1]), own)
     (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
 

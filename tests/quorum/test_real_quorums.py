@@ -256,6 +256,31 @@ def test_a_salvaged_log_of_a_lone_controller_is_replayed(version: str, tmp_path:
     assert log_of(nodes, 1).position > end
 
 
+def test_the_only_copy_that_is_left_is_damaged_and_salvaged(tmp_path: pathlib.Path) -> None:
+    """What is behind the damage is kept, and the node leads as the only voter."""
+    nodes = lived(three("4.3.1"), tmp_path)
+    append_records(nodes, 1, TOPIC)
+    before, folder = read_cluster_metadata(str(nodes.metadata(1))), nodes.metadata(1)
+    segment = Partition(str(folder)).segments[-1]
+    (first, *_) = (batch for batch in segment.batches() if _changes_nothing(batch))
+    with pathlib.Path(segment.path).open("r+b") as file:
+        file.seek(first.position + first.size - 1)
+        file.write(b"~")
+    words = ["quorum", str(nodes.disk(1)), "--standalone", "--destroyed", "2", "--destroyed", "3", "--accept-loss"]
+    refused = run_here([*words, "--apply"], tmp_path)
+    assert (refused.status, f"klogtool salvage {folder} --output DIR" in refused.err) == (3, True)
+    assert run_here(["salvage", str(folder), "--output", "salvaged"], tmp_path).status == 1
+    folder.rename(tmp_path / "damaged")
+    (tmp_path / "salvaged").rename(folder)
+    done = run_here([*words, "--apply"], tmp_path)
+    assert done.status == 0, done.err
+    truth = nodes.run([1])
+    assert (truth.leader, truth.ended) == (1, {})
+    after = read_cluster_metadata(str(folder))
+    assert (after.problem, after.topic_ids, after.features) == (None, before.topic_ids, before.features)
+    assert "orders" in after.topic_ids
+
+
 def _changes_nothing(batch: RecordBatch | Message) -> bool:
     values = [] if not isinstance(batch, RecordBatch) or batch.is_control else [one.value for one in batch.records()]
     return bool(values) and all(value is not None and value[1] == NO_OP for value in values)
