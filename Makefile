@@ -12,6 +12,7 @@ VERSION = $(shell sed -n 's/^VERSION = "\([^"]*\)".*/\1/p' klogtool/cli/version.
 PYTEST_ARGS ?=
 JUDGE_ARGS ?=
 MUSEUM_ARGS ?= --jobs 2
+MUTANTS_ARGS ?= --jobs 2
 SANITIZE_ARGS ?= --seconds 60
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
 # Where there is a compiler, an error of the kernels ends the build.
@@ -21,7 +22,7 @@ QUIETLY := PIP_USE_PEP517=1 PYTHONWARNINGS=ignore
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-spark test-page interop judge judge-sample museum build lint bench fuzz sanitize docs notebooks fixtures site dist onefile release-check nightly clean
+.PHONY: help demo test test-all test-spark test-page interop judge judge-sample museum mutants build lint bench fuzz sanitize docs notebooks fixtures site dist onefile release-check nightly clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -59,6 +60,9 @@ test-page: $(DEV)/.ready $(AXE)/.ready site  ## doctor's page and the site in a 
 	KLOGTOOL_NO_SKIP=1 $(RUN) -m pytest -n 2 tests/browser $(PYTEST_ARGS)
 
 build: $(DEV)/.ready  ## build the extension into this checkout (an editable install does not notice changes)
+
+mutants: $(DEV)/.mutants  ## small changes of the rules, drawn by chance: a test has to fail at each (docs/safety.md)
+	PYTHONPATH=tests $(RUN) -m mutants $(MUTANTS_ARGS)
 
 lint: $(DEV)/.ready  ## ruff and mypy; of tests and the fuzzer, the names and arguments that they use
 	$(RUN) -m ruff check .
@@ -153,6 +157,10 @@ $(DEV)/.engines: $(DEV)/.ready
 # Where there is no atheris for this Python, tools/fuzz/directories.py says so and goes on without it.
 $(DEV)/.fuzz: $(DEV)/.ready
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --only-binary :all: --group fuzz
+	@touch $@
+
+$(DEV)/.mutants: $(DEV)/.ready
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --group mutants
 	@touch $@
 
 define new_venv

@@ -106,6 +106,7 @@ def test_a_negative_offset_is_refused(partition: pathlib.Path) -> None:
     with pytest.raises(Refused) as refused:
         cut(partition, to=-1)
     assert refused.value.kafka_class == "IllegalArgumentException"
+    assert "to a negative offset (-1)" in refused.value.reason
 
 
 def test_one_offset_is_asked_for(partition: pathlib.Path) -> None:
