@@ -149,6 +149,11 @@ class IndexLayout(Generic[Entry]):
             return [self._make(one, wrap_long(base_offset + other)) for one, other in pairs]
         return [self._make(wrap_long(base_offset + one), other) for one, other in pairs]
 
+    def last(self, data: Buffer, base_offset: int) -> Entry:
+        """The last whole entry, else `none_below`."""
+        count = len(data) // self.entry_size
+        return self.parse_entry(data, base_offset, count - 1) if count else self.none_below(base_offset)
+
     def unpack(self, data: Buffer) -> Iterator[tuple[int, int]]:
         """The stored numbers of each whole entry, fast; keeps the buffer in use until exhausted."""
         return unpack_entries(self._numbers, data)

@@ -28,17 +28,17 @@ def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
             return manifest.segment
     with open_log(store, stored, ahead_bytes=NEAR_BYTES) as file:
         index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
-        entries = OFFSET_ENTRIES.parse(index or b"", stored.start_offset)
-        last_offset, timestamp = _end_of(file, entries[-1].position if entries else 0)
+        last_entry = OFFSET_ENTRIES.last(index or b"", stored.start_offset)
+        last_offset, timestamp = _end_of(file, last_entry.position)
         size = file.size
-    times = TIME_ENTRIES.parse(find_side_file(store, stored, FileKind.TIME_INDEX) or b"", stored.start_offset)
+    times = find_side_file(store, stored, FileKind.TIME_INDEX) or b""
     epochs = parse_leader_epoch_checkpoint(find_side_file(store, stored, FileKind.LEADER_EPOCH_CHECKPOINT) or b"")
     return RemoteSegment(
         stored.key,
         stored.topic,
         stored.start_offset,
         last_offset,
-        max([timestamp, *(entry.timestamp for entry in times[-1:])]),
+        max(timestamp, TIME_ENTRIES.last(times, stored.start_offset).timestamp),
         epochs_within(epochs, stored.start_offset, last_offset),
         size,
         stored.newest_ms,

@@ -152,6 +152,8 @@ def test_any_bytes_are_an_index(data: bytes, base: int) -> None:
     """No bytes raise anything but Corrupt; the fast form and the declarations say the same."""
     assert len(OFFSET_ENTRIES.parse(data, base)) == len(data) // 8 == len(list(OFFSET_ENTRIES.unpack(memoryview(data))))
     assert len(TIME_ENTRIES.parse(data, base)) == len(data) // 12 == len(list(TIME_ENTRIES.unpack(bytearray(data))))
+    for entries in (OFFSET_ENTRIES, TIME_ENTRIES):
+        assert entries.last(data, base) == [entries.none_below(base), *entries.parse(data, base)][-1]
     OFFSET_ENTRIES.lookup(data, base, base + 1)
     TIME_ENTRIES.lookup(data, base, 5)
     for check in (sanity_check_offset_index, sanity_check_time_index, sanity_check_txn_index):
