@@ -400,12 +400,18 @@ def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _tiered_line(part: SafePart) -> str:
-    log, mark = part.log, _MARKS[Severity.INFO if part.why is NotSafe.NOT_SERVED else Severity.WARNING]
+    mark = _MARKS[Severity.INFO if part.why is NotSafe.NOT_SERVED else Severity.WARNING]
+    return f"  {mark:2}  {part.log.topic}-{part.log.partition}: {safe_text(part)}"
+
+
+def safe_text(part: SafePart) -> str:
+    """Return which local offsets of a tiered topic are in remote storage as well, and why not more."""
+    log = part.log
     text = f"nothing is safe to lose: {part.detail}"
     if part.end > log.local_start:
         text = f"{offsets_text(log.local_start, part.end - 1)} are in remote storage as well, and safe to lose here"
         text += f"; {offsets_text(part.end, log.end - 1)} are not: {part.detail}" if part.end < log.end else ""
-    return f"  {mark:2}  {log.topic}-{log.partition}: {text}"
+    return text
 
 
 def work_text(prospect: Prospect) -> str:

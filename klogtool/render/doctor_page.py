@@ -13,7 +13,15 @@ from itertools import groupby
 from klogtool.broker.timestamps import duration_text
 from klogtool.doctor.answers import Diagnosis, Option, Prospect, SegmentDrawn, Starts, Trouble
 from klogtool.render.counts import count_text
-from klogtool.render.doctor import MOST_TROUBLES, diagnosis_text, headline, price_text, verdict_facts, work_text
+from klogtool.render.doctor import (
+    MOST_TROUBLES,
+    diagnosis_text,
+    headline,
+    price_text,
+    safe_text,
+    verdict_facts,
+    work_text,
+)
 from klogtool.render.doctor_drawing import PATTERNS, drawing, merged, torn
 from klogtool.render.html_page import CLOSE_TABLE, MOST_ROWS, html_page, minute_text, open_table, shown, table_row
 from klogtool.render.kept_answer import answer_block
@@ -50,6 +58,7 @@ def doctor_page(diagnosis: Diagnosis, rows: Sequence[Mapping[str, object]], stat
         *_troubles(diagnosis, full),
         *_work(diagnosis),
         *_partitions(diagnosis),
+        *_remote(diagnosis),
         *_notes(diagnosis),
         "</main>",
         "<footer><p>This page has the whole answer inside: ",
@@ -258,6 +267,21 @@ def _partition_table(path: str, prospects: Sequence[Prospect]) -> Iterator[str]:
         cells = [shown(work_text(prospect)), f"{prospect.segments:,}", size_text(prospect.log_bytes), scan, end]
         yield table_row(shown(os.path.basename(prospect.path)), cells, words=1)
     yield CLOSE_TABLE
+
+
+def _remote(diagnosis: Diagnosis) -> Iterator[str]:
+    if not diagnosis.tiered:
+        return
+    yield '<section aria-labelledby="remote"><h2 id="remote">In remote storage</h2>'
+    yield open_table("What is safe to lose here", ("partition", "what", "local from", "safe below"), words=1)
+    for part in diagnosis.tiered[:MOST_ROWS]:
+        log = part.log
+        cells = [shown(safe_text(part)), f"{log.local_start:,}", f"{part.end:,}"]
+        yield table_row(shown(f"{log.topic}-{log.partition}"), cells, words=1)
+    yield CLOSE_TABLE
+    if len(diagnosis.tiered) > MOST_ROWS:
+        yield f"<p>{len(diagnosis.tiered) - MOST_ROWS:,} more are only in the answer inside.</p>"
+    yield "</section>"
 
 
 def _notes(diagnosis: Diagnosis) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import pathlib
 import shutil
@@ -86,3 +87,10 @@ def test_a_page_has_it_as_well(tmp_path: Path) -> None:
     told = run_here([*words, "--html", str(page)], tmp_path).out
     assert told == run_here(["doctor", "--from", str(page)], tmp_path).out
     assert b"safe to lose" in told
+    drawn = page.read_text().partition('<h2 id="remote">')[2].partition("</section>")[0]
+    lines = [line.strip() for line in told.decode().splitlines() if "safe to lose" in line]
+    assert len(lines) == drawn.count("<tr><th scope=row>") == 3
+    for line in lines:
+        name, _, what = line.partition("  ")[2].strip().partition(": ")
+        assert html.escape(name) in drawn
+        assert what in html.unescape(drawn)

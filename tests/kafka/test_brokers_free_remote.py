@@ -11,7 +11,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 
 from .beside import module_beside
-from .test_brokers_remote import METADATA, RECORDS, SETTINGS, TOPIC, run, seen, tiered
+from .test_brokers_remote import METADATA, RECORDS, TOPIC, VERSIONS, run, seen, settings_of, tiered
 from .test_brokers_start_on_it import a_scratch_folder
 from .test_brokers_start_on_it import klogtool as plain_run
 
@@ -23,12 +23,13 @@ def bases(partition: pathlib.Path) -> list[int]:
     return [segment.base_offset for segment in Partition(str(partition)).segments]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("stop", ["clean", "kill"])
-def test_every_record_is_served_after_it(stop: str) -> None:
-    with a_scratch_folder() as work, tiered(work) as broker:
+def test_every_record_is_served_after_it(stop: str, version: str) -> None:
+    with a_scratch_folder() as work, tiered(version, work) as broker:
         broker.start()
         record = module_beside("brokers/broker.py").Record
-        keeping = {**SETTINGS, "local.retention.bytes": -1, "local.retention.ms": -1}  # all stays local
+        keeping = {**settings_of(version), "local.retention.bytes": -1, "local.retention.ms": -1}  # all stays local
         broker.create_topic(TOPIC, 1, **keeping, **{"retention.ms": -1})
         for n in range(RECORDS):
             broker.produce(TOPIC, 0, [record(key=b"%d" % n, value=b"x" * 60)])

@@ -17,27 +17,32 @@ from .test_brokers_tiered import tiered_config
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.slow, pytest.mark.nightly]
 
-VERSION, TOPIC, METADATA, RECORDS = "4.3.1", "t", "__remote_log_metadata", 60
-SETTINGS = {"remote.storage.enable": "true", "local.retention.bytes": 500, "internal.segment.bytes": 1000}
+VERSIONS = ("4.3.1", "3.9.2", "4.4.0")
+TOPIC, METADATA, RECORDS = "t", "__remote_log_metadata", 60
 
 
 def run(*words: object) -> Done:
     return run_here(["remote", *map(str, words)], HERE)
 
 
-def tiered(work: pathlib.Path) -> Any:
-    jar = f"org.apache.kafka:kafka-storage:{VERSION}:jar:test"
-    return a_broker(VERSION, work / "broker", jars=[jar], config=tiered_config(work / "remote"))
+def settings_of(version: str) -> dict[str, Any]:
+    size = "internal.segment.bytes" if version.startswith("4") else "segment.bytes"
+    return {"remote.storage.enable": "true", "local.retention.bytes": 500, size: 1000}
+
+
+def tiered(version: str, work: pathlib.Path) -> Any:
+    jar = f"org.apache.kafka:kafka-storage:{version}:jar:test"
+    return a_broker(version, work / "broker", jars=[jar], config=tiered_config(work / "remote"))
 
 
 def seen(broker: Any) -> list[tuple[int, bytes, bytes]]:
     return [(one.offset, one.key, one.value) for one in broker.consume(TOPIC, 0)]
 
 
-def fill(broker: Any) -> list[tuple[int, bytes, bytes]]:
+def fill(version: str, broker: Any) -> list[tuple[int, bytes, bytes]]:
     """Records, most of which are only in remote storage."""
     record = module_beside("brokers/broker.py").Record
-    broker.create_topic(TOPIC, 1, **SETTINGS, **{"file.delete.delay.ms": 1, "retention.ms": -1})
+    broker.create_topic(TOPIC, 1, **settings_of(version), **{"file.delete.delay.ms": 1, "retention.ms": -1})
     for n in range(RECORDS):
         broker.produce(TOPIC, 0, [record(key=b"%d" % n, value=b"x" * 60)])
     until = time.monotonic() + 60
@@ -47,10 +52,11 @@ def fill(broker: Any) -> list[tuple[int, bytes, bytes]]:
     return seen(broker)
 
 
-def test_a_topic_and_its_metadata_come_back() -> None:
-    with a_scratch_folder() as work, tiered(work) as broker:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_and_its_metadata_come_back(version: str) -> None:
+    with a_scratch_folder() as work, tiered(version, work) as broker:
         broker.start()
-        records = fill(broker)
+        records = fill(version, broker)
         broker.stop()
         assert len(records) == RECORDS
         store, log_dir = work / "remote/kafka-tiered-storage", broker.log_dirs[0]
@@ -66,7 +72,7 @@ def test_a_topic_and_its_metadata_come_back() -> None:
         assert seen(broker) == records
         broker.stop()
 
-        with a_broker(VERSION, work / "plain") as plain:
+        with a_broker(version, work / "plain") as plain:
             plain.start()
             plain.create_topic(TOPIC, 1, **{"retention.ms": -1})
             plain.stop()
