@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import shutil
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from remote_stores import LOGS, STORE, WOUNDS, tiered_log_dir
+from remote_stores import LOGS, STORE, WOUNDS, cut, tiered_log_dir
 from running import Done, run_here
 
 from klogtool.log.partition import Partition
@@ -77,6 +78,29 @@ def test_it_ends_at_the_first_segment_that_is_not_sound_there(
     assert bases(answer) == [0, 40, 80, 120][:at]
     (left,) = answer["left_out"]
     assert f"offsets {40 * at} to {40 * at + 39}" in left["why"]
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sets(st.integers(1, 9)), st.none() | st.integers(0, 3))
+def test_a_follower_has_segments_of_other_bounds(
+    built: tuple[Path, Path], tmp_path: Path, rolls: set[int], wounded: int | None
+) -> None:
+    """The leader has uploaded offsets 0 to 159, in segments of 40; the follower has the same batches, of 20 records."""
+    steps = [f"{{generate: {{records: 20, seed: {n}, leader_epoch: {(n + 1) // 2}}}}}" for n in range(10)]
+    log = ", ".join(f"roll, {step}" if n in rolls else step for n, step in enumerate(steps))
+    folder = tmp_path / "follower"
+    shutil.rmtree(folder, ignore_errors=True)
+    (tmp_path / "follower.yaml").write_text(f"partitions:\n  - {{topic: t, partition: 0, log: [{log}]}}\n")
+    assert run_here(["build", str(tmp_path / "follower.yaml"), "--output", str(folder)], tmp_path).status == 0
+    for name in ("t-0/partition.metadata", "log-start-offset-checkpoint"):
+        shutil.copy(built[0] / name, folder / name)
+    store = Path(shutil.copytree(built[1], tmp_path / "store", dirs_exist_ok=True))
+    if wounded is not None:
+        cut(sorted(store.rglob("*.log"))[wounded])
+    safe = 160 if wounded is None else 40 * wounded
+    starts = [0, *(20 * n for n in sorted(rolls))]
+    want = [start for start, after in itertools.pairwise(starts) if after <= safe]
+    assert bases(free(folder, store, "--metadata", str(built[0]))) == want
 
 
 def test_segments_of_another_lineage_do_not_count(built: tuple[Path, Path], tmp_path: Path) -> None:
