@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
-from klogtool.format.framing import Frame
+from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.names import FileKind
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
 from klogtool.log.file import LogFile
@@ -23,7 +23,7 @@ from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.lineage import RemoteLogCache
 from klogtool.remote.metadata import TOPIC, RemoteMetadata
-from klogtool.remote.segment_check import NO_CLOCK
+from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known
 from klogtool.remote.segment_file import find_side_file, open_log
 from klogtool.remote.store import RemoteStore
 from klogtool.verify.log_walk import LogWalk
@@ -179,12 +179,14 @@ def find_sound(file: LogFile, source: LogSource) -> SoundBytes:
     damages = list(walk.walk())
     report = SegmentReport(file.path, source.base_offset, source.base_offset)
     walk.fill(report)
-    ranges = report.sound
+    report.size, ranges = file.size, report.sound
     known = None if source.listed is None else source.listed.metadata
     wanted_end = source.last_offset if source.last_offset is not None else None if known is None else known.end_offset
-    if source.last_offset is not None or source.first_offset > (known.start_offset if known is not None else 0):
-        ranges = tuple(_cut(file, ranges, source.first_offset, source.last_offset))
-    if not damages and (known is None or known.size in (None, file.size)):
+    is_whole = known is None or has_what_is_known(known, report)
+    is_cut = source.last_offset is not None or source.first_offset > (known.start_offset if known is not None else 0)
+    if is_cut or not is_whole:
+        ranges = tuple(_cut(file, ranges, source.first_offset, wanted_end))
+    if is_whole and not damages:
         return SoundBytes(ranges, ())
     return SoundBytes(ranges, tuple(_missing_between(file, ranges, source.first_offset, wanted_end)))
 
@@ -208,13 +210,10 @@ def _missing_between(
     """Yield the offsets that are in no sound batch, where damage is: batches need not have all offsets."""
     frames, at = FrameReader(file), first
     for start, stop in ranges:
-        frame = frames.find(start, stop)
-        if not isinstance(frame, Frame):
-            continue
-        if frame.magic >= 2 and frame.offset > at:
-            yield MissingOffsets(at, frame.offset - 1, "damaged")
         position = start
         while isinstance(frame := frames.find(position, stop), Frame):
+            if frame.magic >= CURRENT_MAGIC and frame.offset > at:
+                yield MissingOffsets(at, frame.offset - 1, "damaged")
             at, position = frames.last_offset(frame) + 1, position + frame.size
     if last is not None and at <= last:
         yield MissingOffsets(at, last, "damaged")

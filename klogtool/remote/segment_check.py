@@ -8,11 +8,13 @@ from enum import Enum, StrEnum
 from msgspec import Struct
 
 from klogtool.errors import KlogError, Unsupported
+from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.tiered import aiven, local_storage
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.frames import FrameReader
 from klogtool.log.storage import StoredFile
 from klogtool.remote.inventory import ListedSegment
 from klogtool.remote.segment_file import find_side_file, open_log
@@ -116,6 +118,7 @@ class _Check:
         self._store, self._segment, self._stored, self._deep = store, segment, stored, deep
         self.path = f"{stored.path}.{local_storage.LOG}"
         self.report = SegmentReport(self.path, segment.start_offset, segment.start_offset)
+        self._lost: list[tuple[int, int]] | None = None  # offsets that no batch has; None: the log was not read
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong. Raises KlogError where the log cannot be read."""
@@ -127,6 +130,7 @@ class _Check:
                 damages = list(walk.walk())
             finally:
                 walk.fill(self.report)
+            self._lost = list(self._walk_lost(file))
         is_short = any(True for _ in self.size_findings())
         for damage in damages:
             if is_short and damage.end >= self.report.size and damage.id is Kind.TORN_BATCH:
@@ -154,7 +158,7 @@ class _Check:
             return
         if self._stored.layout is TierLayout.LOCAL:
             if known is not None and known.size is not None and known.size != stored.size:
-                yield self._size_finding(stored.size, known.size, Consumer.SKIPPED)
+                yield from self._size_findings(stored.size, known.size, Consumer.SKIPPED)
             return
         try:
             manifest = self._store.manifest(self._stored)
@@ -163,28 +167,42 @@ class _Check:
         if manifest is not None and manifest.stored_size != stored.size:
             is_in_last = manifest.stored_size - manifest.stored_sizes[-1] < stored.size < manifest.stored_size
             is_plain = manifest.encryption is None and not manifest.is_compressed
-            yield self._size_finding(
+            yield from self._size_findings(
                 stored.size, manifest.stored_size, Consumer.SKIPPED if is_in_last and is_plain else Consumer.STUCK
             )
         elif manifest is not None and known is not None and known.size not in (None, manifest.size):
             detail = f"the manifest has a log of {manifest.size} bytes, the metadata one of {known.size}"
             yield Finding(Kind.REMOTE_MISMATCH, f"{self._stored.path}.{aiven.MANIFEST}", detail)
 
-    def _size_finding(self, size: int, wanted: int, consumer: Consumer) -> Finding:
-        # A broker that reads to the cut fails as a whole, so a consumer is stuck from the start of the segment on.
-        first = self._segment.start_offset if consumer is Consumer.STUCK else self.report.next_offset
+    def _size_findings(self, size: int, wanted: int, consumer: Consumer) -> Iterator[Finding]:
+        """Yield a finding for each range of offsets that is lost, or one without."""
         last = _end(self._segment)
-        is_lost = size < wanted and last is not None and first <= last
-        return Finding(
-            Kind.REMOTE_OBJECT_SIZE,
-            self.path,
-            f"the object has {size:,} bytes, and should have {wanted:,}",
-            min(size, wanted),
-            wanted,
-            first if is_lost else None,
-            last if is_lost else None,
-            consumer if is_lost else None,
-        )
+        lost = self._lost if consumer is Consumer.SKIPPED else None
+        if lost is None:  # a broker that reads to the cut fails as a whole
+            first = self._segment.start_offset if consumer is Consumer.STUCK else self.report.next_offset
+            lost = [(first, last)] if last is not None and first <= last and size < wanted else []
+        detail = f"the object has {size:,} bytes, and should have {wanted:,}"
+        place = Kind.REMOTE_OBJECT_SIZE, self.path, detail, min(size, wanted), max(size, wanted)
+        for span in lost:
+            yield Finding(*place, *span, consumer)
+        if not lost:
+            yield Finding(*place)
+
+    def _walk_lost(self, file: LogFile) -> Iterator[tuple[int, int]]:
+        """Yield the offsets of the segment that no batch has, if the log is not what the metadata says: a consumer
+        passes over them. In one that is, offsets are missing where they were compacted."""
+        known = self._segment.metadata
+        if known is None or has_what_is_known(known, self.report):
+            return
+        frames, position, at = FrameReader(file), 0, known.start_offset
+        while at <= known.end_offset and isinstance(frame := frames.find(position, file.size), Frame):
+            last, position = frames.last_offset(frame), position + frame.size
+            first = frame.offset if frame.magic >= CURRENT_MAGIC else at
+            if first > at:
+                yield at, min(first - 1, known.end_offset)
+            at = max(at, last + 1)
+        if at <= known.end_offset:
+            yield at, known.end_offset
 
     def _contradictions(self) -> Iterator[Finding]:
         """Yield where the batches contradict the metadata."""
@@ -195,7 +213,10 @@ class _Check:
         if first < known.start_offset or last > known.end_offset:
             own = f"{known.start_offset} to {known.end_offset}"
             detail = f"batches of offsets {first} to {last}, where {own} should be"
-            yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, first_offset=first, last_offset=last)
+            for span in self._lost or ():
+                yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, None, None, *span, Consumer.SKIPPED)
+            if not self._lost:
+                yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, first_offset=first, last_offset=last)
         strange = [run for run in report.epochs if run.epoch >= 0 and not _has_epoch(known, run)]
         if strange:
             epochs = ", ".join(map(str, dict.fromkeys(run.epoch for run in strange)))
@@ -215,6 +236,13 @@ class _Check:
         size = self._stored.log.size if self._stored.log is not None else 0
         known = self._segment.metadata
         return max(size, (known.size or 0) if known is not None else 0) // LEAST_ENTRY_BYTES + 1
+
+
+def has_what_is_known(known: RemoteSegment, report: SegmentReport) -> bool:
+    """Return whether a log has the size that its metadata says, and only offsets of the segment."""
+    first, last = report.first_offset, report.last_offset
+    is_within = first is not None and last is not None and known.start_offset <= first <= last <= known.end_offset
+    return known.size in (None, report.size) and is_within
 
 
 def _has_epoch(segment: RemoteSegment, run: EpochRun) -> bool:

@@ -337,3 +337,49 @@ def test_an_unclean_election_leaves_what_nobody_deletes() -> None:
         ("remote-displaced", None, 60, 89),
         ("remote-orphan", "other-lineage", 90, 119),
     }
+
+
+def exchange(one: Path, other: Path) -> None:
+    data = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(data)
+
+
+def without_batch(n: int) -> Callable[[Path, Path], None]:
+    def wound(log: Path, _: Path) -> None:
+        data, starts = log.read_bytes(), [batch.position for batch in Segment(str(log)).batches()]
+        log.write_bytes(data[: starts[n]] + data[starts[n + 1] :])
+
+    return wound
+
+
+@pytest.mark.parametrize(
+    ("wound", "lost"),
+    [
+        (exchange, [(60, 89)]),
+        (without_batch(0), [(60, 64)]),
+        (without_batch(2), [(70, 74)]),
+        (lambda log, _: log.write_bytes(log.read_bytes() + bytes(100)), []),
+        (lambda log, other: log.write_bytes(log.read_bytes() + other.read_bytes()), []),
+    ],
+    ids=["exchanged", "first batch gone", "a batch gone", "zeros behind", "the next one behind"],
+)
+def test_offsets_that_no_batch_has_are_skipped_and_missing(
+    wound: Callable[[Path, Path], None], lost: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    """A broker met each of these (tests/kafka/test_brokers_remote_wounds.py)."""
+    store, logs = tmp_path / "store", tmp_path / "logs"
+    shutil.copytree(REMOTE / "store", store)
+    shutil.copytree(LOGS, logs)
+    wound(*(next(store.glob(f"orders-0-*/{start:020d}-*.log")) for start in (60, 90)))
+    beside = ["--metadata", str(logs), "--local", str(logs)]
+    _, rows = verify(str(store), *beside)
+    own = [row for row in rows if "orders-0" in row["path"] and row.get("field") == "skipped"]
+    met = [(row["first_offset"], row["last_offset"]) for row in own if row["first_offset"] >= 60]
+    assert sorted({*met}) == lost  # what is local is not met
+    assert any(row["first_offset"] != 55 for row in own) == bool(lost)
+    done = run_here(
+        ["remote", "fetch", str(store), "orders-0", *beside, "--output", str(tmp_path / "out"), "--json"], ROOT
+    )
+    missing = [(one["first_offset"], one["last_offset"]) for one in json.loads(done.out.splitlines()[-1])["missing"]]
+    assert (done.status, missing) == (1, [(55, 59), *lost])
