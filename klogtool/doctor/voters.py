@@ -139,11 +139,20 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
         timeout_ms = REGISTRATION_TIMEOUT_MS if settings is None else settings.registration_timeout_ms
         return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=_NEVER_REGISTERED)
     candidate = "ProspectiveState(" if patient.rules.has_pre_vote else "CandidateState("
-    state = candidate if view.outlook.seat.believes else "Unattached"  # UnattachedState( since 4.0
-    message = f"Completed transition to {state}"
+    observer = "FollowerState(" if _follows(view.own) else "Unattached"  # UnattachedState( since 4.0
+    message = f"Completed transition to {candidate if view.outlook.seat.believes else observer}"
     if view.outlook.seat.forgot:
         return lead
     return lead if is_unreached else structs.replace(lead, ends=view.is_broker, message=message)
+
+
+def _follows(own: Controller) -> bool:
+    """Return whether it starts as the follower of a voter, by its quorum-state (QuorumState.initialize). Who is no
+    voter stays so."""
+    state = own.quorum_state
+    if state is None or state.leader_epoch < own.log.position.epoch or state.leader_id == own.node_id:
+        return False
+    return any(voter.id == state.leader_id for voter in voters_of(own) or ())
 
 
 def _is_out_of_reach(view: QuorumView) -> bool:

@@ -120,7 +120,8 @@ def _parse_checkpoint(data: Buffer, line_members: tuple[Member, ...]) -> list[li
     entries = [_parse_line(line_members, line) for line in lines]
     # A count that Java cannot allocate ends Kafka with an OutOfMemoryError before this; the file is no better for it.
     if len(entries) != count:
-        raise _refused_by_reader(f"Expected [{count}] entries in checkpoint file, but found only [{len(entries)}]")
+        told = f"Expected [{count}] entries in checkpoint file"  # then Kafka has the path
+        raise _refused_by_reader(f"{told}, but found only [{len(entries)}]", kafka_message=told)
     return entries
 
 

@@ -208,13 +208,31 @@ def test_who_knows_a_leader_of_an_epoch_that_most_have_forgotten_may_end(tmp_pat
     assert What.STATE_CONTRADICTS not in kinds(diagnosed(knows, others=[older[0], aware]))
 
 
-@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
-def test_the_message_about_a_file_goes_up_to_its_path(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "logged"),
+    [
+        ("leader-epoch-checkpoint", "garbage", "Malformed line in checkpoint file [/d/f]: garbage"),
+        ("leader-epoch-checkpoint", "0\n1\n", "Expected [1] entries in checkpoint file [/d/f], but found only [0]"),
+        ("partition.metadata", "garbage", "Malformed line in partition metadata file [/d/f]: garbage"),
+        ("partition.metadata", "garbage", "Malformed line in checkpoint file [/d/f]: garbage"),
+    ],
+)
+def test_the_message_about_a_file_goes_up_to_its_path(name: str, text: str, logged: str, tmp_path: Path) -> None:
+    """Measured with 4.3.1; 3.9.2 calls partition.metadata a checkpoint file."""
     disk = lone(tmp_path)
-    (disk.metadata / name).write_text("garbage")
-    assert (
-        process(diagnosed(disk)).message or ""
-    ) in f"Malformed line in checkpoint file [{disk.metadata}/{name}]: garbage"
+    (disk.metadata / name).write_text(text)
+    message = process(diagnosed(disk)).message
+    assert message is not None
+    assert message in logged
+
+
+def test_who_is_no_voter_goes_on_with_the_leader_that_it_knew(tmp_path: Path) -> None:
+    """Measured: it is the follower of a node that nobody hears of any more, and never changes."""
+    others = [one_of(tmp_path, n, directory=None) for n in (1, 3)]
+    for leader, logged in (2, "FollowerState("), (9, "Unattached"):
+        lost = one_of(tmp_path / str(leader), 8, directory=directory_id(2)).state(1, leader, 1)
+        found = diagnosed(lost, properties(8), others=others)
+        assert (found.lead.elected, found.lead.message) == (False, f"Completed transition to {logged}")
 
 
 def test_another_cluster_is_no_voter(tmp_path: Path) -> None:
