@@ -45,6 +45,12 @@ def test_by_time_a_segment_goes_when_its_newest_record_is_older_than_the_limit(
     assert gone(plan) == [(base, "time") for base in bases]
 
 
+@pytest.mark.parametrize(("limit", "bases"), [("0", [0]), ("-1", [])])
+def test_a_limit_of_0_is_a_limit(log: pathlib.Path, limit: str, bases: list[int]) -> None:
+    plan = retained(log, {"retention.ms": limit}, newest_ms(3) + 1)
+    assert gone(plan) == [(base, "time") for base in bases]
+
+
 @pytest.mark.parametrize(
     ("limit", "bases"),
     [

@@ -52,6 +52,13 @@ def test_by_time_of_records_and_not_of_the_clock(partition: pathlib.Path, timest
     assert (found["due"], found["why"]["waited_ms"]) == (due, timestamp - NOW_MS - 4000)
 
 
+def test_the_timestamp_0_is_a_timestamp(tmp_path: pathlib.Path) -> None:
+    folder = make(tmp_path / "t-0", {0: build_message(0, b"k", b"v", magic=1, timestamp=0)})
+    for timestamp, due in ((10_000, False), (10_001, True)):
+        found = asked(folder, {"segment.ms": "10000"}, now_ms=NOW_MS, incoming_timestamp=timestamp).answer
+        assert (found["due"], found["why"]["waited_ms"]) == (due, timestamp)
+
+
 def test_without_a_timestamp_the_clock_counts_from_the_loading(tmp_path: pathlib.Path) -> None:
     batch = build_message(0, b"k", b"v", magic=0)
     folder = make(tmp_path / "t-0", {0: batch})
