@@ -88,7 +88,7 @@ class TransplantQuestion(Question, frozen=True):
         parameter(
             "With --cluster-id: where the voters of a dynamic quorum listen now. Name the log dirs of all controllers.",
             Unit.TEXT,
-            metavar="ID@HOST:PORT,...",
+            metavar="ID@HOST:PORT[:DIR-ID],...",
         ),
     ] = None
     check: Annotated[bool, parameter("Only say whether it can be transplanted, and to where.")] = False

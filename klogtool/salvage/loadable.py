@@ -17,7 +17,6 @@ from klogtool.broker.content import Content, read_content
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Corrupt, KlogError, Refused
-from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.producer_state import TxnMetadata
@@ -60,7 +59,6 @@ def load(
     a broker refuses for another reason, such as a setting.
     """
     draft = _draft(path, segments, small_files, mtime_of)
-    epochs = _epochs(draft)
     try:
         log = LoadedLog(draft, replace(terms, recovery_point=0, is_clean=False))
     except KlogError as error:
@@ -73,21 +71,8 @@ def load(
             return result
         raise Refused(f"the result would not stay whole: {stop.reason}", path=path)
     log.stop()
-    _keep_epochs_beyond(log.log_end_offset, epochs, draft)
     _restore_equal(draft)
     return Loadable(draft, log.log_end_offset, log.producers.ongoing_txns, _aborted_txns(draft))
-
-
-def _epochs(draft: Draft) -> Sequence[EpochEntry]:
-    name = FileKind.LEADER_EPOCH_CHECKPOINT.value
-    return parse_leader_epoch_checkpoint(draft.read(name)) if name in draft else ()
-
-
-def _keep_epochs_beyond(end_offset: int, epochs: Sequence[EpochEntry], draft: Draft) -> None:
-    """Keep the epochs that begin beyond the end: they show that records are missing. The next start drops them."""
-    if beyond := [entry for entry in epochs if entry.start_offset > end_offset]:
-        kept = [*_epochs(draft), *beyond]
-        draft.write(FileKind.LEADER_EPOCH_CHECKPOINT.value, build_leader_epoch_checkpoint(kept))
 
 
 def _aborted_txns(draft: Draft) -> list[AbortedTxn]:

@@ -193,7 +193,7 @@ def test_too_little_space_is_refused_before_anything_is_written(small_disk: path
 
 def test_a_disk_that_is_full_in_the_middle(small_disk: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else was faster than we, after the space was checked."""
-    monkeypatch.setattr("klogtool.disk.writer.check_space", lambda *_: None)
+    monkeypatch.setattr("klogtool.disk.writer.check_space", lambda *_, **__: None)
     monkeypatch.setattr("klogtool.disk.output.check_space", lambda *_: None)
     log_dir = make_log_dir(small_disk)
     before = picture(log_dir)

@@ -16,7 +16,8 @@ from .claims import Claims, claims_of, is_in, klogtool, short
 from .comparison import Before, Difference, before_start, differences
 from .truth import Asked, Truth, is_plain, started
 
-LASTING = set(Witness) - {Witness.GAP, Witness.DAMAGED_BYTES}
+# A start drops a leader epoch that begins beyond the log's end, whatever was done before.
+LASTING = set(Witness) - {Witness.GAP, Witness.DAMAGED_BYTES, Witness.LEADER_EPOCH}
 OF_REACH = LASTING - {Witness.INDEX}
 PARTITION = re.compile(r"\w+-\d+")
 SET_ASIDE = re.compile(r"^d\d/(\w+-\d+)\.\w+-(?:delete|stray)$")

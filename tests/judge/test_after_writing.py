@@ -72,7 +72,7 @@ def test_writes_are_read_and_nothing_goes_by_them(written: Writing, again: froze
     assert list(about_writes(warned, did)) == list(about_writes(unknown, did)) == []
 
 
-GONE = PartitionClaim(FOLDER, gone_already=Gone(((10, 19),), (Witness.LEADER_EPOCH,)))
+GONE = PartitionClaim(FOLDER, gone_already=Gone(((10, 19),), (Witness.HIGH_WATERMARK,)))
 
 
 def witnessed(gone: Gone, option: OptionClaim, before: Before = BEFORE, end: int = 10) -> int:
@@ -96,10 +96,11 @@ def test_what_shows_how_far_a_log_reached_shows_no_more_of_one_that_reaches_as_f
 
 
 def test_what_any_witness_shows_is_known_after_an_option() -> None:
-    option, epoch = OptionClaim(FOLDER, 1), GONE.gone_already
-    assert witnessed(epoch, option) == 1
-    assert witnessed(epoch, msgspec.structs.replace(option, erases_witness=True)) == 0
-    assert witnessed(epoch, msgspec.structs.replace(option, readable=((0, 19),))) == 0
+    option, shown = OptionClaim(FOLDER, 1), GONE.gone_already
+    assert witnessed(shown, option) == 1
+    assert witnessed(shown, msgspec.structs.replace(option, erases_witness=True)) == 0
+    assert witnessed(shown, msgspec.structs.replace(option, readable=((0, 19),))) == 0
+    assert witnessed(Gone(((10, 19),), (Witness.LEADER_EPOCH,)), option) == 0  # the start drops it
     gap = Gone(((3, 4),), (Witness.GAP,))
     assert witnessed(gap, option) == 0  # in damaged bytes
     assert witnessed(gap, option, dataclasses.replace(BEFORE, holes=((3, 4),))) == 1
