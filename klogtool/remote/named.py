@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -59,15 +59,20 @@ def segments_of(store: RemoteStore) -> tuple[StoredSegment, ...]:
 
     Raises KlogError if there are several partitions.
     """
-    by_start: dict[int, StoredSegment] = {}
-    for one in store.segments.values():
-        known = by_start.setdefault(one.start_offset, one)
-        if (one.newest_ms, one.key) > (known.newest_ms, known.key):
-            by_start[one.start_offset] = one
     folders = sorted({one.folder for one in store.segments.values()})
     if len(folders) > 1:
         reason = f"{len(folders)} partitions are there: name one of them, {folders[0]} for example"
         raise KlogError(reason, path=store.uri)
+    return newest_by_start(store.segments.values())
+
+
+def newest_by_start(segments: Iterable[StoredSegment]) -> tuple[StoredSegment, ...]:
+    """Return the segments of a partition by start offset; of several with the same one, the newest."""
+    by_start: dict[int, StoredSegment] = {}
+    for one in segments:
+        known = by_start.setdefault(one.start_offset, one)
+        if (one.newest_ms, one.key) > (known.newest_ms, known.key):
+            by_start[one.start_offset] = one
     return tuple(by_start[start] for start in sorted(by_start))
 
 

@@ -6,6 +6,7 @@ says, or cannot be opened, is an error at its position.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import accumulate
 
 from klogtool.errors import Corrupt, KlogError
@@ -19,14 +20,14 @@ from klogtool.log.file import LogFile
 from klogtool.log.storage import AHEAD_BYTES, StoredFile
 from klogtool.remote.store import MOST_SIDE_BYTES, RemoteStore, StoredSegment
 
-_LOCAL = {
+IN_OBJECTS = {
     FileKind.OFFSET_INDEX: local_storage.OFFSET_INDEX,
     FileKind.TIME_INDEX: local_storage.TIME_INDEX,
     FileKind.TXN_INDEX: local_storage.TXN_INDEX,
     FileKind.PRODUCER_SNAPSHOT: local_storage.SNAPSHOT,
     FileKind.LEADER_EPOCH_CHECKPOINT: local_storage.EPOCHS,
 }
-_IN_INDEXES = {
+IN_INDEXES = {
     FileKind.OFFSET_INDEX: "offset",
     FileKind.TIME_INDEX: "timestamp",
     FileKind.TXN_INDEX: "transaction",
@@ -60,12 +61,12 @@ def find_side_file(store: RemoteStore, segment: StoredSegment, kind: FileKind) -
     Raises KlogError if it cannot be read.
     """
     if segment.layout is TierLayout.LOCAL:
-        stored = segment.objects.get(_LOCAL[kind])
+        stored = segment.objects.get(IN_OBJECTS[kind])
         return None if stored is None else store.read(stored, MOST_SIDE_BYTES)
     manifest, stored = _manifest(store, segment), segment.objects.get(aiven.INDEXES)
-    if _IN_INDEXES[kind] not in manifest.indexes or stored is None:
+    if IN_INDEXES[kind] not in manifest.indexes or stored is None:
         return None
-    position, size = manifest.indexes[_IN_INDEXES[kind]]
+    position, size = manifest.indexes[IN_INDEXES[kind]]
     if size > MOST_SIDE_BYTES or position + size > stored.size:
         raise Corrupt(f"bytes {position} to {position + size} are not in an object of {stored.size}", path=stored.path)
     with store.storage.open(stored, ahead_bytes=size) as file:
@@ -87,6 +88,7 @@ def _opened(raw: LogFile, manifest: SegmentManifest, data_key: bytes, ahead_byte
     positions = [0, *accumulate(manifest.stored_sizes)]
     chunk_size = manifest.chunk_size
 
+    @lru_cache(maxsize=2)  # a reader of headers asks for many pieces of a chunk
     def read_chunk(number: int) -> bytes:
         stored = manifest.stored_sizes[number]
         data = raw.read(positions[number], stored)

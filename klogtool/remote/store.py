@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, TypeAlias
 
 from msgspec import Struct
@@ -121,9 +121,16 @@ def open_store(uri: str, keys: Mapping[str, RsaKey] | None = None) -> RemoteStor
     storage, root = open_place(place := Place(uri))
     if place.scheme in LOCAL_SCHEMES:
         root = uri.removeprefix("file://")  # objects are named as they are typed
+    return store_of(place, storage, storage.list(root), keys)
+
+
+def store_of(
+    place: Place, storage: Storage, listed: Iterable[Stored], keys: Mapping[str, RsaKey] | None = None
+) -> RemoteStore:
+    """Return the store that has these objects."""
     named: dict[tuple[str, SegmentKey], tuple[ObjectName, dict[str, Stored]]] = {}
     foreign = []
-    for stored in storage.list(root):
+    for stored in listed:
         name = parse_object_name(stored.path)
         if name is None:
             foreign.append(stored)

@@ -11,6 +11,7 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
     tables             the tables, their columns, the rows of three
     copies             which partitions lie under some paths, and which copy of each is read
     offsets            from which offset to which a partition is read; the largest timestamp of a segment
+    tiered             partitions in remote storage as partition dirs
     owners             whose a partition dir is: cluster, node and log dir
     planning           which segments and bytes can have wanted rows, and which task reads them
     reading            records of a split as record batches

@@ -18,10 +18,13 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.format.tiered.objects import parse_object_name
+from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.storage import Place, Storage, Stored, open_place
 from klogtool.spark.heads import log_end_offset
+from klogtool.spark.tiered import partitions_in, storage_of
 from klogtool.values import PartlyCompared
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
@@ -51,7 +54,8 @@ class SegmentFiles(Struct, frozen=True):
 class Copy(PartlyCompared, frozen=True, eq=False):
     """A partition dir. topic, partition: None if the folder's name does not have them.
 
-    side: its other files by name; files of its log dir have the prefix `../`.
+    side: its other files by name; files of its log dir have the prefix `../`. tiered_id: the topic's id, of a partition
+    in remote storage.
     """
 
     uncompared = frozenset({"side"})
@@ -63,6 +67,7 @@ class Copy(PartlyCompared, frozen=True, eq=False):
     partition: int | None
     segments: tuple[SegmentFiles, ...]
     side: dict[str, Stored]
+    tiered_id: str | None = None
 
     @property
     def size(self) -> int:
@@ -72,7 +77,7 @@ class Copy(PartlyCompared, frozen=True, eq=False):
     @property
     def storage(self) -> Storage:
         """The storage from which its files are read."""
-        return open_place(self.place)[0]
+        return storage_of(self.place, self.segments[0].log)
 
     @property
     def identity(self) -> Stored | None:
@@ -108,6 +113,8 @@ class Copy(PartlyCompared, frozen=True, eq=False):
         """The topic's id in partition.metadata; None if there is no valid file. Raises Unreadable."""
         stored = self.side.get(FileKind.PARTITION_METADATA.value)
         try:
+            if self.tiered_id is not None:
+                return parse_uuid(self.tiered_id)
             return None if stored is None else parse_partition_metadata(self.storage.read(stored)).topic_id
         except Unreadable:  # a file that may not be read is not absent
             raise
@@ -160,7 +167,9 @@ def _number(copy: Copy) -> int:
 def _copies_in(place: Place) -> Iterator[Copy]:
     storage, root = open_place(place)
     folders: dict[str, list[Stored]] = {}
-    for stored in storage.list(root):
+    listed = storage.list(root)
+    yield from _tiered_in(place, root, listed)
+    for stored in listed:
         folders.setdefault(stored.path.rpartition("/")[0] or "/", []).append(stored)
     for folder, files in folders.items():
         name = find_partition_dir_name(os.path.basename(folder))
@@ -169,6 +178,17 @@ def _copies_in(place: Place) -> Iterator[Copy]:
             if files[0].path == root:  # a single file was given: read the files beside it too
                 files = [*files, *(f for f in storage.list(folder) if not f.path.endswith(FileKind.LOG.value))]
             yield from _copy_of(place, folder, files, name, folders)
+
+
+def _tiered_in(place: Place, root: str, listed: list[Stored]) -> Iterator[Copy]:
+    """Yield what is in remote storage, if the place is a store, a partition in one, or the log of a segment."""
+    if parse_object_name(root) is not None:  # a single log was given: use the objects beside it too
+        folder, _, name = root.rpartition("/")
+        base = name.partition(".")[0]
+        listed = [one for one in open_place(place)[0].list(folder) if one.path.rpartition("/")[2].startswith(base)]
+    for found in partitions_in(place, listed):
+        segments = _segments(found.files)
+        yield Copy(place, found.folder, found.topic, found.partition, segments, found.files, found.topic_id)
 
 
 def _copy_of(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
+from klogtool.errors import Refused
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
@@ -67,6 +68,9 @@ def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror 
     found: dict[str, tuple[str, Mirror | None]] = {}
     for given, mirror in here:
         for copy in find_copies([Place(given)]):
+            if copy.tiered_id is not None:
+                command = "klogtool remote verify STORE says what is wrong in remote storage."
+                raise Refused("the table findings is of log dirs", path=copy.folder, cure=command)
             path = given if given.startswith(copy.folder) else os.path.dirname(copy.folder)
             named = path if mirror is None else path.replace(mirror.path, mirror.uri)
             found.setdefault(named, (path, mirror))

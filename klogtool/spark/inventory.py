@@ -66,7 +66,7 @@ def take_inventory(
     walked = spread(
         session, walk_pieces, [some for some, _ in tasks], sizes=[n for _, n in tasks], on_progress=on_progress
     )
-    local = [copy.folder for copy in fleet.copies if copy.place.scheme in LOCAL_SCHEMES]
+    local = [copy.folder for copy in fleet.copies if copy.place.scheme in LOCAL_SCHEMES and copy.tiered_id is None]
     asked = [some for some, _ in packed(local, lambda _: 1, max(FOLDERS_A_TASK, len(local) // many))]
     rooms = dict(pair for some in spread(session, partial(look_at_folders, circumstances), asked) for pair in some)
     return list(inventory_rows(fleet.copies, (row for some in walked for row in some), rooms))

@@ -19,7 +19,7 @@ from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile
-from klogtool.log.storage import AHEAD_BYTES, Place, Stored, open_place
+from klogtool.log.storage import AHEAD_BYTES, Place, Stored
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.spark.copies import Copy, SegmentFiles, choose, find_copies
 from klogtool.spark.filters import Bounds
@@ -28,6 +28,7 @@ from klogtool.spark.offsets import Wanted, largest_timestamp, resolve
 from klogtool.spark.options import Query
 from klogtool.spark.owners import Owner, owner_of
 from klogtool.spark.read_committed import AbortedRange
+from klogtool.spark.tiered import storage_of
 
 OPEN_COST_BYTES = 1 << 18  # added for each file, beside its bytes
 LEAST_SPLIT_BYTES = 8 << 20  # for less, one more task costs more than it saves
@@ -64,7 +65,7 @@ class SegmentRange(Struct, frozen=True):
         another file in its place, that one is read.
         """
         stored = self.log if upto is None else replace(self.log, size=upto)
-        file = open_place(self.place)[0].open(stored, ahead_bytes=ahead_bytes)
+        file = storage_of(self.place, stored).open(stored, ahead_bytes=ahead_bytes)
         is_replaced = self.log.is_replaced_by(file)
         if (is_replaced or file.size < self.end) and not (is_replaced and self.is_whole):
             file.close()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from live.test_spark_s3 import S3, s3
-from remote_stores import LOGS, STORE
+from planned import read
+from remote_stores import LOGS, STORE, ZSTD
 from running import Done, run_here
 
 __all__ = ["s3"]
@@ -116,6 +117,16 @@ def test_commands_that_take_a_path(s3: S3, uri: str) -> None:
             answers.append((done.status, done.out.decode().replace(place, "PLACE")))
         assert answers[0] == answers[1]
         assert answers[0][1].count("\n") > 1
+
+
+@pytest.mark.parametrize("folder", [next(STORE.glob("old-0-*")), ZSTD], ids=["plain", "chunks"])
+def test_spark_reads_a_store(spark: Any, s3: S3, folder: Path) -> None:
+    uri = s3.put(folder, f"tiered/{folder.name}")
+    options = {"includeHeaders": "true", "splitBytes": "500", "kafka.isolation.level": "read_committed"}
+    there, here = (spark.read.format("klog").options(**options).load(place) for place in (uri, str(folder)))
+    assert there.rdd.getNumPartitions() > 1
+    assert there.count() == read(folder, **options).num_rows > 20
+    assert there.exceptAll(here).count() == here.exceptAll(there).count() == 0
 
 
 def test_answers_that_are_always_short_are_no_damage(s3: S3, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
