@@ -9,6 +9,10 @@ like a line of klogtool. `escaped` is the one rule for all of them. Every line t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ParamSpec
+
+P = ParamSpec("P")
 
 # Printable by Unicode, but invisible: fillers, joiners and selectors.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
@@ -55,6 +59,16 @@ def in_utf8(text: str) -> str:
 def joined(lines: Iterable[str]) -> str:
     """Join lines, each escaped, so that text from a disk cannot begin a new line."""
     return "\n".join(map(escaped, lines))
+
+
+def as_paragraph(walk: Callable[P, Iterable[str]]) -> Callable[P, str]:
+    """Decorate a function that yields lines, so that it returns them `joined`."""
+
+    @wraps(walk)
+    def text_of(*args: P.args, **kwargs: P.kwargs) -> str:
+        return joined(walk(*args, **kwargs))
+
+    return text_of
 
 
 def quoted(text: str) -> str:

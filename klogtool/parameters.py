@@ -56,13 +56,15 @@ def parameter(
 ) -> Meta:
     """Declare a field to be a parameter that users give. option, metavar: its name on the command line, and what stands
     for its value, if they are others. parse: how the command line makes the value of text, if its unit does not say
-    that: a type of click, or a click callback. bare: the value of an option that is given without one."""
+    that: a type of click, or a function of the text; for a mapping, a function of all texts. bare: the value of an
+    option that is given without one."""
     return Meta(description=about, extra={_UNIT: unit, _OPTION: option, _METAVAR: metavar, _PARSE: parse, _BARE: bare})
 
 
 class Parameter(Struct, frozen=True):
     """A parameter. key: its name in JSON. low, high: the range of a number. choices: the only words, which are values
-    of `enum` if it is one. is_many: it may be given several times. parse, bare: see `parameter`.
+    of `enum` if it is one. is_many: it may be given several times; is_mapping: for a mapping. parse, bare: see
+    `parameter`.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Parameter(Struct, frozen=True):
     is_required: bool
     is_flag: bool
     is_many: bool
+    is_mapping: bool
     low: int | None
     high: int | None
     choices: tuple[str, ...]
@@ -120,7 +123,8 @@ def _declared(field: FieldInfo, parts: Sequence[Any]) -> Iterator[Parameter]:
                 default=None if field.required or field.default is NODEFAULT else field.default,
                 is_required=field.required,
                 is_flag=bool in parts,
-                is_many=_is_many(parts, unit),
+                is_many=_is_mapping(parts) or (_is_tuple(parts) and unit in REPEATED),
+                is_mapping=_is_mapping(parts),
                 low=next((int(other.ge) for other in metas if other.ge is not None), None),
                 high=next((int(other.le) for other in metas if other.le is not None), None),
                 choices=tuple(words if enum is None else (member.value for member in enum)),
@@ -128,9 +132,11 @@ def _declared(field: FieldInfo, parts: Sequence[Any]) -> Iterator[Parameter]:
             )
 
 
-def _is_many(parts: Sequence[Any], unit: Unit) -> bool:
-    if any(get_origin(part) is tuple and Ellipsis in get_args(part) for part in parts):
-        return unit in REPEATED
+def _is_tuple(parts: Sequence[Any]) -> bool:
+    return any(get_origin(part) is tuple and Ellipsis in get_args(part) for part in parts)
+
+
+def _is_mapping(parts: Sequence[Any]) -> bool:
     return isinstance(kind := get_origin(parts[1]), type) and issubclass(kind, Mapping)  # parts[0] is what is annotated
 
 

@@ -75,8 +75,7 @@ def _show_plans(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
     for plan in plans:
         show.row(plan.row)
         digest.add(_line(plan), Rank.CHANGES, None if plan.steps else "nothing to do")
-    for line in digest.walk():
-        show.line(line)
+    show.lines(digest.walk())
 
 
 def _resume(given: tuple[str, ...], journal: str | None, screen: Screen) -> int:

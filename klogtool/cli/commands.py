@@ -104,7 +104,7 @@ class Commands(click.Group):
         self,
         *args: Any,
         modules: Mapping[str, tuple[str, str]],
-        headings: Mapping[str, Sequence[str]],
+        headings: Mapping[str, Iterable[str]],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)

@@ -112,6 +112,6 @@ def _type_of(found: click.Command, parameter: click.Parameter, group: click.Grou
     if found.name == "help" and isinstance(parameter, click.Argument):
         return _Words(group.list_commands(click.Context(group)))
     words = set(re.split(r"[][ .,|]+", parameter.metavar or ""))
-    if isinstance(parameter.type, click.Path | click.types.StringParamType):
+    if isinstance(parameter.type, click.Path | click.types.StringParamType | click.types.FuncParamType):
         return _Path("dir") if words & FOLDERS else _Path("file") if words & FILES else None
     return None

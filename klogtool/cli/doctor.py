@@ -165,10 +165,8 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
             rows = [header(COMMAND), *diagnosis_rows(diagnoses[0])]
             write_page(question.html, diagnoses[0], rows, status, question.circumstances.now_ms)
     finally:  # also if the page cannot be written
-        if show.json:
-            for row in diagnosis_rows(diagnoses[0]):
-                show.row(row)
-        else:
+        show.rows(diagnosis_rows(diagnoses[0]))
+        if not show.json:
             show.text(diagnosis_text(diagnoses[0]))
         show.close()
     return status

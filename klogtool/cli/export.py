@@ -73,10 +73,8 @@ def command(paths: tuple[str, ...], question: GrowingExportQuestion, screen: Scr
         with told_elsewhere():
             for result in export.walk(roots, question.topics, notes):
                 results.append(result)
-                for row in partition_rows(result):
-                    show.row(row)
-                for line in partition_text(result, verbose=screen.verbose):
-                    show.line(line)
+                show.rows(partition_rows(result))
+                show.lines(partition_text(result, verbose=screen.verbose))
     finally:
         export.end()
     for text in notes if not screen.quiet else ():

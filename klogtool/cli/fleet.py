@@ -15,7 +15,7 @@ FLEET_COMMANDS = {
 }
 
 
-@click.group("fleet", cls=Commands, modules=FLEET_COMMANDS, headings={"Commands": list(FLEET_COMMANDS)})
+@click.group("fleet", cls=Commands, modules=FLEET_COMMANDS, headings={"Commands": FLEET_COMMANDS})
 def command() -> None:
     """Save a cluster after a disaster: find the best copy of each partition over all brokers, and keep it.
 

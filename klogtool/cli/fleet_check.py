@@ -6,30 +6,24 @@ import os
 from collections.abc import Sequence
 
 import click
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options, question_options
+from klogtool.cli.fleet_plan import save_fleet_plan
 from klogtool.cli.in_use import begin_reading
-from klogtool.cli.output import note
-from klogtool.cli.output_file import output_file
-from klogtool.cli.show import ReadingOptions, Show, header
+from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.facts import check_saving_place
 from klogtool.doctor.answers import Starts
-from klogtool.escape import quoted
 from klogtool.fleet.checking import check
-from klogtool.fleet.collected import Collected
 from klogtool.fleet.collecting import Collecting, log_dir_facts, open_log_dir
 from klogtool.fleet.foreseen import collect_with_claims
-from klogtool.fleet.framed import CollectedFiles, walk_lines
+from klogtool.fleet.framed import CollectedFiles
 from klogtool.fleet.mixes import NodeDisks, find_mixes, judge_disks
-from klogtool.fleet.planning import COMMAND as PLAN
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
 from klogtool.render.fleet_plan import checked_text
 from klogtool.render.fleet_restored import mixes_text, plan_command, restored_rows, restored_text
-from klogtool.render.words import in_words
 
 COMMAND = "fleet check"
 
@@ -74,11 +68,9 @@ def command(
         raise click.UsageError("Missing argument 'PLAN'.")
     results = list(check(read_fleet_plan(paths[-1]), list(map(CollectedFiles().read, paths[:-1]))))
     show, holding = Show(COMMAND, reading), sum(result.holds for result in results)
-    for result in results:
-        show.row(result)
+    show.rows(results)
     show.row({"type": "summary", "holds": holding, "fails": len(results) - holding})
-    for line in checked_text(results):
-        show.line(line)
+    show.lines(checked_text(results))
     show.close()
     return DONE if holding == len(results) else FOUND
 
@@ -93,16 +85,13 @@ def _check_set(
     mixes, disks = find_mixes(_walk_disks(paths, Collecting(circumstances, reading.jobs)))
     result = judge_disks(disks)
     show = Show(COMMAND, reading)
-    if show.json:
-        for row in (*map(to_builtins, mixes), *restored_rows(result)):
-            show.row(row)
-    else:
-        verdict = restored_text(result, plan_command(disks), is_verbose=reading.verbose)
-        for line in (*mixes_text(mixes, is_verbose=reading.verbose), *verdict):
-            show.line(line)
+    show.rows(mixes)
+    show.rows(restored_rows(result))
+    show.lines(mixes_text(mixes, is_verbose=reading.verbose))
+    show.lines(restored_text(result, plan_command(disks), is_verbose=reading.verbose))
     show.close()
     if plan_out is not None:
-        _save_plan(plan_out, [each.file for each in disks], is_quiet=reading.quiet)
+        save_fleet_plan(plan_out, make_fleet_plan([each.file for each in disks]), quiet=reading.quiet)
     is_whole = result.starts is Starts.YES and not any(mix.left_records for mix in mixes[:1])
     return DONE if is_whole else FOUND
 
@@ -126,12 +115,3 @@ def _walk_disks(paths: Sequence[str], how: Collecting) -> list[NodeDisks]:
         file = replace(collect_with_claims(own, how), path=os.path.abspath(own[0]))
         disks.append(NodeDisks(own, file))
     return disks
-
-
-def _save_plan(path: str, files: Sequence[Collected], *, is_quiet: bool) -> None:
-    plan = make_fleet_plan(files)
-    with output_file(path) as sink:
-        for line in walk_lines(header(PLAN), map(in_words, plan.rows())):
-            sink.write(line.encode() + b"\n")
-    if not is_quiet:
-        note(f"klogtool: plan saved; on each broker: klogtool fleet apply {quoted(path)} LOGDIR...")

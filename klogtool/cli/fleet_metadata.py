@@ -12,14 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Sections
-from klogtool.broker.config import check_topic_names, log_config
+from klogtool.broker.config import check_topic_names
 from klogtool.broker.releases import REFERENCE, Release
 from klogtool.cli import commands, options
-from klogtool.cli.question_options import config_file, question_options
+from klogtool.cli.question_options import check_config, config_file, question_options
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.output import write_folder
-from klogtool.errors import KlogError
 from klogtool.fleet.framed import CollectedFiles
 from klogtool.fleet.metadata import Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
@@ -35,77 +34,57 @@ _FEATURE, _LEVEL = re.compile(r"[a-z0-9.]{1,249}"), re.compile(r"[0-9]{1,5}")
 MOST_LEVEL = 32767
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Parse NAME=VALUE (a click callback); the last value of a name wins."""
-    pairs = {}
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not (name and equals):
-            raise click.BadParameter(f"'{value}' is not {param.make_metavar(ctx)}.", ctx, param)
-        pairs[name] = text
-    return pairs
-
-
-def _levels(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+def _levels(values: tuple[str, ...]) -> dict[str, int]:
     levels = {}
-    for name, text in _pairs(ctx, param, values).items():
+    for name, text in options.pairs(values, "NAME=LEVEL").items():
         if _LEVEL.fullmatch(text) is None or int(text) > MOST_LEVEL or _FEATURE.fullmatch(name) is None:
-            raise click.BadParameter(f"'{name}={text}' is no level of a feature.", ctx, param)
+            raise click.BadParameter(f"'{name}={text}' is no level of a feature.")
         levels[name] = int(text)
     return levels
 
 
-def _ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    ids = _pairs(ctx, param, values)
+def _ids(values: tuple[str, ...]) -> dict[str, str]:
+    ids = options.pairs(values, "TOPIC=ID")
     for text in ids.values():
         if not _TOPIC_ID.fullmatch(text):
-            raise click.BadParameter(f"'{text}' is not a topic id.", ctx, param)
+            raise click.BadParameter(f"'{text}' is not a topic id.")
     return ids
 
 
-def _topic_configs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Parse TOPIC:KEY=VALUE (a click callback)."""
+def _topic_configs(values: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Parse each TOPIC:KEY=VALUE."""
     settings: dict[str, dict[str, str]] = {}
     for value in values:
         topic, colon, pair = value.partition(":")
         key, equals, text = pair.partition("=")
         if not (topic and colon and equals):
-            raise click.BadParameter(f"'{value}' is not TOPIC:KEY=VALUE.", ctx, param)
-        if not _is_unicode(text):
-            raise click.BadParameter(f"'{value}' is not UTF-8.", ctx, param)
+            raise click.BadParameter(f"'{value}' is not TOPIC:KEY=VALUE.")
+        if any("\ud800" <= char <= "\udfff" for char in text):  # bytes of the command line that Kafka could not write
+            raise click.BadParameter(f"'{value}' is not UTF-8.")
         settings.setdefault(topic, {})[key] = text
-    try:
-        for of_topic in settings.values():
-            check_topic_names(of_topic)
-            log_config(of_topic)
-    except KlogError as error:
-        raise click.BadParameter(error.reason, ctx, param) from None
+    for of_topic in settings.values():
+        check_config(of_topic, check_topic_names)
     return settings
 
 
-def _is_unicode(text: str) -> bool:
-    """Return whether Kafka could write the text: bytes of the command line may be something else."""
-    return not any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def _file_of_topics(ctx: click.Context, param: click.Parameter, path: str | None) -> Sections:
-    """Parse a file whose settings are all in sections of topics (a click callback)."""
-    sections = config_file(ctx, param, path)
+def _file_of_topics(path: str) -> Sections:
+    """Parse a file whose settings are all in sections of topics."""
+    sections = config_file(path)
     if any(pattern is None and settings for pattern, settings in sections):
-        raise click.BadParameter("every setting must be in a section [topic] or [pattern*].", ctx, param)
+        raise click.BadParameter("every setting must be in a section [topic] or [pattern*].")
     return tuple((pattern, settings) for pattern, settings in sections if pattern is not None)
 
 
-def _voters(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[Voter, ...]:
-    """Parse ID@HOST:PORT:DIRECTORY-ID,... as kafka-storage format does (a click callback)."""
+def _voters(text: str) -> tuple[Voter, ...]:
+    """Parse ID@HOST:PORT:DIRECTORY-ID,... as kafka-storage format does."""
     voters = []
-    for word in (text or "").split(",") if text is not None else ():
+    for word in text.split(","):
         match = _VOTER.fullmatch(word)
         if match is None or int(match[3]) > 65535:
-            raise click.BadParameter(f"'{word}' is not ID@HOST:PORT:DIRECTORY-ID.", ctx, param)
+            raise click.BadParameter(f"'{word}' is not ID@HOST:PORT:DIRECTORY-ID.")
         voters.append(Voter(int(match[1]), match[4], (Endpoint("", match[2].strip("[]"), int(match[3])),)))
     if len({voter.id for voter in voters}) < len(voters):
-        raise click.BadParameter("a controller is named twice.", ctx, param)
+        raise click.BadParameter("a controller is named twice.")
     return tuple(voters)
 
 

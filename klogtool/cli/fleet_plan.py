@@ -58,15 +58,16 @@ def command(files: tuple[str, ...], question: FleetPlanQuestion, screen: Screen)
         check_saving_place(place)
     plan = make_fleet_plan(list(map(CollectedFiles().read, files)))
     show = Show(COMMAND, screen)
-    if show.json:
-        for row in plan.rows():
-            show.row(row)
-        show.row({"type": "elections", **plan.elections()})
-        show.row({"type": "reassignments", **plan.reassignments()})
-    else:
-        for line in fleet_plan_text(plan, is_verbose=screen.verbose):
-            show.line(line)
-    _save(plan, question, quiet=screen.quiet)
+    show.rows(plan.rows())
+    show.row({"type": "elections", **plan.elections()})
+    show.row({"type": "reassignments", **plan.reassignments()})
+    show.lines(fleet_plan_text(plan, is_verbose=screen.verbose))
+    if question.plan_out:
+        save_fleet_plan(question.plan_out, plan, quiet=screen.quiet)
+    for path, content in ((question.elections, plan.elections()), (question.reassignments, plan.reassignments())):
+        if path:
+            with output_file(path) as sink:
+                sink.write(json.dumps(content, indent=1).encode() + b"\n")
     return FOUND if any(map(_is_losing, plan.choices)) else DONE
 
 
@@ -74,15 +75,10 @@ def _is_losing(choice: Choice) -> bool:
     return bool(choice.lost or choice.only_elsewhere or choice.missing or choice.problems) or choice.best is None
 
 
-def _save(plan: FleetPlan, question: FleetPlanQuestion, *, quiet: bool) -> None:
-    """Write the files that are wanted."""
-    if question.plan_out:
-        with output_file(question.plan_out) as sink:
-            for line in walk_lines(header(COMMAND), map(in_words, plan.rows())):
-                sink.write(line.encode() + b"\n")
-        if not quiet:
-            note(f"klogtool: plan saved; on each broker: klogtool fleet apply {quoted(question.plan_out)} LOGDIR...")
-    for path, content in ((question.elections, plan.elections()), (question.reassignments, plan.reassignments())):
-        if path:
-            with output_file(path) as sink:
-                sink.write(json.dumps(content, indent=1).encode() + b"\n")
+def save_fleet_plan(path: str, plan: FleetPlan, *, quiet: bool) -> None:
+    """Write the plan to a new file, and say how to go on. Raises Refused, Unreadable."""
+    with output_file(path) as sink:
+        for line in walk_lines(header(COMMAND), map(in_words, plan.rows())):
+            sink.write(line.encode() + b"\n")
+    if not quiet:
+        note(f"klogtool: plan saved; on each broker: klogtool fleet apply {quoted(path)} LOGDIR...")

@@ -26,16 +26,11 @@ from klogtool.plans.plan import Plan
 from klogtool.render.free import HOW_TO_APPLY, HOW_TO_APPLY_FOR_GOOD, free_text
 
 
-def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Parse a number of bytes with an optional unit (a click callback): 50GiB, 1.5T, 10GB, 1,024."""
-    if value is None:
-        return None
-    try:
-        size = parse_size(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+def _size(text: str) -> int:
+    """Parse a number of bytes with an optional unit: 50GiB, 1.5T, 10GB, 1,024. Raises ValueError."""
+    size = parse_size(text)
     if not 1 <= size <= MOST_ASKED:
-        raise click.BadParameter(f"'{value}' is out of range.", ctx, param)
+        raise ValueError(f"'{text}' is out of range.")
     return size
 
 
@@ -57,7 +52,7 @@ TO = click.option(
 
 @commands.command("free")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@click.option("--bytes", "asked", callback=_size, metavar="SIZE", help="How much to free, for example 50GiB.")
+@click.option("--bytes", "asked", type=_size, metavar="SIZE", help="How much to free, for example 50GiB.")
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="Take only this kind. Repeatable.")
 @click.option("--except", "without", multiple=True, type=click.Choice(NAMES), help="Leave this kind alone. Repeatable.")
 @question_options(FreeQuestion)

@@ -18,7 +18,6 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Row, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.escape import joined
-from klogtool.format.java_numbers import INT_BITS
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.index_doubts import lookup_doubts
 from klogtool.remote.loading import NeededOfLog
@@ -42,26 +41,16 @@ class LookupCommand(commands.Command):
         return super().parse_args(ctx, args)
 
 
-def _timestamps(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int | str]:
-    return [value if value in WORDS else _moment(ctx, param, value) for value in values]
-
-
-def _moment(ctx: click.Context, param: click.Parameter, value: str) -> int:
+def _timestamp(text: str) -> int | str:
     try:
-        return options.moment(ctx, param, value) or 0
+        return text if text in WORDS else options.moment(text)
     except click.BadParameter:
-        words = ", ".join(word for word in WORDS)
-        raise click.BadParameter(
-            f"'{value}' is not a time (epoch ms, ISO 8601), and not one of {words}.", ctx, param
-        ) from None
+        words = ", ".join(WORDS)
+        raise click.BadParameter(f"'{text}' is not a time (epoch ms, ISO 8601), and not one of {words}.") from None
 
 
-def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...]:
-    epochs = options.longs(ctx, param, values)
-    for epoch in epochs:
-        if not -(1 << (INT_BITS - 1)) <= epoch < 1 << (INT_BITS - 1):
-            raise click.BadParameter(f"'{epoch}' is not a leader epoch (a 32-bit number).", ctx, param)
-    return epochs
+def _epoch(text: str) -> int:
+    return options.java_int(text, "a leader epoch (a 32-bit number)")
 
 
 class LookupQuestion(Struct, frozen=True, kw_only=True):
@@ -75,11 +64,11 @@ class LookupQuestion(Struct, frozen=True, kw_only=True):
             "Find the first record with this timestamp or a later one: epoch ms, ISO 8601 (UTC), or "
             "earliest, latest, max, earliest-local, latest-tiered.",
             Unit.TIME,
-            parse=_timestamps,
+            parse=_timestamp,
         ),
     ] = ()
     leader_epoch: Annotated[
-        tuple[int, ...], parameter("Find the end offset of this leader epoch.", metavar="E", parse=_epochs)
+        tuple[int, ...], parameter("Find the end offset of this leader epoch.", metavar="E", parse=_epoch)
     ] = ()
     explain: Annotated[bool, parameter("Also show how it was found: files, entries, bytes scanned.")] = False
     key: StoreKeys = ()

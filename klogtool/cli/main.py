@@ -19,47 +19,61 @@ from klogtool.cli.output import note
 from klogtool.cli.status import INTERRUPTED, USAGE, remember_arguments
 from klogtool.cli.version import version_text
 
-_LINES = {  # of --help
-    "doctor": "Say what a broker's start will do to its log dirs, and what to do first.",
-    "verify": "Find all damage under a path.",
-    "scrub": "Read closed segments again and again beside a broker: find bit rot.",
-    "explain": "Explain a finding of verify, or a line of a broker's log, and what to do.",
-    "dump-log": "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet.",
-    "lookup": "Find an offset, a time or a leader epoch, as a broker does.",
-    "read": "Read what a fetch returns: raw bytes, or records.",
-    "txns": "List transactions, and the state of producers as a broker has it.",
-    "offsets": "Show committed offsets of groups, now or at a past time, and their lag.",
-    "diff": "Compare two copies of a partition or a log dir: equal, a prefix, or diverging.",
-    "hash": "Print a digest of records, to compare copies of a partition by eye.",
-    "remote": "Read remote storage of tiered topics: what is there, and what serves it.",
-    "quorum": "Say who may vote, whether the controllers elect a leader, which copy is best.",
-    "recover": "Recover logs as a broker does at startup, or say what that would lose.",
-    "salvage": "Copy every good batch of a damaged partition.",
-    "transplant": "Make a copied partition ready for another cluster, or a new topic.",
-    "rebuild-index": "Rebuild indexes, producer snapshots and leader epochs from the logs.",
-    "drop-producer": "Remove one producer from the producer snapshots of a partition.",
-    "fleet": "After a disaster: find the best copy of each partition over all brokers.",
-    "append": "Append batches or records, with a broker's validation.",
-    "truncate": "Truncate a partition to an offset, or empty it and start at a new offset.",
-    "roll": "Roll the active segment if a broker would.",
-    "retain": "Delete segments by retention, and say why the others stay.",
-    "delete-records": "Delete the records below an offset, as kafka-delete-records does.",
-    "compact": "Compact logs as a broker does, or say why a log is not compacted.",
-    "free": "Free space on a full disk: what can be given up, the safest first.",
-    "apply": "Carry out a saved plan, or finish a run that was interrupted.",
-    "undo": "Take back what --apply did, list such runs, or free their space.",
-    "build": "Make a log dir from a short description, the same bytes every time.",
-    "image": "Copy a log dir without keys, values and names, for a bug report.",
-    "export": "Write records to Parquet files by topic and day; later runs add what is new.",
-    "spark": "Work on many disks at once with Spark, on this machine or a cluster.",
-    "completion": "Print a script that completes commands, options and files in a shell.",
-    "tutorial": "Learn klogtool in ten steps, on a damaged log dir that it makes for you.",
-    "help": "Show the help of a command.",
-    "version": "Show the version; with -v, what a bug report needs.",
+GROUPS = {  # by heading of --help: the line of each command
+    "Look (nothing is written)": {
+        "doctor": "Say what a broker's start will do to its log dirs, and what to do first.",
+        "verify": "Find all damage under a path.",
+        "scrub": "Read closed segments again and again beside a broker: find bit rot.",
+        "explain": "Explain a finding of verify, or a line of a broker's log, and what to do.",
+        "dump-log": "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet.",
+        "lookup": "Find an offset, a time or a leader epoch, as a broker does.",
+        "read": "Read what a fetch returns: raw bytes, or records.",
+        "txns": "List transactions, and the state of producers as a broker has it.",
+        "offsets": "Show committed offsets of groups, now or at a past time, and their lag.",
+        "diff": "Compare two copies of a partition or a log dir: equal, a prefix, or diverging.",
+        "hash": "Print a digest of records, to compare copies of a partition by eye.",
+        "remote": "Read remote storage of tiered topics: what is there, and what serves it.",
+        "quorum": "Say who may vote, whether the controllers elect a leader, which copy is best.",
+    },
+    "Mend": {
+        "recover": "Recover logs as a broker does at startup, or say what that would lose.",
+        "salvage": "Copy every good batch of a damaged partition.",
+        "rebuild-index": "Rebuild indexes, producer snapshots and leader epochs from the logs.",
+        "transplant": "Make a copied partition ready for another cluster, or a new topic.",
+        "drop-producer": "Remove one producer from the producer snapshots of a partition.",
+        "fleet": "After a disaster: find the best copy of each partition over all brokers.",
+    },
+    "Do what a running broker does": {
+        "append": "Append batches or records, with a broker's validation.",
+        "truncate": "Truncate a partition to an offset, or empty it and start at a new offset.",
+        "roll": "Roll the active segment if a broker would.",
+        "retain": "Delete segments by retention, and say why the others stay.",
+        "delete-records": "Delete the records below an offset, as kafka-delete-records does.",
+        "compact": "Compact logs as a broker does, or say why a log is not compacted.",
+        "free": "Free space on a full disk: what can be given up, the safest first.",
+    },
+    "Plans": {
+        "apply": "Carry out a saved plan, or finish a run that was interrupted.",
+        "undo": "Take back what --apply did, list such runs, or free their space.",
+    },
+    "Workshop": {
+        "build": "Make a log dir from a short description, the same bytes every time.",
+        "image": "Copy a log dir without keys, values and names, for a bug report.",
+        "export": "Write records to Parquet files by topic and day; later runs add what is new.",
+        "completion": "Print a script that completes commands, options and files in a shell.",
+        "tutorial": "Learn klogtool in ten steps, on a damaged log dir that it makes for you.",
+    },
+    "More": {
+        "spark": "Work on many disks at once with Spark, on this machine or a cluster.",
+        "help": "Show the help of a command.",
+        "version": "Show the version; with -v, what a bug report needs.",
+    },
 }
 MODULES = {"version": "version_command"}  # of the others, the name of the command
 COMMANDS = {
-    name: (f"klogtool.cli.{MODULES.get(name, name.replace('-', '_'))}", line) for name, line in _LINES.items()
+    name: (f"klogtool.cli.{MODULES.get(name, name.replace('-', '_'))}", line)
+    for lines in GROUPS.values()
+    for name, line in lines.items()
 }  # name: (module, its line in --help)
 
 # Commands that were an option of another one: the option, the command, and the option that has its value now.
@@ -69,28 +83,6 @@ WERE_OPTIONS = {
 }
 COMPLETE = "_KLOGTOOL_COMPLETE"  # set by what `klogtool completion` prints
 VERBOSE = "klogtool.verbose"
-GROUPS = {
-    "Look (nothing is written)": (
-        "doctor",
-        "verify",
-        "scrub",
-        "explain",
-        "dump-log",
-        "lookup",
-        "read",
-        "txns",
-        "offsets",
-        "diff",
-        "hash",
-        "remote",
-        "quorum",
-    ),
-    "Mend": ("recover", "salvage", "rebuild-index", "transplant", "drop-producer", "fleet"),
-    "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact", "free"),
-    "Plans": ("apply", "undo"),
-    "Workshop": ("build", "image", "export", "completion", "tutorial"),
-    "More": ("spark", "help", "version"),
-}
 
 
 class Klogtool(Commands):

@@ -70,16 +70,14 @@ def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingO
     loaded = load_offsets(opened, MAX_LONG if question.at is None else question.at, reading.threads)
     result, ranges = _of_groups(loaded, question.groups), LogRanges(opened)
     show = Show(COMMAND, reading)
+    show.rows(offset_row(one, ranges) for one in (*result.committed, *result.pending))
     if reading.is_json:
-        for one in (*result.committed, *result.pending):
-            show.row(offset_row(one, ranges))
         show.answer(answer_row(result, question.at, ranges))
     elif reading.form == "csv":
         lines = csv_lines(result, with_group=len(question.groups) != 1)
         show.out.write("".join(f"{line}\n" for line in lines).encode())
     else:
-        for line in (*group_texts(result, ranges), *closing_texts(result, question.at, ranges)):
-            show.line(line)
+        show.lines((*group_texts(result, ranges), *closing_texts(result, question.at, ranges)))
     show.close()
     _note(result, question, reading)
     return FOUND if loaded.damage else DONE

@@ -15,6 +15,7 @@ from klogtool.broker.releases import OPTION, REFERENCE, RELEASES, Release, find_
 from klogtool.cli.output import note
 from klogtool.cli.show import ReadingOptions, Screen
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.java_numbers import INT_BITS
 from klogtool.format.typed import parse_moment, parse_number, ungrouped
 from klogtool.render.selection import LARGEST, SMALLEST
 
@@ -37,7 +38,7 @@ def kafka(command: Command) -> Command:
     """--kafka VERSION: the release as which the command decides."""
     return click.option(
         OPTION,
-        callback=_release,
+        type=_release,
         default=REFERENCE,
         show_default=True,
         metavar="VERSION",
@@ -45,8 +46,8 @@ def kafka(command: Command) -> Command:
     )(command)
 
 
-def _release(_: click.Context, __: click.Parameter, value: str) -> Release:
-    """Find a release by its name (a click callback); a short name is explained on stderr."""
+def _release(value: str) -> Release:
+    """Find a release by its name; a short name is explained on stderr."""
     try:
         release = find_release(value)
     except KlogError as error:
@@ -130,35 +131,38 @@ def first_used(*names: str) -> str | None:
     return next((f"--{name.replace('_', '-')}" for name in names if values[name]), None)
 
 
-def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Parse epoch milliseconds from a number or from ISO 8601, UTC by default (a click callback)."""
-    if value is None:
-        return None
+def moment(text: str) -> int:
+    """Parse epoch milliseconds from a number or from ISO 8601, UTC by default. Raises BadParameter, as all parsers
+    here."""
     try:
-        return parse_moment(value)
+        return parse_moment(text)
     except KlogError:
-        raise click.BadParameter(f"'{value}' is neither epoch milliseconds nor ISO 8601.", ctx, param) from None
+        raise click.BadParameter(f"'{text}' is neither epoch milliseconds nor ISO 8601.") from None
 
 
-def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Parse a duration such as 90, 90s, 10m, 2h, 30d into seconds (a click callback)."""
-    if value is None:
-        return None
-    match = _DURATION.fullmatch(value)
+def duration(text: str) -> float:
+    """Parse a duration such as 90, 90s, 10m, 2h, 30d into seconds."""
+    match = _DURATION.fullmatch(text)
     if match is None:
-        raise click.BadParameter(f"'{value}' is not a duration such as 90s, 10m or 2h.", ctx, param)
+        raise click.BadParameter(f"'{text}' is not a duration such as 90s, 10m or 2h.")
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def long(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Parse a number in the range of a Java long, also in the form that klogtool prints: 1,783 (a click callback)."""
-    if value is None:
-        return None
+def long(text: str) -> int:
+    """Parse a number in the range of a Java long, also in the form that klogtool prints: 1,783."""
     try:
-        return parse_number(value)
+        return parse_number(text)
     except Corrupt:
-        hint = ": commas must group digits by three, as in 1,783" if "," in value else ""
-        raise click.BadParameter(f"'{value}' is not a 64-bit number{hint}.", ctx, param) from None
+        hint = ": commas must group digits by three, as in 1,783" if "," in text else ""
+        raise click.BadParameter(f"'{text}' is not a 64-bit number{hint}.") from None
+
+
+def java_int(text: str, what: str) -> int:
+    """Parse a number in the range of a Java int. what: how an error calls it."""
+    number = long(text)
+    if not -(1 << (INT_BITS - 1)) <= number < 1 << (INT_BITS - 1):
+        raise click.BadParameter(f"'{text}' is not {what}.")
+    return number
 
 
 class Number(click.IntRange):
@@ -170,49 +174,43 @@ class Number(click.IntRange):
         return super().convert(typed, param, ctx)
 
 
-def longs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...]:
-    """Parse numbers in the range of a Java long (a click callback)."""
-    return tuple(number for value in values if (number := long(ctx, param, value)) is not None)
+def pairs(values: tuple[str, ...], form: str = "KEY=VALUE") -> dict[str, str]:
+    """Parse each KEY=VALUE; the last value of a key wins. form: how an error shows what is wanted."""
+    parsed = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"'{value}' is not {form}.")
+        parsed[key.strip()] = text
+    return parsed
 
 
-def moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Parse times (a click callback); None if there is none."""
-    return tuple(at for value in values if (at := moment(ctx, param, value)) is not None) or None
+def span(text: str) -> tuple[int, int]:
+    """Parse A..B, both ends included; a missing one is the smallest or largest Java long."""
+    return _span(text, parse_number, "in 64-bit numbers")
 
 
-def span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """Parse A..B, both ends included; a missing one is the smallest or largest Java long (a click callback)."""
-    return _span(ctx, param, value, parse_number, "in 64-bit numbers")
+def time_span(text: str) -> tuple[int, int]:
+    """Parse a range of times."""
+    return _span(text, parse_moment, "in epoch milliseconds or ISO 8601")
 
 
-def time_span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """Parse a range of times (a click callback)."""
-    return _span(ctx, param, value, parse_moment, "in epoch milliseconds or ISO 8601")
-
-
-def _span(
-    ctx: click.Context, param: click.Parameter, value: str | None, parse: Callable[[str], int], what: str
-) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    first, dots, last = value.partition("..")
+def _span(text: str, parse: Callable[[str], int], what: str) -> tuple[int, int]:
+    first, dots, last = text.partition("..")
     try:
         start = parse(first) if first or not dots else SMALLEST
         end = (parse(last) if last else LARGEST) if dots else start
     except KlogError:
-        raise click.BadParameter(f"'{value}' is not a range (A..B, A.., ..B or A), {what}.", ctx, param) from None
+        raise click.BadParameter(f"'{text}' is not a range (A..B, A.., ..B or A), {what}.") from None
     if start > end:
-        raise click.BadParameter(f"'{value}' ends before it starts.", ctx, param)
+        raise click.BadParameter(f"'{text}' ends before it starts.")
     return start, end
 
 
-def typed_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
-    r"""Parse bytes from text; \xHH stands for any byte (a click callback)."""
-    if value is None:
-        return None
-    raw = value.encode("utf-8", "surrogateescape")
+def typed_bytes(text: str) -> bytes:
+    r"""Parse bytes from text; \xHH stands for any byte."""
     try:
-        first, *rest = raw.split(b"\\x")
+        first, *rest = text.encode("utf-8", "surrogateescape").split(b"\\x")
         return first + b"".join(bytes.fromhex(part[:2].decode("ascii")) + part[2:] for part in rest)
     except ValueError:
-        raise click.BadParameter(f"'{value}' has a \\x without two hex digits after it.", ctx, param) from None
+        raise click.BadParameter(f"'{text}' has a \\x without two hex digits after it.") from None

@@ -54,7 +54,8 @@ def _build(kind: type[Struct], values: options.Values) -> Struct:
         values["now_ms"] = time.time_ns() // 1_000_000
     known = {name: _build(inner, values) for name, inner in structs_in(kind).items()}
     named = {field.encode_name: field.name for field in fields(kind)}
-    return kind(**known, **{named[key]: values.pop(key) for key in named.keys() & values.keys()})
+    given = {named[key]: values.pop(key) for key in named.keys() & values.keys()}
+    return kind(**known, **{name: value for name, value in given.items() if value not in (None, ())})
 
 
 def _option_of(parameter: Parameter) -> Callable[[Command], Command]:
@@ -71,13 +72,13 @@ def _option_of(parameter: Parameter) -> Callable[[Command], Command]:
 def _how_to_parse(parameter: Parameter) -> dict[str, Any]:
     """Return what click needs to know of the values of an option."""
     how: dict[str, Any] = {"metavar": parameter.metavar or parameter.unit.word, "multiple": parameter.is_many}
-    parse = parameter.parse or _CALLBACKS.get(parameter.unit)
+    parse: Any = parameter.parse or _PARSERS.get(parameter.unit)
     if isinstance(parse, click.Choice):
         how["metavar"] = parameter.metavar or None  # else the choices stand there
     if parse is not None:
-        return how | {"type" if isinstance(parse, click.ParamType) else "callback": parse}
+        return how | ({"callback": lambda _, __, texts: parse(texts)} if parameter.is_mapping else {"type": parse})
     if parameter.choices and parameter.unit is Unit.KINDS:
-        return how | {"callback": _words(parameter.choices)}
+        return how | {"type": _words(parameter.choices)}
     if parameter.choices:
         enum = parameter.enum
         return {"type": click.Choice(parameter.choices), "callback": enum and (lambda _, __, word: enum(word))}
@@ -85,48 +86,43 @@ def _how_to_parse(parameter: Parameter) -> dict[str, Any]:
         return how | {"is_flag": False, "flag_value": parameter.bare}
     if parameter.unit in TEXTS:
         return how | {"required": parameter.is_required}
-    is_time, is_many = parameter.unit is Unit.TIME, parameter.is_many
+    is_time = parameter.unit is Unit.TIME
     how["required"] = parameter.is_required and not is_time
     if parameter.high is not None and parameter.high < LARGEST_LONG:
         return how | {"type": options.Number(parameter.low, parameter.high)}
-    one, many = (options.moment, options.moments) if is_time else (options.long, options.longs)
-    return how | {"callback": many if is_many else one}
+    return how | {"type": options.moment if is_time else options.long}
 
 
-def _words(choices: tuple[str, ...]) -> Callable[..., tuple[str, ...]]:
-    """Return a click callback for some of the choices, separated by commas, with or without a dot."""
+def _words(choices: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """Return what parses some of the choices, separated by commas, with or without a dot."""
 
-    def parse(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-        words = [word.strip().removeprefix(".") for word in value.split(",")] if value is not None else []
+    def parse(text: str) -> tuple[str, ...]:
+        words = tuple(word.strip().removeprefix(".") for word in text.split(","))
         for word in words:
             if word not in choices:
-                raise click.BadParameter(f"'{word}' is not one of {', '.join(choices)}.", ctx, param)
-        return tuple(words)
+                raise click.BadParameter(f"'{word}' is not one of {', '.join(choices)}.")
+        return words
 
     return parse
 
 
-def config(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Parse KEY=VALUE (a click callback). The last value of a key wins; keys that no log uses are refused."""
+def config(values: tuple[str, ...]) -> dict[str, str]:
+    """Parse each KEY=VALUE. The last value of a key wins; keys that no log uses are refused."""
     settings = {}
     for value in values:
         key, equals, text = value.partition("=")
         if not equals:
-            raise click.BadParameter(f"'{value}' is not KEY=VALUE.", ctx, param)
+            raise click.BadParameter(f"'{value}' is not KEY=VALUE.")
         settings[key.strip()] = text
-    _check_config(settings, check_names, ctx, param)
+    check_config(settings, check_names)
     return settings
 
 
-def config_file(
-    ctx: click.Context, param: click.Parameter, path: str | None
-) -> tuple[tuple[str | None, dict[str, str]], ...]:
-    """Parse the sections of a file (a click callback), each a pattern of topics (None: the part before the first
+def config_file(path: str) -> tuple[tuple[str | None, dict[str, str]], ...]:
+    """Parse the sections of a file, each a pattern of topics (None: the part before the first
     section) and its settings. Before the first section, keys that no log uses are ignored, because a broker's
     server.properties has many of them; a key that is almost one of a log's is refused. In a topic's section all other
     keys are refused."""
-    if path is None:
-        return ()
     sections: list[tuple[str | None, list[bytes]]] = [(None, [])]
     for line in read_whole(path, limit=MOST_CONFIG_BYTES).splitlines(keepends=True):
         stripped = line.strip()
@@ -137,25 +133,20 @@ def config_file(
     try:
         parsed = tuple((pattern, parse_properties(b"".join(lines))) for pattern, lines in sections)
     except Corrupt as error:
-        raise click.BadParameter(f"{path}: {error.reason}", ctx, param) from None
+        raise click.BadParameter(f"{path}: {error.reason}") from None
     for pattern, settings in parsed:
         check = check_spelling if pattern is None else check_topic_names
-        _check_config(settings, check, ctx, param, where=f"{path}: ")
+        check_config(settings, check, where=f"{path}: ")
     return parsed
 
 
-def _check_config(
-    settings: dict[str, str],
-    check: Callable[[Mapping[str, str]], None],
-    ctx: click.Context,
-    param: click.Parameter,
-    where: str = "",
-) -> None:
+def check_config(settings: Mapping[str, str], check: Callable[[Mapping[str, str]], None], where: str = "") -> None:
+    """Raise BadParameter for names that `check` refuses, and for wrong values. where: what the error begins with."""
     try:
         check(settings)
         log_config(settings)
     except KlogError as error:
-        raise click.BadParameter(where + error.reason, ctx, param) from None
+        raise click.BadParameter(where + error.reason) from None
 
 
-_CALLBACKS = {Unit.SETTINGS: config, Unit.SETTINGS_FILE: config_file}
+_PARSERS = {Unit.SETTINGS: config, Unit.SETTINGS_FILE: config_file}

@@ -27,7 +27,6 @@ from klogtool.disk.moving import send
 from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.fetch_response import ERROR_CODES, UNKNOWN_ERROR, build_head, build_multi_head
-from klogtool.format.java_numbers import INT_BITS
 from klogtool.parameters import Unit, parameter
 from klogtool.remote.loading import NeededOfLog
 from klogtool.remote.store import StoreKeys
@@ -45,11 +44,8 @@ DEFAULT_MAX_BYTES = 1 << 20  # a consumer's max.partition.fetch.bytes
 MESSAGE_SET, MULTI = "message-set", "multi"
 
 
-def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    number = options.long(ctx, param, value)
-    if number is None or not -(1 << (INT_BITS - 1)) <= number < 1 << (INT_BITS - 1):
-        raise click.BadParameter(f"'{value}' is not a 32-bit number.", ctx, param)
-    return number
+def _max_bytes(text: str) -> int:
+    return options.java_int(text, "a 32-bit number")
 
 
 class ReadQuestion(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ REMOTE_COMMANDS = {
 }
 
 
-@click.group("remote", cls=Commands, modules=REMOTE_COMMANDS, headings={"Commands": list(REMOTE_COMMANDS)})
+@click.group("remote", cls=Commands, modules=REMOTE_COMMANDS, headings={"Commands": REMOTE_COMMANDS})
 def command() -> None:
     """Read remote storage of tiered topics (KIP-405), without a broker. Nothing in the store is changed.
 

@@ -79,16 +79,14 @@ def command(store: str, partition: str, question: FetchQuestion, screen: Screen)
     show = Show(COMMAND, screen)
     if question.output is None:
         show.row(choice_row(listed, choice))
-        for line in choice_text(listed, choice):
-            show.line(line)
+        show.lines(choice_text(listed, choice))
         return FOUND if choice.missing else DONE
     with spools_beside(question.output) as spools:
         now_ms = time.time_ns() // 1_000_000
         fetched = fetch_log(opened, listed, choice, question.output, spools.make_spool, now_ms)
         write_folder(question.output, fetched.files, opened.uri)
     show.row(fetched_row(listed, fetched, question.output))
-    for line in fetched_text(listed, fetched, question.output):
-        show.line(line)
+    show.lines(fetched_text(listed, fetched, question.output))
     return FOUND if fetched.missing else DONE
 
 

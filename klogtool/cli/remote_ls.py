@@ -63,13 +63,10 @@ def command(store: str, question: ListQuestion, screen: Screen) -> int:
         _write_columns(question.output, [store, *beside.metadata, *beside.local], partitions)
     show = Show(COMMAND, screen)
     for partition in () if is_arrow else partitions:
-        for row in listed_rows(partition):
-            show.row(row)
-        for line in listed_text(partition, verbose=screen.verbose):
-            show.line(line)
+        show.rows(listed_rows(partition))
+        show.lines(listed_text(partition, verbose=screen.verbose))
     show.row(store_summary(opened, partitions))
-    for line in () if is_arrow else store_text(opened, partitions):
-        show.line(line)
+    show.lines(() if is_arrow else store_text(opened, partitions))
     problems = [] if metadata is None else metadata.problems
     problems = [*problems, *(one.problem for each in partitions for one in each.segments if one.problem is not None)]
     for problem in problems if not screen.quiet else ():

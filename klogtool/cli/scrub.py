@@ -51,13 +51,11 @@ Duration: TypeAlias = Annotated[
 ]
 
 
-def _window(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """Parse HH:MM-HH:MM into seconds of the day (a click callback)."""
-    if value is None:
-        return None
-    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)", value, re.ASCII)
+def _window(text: str) -> tuple[int, int]:
+    """Parse HH:MM-HH:MM into seconds of the day."""
+    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)", text, re.ASCII)
     if match is None:
-        raise click.BadParameter(f"'{value}' is not a window such as 02:00-05:00.", ctx, param)
+        raise click.BadParameter(f"'{text}' is not a window such as 02:00-05:00.")
     hour, minute, end_hour, end_minute = (int(part) for part in match.groups())
     return hour * 3600 + minute * 60, end_hour * 3600 + end_minute * 60
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -96,6 +96,16 @@ class Show:
         """Write a JSON line, unless the output is text."""
         if self.json:
             self._written(self.out.line, row_line(in_words(row)))
+
+    def rows(self, rows: Iterable[Row | Struct]) -> None:
+        """Write JSON lines, unless the output is text; nothing is asked of the rows then."""
+        for row in rows if self.json else ():
+            self.row(row)
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Write lines of text, unless the output is JSON; nothing is asked of the lines then."""
+        for line in () if self.json else lines:
+            self.line(line)
 
     def line(self, line: str) -> None:
         """Write a line of text, unless the output is JSON."""

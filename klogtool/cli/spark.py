@@ -17,7 +17,7 @@ SPARK_COMMANDS = {
 }
 
 
-@click.group("spark", cls=Commands, modules=SPARK_COMMANDS, headings={"Commands": list(SPARK_COMMANDS)})
+@click.group("spark", cls=Commands, modules=SPARK_COMMANDS, headings={"Commands": SPARK_COMMANDS})
 def command() -> None:
     """Work on many disks at once with Spark: on all cores of this machine, or on a cluster (--master).
 

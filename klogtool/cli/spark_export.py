@@ -14,7 +14,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
-from klogtool.cli.spark_options import OnSpark, absolute, bar_of, local_of, on_spark, pairs, running
+from klogtool.cli.spark_options import OnSpark, absolute, bar_of, local_of, on_spark, running
 from klogtool.cli.status import DONE
 from klogtool.cli.value_options import FormatOptions
 from klogtool.decoding.record_values import Formats
@@ -75,7 +75,7 @@ class ExportQuestion(Struct, frozen=True, kw_only=True):
             'Any option of format("klog"), such as startingOffsets=... Repeatable.',
             option="option",
             metavar="KEY=VALUE",
-            parse=pairs,
+            parse=options.pairs,
         ),
     ] = {}
 
@@ -135,13 +135,11 @@ def command(paths: tuple[str, ...], question: ExportQuestion, run: OnSpark) -> i
     totals, invalid = totals_of(messages), sum(message.invalid for message in messages)
     undecoded = sum(message.undecoded for message in messages) if export.how.formats != Formats() else None
     show = Show(COMMAND, run)
-    for total in totals:
-        show.row(total)
+    show.rows(totals)
     rows, files = sum(t.rows for t in totals), sum(t.files for t in totals)
     summary = {"type": "summary", "records": rows, "files": files, "invalid": invalid, "output": output}
     show.row(summary if undecoded is None else {**summary, "undecoded": undecoded})
-    for line in exported_text(totals, invalid, output, undecoded or 0):
-        show.line(line)
+    show.lines(exported_text(totals, invalid, output, undecoded or 0))
     return DONE
 
 

@@ -64,8 +64,7 @@ def command(paths: tuple[str, ...], question: InventoryQuestion, run: OnSpark) -
     for row in rows:
         show.row({"type": "partition", **row.columns()})
     show.row({"type": "summary", **totals_of(rows)})
-    for line in inventory_text(rows):
-        show.line(line)
+    show.lines(inventory_text(rows))
     if question.parquet:
         with output_file(question.parquet) as sink:
             write_inventory(rows, sink)

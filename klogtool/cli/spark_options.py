@@ -18,17 +18,6 @@ from klogtool.spark.starting import DEFAULT_MASTER, Session, open_session
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """Parse KEY=VALUE (a click callback)."""
-    parsed = {}
-    for value in values:
-        key, equals, text = value.partition("=")
-        if not equals or not key.strip():
-            raise click.BadParameter(f"'{value}' is not KEY=VALUE.", ctx, param)
-        parsed[key.strip()] = text
-    return parsed
-
-
 class OnSpark(Screen, frozen=True, kw_only=True):
     """How a command shows, and where Spark runs its tasks."""
 
@@ -42,7 +31,7 @@ _MASTER = click.option(
 _SPARK_CONF = click.option(
     "--spark-conf",
     multiple=True,
-    callback=pairs,
+    callback=lambda _, __, texts: options.pairs(texts),
     metavar="KEY=VALUE",
     help="Set a Spark config, such as spark.executor.memory=4g. Repeatable.",
 )

@@ -76,11 +76,7 @@ def command(paths: tuple[str, ...], question: SparkVerifyQuestion, run: OnSpark)
         write_findings(dataset, findings)
     status = FOUND if summary.errors or (question.fail_on == "warning" and summary.warnings) else DONE
     show = Show(COMMAND, run)
-    if show.json:
-        for finding in findings:
-            show.row(finding_row(finding))
-        show.row(summary_row(summary, None))
-    else:
-        for line in findings_text(findings, summary, status):
-            show.line(line)
+    show.rows(map(finding_row, findings))
+    show.row(summary_row(summary, None))
+    show.lines(findings_text(findings, summary, status))
     return status

@@ -162,8 +162,7 @@ def run_of(entry: Entry) -> JournaledRun:
 
 def _list(show: Show, entries: Sequence[Entry]) -> None:
     runs = list(map(run_of, entries))
-    for run in runs:
-        show.row(run)
+    show.rows(runs)
     if not runs:
         show.text("There is nothing to undo here. --journal DIR names another journal.")
         return

@@ -151,8 +151,7 @@ class TextFace(Face):
             if not summary.complete:
                 self._paragraph(left_out_line(summary, not_counted.excluded_by))
             self._show_held()
-            for line in gone_lines(not_counted):
-                self.line(line)
+            self.lines(gone_lines(not_counted))
             self.line(closing_line(summary, not_counted, notes_shown=self._question.notes, status=status))
             self.close()
 
@@ -192,8 +191,7 @@ class StatisticsFace(Face):
 
     def _show(self, not_counted: NotCounted) -> None:
         if self.json:
-            for row in self._counts.rows(not_counted):
-                self.row(row)
+            self.rows(self._counts.rows(not_counted))
         elif text := self._counts.text(not_counted):
             self.text(text)
 

@@ -27,37 +27,31 @@ from klogtool.verify.settings import (
 )
 
 
-def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int]:
-    """Parse N/T (a click callback)."""
-    if value is None:
-        return 1, 1
-    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value)
+def _subset(text: str) -> tuple[int, int]:
+    """Parse N/T."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise click.BadParameter(f"'{value}' is not N/T, with N from 1 to T.", ctx, param)
+        raise click.BadParameter(f"'{text}' is not N/T, with N from 1 to T.")
     return int(match[1]), int(match[2])
 
 
-def _severity_rules(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[SeverityRule, ...]:
-    """Parse ID=SEVERITY (a click callback)."""
-    rules = []
-    for value in values:
-        finding_id, equals, severity = value.partition("=")
-        if not equals:
-            raise click.BadParameter(f"'{value}' is not ID=SEVERITY.", ctx, param)
-        try:
-            rules.append(SeverityRule({kind_of(finding_id): parse_severity(severity)}, "--severity"))
-        except KlogError as error:
-            raise click.BadParameter(f"{error.reason}", ctx, param) from None
-    return tuple(rules)
-
-
-def _exclusions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Exclusion, ...]:
-    """Parse patterns of paths (a click callback)."""
+def _severity_rule(text: str) -> SeverityRule:
+    """Parse ID=SEVERITY."""
+    finding_id, equals, severity = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"'{text}' is not ID=SEVERITY.")
     try:
-        here = os.path.realpath(os.curdir) if values else ""
-        return tuple(Exclusion(make_pattern(value, here), "--exclude") for value in values)
+        return SeverityRule({kind_of(finding_id): parse_severity(severity)}, "--severity")
     except KlogError as error:
-        raise click.BadParameter(f"{error.reason}.", ctx, param) from None
+        raise click.BadParameter(error.reason) from None
+
+
+def _exclusion(text: str) -> Exclusion:
+    """Parse a pattern of paths."""
+    try:
+        return Exclusion(make_pattern(text, os.path.realpath(os.curdir)), "--exclude")
+    except KlogError as error:
+        raise click.BadParameter(f"{error.reason}.") from None
 
 
 class VerifyQuestion(Struct, frozen=True, kw_only=True):
@@ -79,7 +73,7 @@ class VerifyQuestion(Struct, frozen=True, kw_only=True):
             "Give findings with this id another severity: error, warning, info, or ignore. Repeatable.",
             Unit.TEXT,
             metavar="ID=SEVERITY",
-            parse=_severity_rules,
+            parse=_severity_rule,
         ),
     ] = ()
     exclude: Annotated[
@@ -88,7 +82,7 @@ class VerifyQuestion(Struct, frozen=True, kw_only=True):
             "Do not verify paths that match, such as broken-* or fixtures/**/old. Repeatable.",
             Unit.TEXT,
             metavar="PATTERN",
-            parse=_exclusions,
+            parse=_exclusion,
         ),
     ] = ()
     baseline: Annotated[

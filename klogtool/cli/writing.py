@@ -120,8 +120,7 @@ def decide_and_carry_out(
                         beside.update(face.beside_of(plan))
         status = _carry_out(show, paths, question, writing, beside)
         if writing.output and not show.refused:
-            for line in face.next_steps():
-                show.line(line)
+            show.lines(face.next_steps())
         return max([status, *statuses])
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from klogtool.escape import joined
+from collections.abc import Iterator
+
+from klogtool.escape import as_paragraph
 from klogtool.plans.build import BuildResult, PartitionTotals
 from klogtool.render.counts import count_text
 
 MOST_NAMED = 20  # partitions in the text
 
 
-def build_text(result: BuildResult, output: str) -> str:
+@as_paragraph
+def build_text(result: BuildResult, output: str) -> Iterator[str]:
     """Return what was built, a line for each partition."""
     partitions = result.partitions
-    lines = [_partition_line(row) for row in partitions[:MOST_NAMED]]
+    yield from map(_partition_line, partitions[:MOST_NAMED])
     if len(partitions) > MOST_NAMED:
-        lines.append(f"... and {len(partitions) - MOST_NAMED:,} more partitions")
+        yield f"... and {len(partitions) - MOST_NAMED:,} more partitions"
     wounds = f", {count_text(result.wounds, 'wound')}" if result.wounds else ""
     files = count_text(result.files, "file")
-    lines.append(f"{output}: {files} of {result.bytes:,} bytes, as Kafka {result.kafka} leaves them{wounds}")
-    return joined(lines)
+    yield f"{output}: {files} of {result.bytes:,} bytes, as Kafka {result.kafka} leaves them{wounds}"
 
 
 def _partition_line(row: PartitionTotals) -> str:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from klogtool.broker.appending.appender import Appended
 from klogtool.broker.timestamps import duration_text, time_text
-from klogtool.escape import joined
+from klogtool.escape import as_paragraph
 from klogtool.plans.append import AppendResult
 from klogtool.plans.drop_producer import DropProducerResult
 from klogtool.plans.plan import Plan
@@ -24,33 +24,32 @@ from klogtool.verify.cures import rebuild_index
 Result = TypeVar("Result")
 
 
+@as_paragraph
 def change_text(
     plan: Plan,
     kind: type[Result],
     headline: Callable[[Result], str],
     evidence: Callable[[Result], Iterable[str]] = lambda _: (),
-) -> str:
+) -> Iterator[str]:
     """Return headline and evidence of a result, the verdict of each segment, the notes, and how many files change.
     kind: of the result; a plan with another one is shown by its notes."""
     result = plan.result
-    return joined(_lines(plan, headline(result), evidence(result))) if isinstance(result, kind) else notes_text(plan)
-
-
-def notes_text(plan: Plan) -> str:
-    """Return the notes: of a plan for the log dir's own files, or for a partition that is left alone."""
-    name = os.path.basename(plan.path)
-    return joined(f"{name}: {note}" for note in plan.notes)
-
-
-def _lines(plan: Plan, headline: str, evidence: Iterable[str]) -> Iterator[str]:
-    yield f"{os.path.basename(plan.path)}: {headline}"
-    yield from (f"  {line}" for line in evidence)
+    if not isinstance(result, kind):
+        yield from notes_lines(plan)
+        return
+    yield f"{os.path.basename(plan.path)}: {headline(result)}"
+    yield from (f"  {line}" for line in evidence(result))
     shown, between = ends_of(plan.segments)
     rows = [(f"{s.segment:020d}", s.action, s.why) for s in shown]
     yield from (f"  {line}" for line in table_text(rows).splitlines())
     yield from between
     yield from (f"  {note}" for note in plan.notes)
     yield change_count(plan) if plan.steps else "  No file changes."
+
+
+def notes_lines(plan: Plan) -> Iterator[str]:
+    """Yield the notes: of a plan for the log dir's own files, or for a partition that is left alone."""
+    yield from (f"{os.path.basename(plan.path)}: {note}" for note in plan.notes)
 
 
 _MOST_REFUSALS = 4

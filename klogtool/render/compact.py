@@ -6,12 +6,12 @@ import os
 import textwrap
 from collections.abc import Iterator
 
-from klogtool.escape import joined
+from klogtool.escape import as_paragraph
 from klogtool.plans.compact import CleanerFailure, CleanerPass, CompactResult
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.results import LeftAlone
 from klogtool.plans.why_not_compacted import LogStanding, Standing
-from klogtool.render.changes import notes_text
+from klogtool.render.changes import notes_lines
 from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import change_count, ends_of, wrapped_table
@@ -27,26 +27,24 @@ _GONE = {
 }
 
 
-def compact_text(plan: Plan) -> str:
-    """Show the plan of a partition, or of its log dir."""
-    return joined(_lines(plan, plan.result)) if isinstance(plan.result, CompactResult) else _uncleaned(plan)
-
-
-def compact_brief(plan: Plan) -> str:
+@as_paragraph
+def compact_brief(plan: Plan) -> Iterator[str]:
     """Show the plan as one of many: without the single segments."""
     result = plan.result
     if not isinstance(result, CompactResult):
-        return _uncleaned(plan)
-    warnings = doubt_lines(plan.path, result.index_doubts or ())
-    lines = (f"  {line}" for one in result.passes for line in _pass_lines(one))
-    return joined([_headline(plan, result), *warnings, *lines])
+        yield from _uncleaned(plan)
+        return
+    yield _headline(plan, result)
+    yield from doubt_lines(plan.path, result.index_doubts or ())
+    yield from (f"  {line}" for one in result.passes for line in _pass_lines(one))
 
 
-def _uncleaned(plan: Plan) -> str:
+def _uncleaned(plan: Plan) -> Iterator[str]:
     if isinstance(plan.result, CleanerFailure):
         error = plan.result.error
-        return joined([f"{os.path.basename(plan.path)}: refused, as it stays: {error.message} ({error.kafka_class})"])
-    return notes_text(plan)
+        yield f"{os.path.basename(plan.path)}: refused, as it stays: {error.message} ({error.kafka_class})"
+    else:
+        yield from notes_lines(plan)
 
 
 def uncleaned_text(plan: Plan) -> str | None:
@@ -58,7 +56,13 @@ def uncleaned_text(plan: Plan) -> str | None:
     return "not due" if is_quiet else None
 
 
-def _lines(plan: Plan, result: CompactResult) -> Iterator[str]:
+@as_paragraph
+def compact_text(plan: Plan) -> Iterator[str]:
+    """Show the plan of a partition, or of its log dir."""
+    result = plan.result
+    if not isinstance(result, CompactResult):
+        yield from _uncleaned(plan)
+        return
     yield _headline(plan, result)
     yield from doubt_lines(plan.path, result.index_doubts or ())
     for n, one in enumerate(result.passes, 1):
@@ -114,12 +118,9 @@ def _row(verdict: SegmentVerdict) -> tuple[str, str, str, str]:
     return f"…{verdict.segment}", size_text(verdict.size), verdict.action, verdict.why
 
 
-def standing_text(standing: Standing) -> str:
+@as_paragraph
+def standing_text(standing: Standing) -> Iterator[str]:
     """A paragraph for a partition or a log dir."""
-    return joined(_standing_lines(standing))
-
-
-def _standing_lines(standing: Standing) -> Iterator[str]:
     yield f"{os.path.basename(standing.path)}: {_standing_headline(standing)}"
     for reason in standing.reasons:
         yield from textwrap.wrap(reason.detail, columns(), initial_indent="  ", subsequent_indent="    ")

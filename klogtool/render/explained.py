@@ -14,7 +14,7 @@ from functools import cache
 from msgspec import Struct
 
 from klogtool.errors import KlogError
-from klogtool.escape import joined
+from klogtool.escape import as_paragraph
 from klogtool.format.text import near_names
 from klogtool.log.file import read_whole
 from klogtool.render.findings import LABELS, meanings
@@ -62,23 +62,18 @@ def _sections() -> dict[str, str]:
     return dict(_SECTION.findall(read_whole(PAGE, limit=MOST_PAGE_BYTES).decode()))
 
 
-def explanation_text(explanation: Explanation) -> str:
-    """Show severity and id, then the paragraphs."""
-    return joined(_lines(explanation))
-
-
-def list_text() -> str:
+@as_paragraph
+def list_text() -> Iterator[str]:
     """Show every id with its meaning in a sentence."""
-    width = min(columns(), WIDEST)
-    indent = max(map(len, Kind)) + 11
-    lines = []
+    width, indent = min(columns(), WIDEST), max(map(len, Kind)) + 11
     for kind in Kind:
         head = f"{LABELS[kind.row.severity]:<9}{kind:<{indent - 9}}"
-        lines += textwrap.wrap(meanings()[kind].meaning, width, initial_indent=head, subsequent_indent=" " * indent)
-    return joined(lines)
+        yield from textwrap.wrap(meanings()[kind].meaning, width, initial_indent=head, subsequent_indent=" " * indent)
 
 
-def _lines(explanation: Explanation) -> Iterator[str]:
+@as_paragraph
+def explanation_text(explanation: Explanation) -> Iterator[str]:
+    """Show severity and id, then the paragraphs."""
     yield f"{LABELS[explanation.severity]:<9}{explanation.id}"
     for paragraph in explanation.text.split("\n\n"):
         yield ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from klogtool.broker.releases import Release
-from klogtool.escape import joined, quoted
+from klogtool.escape import as_paragraph, quoted
 from klogtool.fleet.metadata import (
     CLEANED,
     GIVEN,
@@ -67,12 +67,9 @@ def metadata_row(rebuilt: Rebuilt, kafka: Release, output: str | None, size: int
     }
 
 
-def metadata_text(rebuilt: Rebuilt, output: str | None, size: int) -> str:
+@as_paragraph
+def metadata_text(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[str]:
     """Return what was rebuilt, chosen and not known, for people."""
-    return joined(_lines(rebuilt, output, size))
-
-
-def _lines(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[str]:
     partitions = [partition for topic in rebuilt.topics for partition in topic.partitions]
     yield (
         f"Cluster {rebuilt.cluster_id}: {count_text(len(rebuilt.topics), 'topic')}, "

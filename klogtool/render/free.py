@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from klogtool.escape import joined, quoted
+from klogtool.escape import as_paragraph, quoted
 from klogtool.plans.free import FreedItem, FreeResult, KindTotals
 from klogtool.plans.free_candidates import LeftOut
 from klogtool.plans.free_compaction import Compactable
@@ -42,12 +42,9 @@ _UNTOUCHED = {
 _HEADS = ("kind", "found", "bytes", "taken", "loses")
 
 
-def free_text(plan: Plan) -> str:
+@as_paragraph
+def free_text(plan: Plan) -> Iterator[str]:
     """Show the plan of one log dir."""
-    return joined(_lines(plan))
-
-
-def _lines(plan: Plan) -> Iterator[str]:
     result = plan.result
     if not isinstance(result, FreeResult):
         return

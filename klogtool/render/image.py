@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from klogtool.disk.image import ImagePlaces, WrittenImage
-from klogtool.escape import joined
+from klogtool.escape import as_paragraph
 from klogtool.plans.image import ImagePlan
 from klogtool.plans.image_names import TopicNames
 from klogtool.render.counts import count_text
@@ -36,40 +37,36 @@ def image_row(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: 
     }
 
 
-def image_text(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: WrittenImage) -> str:
+@as_paragraph
+def image_text(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: WrittenImage) -> Iterator[str]:
     """Return what the image has and lacks, for people."""
-    lines = [
-        f"{places.output}: {count_text(written.files, 'file')} of {written.bytes:,} bytes, "
-        f"{written.kept_bytes:,} bytes on disk"
-    ]
+    size = f"{count_text(written.files, 'file')} of {written.bytes:,} bytes"
+    yield f"{places.output}: {size}, {written.kept_bytes:,} bytes on disk"
     if places.pack is not None:
-        lines.append(f"{places.pack}: the same, packed: {written.packed_bytes:,} bytes")
+        yield f"{places.pack}: the same, packed: {written.packed_bytes:,} bytes"
     if names.are_mapped:
-        lines.append(
+        yield (
             f"{count_text(len(names.names), 'topic')} and "
             f"{count_text(len(names.others), 'other file or folder', 'other files or folders')} got other names. "
             f"{places.names} says which is which: keep this file to yourself."
         )
     else:
-        lines.append("Topics keep their names.")
-    lines += _list_text("only the size is in the image: not a file of Kafka", [(path, "") for path in plan.blank])
-    lines += _list_text("holes in the image", [(path, _hole_text(size)) for path, size in written.holes.items()])
-    lines += _list_text("not in the image", plan.left_out)
-    lines += _list_text("only the size is in the image: not read", written.unread)
+        yield "Topics keep their names."
+    hole = "klogtool cannot read {} as this kind of file"
+    holes = [(path, hole.format(count_text(size, "byte"))) for path, size in written.holes.items()]
+    yield from _list("only the size is in the image: not a file of Kafka", [(path, "") for path in plan.blank])
+    yield from _list("holes in the image", holes)
+    yield from _list("not in the image", plan.left_out)
+    yield from _list("only the size is in the image: not read", written.unread)
     if written.holes:
-        lines.append("Answers about files with holes can have other numbers and words than those about the original.")
-    lines.append("Hosts in control records of __cluster_metadata stay, and so do the cluster id and the node id.")
-    return joined(lines)
+        yield "Answers about files with holes can have other numbers and words than those about the original."
+    yield "Hosts in control records of __cluster_metadata stay, and so do the cluster id and the node id."
 
 
-def _hole_text(size: int) -> str:
-    return f"klogtool cannot read {count_text(size, 'byte')} as this kind of file"
-
-
-def _list_text(what: str, result: Any) -> list[str]:
-    shown = [f"{path}: {what}" + (f" ({why})" if why else "") for path, why in result[:MOST_NAMED]]
-    more = len(result) - MOST_NAMED
-    return [*shown, f"... and {more} more: {what}"] if more > 0 else shown
+def _list(what: str, result: Any) -> Iterator[str]:
+    yield from (f"{path}: {what}" + (f" ({why})" if why else "") for path, why in result[:MOST_NAMED])
+    if len(result) > MOST_NAMED:
+        yield f"... and {len(result) - MOST_NAMED} more: {what}"
 
 
 def _reasons(result: Any) -> list[dict[str, str]]:

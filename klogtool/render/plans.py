@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from klogtool.disk.states import StepsDone
-from klogtool.escape import escaped, joined
+from klogtool.escape import as_paragraph, escaped, joined
 from klogtool.plans.plan import Delete, Discard, Plan, Rename, RenameFolder, SegmentVerdict, Step, Truncate, Write
 from klogtool.render.counts import count_text
 from klogtool.render.terminal import columns
@@ -20,17 +20,17 @@ NOTHING_CHANGED_NO_UNDO = "Nothing was changed. --apply does it, and it cannot b
 NOTHING_SAVED = "Nothing was changed. --plan-out FILE saves the plan; klogtool apply FILE carries it out, with undo."
 
 
-def plan_text(plan: Plan) -> str:
+@as_paragraph
+def plan_text(plan: Plan) -> Iterator[str]:
     """Show a plan: the notes, the verdict of each segment, the steps, and the bytes that it frees and holds."""
-    return joined(_plan_lines(plan))
-
-
-def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"Plan {plan.id}   {plan.command}   {plan.path}"
     yield from (f"  {note}" for note in plan.notes)
     yield from _aligned((f"{s.segment:020d}", s.action, s.why) for s in plan.segments)
     yield from _aligned(_all_step_cells(plan))
-    yield f"  {_closing(plan)}" if plan.steps else "  Nothing to do."
+    freed = plan.bytes_freed
+    change = f"{freed:,} bytes less" if freed >= 0 else f"{-freed:,} bytes more"
+    steps = f"{len(plan.steps):,} steps; {change} afterwards; {room_text(plan)}."
+    yield f"  {steps}" if plan.steps else "  Nothing to do."
 
 
 def far_text(steps: StepsDone) -> str:
@@ -66,12 +66,6 @@ def _step_cells(step: Step, sizes: Mapping[str, int]) -> tuple[str, str, str]:
         case RenameFolder():
             is_out = step.to != os.path.basename(step.to)
             return "move folder" if is_out else "rename folder", step.path, f"to {step.to}"
-
-
-def _closing(plan: Plan) -> str:
-    freed = plan.bytes_freed
-    change = f"{freed:,} bytes less" if freed >= 0 else f"{-freed:,} bytes more"
-    return f"{len(plan.steps):,} steps; {change} afterwards; {room_text(plan)}."
 
 
 def room_text(plan: Plan) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from klogtool.broker.unified_log.reading import Isolation
-from klogtool.escape import joined
+from klogtool.escape import as_paragraph
 from klogtool.render.counts import count_text
 
 if TYPE_CHECKING:
@@ -50,13 +50,10 @@ def fetched_row(result: FetchedBytes, isolation: Isolation) -> dict[str, object]
 # Text.
 
 
-def fetched_text(result: FetchedBytes, isolation: Isolation, *, with_sha256: bool) -> str:
+@as_paragraph
+def fetched_text(result: FetchedBytes, isolation: Isolation, *, with_sha256: bool) -> Iterator[str]:
     """Show how many bytes a fetch returns, from where and up to what limit; if a batch is too large, which option
     helps."""
-    return joined(_lines(result, isolation, with_sha256))
-
-
-def _lines(result: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iterator[str]:
     fetched, end = result.fetched, f"{_ENDS[isolation]} {result.fetched.end:,}"
     if fetched.first_batch_size is None:
         yield f"offset {result.offset:,}   nothing to read: {_why_nothing(result, end)}"

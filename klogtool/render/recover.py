@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct
 
-from klogtool.escape import joined, quoted
+from klogtool.escape import as_paragraph, joined, quoted
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_log_dir import RecoverQuestion
@@ -28,15 +28,13 @@ _OUTCOMES = {
 }
 
 
-def recover_text(plan: Plan) -> str:
+@as_paragraph
+def recover_text(plan: Plan) -> Iterator[str]:
     """Show a paragraph for a partition, or the notes of a log dir's own plan."""
-    name = os.path.basename(plan.path)
-    if not isinstance(plan.result, Recovery):
-        return joined(f"{name}: {note}" for note in plan.notes)
-    return joined(_lines(plan, plan.result, name))
-
-
-def _lines(plan: Plan, recovery: Recovery, name: str) -> Iterator[str]:
+    name, recovery = os.path.basename(plan.path), plan.result
+    if not isinstance(recovery, Recovery):
+        yield from (f"{name}: {note}" for note in plan.notes)
+        return
     yield f"{name}: {outcome_text(recovery)}; ends at offset {recovery.log_end_offset:,}"
     loud = plan.loses or recovery.split
     yield from (f"  {note}" for note in plan.notes if loud)

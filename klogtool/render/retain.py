@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 from klogtool.broker.timestamps import LARGEST_MS, in_milliseconds, time_text
 from klogtool.broker.unified_log.kept_segments import Kept
-from klogtool.escape import joined
+from klogtool.escape import as_paragraph
 from klogtool.plans.delete_records import DeleteRecordsResult
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.results import LeftAlone
 from klogtool.plans.retain import AgedVerdict, RetainResult
-from klogtool.render.changes import change_text, notes_text
+from klogtool.render.changes import change_text, notes_lines
 from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import change_count, ends_of, wrapped_table
@@ -23,22 +23,20 @@ _YEAR_MS = 31_556_952_000
 _RULES = {"log_start": "below the log start offset", "size": "by retention.bytes", "time": "by retention.ms"}
 
 
-def retain_text(plan: Plan) -> str:
-    """Show the plan of a partition, or of its log dir."""
-    return joined(_lines(plan, plan.result)) if isinstance(plan.result, RetainResult) else notes_text(plan)
-
-
-def retain_brief(plan: Plan) -> str:
+@as_paragraph
+def retain_brief(plan: Plan) -> Iterator[str]:
     """Show the plan as one of many: without the single segments, and in one line if nothing is deleted."""
     result = plan.result
     if not isinstance(result, RetainResult):
-        return notes_text(plan)
-    headline, warnings = _headline(plan, result), doubt_lines(plan.path, result.index_doubts or ())
-    if not result.deletions:
-        return joined([f"{headline}: {_why_kept(result.kept[0])}", *warnings])
-    by = Counter(deletion.reason for deletion in result.deletions)
-    rules = ", ".join(f"{count:,} {_RULES[rule]}" for rule, count in by.items())
-    return joined([headline, *warnings, f"  {rules}", *(f"  {note}" for note in result.settings)])
+        yield from notes_lines(plan)
+        return
+    headline = _headline(plan, result)
+    yield headline if result.deletions else f"{headline}: {_why_kept(result.kept[0])}"
+    yield from doubt_lines(plan.path, result.index_doubts or ())
+    if result.deletions:
+        by = Counter(deletion.reason for deletion in result.deletions)
+        yield f"  {', '.join(f'{count:,} {_RULES[rule]}' for rule, count in by.items())}"
+        yield from (f"  {note}" for note in result.settings)
 
 
 def unchanged_text(plan: Plan) -> str | None:
@@ -63,7 +61,13 @@ def _moved(result: DeleteRecordsResult) -> str:
     return f"the log starts at offset {after:,}, not at {before:,}; {gone} deleted"
 
 
-def _lines(plan: Plan, result: RetainResult) -> Iterator[str]:
+@as_paragraph
+def retain_text(plan: Plan) -> Iterator[str]:
+    """Show the plan of a partition, or of its log dir."""
+    result = plan.result
+    if not isinstance(result, RetainResult):
+        yield from notes_lines(plan)
+        return
     yield _headline(plan, result)
     doubts = result.index_doubts or ()
     yield from doubt_lines(plan.path, doubts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from klogtool.escape import joined, quoted
+from klogtool.escape import as_paragraph, quoted
 from klogtool.format.names import (
     MAX_DIR_NAME_LENGTH,
     FileKind,
@@ -31,12 +31,9 @@ _CAUSES = {
 }
 
 
-def salvage_text(plan: Plan) -> str:
+@as_paragraph
+def salvage_text(plan: Plan) -> Iterator[str]:
     """Show a plan of salvage: the answer first, then the segments, what is lost, filled and corrected, and notes."""
-    return joined(_lines(plan))
-
-
-def _lines(plan: Plan) -> Iterator[str]:
     result = plan.result
     if not isinstance(result, SalvageResult):
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from klogtool.doctor.messages import Recognised
 from klogtool.doctor.situation import Outcome, Situation
-from klogtool.escape import escaped, joined
+from klogtool.escape import as_paragraph, escaped, joined
 from klogtool.render.terminal import columns
 
 WIDEST = 100  # longer lines are hard to read
@@ -67,15 +67,13 @@ def _paragraph(label: str, text: str) -> Iterator[str]:
     yield from textwrap.wrap(text, width, initial_indent=head, subsequent_indent=rest, break_on_hyphens=False)
 
 
-def messages_text(situations: Iterable[Situation]) -> str:
+@as_paragraph
+def messages_text(situations: Iterable[Situation]) -> Iterator[str]:
     """Show the messages that klogtool knows, under the name and the outcome of each situation."""
-    return joined(line for situation in situations for line in _listed(situation))
-
-
-def _listed(situation: Situation) -> Iterator[str]:
-    yield f"{situation.name}  ({situation.outcome.value})"
-    for wording in situation.wordings:
-        yield f"  {wording.text}" + (f"  [{wording.releases}]" if wording.releases else "")
+    for situation in situations:
+        yield f"{situation.name}  ({situation.outcome.value})"
+        for wording in situation.wordings:
+            yield f"  {wording.text}" + (f"  [{wording.releases}]" if wording.releases else "")
 
 
 def recognised_row(one: Recognised) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from klogtool.escape import joined, quoted
+from klogtool.escape import as_paragraph, quoted
 from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import TransplantResult
 from klogtool.plans.transplant_log_dir import LogDirTransplant
@@ -20,12 +20,9 @@ NOTHING_WRITTEN = (
 CHECKED = "The copy can be transplanted. Nothing was written."
 
 
-def transplant_text(plan: Plan, result: TransplantResult) -> str:
+@as_paragraph
+def transplant_text(plan: Plan, result: TransplantResult) -> Iterator[str]:
     """Show a plan of transplant: what it becomes, the segments, and what is to be known of it."""
-    return joined(_lines(plan, result))
-
-
-def _lines(plan: Plan, result: TransplantResult) -> Iterator[str]:
     start, end = result.log_start_offset, result.log_end_offset
     yield f"Transplant of {plan.path}   (plan {plan.id})"
     yield f"  becomes {result.topic}-{result.partition}, offsets {start:,} to {end:,} (exclusive)"
@@ -41,12 +38,9 @@ def _lines(plan: Plan, result: TransplantResult) -> Iterator[str]:
         yield from wrapped_table([(note,) for note in plan.notes])
 
 
-def log_dir_text(plan: Plan, result: LogDirTransplant) -> str:
+@as_paragraph
+def log_dir_text(plan: Plan, result: LogDirTransplant) -> Iterator[str]:
     """Show what a whole log dir becomes."""
-    return joined(_log_dir_lines(plan, result))
-
-
-def _log_dir_lines(plan: Plan, result: LogDirTransplant) -> Iterator[str]:
     yield f"Transplant of {plan.path}   (plan {plan.id})"
     if plan.steps:
         yield f"  cluster id {result.cluster_id}; it was {result.source_cluster_id or 'none'}"

@@ -15,7 +15,7 @@ from klogtool.broker.coordinator.transaction_parts import TransactionPart
 from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.broker.unified_log.log_transactions import LogTransactions, Status, Transaction
-from klogtool.escape import joined, quoted
+from klogtool.escape import as_paragraph, joined, quoted
 from klogtool.format.names import TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.render.counts import count_text
@@ -63,18 +63,18 @@ def _producer_row(producer: ProducerState) -> Row:
     }
 
 
-def state_text(state: LogTransactions) -> str:
+@as_paragraph
+def state_text(state: LogTransactions) -> Iterator[str]:
     """Show up to which offset read_committed readers can read, and what limits them."""
     held = [producer for producer in state.producers if producer.current_txn_first_offset is not None]
-    lines = [f"last stable offset {state.last_stable_offset:,}, high watermark {state.high_watermark:,}"]
+    yield f"last stable offset {state.last_stable_offset:,}, high watermark {state.high_watermark:,}"
     for producer in held:
-        lines.append(
+        yield (
             f"  open since offset {producer.current_txn_first_offset:,}: producer {producer.producer_id} epoch "
             f"{producer.producer_epoch}, last write {time_text(producer.last_timestamp)}"
         )
     if not held and state.last_stable_offset < state.high_watermark:
-        lines.append("  limited by a transaction that ended above the high watermark")
-    return joined(lines)
+        yield "  limited by a transaction that ended above the high watermark"
 
 
 def partition_of(loaded: LoadedPartition) -> TopicPartition | None:
