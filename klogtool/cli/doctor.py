@@ -30,7 +30,6 @@ from klogtool.doctor.fixes import choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
 from klogtool.errors import AboveLimit, Unsupported
 from klogtool.log.file import read_whole
-from klogtool.log.log_files import count_partitions
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
@@ -42,7 +41,7 @@ from klogtool.render.doctor_page import doctor_page
 from klogtool.render.kept_answer import MOST_PAGE_BYTES, read_answer
 from klogtool.render.metrics import doctor_metrics
 from klogtool.render.plans import NOTHING_SAVED
-from klogtool.render.progress_bar import Bar, is_drawn
+from klogtool.render.progress_bar import bar_over
 
 COMMAND, LOSS = "doctor", "loss"
 
@@ -143,7 +142,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     check_metrics_place(question.metrics)
     began = time.monotonic()
     begin_reading(paths, quiet=reading.quiet)
-    with _bar(paths, reading) as bar:
+    with bar_over(paths, wanted=reading.wants_bar, in_bytes=False) as bar:
         root = "/" if question.host else None
         progress = lambda: bar.advance_partition(0)  # noqa: E731
         tier = _tier(paths, question)
@@ -206,11 +205,6 @@ def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
         raise click.UsageError(f"--fix does not go with {other}.")
     for place in filter(None, (question.plan_out, question.html)):
         check_saving_place(place)
-
-
-def _bar(paths: Sequence[str], reading: ReadingOptions) -> Bar:
-    wanted = reading.wants_bar and is_drawn()
-    return Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted)
 
 
 def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: ReadingOptions) -> int:

@@ -17,9 +17,8 @@ from klogtool.fleet.collecting import Collecting
 from klogtool.fleet.coordinating import without_names
 from klogtool.fleet.foreseen import collect_with_claims
 from klogtool.fleet.framed import walk_lines
-from klogtool.log.log_files import count_partitions
 from klogtool.render.counts import count_text
-from klogtool.render.progress_bar import Bar, is_drawn
+from klogtool.render.progress_bar import bar_over
 
 
 @commands.command("collect")
@@ -43,8 +42,7 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, reading: Readi
     not be read: the file says which.
     """
     begin_reading(paths, quiet=reading.quiet)
-    wanted = reading.wants_bar and is_drawn()
-    with Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted) as bar:
+    with bar_over(paths, wanted=reading.wants_bar, in_bytes=False) as bar:
         collected = collect_with_claims(
             paths, Collecting(circumstances, reading.jobs, lambda: bar.advance_partition(0))
         )

@@ -18,7 +18,7 @@ from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.image import plan_image
 from klogtool.render.image import image_row, image_text
-from klogtool.render.progress_bar import Bar, is_drawn
+from klogtool.render.progress_bar import Bar
 
 COMMAND = "image"
 
@@ -76,7 +76,7 @@ def command(path: str, question: ImageQuestion, screen: Screen) -> int:
     names = find_names(places.names)
     plan = plan_image(path, names)
     size = sum(file.size for file in plan.files)
-    with Bar(size, wanted=screen.wants_bar and is_drawn()) as bar:
+    with Bar(size, wanted=screen.wants_bar) as bar:
         written = write_image(plan, names, places, on_progress=bar.advance)
     show = Show(COMMAND, screen)
     show.row(image_row(plan, names, places, written))

@@ -12,7 +12,7 @@ from klogtool.cli import commands
 from klogtool.cli.compact import status_of_plan
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
-from klogtool.cli.spark_options import OnSpark, absolute, bar_of, on_spark, running
+from klogtool.cli.spark_options import OnSpark, absolute, on_spark
 from klogtool.cli.status import DONE
 from klogtool.cli.writing import status_of_losses
 from klogtool.disk.assembling import Assembly
@@ -75,7 +75,7 @@ def command(paths: tuple[str, ...], question: SparkCompactQuestion, run: OnSpark
     folders = of_topics(folders, question.topics) if question.topics else folders
     assembly = Assembly.begin(output, roots)
     try:
-        with bar_of(sum(size_of(folder.path) for folder in folders), run) as bar, running(run) as session:
+        with run.bar(sum(size_of(folder.path) for folder in folders)) as bar, run.session() as session:
             done = compact_with_spark(session, assembly, of_task, folders, on_progress=bar.advance)
     finally:
         assembly.abandon()

@@ -14,7 +14,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
-from klogtool.cli.spark_options import OnSpark, absolute, bar_of, local_of, on_spark, running
+from klogtool.cli.spark_options import OnSpark, absolute, local_of, on_spark
 from klogtool.cli.status import DONE
 from klogtool.cli.value_options import FormatOptions
 from klogtool.decoding.record_values import Formats
@@ -124,7 +124,7 @@ def command(paths: tuple[str, ...], question: ExportQuestion, run: OnSpark) -> i
     roots, output = absolute(paths), question.output
     export = _resumed(roots, question) if question.resume else _begun(roots, question, quiet=run.quiet)
     try:
-        with bar_of(export.size, run) as bar, running(run) as session:
+        with run.bar(export.size) as bar, run.session() as session:
             messages = carry_out_export(session, export, on_progress=bar.advance)
     except (KlogError, KeyboardInterrupt) as error:
         if isinstance(error, SparkNotStarted | Unsupported) and not export.dataset.done() and not question.resume:

@@ -15,7 +15,7 @@ from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
-from klogtool.cli.spark_options import OnSpark, absolute, bar_of, on_spark, running
+from klogtool.cli.spark_options import OnSpark, absolute, on_spark
 from klogtool.cli.status import DONE
 from klogtool.disk.facts import check_saving_place
 from klogtool.parameters import Unit, parameter
@@ -58,7 +58,7 @@ def command(paths: tuple[str, ...], question: InventoryQuestion, run: OnSpark) -
         check_saving_place(path)
     circumstances = replace(question.circumstances, last_stop=question.circumstances.last_stop or CLEAN)
     fleet = find_fleet(absolute(paths))
-    with bar_of(fleet.size, run) as bar, running(run) as session:
+    with run.bar(fleet.size) as bar, run.session() as session:
         rows = take_inventory(session, fleet, circumstances, on_progress=bar.advance)
     show = Show(COMMAND, run)
     for row in rows:

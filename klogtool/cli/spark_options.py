@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import click
@@ -24,6 +24,14 @@ class OnSpark(Screen, frozen=True, kw_only=True):
     master: str = DEFAULT_MASTER
     spark_conf: Mapping[str, str] = {}
 
+    def session(self) -> AbstractContextManager[Session]:
+        """Open a session of Spark."""
+        return open_session(self.master, self.spark_conf)
+
+    def bar(self, size: int) -> Bar:
+        """Return a progress bar over `size` bytes, if wanted."""
+        return Bar(size, wanted=self.wants_bar)
+
 
 _MASTER = click.option(
     "--master", default=DEFAULT_MASTER, show_default=True, metavar="URL", help="Where Spark runs its tasks."
@@ -41,18 +49,6 @@ def on_spark(command: Command) -> Command:
     """--format, --master, --spark-conf, --quiet, --no-progress: the parameter run."""
     shown = (options.output_format(), _MASTER, _SPARK_CONF, options.quiet, options.no_progress)
     return options.packed(options.taken(OnSpark), "run", *shown)(command)
-
-
-@contextmanager
-def running(run: OnSpark) -> Iterator[Session]:
-    """Open a session with the options of `on_spark`."""
-    with open_session(run.master, run.spark_conf) as session:
-        yield session
-
-
-def bar_of(size: int, run: OnSpark) -> Bar:
-    """Return a progress bar over `size` bytes, if wanted."""
-    return Bar(size, wanted=run.wants_bar)
 
 
 def absolute(paths: tuple[str, ...]) -> list[str]:

@@ -12,7 +12,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
-from klogtool.cli.spark_options import OnSpark, absolute, bar_of, local_of, on_spark, running
+from klogtool.cli.spark_options import OnSpark, absolute, local_of, on_spark
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.dataset import Dataset, check_new
 from klogtool.log.log_files import log_files
@@ -64,7 +64,7 @@ def command(paths: tuple[str, ...], question: SparkVerifyQuestion, run: OnSpark)
     if question.output:
         check_new(question.output, local_of(roots))
     began = time.monotonic()
-    with bar_of(total_size(log_files(roots)), run) as bar, running(run) as session:
+    with run.bar(total_size(log_files(roots))) as bar, run.session() as session:
         how = HowToVerify(question.circumstances, question.deep)
         results = list(
             verify_with_spark(session, roots, how, seconds=lambda: time.monotonic() - began, on_progress=bar.advance)

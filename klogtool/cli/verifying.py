@@ -19,13 +19,12 @@ from klogtool.cli.verify_settings import VerifyQuestion
 from klogtool.errors import KlogError, Refused
 from klogtool.log.folder import list_folder
 from klogtool.log.log_dirs import log_dirs_of_files
-from klogtool.log.log_files import count_partitions, log_files
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.search import FoundBelow, search_below
 from klogtool.render.counts import count_text
 from klogtool.render.metrics import verify_metrics
-from klogtool.render.progress_bar import Bar, is_drawn, total_size
+from klogtool.render.progress_bar import Bar, bar_over
 from klogtool.verify.baseline import Baseline, baseline_lines, is_baseline_file
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.fingerprints import FindingIdentity, identity_of
@@ -62,7 +61,7 @@ def run_verify(
         for path in [] if question.recursive else below.paths:
             if doubt := _doubt(path):
                 note(f"klogtool: {path}: {doubt}")
-    with _bar(below.paths, reading) as bar:
+    with bar_over(below.paths, wanted=reading.wants_bar) as bar:
         run = _Run(below, weighing, bar, question, reading)
         return run.show(make_face(question, reading, paths, below.paths, settings_path, bar))
 
@@ -82,12 +81,6 @@ def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: b
         why = "no log dir and no partition dir below it" if is_recursive else "nothing to verify"
         raise KlogError(why + (excluded if below.excluded else ""), path=paths[0])
     return below
-
-
-def _bar(paths: Sequence[str], reading: ReadingOptions) -> Bar:
-    if not (reading.wants_bar and is_drawn()):
-        return Bar(0, wanted=False)
-    return Bar(total_size(log_files(paths)), partitions=count_partitions(paths), wanted=True)
 
 
 def _doubt(path: str) -> str | None:

@@ -25,6 +25,7 @@ from klogtool.format.java_numbers import wrap_long
 from klogtool.format.message import Message, walk_messages
 from klogtool.log.file import LogFile, read_whole
 from klogtool.log.frames import FrameReader
+from klogtool.render.kafka_options import KafkaOptions
 from klogtool.render.reports import Reports
 
 MOST_INDEX_BYTES = 2**31 - 1
@@ -34,19 +35,18 @@ Write = Callable[[bytes | memoryview], None]
 
 
 def dump_offset_index(
-    path: str, base_offset: int, log: LogFile, *, sanity_only: bool, verify_only: bool, max_message_size: int,
-    reports: Reports, write: Write,
-) -> None:  # fmt: skip
+    path: str, base_offset: int, log: LogFile, options: KafkaOptions, reports: Reports, write: Write
+) -> None:
     """Print the entries of an `.index`. Raises KlogError where Kafka's tool dies."""
     data = read_whole(path, limit=MOST_INDEX_BYTES)
     if index_entries_count(data, OFFSET_INDEX_ENTRY_SIZE) == 0:
         write(f"{path} is empty.\n".encode(errors="surrogateescape"))
         return
-    if sanity_only:
+    if options.sanity_only:
         sanity_check_offset_index(data, base_offset)
         write(f"{path} passed sanity check.\n".encode(errors="surrogateescape"))
         return
-    frames = FrameReader(log)
+    frames, max_message_size = FrameReader(log), options.max_message_size()
     for n, (relative_offset, position) in enumerate(OFFSET_ENTRIES.unpack(data)):
         if n > 0 and relative_offset == 0:
             return  # zeros that a broker preallocated
@@ -66,7 +66,7 @@ def dump_offset_index(
             raise _of_index(error) from None
         if last_offset != offset:
             reports.index_mismatches.setdefault(os.path.abspath(path), {})[offset] = last_offset
-        if not verify_only:
+        if not options.verify_only:
             write(b"offset: %d position: %d\n" % (offset, position))
 
 
@@ -88,15 +88,14 @@ def check_slice(log: LogFile, position: int, size: int) -> None:
 
 
 def dump_time_index(
-    path: str, base_offset: int, log: LogFile, index: bytes, *, sanity_only: bool, verify_only: bool,
-    reports: Reports, write: Write,
-) -> None:  # fmt: skip
+    path: str, base_offset: int, log: LogFile, index: bytes, options: KafkaOptions, reports: Reports, write: Write
+) -> None:
     """Print the entries of a `.timeindex`. index: the bytes of the `.index` beside it.
 
     Raises KlogError where Kafka's tool dies.
     """
     data = read_whole(path, limit=MOST_INDEX_BYTES)
-    if sanity_only:
+    if options.sanity_only:
         sanity_check_time_index(data, base_offset)
         write(f"{path} passed sanity check.\n".encode(errors="surrogateescape"))
         return
@@ -109,7 +108,7 @@ def dump_time_index(
             check.entry(timestamp, offset, OFFSET_ENTRIES.lookup(index, base_offset, offset).position)
         except KlogError as error:
             raise _of_index(error) from None
-        if not verify_only:
+        if not options.verify_only:
             write(b"timestamp: %d offset: %d\n" % (timestamp, offset))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from klogtool.errors import AtPath, Corrupt, KlogError
@@ -171,35 +172,17 @@ class KafkaDump:
         self.complain(f"klogtool: {error}")
 
     def _offset_index(self, path: str, name: str) -> None:
-        max_message_size = self.options.max_message_size()
+        self.options.max_message_size()  # a wrong one is reported first, as by Kafka's tool
         base_offset = _number_before_dot(name)
         with _log_beside(path, name) as log:
-            _check_log_size(log)
-            dump_offset_index(
-                path,
-                base_offset,
-                log,
-                sanity_only=self.options.sanity_only,
-                verify_only=self.options.verify_only,
-                max_message_size=max_message_size,
-                reports=self.reports,
-                write=self.write,
-            )
+            dump_offset_index(path, base_offset, log, self.options, self.reports, self.write)
 
     def _time_index(self, path: str, name: str) -> None:
         base_offset = _number_before_dot(name)
         with _log_beside(path, name) as log:
-            _check_log_size(log)
-            dump_time_index(
-                path,
-                base_offset,
-                log,
-                _index_beside(path, name),
-                sanity_only=self.options.sanity_only,
-                verify_only=self.options.verify_only,
-                reports=self.reports,
-                write=self.write,
-            )
+            with _neighbour(path, name, ".index") as beside:
+                index = read_whole(beside, limit=INT_MAX)
+            dump_time_index(path, base_offset, log, index, self.options, self.reports, self.write)
 
     def _snapshot(self, path: str, name: str) -> None:
         try:
@@ -246,35 +229,29 @@ def _number_before_dot(name: str) -> int:
         raise
 
 
-def _beside(path: str, name: str, suffix: str) -> str:
-    return os.path.join(os.path.dirname(path), name.partition(".")[0] + suffix)
+@contextmanager
+def _log_beside(path: str, name: str) -> Iterator[LogFile]:
+    with _neighbour(path, name, ".log") as beside:
+        log = LogFile(beside, or_folder=True)
+    with log:
+        _check_log_size(log)
+        yield log
 
 
-def _log_beside(path: str, name: str) -> LogFile:
-    beside = _beside(path, name, ".log")
+@contextmanager
+def _neighbour(path: str, name: str, suffix: str) -> Iterator[str]:
+    """Name the file beside `path` with another suffix. If it is missing, but `path` is not, the error says so."""
+    beside = name.partition(".")[0] + suffix
     try:
-        return LogFile(beside, or_folder=True)
+        yield os.path.join(os.path.dirname(path), beside)
     except Unreadable as error:
-        raise _without(beside, path, error) from error
-
-
-def _index_beside(path: str, name: str) -> bytes:
-    beside = _beside(path, name, ".index")
-    try:
-        return read_whole(beside, limit=INT_MAX)
-    except Unreadable as error:
-        raise _without(beside, path, error) from error
-
-
-def _without(beside: str, path: str, error: Unreadable) -> KlogError:
-    """Return the error for a file that exists but cannot be dumped because its neighbour `beside` is missing."""
-    if error.errno != errno.ENOENT:
-        return error
-    if not os.path.lexists(path):
-        error.path = path
-        return error
-    reason = f"cannot be dumped without {os.path.basename(beside)}, which is not there"
-    return Corrupt(reason, path=path, kafka_class=error.kafka_class)
+        if error.errno != errno.ENOENT:
+            raise
+        if not os.path.lexists(path):
+            error.path = path
+            raise
+        reason = f"cannot be dumped without {beside}, which is not there"
+        raise Corrupt(reason, path=path, kafka_class=error.kafka_class) from error
 
 
 def _check_log_size(log: LogFile) -> None:

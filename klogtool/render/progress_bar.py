@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
+
+from klogtool.log.log_files import count_partitions, log_files
 
 if TYPE_CHECKING:
     from klogtool.render.drawn_bar import DrawnBar
@@ -30,7 +33,11 @@ class Bar:
     def __init__(self, total: int, *, wanted: bool, partitions: int = 0) -> None:
         """total: bytes to read. partitions: how many there are, 0 if they are not counted."""
         is_long = total >= LEAST_BYTES or partitions >= LEAST_PARTITIONS
-        self._bar = _drawn_bar(total, partitions) if wanted and is_long and is_drawn() else None
+        self._bar: DrawnBar | None = None
+        if wanted and is_long and is_drawn():
+            from klogtool.render.drawn_bar import DrawnBar  # needs rich, which is slow to import
+
+            self._bar = DrawnBar(total, told=partitions > 0)
         self._partitions, self._done = partitions, 0
         self._tell()
 
@@ -58,22 +65,14 @@ class Bar:
         if self._bar is not None:
             self._bar.hide()
 
-    def aside(self) -> _Aside:
-        """Return a context manager that hides the bar while something else is printed."""
-        return _Aside(self._bar)
-
-
-class _Aside:
-    def __init__(self, bar: DrawnBar | None) -> None:
-        self._bar = bar
-
-    def __enter__(self) -> None:
-        if self._bar is not None:
-            self._bar.hide()
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.show()
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Hide the bar while something else is printed in this context."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
 
 def with_progress_bar(
@@ -89,6 +88,14 @@ def with_progress_bar(
         return work(None)
     with Bar(total, wanted=True) as bar:
         return work(bar.advance)
+
+
+def bar_over(paths: Sequence[str], *, wanted: bool, in_bytes: bool = True) -> Bar:
+    """Return a bar over the partitions under the paths, and over the bytes of their logs, unless these are not wanted.
+    Where no bar is drawn, nothing is counted."""
+    if not (wanted and is_drawn()):
+        return Bar(0, wanted=False)
+    return Bar(total_size(log_files(paths)) if in_bytes else 0, partitions=count_partitions(paths), wanted=True)
 
 
 def total_size(paths: Iterable[str]) -> int:
@@ -107,9 +114,3 @@ def is_drawn() -> bool:
     if sys.stderr is None or sys.stdout is None or not sys.stderr.isatty():
         return False
     return sys.stdout.isatty() or not stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
-
-
-def _drawn_bar(total: int, partitions: int) -> DrawnBar:
-    from klogtool.render.drawn_bar import DrawnBar  # needs rich, which is slow to import
-
-    return DrawnBar(total, told=partitions > 0)
