@@ -433,6 +433,11 @@ def _asked(kind: type[AnyQuestion], given: Mapping[str, Any]) -> AnyQuestion:
         raise KlogError(str(error)) from None
 
 
+def circumstances_of(known: KnownArguments) -> Circumstances:
+    """Return what a broker knows, of its names. Raises KlogError for an unknown name or a wrong type."""
+    return _asked(Question, known).circumstances
+
+
 def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -> Findings:
     options = VerifyOptions(Circumstances(_moment(now_ms)), deep=deep, jobs=jobs)
     return Findings(found for found in verify(paths, options) if isinstance(found, Finding))

@@ -12,11 +12,10 @@ version               the version in a line
 
 options               options that several commands share
 question_options      options out of the fields of questions, and of what a broker knows beside the partition dir
-writing_options       `--apply`, `--output`, `--plan-out`, ...
 value_options         `--value-format`, `--value-decoder`, `--schemas`, ...
 spark_options         options of all commands on Spark
 
-writing               what all commands that write share: decide, show, save, carry out
+writing               what all commands that write share: `--apply`, `--output`, ...; decide, show, save, carry out
 loading               what all commands share that load a partition to read it
 in_use                where a broker uses what is read: a note, and gentle reading
 journals              entries of journals, by id or path
@@ -48,8 +47,7 @@ remote_metadata       klogtool remote metadata
 remote_options        options that its commands share
 remote_verify         klogtool remote verify
 quorum                klogtool quorum
-txns                  klogtool txns
-txns_audit            klogtool txns --audit
+txns                  klogtool txns, klogtool txns --audit
 drop_producer         klogtool drop-producer
 salvage               klogtool salvage
 transplant            klogtool transplant

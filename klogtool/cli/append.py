@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import PlanFace, decide_and_carry_out
-from klogtool.cli.writing_options import Writing, writing
+from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writing
 from klogtool.format.uuids import build_uuid
 from klogtool.plans.append import COMMAND, AppendQuestion, AppendResult
 from klogtool.plans.plan import Plan

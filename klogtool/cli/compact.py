@@ -11,8 +11,7 @@ from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import PlanFace, decide_and_carry_out
-from klogtool.cli.writing_options import Writing, writing
+from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writing
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.plans.compact import COMMAND, CleanerFailure, CompactQuestion

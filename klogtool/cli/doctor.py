@@ -21,8 +21,7 @@ from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.remote_options import key_of
 from klogtool.cli.show import ReadingOptions, Row, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
-from klogtool.cli.writing import PlanShow, head_of, save_plans
-from klogtool.cli.writing_options import Writing
+from klogtool.cli.writing import PlanShow, Writing, head_of, save_plans
 from klogtool.disk.facts import check_saving_place
 from klogtool.doctor.absent import is_empty_folder, split_log_dirs
 from klogtool.doctor.answers import Diagnosis, Starts

@@ -25,8 +25,7 @@ from klogtool.log.foreign import check_head
 from klogtool.remote.named import find_named, walk_logs
 from klogtool.remote.segment_file import open_log
 from klogtool.remote.store import RemoteStore
-from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
-from klogtool.render.given_log import GivenLog
+from klogtool.render.arrow import GivenLog, Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
 
 Given: TypeAlias = Mapping[str, Mapping[str, GivenLog]]
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}

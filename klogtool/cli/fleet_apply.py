@@ -11,8 +11,7 @@ from klogtool.cli import commands
 from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
-from klogtool.cli.writing import PlanFace, decide_and_carry_out
-from klogtool.cli.writing_options import APPLY, JOURNAL, PLAN_OUT, Writing, writing_by
+from klogtool.cli.writing import APPLY, JOURNAL, PLAN_OUT, PlanFace, Writing, decide_and_carry_out, writing_by
 from klogtool.errors import Refused
 from klogtool.fleet.planning import read_fleet_plan
 from klogtool.fleet.sharing import AlreadyThere, Todo, find_share

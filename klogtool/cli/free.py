@@ -13,8 +13,7 @@ from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import key_of
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import PlanFace, decide_and_carry_out
-from klogtool.cli.writing_options import PLAN_OUT, Writing, writing_by
+from klogtool.cli.writing import PLAN_OUT, PlanFace, Writing, decide_and_carry_out, writing_by
 from klogtool.disk.belonging import SUFFIX
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress

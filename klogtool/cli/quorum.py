@@ -17,8 +17,7 @@ from klogtool.cli.in_use import begin_reading
 from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.show import Show
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import PlanFace, decide_and_carry_out
-from klogtool.cli.writing_options import APPLY, JOURNAL, PLAN_OUT, Writing, writing_by
+from klogtool.cli.writing import APPLY, JOURNAL, PLAN_OUT, PlanFace, Writing, decide_and_carry_out, writing_by
 from klogtool.errors import Unsupported
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path

@@ -13,8 +13,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import RefusalText
-from klogtool.cli.writing import PlanFace, PlanShow, decide_and_carry_out
-from klogtool.cli.writing_options import Writing, writing
+from klogtool.cli.writing import PlanFace, PlanShow, Writing, decide_and_carry_out, writing
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.log.log_dirs import find_log_dir_among, find_log_dir_around, is_log_dir

@@ -16,8 +16,7 @@ from klogtool.cli.output import note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.remote_options import key_of
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import PlanFace, decide_and_carry_out
-from klogtool.cli.writing_options import OUTPUT, PLAN_OUT, Writing, writing_by
+from klogtool.cli.writing import OUTPUT, PLAN_OUT, PlanFace, Writing, decide_and_carry_out, writing_by
 from klogtool.disk.output import check_place, spools_beside, write_folder
 from klogtool.disk.scratch import Scratch
 from klogtool.errors import Refused

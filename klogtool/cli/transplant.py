@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import question_options
-from klogtool.cli.writing import PlanFace, decide_and_carry_out
-from klogtool.cli.writing_options import Writing, writing
+from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writing
 from klogtool.errors import KlogError
 from klogtool.format.uuids import parse_uuid
 from klogtool.plans.plan import Plan

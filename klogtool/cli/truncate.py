@@ -6,8 +6,7 @@ import click
 
 from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
-from klogtool.cli.writing import PlanFace, decide_and_carry_out
-from klogtool.cli.writing_options import Writing, writing
+from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writing
 from klogtool.plans.truncate import COMMAND, TruncateQuestion
 from klogtool.render.changes import truncate_text
 

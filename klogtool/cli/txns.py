@@ -7,12 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Annotated
 
 import click
+from msgspec import Struct
 
-from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.circumstances import Checkpoints, Circumstances
+from klogtool.broker.coordinator.audit import audit as find_anomalies
 from klogtool.broker.coordinator.coordinators import Coordinators, clusters_of, find_coordinators
 from klogtool.broker.coordinator.open_transactions import OpenTransaction, find_open
+from klogtool.broker.coordinator.transaction_parts import PartitionParts, read_parts
+from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_transactions import LogTransactions, Status, Transaction
 from klogtool.cli import commands, options
@@ -21,13 +26,17 @@ from klogtool.cli.output import error_lines, note
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Row, Show, is_refusal
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
-from klogtool.cli.txns_audit import TxnsQuestion, run_audit
 from klogtool.errors import KlogError
+from klogtool.format.names import PartitionDirState
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.second_reading import has_changed
+from klogtool.parameters import Unit, parameter
 from klogtool.render.counts import count_text
 from klogtool.render.txns import (
+    audit_closing,
+    audit_row,
+    audit_text,
     closing_text,
     open_row,
     open_text,
@@ -39,6 +48,21 @@ from klogtool.render.txns import (
 )
 
 COMMAND = "txns"
+
+
+class TxnsQuestion(Struct, frozen=True, kw_only=True):
+    """Which transactions are looked at, and how."""
+
+    circumstances: Circumstances
+    transaction_state: Annotated[
+        tuple[str, ...],
+        parameter(
+            "Also read __transaction_state in this log dir, or this partition dir of it. Repeatable.",
+            Unit.FOLDER,
+            metavar="PATH",
+        ),
+    ] = ()
+    audit: Annotated[bool, parameter("Find transactions that were torn, lost or wrongly ended.")] = False
 
 
 @commands.command(COMMAND)
@@ -66,7 +90,7 @@ def command(paths: tuple[str, ...], question: TxnsQuestion, reading: ReadingOpti
     if len(clusters) > 1:
         raise click.UsageError(f"The paths are of several clusters: {', '.join(clusters)}. Give those of one cluster.")
     if question.audit:
-        return run_audit(paths, question, reading)
+        return _audit(paths, question, reading)
     opened = [(path, open_path(path)) for path in paths]
     for path in question.transaction_state:
         open_path(path)
@@ -179,3 +203,57 @@ class _TxnsShow(Show):
         if undecided or any(known.current_txn_first_offset is not None for known in state.producers):
             now_ms = self._question.circumstances.now_ms
             yield from find_open(undecided, state.producers, partition_of(loaded), self.coordinators, now_ms)
+
+
+# --audit.
+
+
+def _audit(paths: Sequence[str], question: TxnsQuestion, reading: ReadingOptions) -> int:
+    """Show what is wrong with the transactions of the paths. Returns the exit status."""
+    circumstances = question.circumstances
+    coordinators = find_coordinators([*paths, *question.transaction_state], circumstances, reading.jobs, with_ends=True)
+    partitions, problems = _read_all(paths, circumstances, reading)
+    # A partition of __transaction_state is read twice.
+    for lines in {tuple(error_lines(error)): None for error in (*coordinators.problems, *problems)}:
+        note(*lines)
+    show, count = Show(f"{COMMAND} --audit", reading, kafka=circumstances.kafka), 0
+    for count, finding in enumerate(find_anomalies(partitions, coordinators), 1):  # noqa: B007
+        show.row(audit_row(finding))
+        show.text(audit_text(finding))
+    transactions = sum(len(partition.parts) for partition in partitions)
+    answer = {"findings": count, "partitions": len(partitions), "transactions": transactions}
+    known = {"coordinators": sorted(coordinators.partitions), "all_coordinators": coordinators.is_whole}
+    show.answer({**answer, **known})
+    at_hand = f"{count_text(len(coordinators.partitions), 'partition')} of {TOPIC}"
+    show.line(audit_closing(count, len(partitions), transactions, at_hand))
+    show.close()
+    return FOUND if count or problems or coordinators.problems else DONE
+
+
+def _read_all(
+    paths: Sequence[str], circumstances: Circumstances, reading: ReadingOptions
+) -> tuple[list[PartitionParts], list[KlogError]]:
+    """Read the partitions of all paths; return also what could not be read. Raises KlogError where we could not go
+    on."""
+    results: list[PartitionParts] = []
+    problems: list[KlogError] = []
+    for path, checkpoints in _partitions(paths):
+        try:
+            loaded = load_and_tell(path, circumstances, reading, checkpoints)
+            results.append(read_parts(loaded, partition_of(loaded)))
+        except KlogError as error:
+            if not is_refusal(error):
+                raise
+            problems.append(error)
+    return results, [*problems, *(one.damage for one in results if one.damage is not None)]
+
+
+def _partitions(paths: Sequence[str]) -> Iterator[tuple[str, Checkpoints | None]]:
+    for path in paths:
+        opened = open_path(path)
+        if isinstance(opened, LogDir):
+            checkpoints = Checkpoints.of(path)
+            current = (one for one in opened.partitions if one.state is PartitionDirState.CURRENT)
+            yield from ((one.path, checkpoints) for one in current)
+        else:
+            yield path, None

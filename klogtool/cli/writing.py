@@ -1,4 +1,4 @@
-"""What all commands that write share: how a plan is decided, shown, saved and carried out.
+"""What all commands that write share: their options, and how a plan is decided, shown, saved and carried out.
 
 Without --apply or --output nothing is written. The plan that is shown is the plan that is carried out.
 """
@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import Struct, to_builtins
@@ -17,12 +17,12 @@ from msgspec import Struct, to_builtins
 from klogtool import interrupts
 from klogtool.broker.content import Content
 from klogtool.broker.spools import CountingSpool
+from klogtool.cli import options
 from klogtool.cli.in_use import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.show import RefusalText, Row, Screen, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
-from klogtool.cli.writing_options import Writing
 from klogtool.disk.discarding import discard_all
 from klogtool.disk.facts import check_facts, check_saving_place, with_digests
 from klogtool.disk.journal import check_journal, journal_of
@@ -58,6 +58,50 @@ if TYPE_CHECKING:
     from klogtool.broker.spools import MakeSpool
     from klogtool.disk.journal import Entry
     from klogtool.disk.writer import InPlace
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Writing(Screen, frozen=True, kw_only=True):
+    """What a command that writes is to do with its plans, and how it shows them."""
+
+    apply: bool = False
+    output: str | None = None
+    plan_out: str | None = None
+    journal: str | None = None
+
+    @property
+    def keeps_plans(self) -> bool:
+        """Whether something is done with the plans after they are shown."""
+        return self.apply or self.output is not None or self.plan_out is not None
+
+
+APPLY = click.option("--apply", is_flag=True, help="Change the files in place. klogtool undo takes it back.")
+OUTPUT = click.option(
+    "--output",
+    type=click.Path(),
+    metavar="DIR",
+    help="Write the result to this folder. It must be new or empty.",
+)
+PLAN_OUT = click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply.")
+JOURNAL = click.option(
+    "--journal",
+    type=click.Path(),
+    metavar="DIR",
+    help="Where --apply keeps what undo needs.  [default: a folder beside the log dir]",
+)
+
+
+def writing_by(*add: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Some of the options, and those about output: the parameter writing."""
+    shown = (options.quiet, options.no_progress)
+    return options.packed(options.taken(Writing), "writing", options.output_format(), *add, *shown)
+
+
+def writing(command: Command) -> Command:
+    """--apply, --output, --plan-out, --journal, and the options about output: the parameter writing."""
+    return writing_by(APPLY, OUTPUT, PLAN_OUT, JOURNAL)(command)
+
 
 NOTHING_DONE = "interrupted: nothing was changed"
 NO_TOTALS = Totals()

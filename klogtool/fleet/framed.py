@@ -60,7 +60,7 @@ class Framed(Struct, frozen=True):
 
 
 def walk_lines(head: Mapping[str, object], rows: Iterable[Mapping[str, object] | Struct]) -> Iterator[str]:
-    """Yield the lines of a file, without line ends. head: as in all JSON of klogtool (cli/writing_options.header)."""
+    """Yield the lines of a file, without line ends. head: as in all JSON of klogtool (cli/show.header)."""
     summed, count = hashlib.blake2b(digest_size=16), 0
     for row in chain([head], rows):
         line = row_line(row)

@@ -3,7 +3,6 @@
 dump-log, in text, JSON and CSV:
 
     kafka_dump         one file after another as kafka-dump-log prints it
-    given_log          a log that is no file of a partition dir: standard input, a segment in remote storage
     kafka_options      the options of kafka-dump-log, parsed as Kafka parses them
     file_dump          every file under a path as text or JSON lines, and logs as CSV; a bad file does not end the dump
     spec               a description for `klogtool build`, as YAML
@@ -31,7 +30,6 @@ Arrow:
     arrow_reference    rows of Python's records: the reference of the Arrow kernel; columns with one value
     arrow_memory       memory of record batches, which is reused
     scan               `klogtool.scan`: records as an Arrow stream for any engine
-    unneeded_damage    damage that a reader of some offsets does not meet
 
 Findings:
 

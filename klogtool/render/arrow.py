@@ -24,7 +24,6 @@ from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import walk_made
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, SpanBatches
 from klogtool.render.arrow_memory import Blocks
-from klogtool.render.given_log import GivenLog
 from klogtool.render.record_columns import COLUMN_TYPES
 from klogtool.salvage.mended_entries import mended
 
@@ -35,6 +34,16 @@ if TYPE_CHECKING:
 
 OnDamage = Callable[[KlogError], None]
 MOST_JOBS = 4  # more threads hold more memory, and the consumer of the batches is a single thread
+
+
+class GivenLog(Struct, frozen=True):
+    """A log that is no file of a partition dir: standard input, a segment in remote storage. name: as Kafka calls it;
+    None, also for topic and partition: nobody knows."""
+
+    open: Callable[[], LogFile]
+    name: str | None = None
+    topic: str | None = None
+    partition: int | None = None
 
 
 class Skipped(Corrupt):

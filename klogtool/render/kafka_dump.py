@@ -20,10 +20,9 @@ from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.probing import ends_preallocated
-from klogtool.render.arrow import partition_of
+from klogtool.render.arrow import GivenLog, partition_of
 from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
-from klogtool.render.given_log import GivenLog
 from klogtool.render.index_text import dump_offset_index, dump_time_index
 from klogtool.render.kafka_options import KafkaOptions
 from klogtool.render.kafka_text import aborted_txn_line, producer_line

@@ -7,7 +7,6 @@
     wounds       wounds of files on a disk
     builder      log dirs made step by step; what the fixture log_dir gives
     record_form  records as people write them
-    circumstances  what a broker would know, by name, as the functions here take it
 
     plugin       the plugin of pytest: the fixture log_dir
 

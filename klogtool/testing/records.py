@@ -13,7 +13,7 @@ from klogtool.format.batch import Record
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
-from klogtool.testing.circumstances import circumstances_of
+from klogtool.objects import circumstances_of
 from klogtool.testing.record_diff import diff_text
 from klogtool.testing.record_form import RecordLike, fields_of
 

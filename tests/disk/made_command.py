@@ -6,8 +6,7 @@ import click
 from made import TestsQuestion
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli.writing import decide_and_carry_out
-from klogtool.cli.writing_options import Writing, writing
+from klogtool.cli.writing import Writing, decide_and_carry_out, writing
 
 
 @click.command("test")

@@ -228,7 +228,7 @@ APPLY = [
     "from klogtool.plans import decisions",
     "from klogtool.cli.writing import decide_and_carry_out",
     "decisions.DECISIONS['test'] = 'made'",
-    "from klogtool.cli.writing_options import Writing",
+    "from klogtool.cli.writing import Writing",
     "sys.exit(guarded(lambda: decide_and_carry_out('test', sys.argv[3:], made.NOTHING_ASKED, Writing(apply=True))))",
 ]
 
