@@ -66,12 +66,12 @@ def command(partition: str, more_files: tuple[str, ...], question: AppendQuestio
     _check_goes_with(ways[0], question)
     if question.create:
         question = replace(question, new_topic_id=build_uuid(uuid.uuid4().bytes))
-    face = PlanFace(text_of=append_text, status_of=_status_of)
+
+    def status_of(plan: Plan) -> int:
+        return FOUND if isinstance(plan.result, AppendResult) and plan.result.refused else DONE
+
+    face = PlanFace(text_of=append_text, status_of=status_of)
     return decide_and_carry_out(COMMAND, [partition], _with_input(question, more_files), writing, face)
-
-
-def _status_of(plan: Plan) -> int:
-    return FOUND if isinstance(plan.result, AppendResult) and plan.result.refused else DONE
 
 
 def _check_goes_with(way: str, question: AppendQuestion) -> None:

@@ -74,7 +74,8 @@ def _show_plans(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
     digest = Digest()
     for plan in plans:
         show.row(plan.row)
-        digest.add(_line(plan), Rank.CHANGES, None if plan.steps else "nothing to do")
+        line = f"Plan {plan.id}   {plan.command}   {plan.path}   {len(plan.steps):,} steps"
+        digest.add(line, Rank.CHANGES, None if plan.steps else "nothing to do")
     show.lines(digest.walk())
 
 
@@ -98,7 +99,3 @@ def _status_of(plans: Sequence[SavedPlan]) -> int:
     """Return the status that the commands which made the plans would return: lost records are lost, whoever applies the
     plan."""
     return max([DONE, *(FOUND for plan in plans if plan.loses)])
-
-
-def _line(plan: SavedPlan) -> str:
-    return f"Plan {plan.id}   {plan.command}   {plan.path}   {len(plan.steps):,} steps"

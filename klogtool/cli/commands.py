@@ -56,10 +56,6 @@ MEANINGS = {
 }
 
 
-def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    ctx.meta[DEBUG] = asked
-
-
 class Command(click.Command):
     """A command with --debug, whose --help shows groups of its options under headings of their own."""
 
@@ -67,8 +63,9 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _note_debug}
-        self.params.append(click.Option(["--debug"], help="Show tracebacks.", **how))
+        how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "help": "Show tracebacks."}
+        how["callback"] = lambda ctx, _, asked: ctx.meta.update({DEBUG: asked})
+        self.params.append(click.Option(["--debug"], **how))
 
     def heading_of(self, option: click.Option) -> str:
         """Return the heading under which --help shows an option."""

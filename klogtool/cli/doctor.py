@@ -147,7 +147,9 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
         tier = _tier(paths, question)
         how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers, tier)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
-    status = FOUND if any(_fails(diagnosis, question) for diagnosis in diagnoses) else DONE
+    by_loss = question.fail_on == LOSS
+    is_fine = all(one.starts is Starts.YES if by_loss else one.is_silent for one in diagnoses)
+    status = DONE if is_fine else FOUND
     write_metrics(question.metrics, COMMAND, paths, time.monotonic() - began, status, doctor_metrics(diagnoses[0]))
     if question.fix:
         return _fix(diagnoses[0], question, reading)
@@ -175,10 +177,6 @@ def _tier(paths: Sequence[str], question: DoctorQuestion) -> tuple[RemoteStore, 
     if question.remote is None:
         return None
     return open_store(question.remote, dict(map(key_of, question.key))), read_metadata(question.metadata or paths)
-
-
-def _fails(diagnosis: Diagnosis, question: DoctorQuestion) -> bool:
-    return diagnosis.starts is not Starts.YES if question.fail_on == LOSS else not diagnosis.is_silent
 
 
 def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:

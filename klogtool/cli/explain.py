@@ -54,7 +54,8 @@ def command(words: tuple[str, ...], messages: bool, screen: Screen) -> int:
             show.row(one if isinstance(one, Explanation) else recognised_row(one))
     else:
         every = messages_text(situations().values()) if messages else list_text()
-        show.text("\n\n".join(map(_text, explained)) or every)
+        texts = (explanation_text(one) if isinstance(one, Explanation) else recognised_text([one]) for one in explained)
+        show.text("\n\n".join(texts) or every)
     return DONE
 
 
@@ -85,19 +86,12 @@ def _explain(query: str) -> Sequence[Explained]:
     if not results and _ID.fullmatch(query):
         return [explain(query, cure=_near(query))]  # which says that there is no such id
     if not results:
-        raise KlogError(f"no message that klogtool knows is in '{_shown(query)}'", cure=_near(query))
+        text = escaped(" ".join(query[: MOST_SHOWN * 4].split()))
+        text = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
+        raise KlogError(f"no message that klogtool knows is in '{text}'", cure=_near(query))
     return results
-
-
-def _shown(text: str) -> str:
-    words = escaped(" ".join(text[: MOST_SHOWN * 4].split()))
-    return words if len(words) <= MOST_SHOWN else words[:MOST_SHOWN] + "..."
 
 
 def _near(text: str) -> str | None:
     names = [situation.name for situation in similar(text)]
     return f"Similar, but not the same: klogtool explain {' '.join(names)}" if names else None
-
-
-def _text(one: Explained) -> str:
-    return explanation_text(one) if isinstance(one, Explanation) else recognised_text([one])

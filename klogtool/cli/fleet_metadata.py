@@ -167,7 +167,10 @@ class MetadataQuestion(Struct, frozen=True, kw_only=True):
             sections=self.sections,
             features=self.features,
             topic_ids=self.topic_ids,
-            voters=tuple(_listening(voter, self.controller_listener) for voter in self.voters),
+            voters=tuple(
+                replace(voter, endpoints=tuple(replace(one, name=self.controller_listener) for one in voter.endpoints))
+                for voter in self.voters
+            ),
             hold=not self.no_hold,
             adopt_stray=self.adopt_stray,
             rebuild_anyway=self.rebuild_anyway,
@@ -206,7 +209,3 @@ def command(files: tuple[str, ...], question: MetadataQuestion, screen: Screen) 
     show.row(metadata_row(rebuilt, question.kafka, output, len(snapshot)))
     show.text(metadata_text(rebuilt, output, len(snapshot)))
     return FOUND if any(one.is_new for topic in rebuilt.topics for one in topic.partitions) else DONE
-
-
-def _listening(voter: Voter, listener: str) -> Voter:
-    return replace(voter, endpoints=tuple(replace(endpoint, name=listener) for endpoint in voter.endpoints))

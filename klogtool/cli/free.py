@@ -88,8 +88,10 @@ def command(
     for text in question.key:
         key_of(text)
     log_dirs = tuple(dict.fromkeys(map(os.path.realpath, paths)))
-    kinds = tuple(name for name in NAMES if (name in only if only else not _needs_naming(name, question.no_undo)))
-    kinds = tuple(name for name in kinds if name not in without and (name != REMOTE.name or question.remote))
+    # What may be the only copy of records goes for good only if the user names it.
+    kinds = only or tuple(name for name in NAMES if not (question.no_undo and name == STRAY.name))
+    kinds = tuple(name for name in NAMES if name in kinds and name not in without)
+    kinds = tuple(name for name in kinds if name != REMOTE.name or question.remote)
     if not kinds:
         raise click.UsageError("--only and --except leave no kind.")
     question = replace(
@@ -100,13 +102,12 @@ def command(
         runs=tuple(entry.path for log_dir in log_dirs for entry in _finished_runs(log_dir)),
     )
     how = HOW_TO_APPLY_FOR_GOOD if question.no_undo else HOW_TO_APPLY
-    face = PlanFace(text_of=free_text, status_of=_status, nothing_changed=how)
+
+    def status_of(plan: Plan) -> int:
+        return FOUND if isinstance(plan.result, FreeResult) and not plan.result.reached else DONE
+
+    face = PlanFace(text_of=free_text, status_of=status_of, nothing_changed=how)
     return decide_and_carry_out(COMMAND, log_dirs, question, writing, face)
-
-
-def _needs_naming(kind: str, no_undo: bool) -> bool:
-    """Return whether a kind goes only if the user names it: records that may be the only copy, for good."""
-    return no_undo and kind == STRAY.name
 
 
 def _finished_runs(log_dir: str) -> Iterator[Entry]:
@@ -115,7 +116,3 @@ def _finished_runs(log_dir: str) -> Iterator[Entry]:
         with suppress(KlogError):
             if entry.progress() in (Progress.DONE, Progress.UNDONE):
                 yield entry
-
-
-def _status(plan: Plan) -> int:
-    return FOUND if isinstance(plan.result, FreeResult) and not plan.result.reached else DONE

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
 from klogtool.cli.status import was_listed
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
-
-if TYPE_CHECKING:
-    pass
 
 BY_KAFKA_CLASS = {
     "OffsetOutOfRangeException": "klogtool lookup PARTITION --timestamp earliest --timestamp latest tells from where "
@@ -68,15 +64,13 @@ def hint_of(error: KlogError, form: str | None, *, resyncs: bool) -> str | None:
     return BY_KAFKA_CLASS.get(error.kafka_class or "")
 
 
-def _of_damaged_log(path: str) -> str:
-    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    return f"klogtool verify {quoted(folder)}  # shows what is wrong, and how to repair it"
-
-
 def _of_damage(error: Corrupt, path: str, form: str | None, *, resyncs: bool) -> str | None:
     kind = FileKind.LOG if path == "-" else parse_file_name(os.path.basename(path)).kind
     if form is None:
-        return _of_damaged_log(path) if kind is not FileKind.FOREIGN or os.path.isdir(path) else None
+        if kind is FileKind.FOREIGN and not os.path.isdir(path):
+            return None
+        folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+        return f"klogtool verify {quoted(folder)}  # shows what is wrong, and how to repair it"
     if form == "text" and error.kafka_class == "NoSuchFileException":
         return "--format json prints this file by itself."
     if kind is not FileKind.LOG or form not in ("text", "json"):

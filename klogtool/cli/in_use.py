@@ -46,15 +46,11 @@ def gently(command: Command) -> Command:
     return click.option(
         "--gentle/--no-gentle",
         default=None,
-        callback=_note_gently,
+        callback=lambda ctx, _, value: ctx.meta.update({GENTLY: value}),
         expose_value=False,
         help="Read so that a running broker does not feel it: past the page cache, on one thread, while nobody else "
         "wants the disk.  [default: where a broker holds the lock of the log dir]",
     )(command)
-
-
-def _note_gently(ctx: click.Context, _: click.Parameter, value: bool | None) -> None:
-    ctx.meta[GENTLY] = value
 
 
 def _note_rate(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

@@ -20,7 +20,7 @@ def find_entries(given: Sequence[str], journal: str | None) -> list[Entry]:
     for path in paths:
         if not os.path.isdir(path):
             raise KlogError("neither a folder nor the id of a run", path=path)
-    entries = sorted(_look_in(paths, journal), key=_when)
+    entries = sorted(_look_in(paths, journal), key=lambda entry: (when_ms(entry) or 0, entry.id))
     for wanted in ids:
         if not any(_is_called(entry, wanted) for entry in entries):
             beside = f"no run with that id is known beside {_where(given, journal)}"
@@ -59,12 +59,6 @@ def _is_called(entry: Entry, wanted: str) -> bool:
     return entry.id == wanted or entry.id.startswith(wanted + "-")
 
 
-def _when(entry: Entry) -> tuple[int, str]:
-    return when_ms(entry) or 0, entry.id
-
-
 def when_ms(entry: Entry) -> int | None:
     """Return when the run began; None if it was killed before that was recorded."""
-    if entry.is_torn():
-        return None
-    return entry.head().when_ms
+    return None if entry.is_torn() else entry.head().when_ms

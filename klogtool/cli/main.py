@@ -120,18 +120,11 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     verbose = ctx.meta.get(VERBOSE)
     if asked and verbose:
         from klogtool.cli.version_command import environment_text  # imports much
-
-        click.echo(environment_text())
-        ctx.exit()
     if asked:
-        click.echo(version_text())
+        click.echo(environment_text() if verbose else version_text())
         ctx.exit()
     if verbose:
         raise click.UsageError("--verbose goes with --version, or after a command.", ctx)
-
-
-def _verbose(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    ctx.meta[VERBOSE] = asked
 
 
 @click.group(
@@ -152,7 +145,7 @@ def _verbose(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     is_flag=True,
     is_eager=True,  # --version asks for it
     expose_value=False,
-    callback=_verbose,
+    callback=lambda ctx, _, asked: ctx.meta.update({VERBOSE: asked}),
     help="With --version: also Python, libraries and the machine, for a bug report.",
 )
 def cli() -> None:

@@ -171,16 +171,11 @@ def _framed(results: Sequence[_Result], framing: str | None) -> Content | None:
     contents = [result.fetched.content if result.fetched else () for result in results]
     if framing is None:
         return contents[0] if results[0].fetched else None
-    heads = [
-        build_head(content_size(content), _error_code(result))
-        for content, result in zip(contents, results, strict=True)
-    ]
+    refusals = [result.refusal for result in results]
+    codes = [0 if one is None else ERROR_CODES.get(one.kafka_class or "", UNKNOWN_ERROR) for one in refusals]
+    heads = [build_head(content_size(content), code) for content, code in zip(contents, codes, strict=True)]
     parts = [part for head, content in zip(heads, contents, strict=True) for part in (head, *content)]
     return tuple(parts if framing == MESSAGE_SET else [build_multi_head(map(content_size, contents)), *parts])
-
-
-def _error_code(result: _Result) -> int:
-    return 0 if result.refusal is None else ERROR_CODES.get(result.refusal.kafka_class or "", UNKNOWN_ERROR)
 
 
 def _write_raw(path: str, content: Content | None) -> None:

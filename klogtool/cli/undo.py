@@ -78,17 +78,18 @@ def _undo(show: Show, entries: Sequence[Entry]) -> None:
     for entry in entries if len(entries) > 1 else ():
         check_undo(entry)
     left = list(entries)
+
+    def unfinished() -> str:
+        again = "; then: ".join(words("undo", entry) for entry in reversed(left))
+        return f"undo is not finished; run it again: {again}"
+
     while left:
         run = run_of(entry := left[-1])
-        with told_if_interrupted(lambda: f"undo is not finished; run it again: {_again(left)}"):
+        with told_if_interrupted(unfinished):
             undo(entry)
         show.row(replace(run, type="undone", state="undone"))
         show.line(f"Undone: {run.words()}")
         left.pop()
-
-
-def _again(left: Sequence[Entry]) -> str:
-    return "; then: ".join(words("undo", entry) for entry in reversed(left))
 
 
 def _discard(show: Show, entry: Entry) -> None:

@@ -359,15 +359,11 @@ def _carry_out(
             show.line(f"Done: {writing.output}")
         elif writing.apply:
             apply_plans(show, head_of(show.command, paths), show.plans, writing.journal)
-        elif not writing.quiet and show.has_steps and (text := _nothing_changed(show.face, question)):
-            show.text(text)
+        elif not writing.quiet and show.has_steps:
+            usual = NOTHING_CHANGED_NO_UNDO if question.no_undo else NOTHING_CHANGED
+            if text := usual if show.face.nothing_changed is None else show.face.nothing_changed:
+                show.text(text)
     return REFUSED if show.refused else DONE
-
-
-def _nothing_changed(face: PlanFace, question: Question) -> str:
-    if face.nothing_changed is not None:
-        return face.nothing_changed
-    return NOTHING_CHANGED_NO_UNDO if question.no_undo else NOTHING_CHANGED
 
 
 def head_of(command: str, paths: Sequence[str]) -> dict[str, object]:
@@ -468,11 +464,8 @@ def check_makes_room(plans: Sequence[SavedPlan], journal: str | None) -> None:
     for plan in plans:
         if plan.command == COMMAND and plan.steps and not plan.question.no_undo:
             place = journal_of(log_dir_of(plan.path)) if journal is None else os.path.realpath(journal)
-            if os.stat(_existing(place)).st_dev == os.stat(plan.path).st_dev:
+            existing = place
+            while not os.path.isdir(existing):
+                existing = os.path.dirname(existing)
+            if os.stat(existing).st_dev == os.stat(plan.path).st_dev:
                 raise Refused("what is removed would stay on the same disk, which frees nothing", path=place, cure=HOW)
-
-
-def _existing(path: str) -> str:
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path

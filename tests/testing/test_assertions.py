@@ -90,6 +90,11 @@ def test_a_wrong_argument_is_an_error_and_no_failure(given: dict[str, Any], why:
         assert_log_clean(copy_of("leader-epochs/logdir"), **given)
 
 
+def test_a_time_is_given_as_everywhere(copy_of: Copy) -> None:
+    at = "2023-11-14T22:13:20Z"
+    assert_log_clean(copy_of("leader-epochs/logdir"), now_ms="2026-11-21T18:10:00Z", loaded_at_ms=at)
+
+
 def test_a_path_that_is_no_log_is_an_error(tmp_path: Path) -> None:
     for assertion in (assert_log_clean, broker_would, lambda path: assert_records(path, [])):
         with pytest.raises(KlogError):
