@@ -12,13 +12,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE
 from klogtool.format.text import java_utf8
-from klogtool.render.json_lines import LONG_BYTES, is_utf8, json_bytes_or_long, walk_json, walk_pieces
+from klogtool.render.json_lines import LONG_BYTES, LongLine, is_utf8, json_bytes_or_long, walk_json, walk_pieces
+from klogtool.render.kafka_text import java_bool
 from klogtool.render.record_columns import COLUMN_TYPES
 
 if TYPE_CHECKING:
@@ -49,33 +51,13 @@ def _name(name: str | None) -> bytes:
     return csv_value(None if name is None else os.fsencode(name))
 
 
-class LongRow:
-    """The row of a record with a long key, value or header. Its text is made piece by piece while it is written.
-
-    len(): about the size of these bytes.
-    """
-
-    def __init__(self, place: CsvPlace, batch: RecordBatch | Message, record: Record) -> None:
-        self._parts = place, batch, record
-
-    def __len__(self) -> int:
-        return _size_of(self._parts[2])
-
-    def walk(self) -> Iterator[bytes]:
-        """Yield the row."""
-        return walk_row(*self._parts)
-
-
-def csv_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> bytes | LongRow:
-    """Return a record's row; a LongRow if it is long."""
-    if _size_of(record) >= LONG_BYTES:
-        return LongRow(place, batch, record)
-    return b"".join(walk_row(place, batch, record))
-
-
-def _size_of(record: Record) -> int:
+def csv_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> bytes | LongLine:
+    """Return a record's row; a LongLine if it is long."""
     headers = sum(len(header.key) + len(header.value or b"") for header in record.headers)
-    return max(record.key_size, 0) + max(record.value_size, 0) + headers
+    size = max(record.key_size, 0) + max(record.value_size, 0) + headers
+    if size >= LONG_BYTES:
+        return LongLine(size, partial(walk_row, place, batch, record))
+    return b"".join(walk_row(place, batch, record))
 
 
 def walk_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> Iterator[bytes]:
@@ -100,17 +82,13 @@ def walk_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> I
         batch.producer_id,
         batch.producer_epoch,
         record.sequence,
-        _truth(batch.is_control),
-        _truth(batch.is_transactional),
+        java_bool(batch.is_control),
+        java_bool(batch.is_transactional),
         batch.codec,
-        _truth(batch.crc_valid and record.crc_valid is not False),
+        java_bool(batch.crc_valid and record.crc_valid is not False),
         batch.partition_leader_epoch,
     )
     yield (",".join(map(str, lineage)) + "\r\n").encode()
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def csv_value(data: bytes | None) -> bytes:

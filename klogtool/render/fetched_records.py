@@ -14,7 +14,7 @@ from klogtool.errors import KlogError
 from klogtool.log.span_maker import walk_made
 from klogtool.log.windows import BufferPool
 from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
-from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
+from klogtool.render.json_lines import batch_row, error_row, json_line, record_line, walk_text
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.render.log_lines import SPAN_BYTES, LineMaker
 from klogtool.render.selection import DumpForm, RecordOptions
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from klogtool.log.entries import Entry
 
     Made = Iterator[bytes | memoryview]
-    Show = Callable[[FetchedBytes, Entry, DumpForm], Iterator[bytes]]
+    Show = Callable[[FetchedBytes, Entry, DumpForm], Made]
 
 LEAST_BYTES = 16 << 10  # the kernel is not used for less
 MOST_BYTES = 8 * SPAN_BYTES  # of a stretch, so that the first lines come soon
@@ -58,9 +58,8 @@ def walk_text_records(
     cannot be read."""
     if result.fetched.size:
         decoder = None if values is None else decoder_of_values(values, topic_of(result.path))
-        yield from _walk(
-            result, committed_only, DumpForm(RecordOptions(deep=True, print_data=True, decoder=decoder)), _text_of, jobs
-        )
+        form = DumpForm(RecordOptions(deep=True, print_data=True, decoder=decoder))
+        yield from _walk(result, committed_only, form, _text_of, jobs)
 
 
 def _walk(result: FetchedBytes, committed_only: bool, form: DumpForm, show: Show, jobs: int) -> Made:
@@ -105,26 +104,19 @@ def _by_kernel(
             if lines.fatal or lines.errors or any(after < result.offset for _, after in lines.gaps):
                 break
             for chunk in lines.pieces:
-                if isinstance(chunk, bytes | memoryview):
-                    yield chunk
-                else:
-                    yield from chunk.walk()
+                yield from walk_text(chunk)
                 if isinstance(chunk, memoryview):
                     outs.give_back(chunk)
             at = lines.reached
     return at
 
 
-def _json_of(result: FetchedBytes, batch: Entry, form: DumpForm) -> Iterator[bytes]:
+def _json_of(result: FetchedBytes, batch: Entry, form: DumpForm) -> Made:
     name, topic = batch.path, internal_topic(batch.path)
     yield json_line(batch_row(name, batch))
     for record in batch.records():
         if record.offset >= result.offset:
-            line = record_line(name, batch, record, topic, form.decoded(batch, record))
-            if isinstance(line, LongLine):
-                yield from line.walk()
-            else:
-                yield line
+            yield from walk_text(record_line(name, batch, record, topic, form.decoded(batch, record)))
 
 
 def _text_of(result: FetchedBytes, batch: Entry, form: DumpForm) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import codecs
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import KlogError
@@ -52,16 +53,26 @@ class LongLine:
     The text may be six times as long as the bytes, and only the bytes are held. len(): about the size of these bytes.
     """
 
-    def __init__(self, row: Row) -> None:
-        self._row = row
+    def __init__(self, size: int, pieces: Callable[[], Iterator[bytes]]) -> None:
+        self._size, self._pieces = size, pieces
 
     def __len__(self) -> int:
-        return sum(len(long.data) for long in _long_ones(self._row))
+        return self._size
 
     def walk(self) -> Iterator[bytes]:
-        """Yield the same bytes as `json_line` makes of the record's row."""
-        yield from walk_json(self._row)
-        yield b"\n"
+        """Yield the bytes of the line."""
+        return self._pieces()
+
+
+Text = bytes | memoryview | LongLine
+
+
+def walk_text(text: Text) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a piece of text; those of a long line are made meanwhile."""
+    if isinstance(text, LongLine):
+        yield from text.walk()
+    else:
+        yield text
 
 
 class _Long:
@@ -133,7 +144,8 @@ def record_line(
 ) -> bytes | LongLine:
     """Return a record's line; a LongLine if a key, value or header is long. decoded: further fields."""
     row = record_row(file, batch, record, topic, json_bytes_or_long) | (decoded or {})
-    return json_line(row) if next(_long_ones(row), None) is None else LongLine(row)
+    size = sum(len(long.data) for long in _long_ones(row))
+    return LongLine(size, lambda: chain(walk_json(row), (b"\n",))) if size else json_line(row)
 
 
 def json_bytes_or_long(data: bytes | None) -> Any:

@@ -23,8 +23,8 @@ from klogtool.log.probing import ends_preallocated
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import SpanMaker, walk_made
 from klogtool.log.windows import BufferPool
-from klogtool.render.csv_lines import LongRow, csv_row
-from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
+from klogtool.render.csv_lines import csv_row
+from klogtool.render.json_lines import LongLine, Text, batch_row, error_row, json_line, record_line, walk_text
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.salvage.mended_entries import SetRight, mended
 
@@ -46,8 +46,6 @@ LONG_TEXT_BYTES = 64 << 20
 LONG_LINE_BYTES = 64 << 10
 LEAST_LINE_ROOM = 320  # the kernel asks for at least so many bytes for each record
 LONG_MASK = (1 << 64) - 1
-
-Text = bytes | memoryview | LongLine | LongRow
 
 
 class Lines(Struct):
@@ -109,7 +107,8 @@ class LineMaker(SpanMaker[Lines]):
     def __init__(self, form: DumpForm, outs: BufferPool) -> None:
         super().__init__()
         self.form, self.outs, self._room = form, outs, FIRST_OUT_BYTES
-        self._kernel = kernels.native if _fit_for_kernel(form) else kernels.absent
+        is_decoded = form.json_file is not None and (form.topic is not None or form.values is not None)
+        self._kernel = kernels.absent if is_decoded or form.options.decoder is not None else kernels.native
         self._out: bytearray | mmap.mmap = bytearray()  # taken from the pool when there is something to write
         self._used = self._written = 0
         # Mapped, so that only pages that are written to use memory.
@@ -226,19 +225,6 @@ class LineMaker(SpanMaker[Lines]):
             return False
 
 
-def write_piece(chunk: Text, write: Callable[[bytes | memoryview], None]) -> None:
-    """Write a piece of `Lines`; a long line is made while it is written."""
-    if isinstance(chunk, bytes | memoryview):
-        write(chunk)
-    else:
-        for part in chunk.walk():
-            write(part)
-
-
-def _fit_for_kernel(form: DumpForm) -> bool:
-    return form.options.decoder is None and (form.json_file is None or (form.topic is None and form.values is None))
-
-
 def _flags(form: DumpForm) -> int:
     native, options = kernels.native, form.options
     is_json, is_csv = form.json_file is not None, form.csv is not None
@@ -257,12 +243,11 @@ def _names(form: DumpForm) -> tuple[bytes | None, bytes | None]:
     """Return what the kernel takes as `file` and `segment`."""
     if form.csv is not None:
         return form.csv.before_offset, form.csv.before_position
-    return (None if form.json_file is None else _json_text(form.json_file)), None
-
-
-def _json_text(file: str) -> bytes:
-    """Return what follows `"file":` in a row: the name, and its bytes as another field if the name is not UTF-8."""
-    return row_line({"file": file}, ascii_only=False).removeprefix('{"file":').removesuffix("}").encode()
+    if form.json_file is None:
+        return None, None
+    # What follows `"file":` in a row: the name, and its bytes as another field if the name is not UTF-8.
+    row = row_line({"file": form.json_file}, ascii_only=False)
+    return row.removeprefix('{"file":').removesuffix("}").encode(), None
 
 
 def _before_nothing(window: Window, at: int) -> int:
@@ -334,7 +319,7 @@ def _json_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) 
         raise
 
 
-def _csv_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) -> Iterator[bytes | LongRow]:
+def _csv_of_entry(result: Lines, window: Window, frame: Frame, form: DumpForm) -> Iterator[bytes | LongLine]:
     assert form.csv is not None
     batch = _wanted_entry(result, window, frame, form)
     if batch is None:
@@ -439,7 +424,8 @@ class _Entries:
         spans = walk_made(self._file, make_maker, start=start, end=self._end, span_bytes=SPAN_BYTES, jobs=jobs)
         for result in spans:
             for chunk in result.pieces:
-                write_piece(chunk, self._write)
+                for part in walk_text(chunk):
+                    self._write(part)
                 if isinstance(chunk, memoryview):
                     outs.give_back(chunk)
             self._dump.take(result)

@@ -19,7 +19,8 @@ from vectors import BATCH, BATCH_WITH_HEADERS, COMMIT, MAGIC_0, MAGIC_1_GZIP
 from klogtool import kernels
 from klogtool.format.batch import Header, Record, build_batch, parse_batch
 from klogtool.render import csv_lines, json_lines, log_lines
-from klogtool.render.csv_lines import HEADING, CsvPlace, LongRow, csv_row, csv_value, walk_row
+from klogtool.render.csv_lines import HEADING, CsvPlace, csv_row, csv_value, walk_row
+from klogtool.render.json_lines import LongLine
 from klogtool.render.record_columns import COLUMN_TYPES
 from klogtool.render.selection import DumpForm
 
@@ -137,7 +138,7 @@ def test_a_long_row_in_pieces_is_the_same(
         patch.object(csv_lines, "LONG_BYTES", 1),
     ):
         row = csv_row(PLACE, batch, record)
-        assert (b"".join(row.walk()) if isinstance(row, LongRow) else row) == whole
+        assert (b"".join(row.walk()) if isinstance(row, LongLine) else row) == whole
 
 
 @pytest.mark.parametrize("value", ["é\t".encode() * 700_000, b"\xff\x01" * 700_000], ids=["text", "hex"])
@@ -147,7 +148,7 @@ def test_a_dump_of_long_records_is_the_same(value: bytes, tmp_path: pathlib.Path
     whole = run_here(["dump-log", str(log), "--format", "csv"], tmp_path).out
     with (
         patch.object(log_lines, "LONG_TEXT_BYTES", 1 << 20),
-        patch.object(LongRow, "walk", autospec=True, side_effect=LongRow.walk) as walk,
+        patch.object(LongLine, "walk", autospec=True, side_effect=LongLine.walk) as walk,
     ):
         assert run_here(["dump-log", str(log), "--format", "csv"], tmp_path).out == whole
     assert walk.call_count == 2
