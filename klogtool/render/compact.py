@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from klogtool.escape import as_paragraph
 from klogtool.plans.compact import CleanerFailure, CleanerPass, CompactResult
-from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.plan import Plan
 from klogtool.plans.results import LeftAlone
 from klogtool.plans.why_not_compacted import LogStanding, Standing
 from klogtool.render.changes import notes_lines
@@ -70,7 +70,8 @@ def compact_text(plan: Plan) -> Iterator[str]:
             yield f"  pass {n}"
         yield from (f"  {line}" for line in _pass_lines(one))
     shown, between = ends_of(plan.segments)
-    yield from wrapped_table([("segment", "size", "verdict", ""), *map(_row, shown)])
+    rows = [(f"…{one.segment}", size_text(one.size), one.action, one.why) for one in shown]
+    yield from wrapped_table([("segment", "size", "verdict", ""), *rows])
     yield from between
     yield f"  producers: {result.producers}"
     yield from (f"  {note}" for note in plan.notes)
@@ -112,10 +113,6 @@ def _pass_lines(one: CleanerPass) -> Iterator[str]:
     yield from (f"{count:,} {_GONE[reason]}" for reason, count in (one.gone or {}).items())
     if one.deletions:
         yield f"{count_text(len(one.deletions), 'segment')} deleted by retention"
-
-
-def _row(verdict: SegmentVerdict) -> tuple[str, str, str, str]:
-    return f"…{verdict.segment}", size_text(verdict.size), verdict.action, verdict.why
 
 
 @as_paragraph

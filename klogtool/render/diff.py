@@ -67,7 +67,7 @@ def diff_row(result: DiffVerdict, values: Decoding | None = None) -> Row:
         "leader": result.leader,
         "a": a,
         "b": b,
-        "stretches": [_stretch_row(stretch) | _records_row(result, stretch, values) for stretch in compared.stretches],
+        "stretches": [_stretch_row(result, stretch, values) for stretch in compared.stretches],
         "left_out": compared.left_out,
     }
 
@@ -91,10 +91,6 @@ def _side_row(side: Side, history: CopyEpochs, epoch: int | None, follows: Leade
         **({"truncates_to": None, "loses": None} if follows is None else asdict(follows)),
         "damages": to_builtins(side.damages),
     }
-
-
-def _stretch_row(stretch: Stretch) -> Row:
-    return asdict(stretch) | {"kind": StretchKind(stretch.kind).name.lower().replace("_", "-")}
 
 
 # Text.
@@ -160,15 +156,16 @@ def _compared_line(result: DiffVerdict) -> str:
 # Records that differ, decoded.
 
 
-def _records_row(result: DiffVerdict, stretch: Stretch, values: Decoding | None) -> Row:
+def _stretch_row(result: DiffVerdict, stretch: Stretch, values: Decoding | None) -> Row:
+    row = asdict(stretch) | {"kind": StretchKind(stretch.kind).name.lower().replace("_", "-")}
     if values is None or stretch.kind not in _WITH_RECORDS:
-        return {}
+        return row
     differences, topic = _differences(result, stretch), _topic_of(result)
     rows = [
         {"offset": one.offset, "a": _record_row(one.a, values, topic), "b": _record_row(one.b, values, topic)}
         for one in differences.records
     ]
-    return {"records": rows, "records_complete": differences.is_all}
+    return row | {"records": rows, "records_complete": differences.is_all}
 
 
 def _record_row(record: Record | None, values: Decoding, topic: str | None) -> Row | None:

@@ -15,7 +15,6 @@ from klogtool.fleet.metadata import (
     Damaged,
     NotAdopted,
     Rebuilt,
-    Renaming,
     Topic,
 )
 from klogtool.fleet.metadata_records import snapshot_name
@@ -80,10 +79,18 @@ def metadata_text(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[s
     yield from _table("Behind: these copies are shorter, and follow", _behind_cells(rebuilt.topics))
     yield from _table("SET by klogtool, because no disk says it", ((words(guess),) for guess in rebuilt.guessed))
     yield from _table("UNKNOWN: set these again before clients come back", ((line,) for line in UNKNOWN))
-    yield from _list("DAMAGED: run klogtool fleet plan first, which saves more", map(_damaged_lines, rebuilt.damaged))
-    yield from _list("NOT ADOPTED: these folders stay as they are", map(_left_lines, rebuilt.not_adopted))
+    damaged = (
+        (_folder(one), f"sound up to offset {one.sound_end_offset:,}, its end is {one.log_end_offset:,}")
+        for one in rebuilt.damaged
+    )
+    yield from _list("DAMAGED: run klogtool fleet plan first, which saves more", damaged)
+    left = ((_folder(one), words(one.why)) for one in rebuilt.not_adopted)
+    yield from _list("NOT ADOPTED: these folders stay as they are", left)
     if rebuilt.renamings:  # all of them: they are commands to run
-        yield from ["", "RENAME before these brokers start", *map(_renaming_line, rebuilt.renamings)]
+        yield from ["", "RENAME before these brokers start"]
+        for one in rebuilt.renamings:
+            old, new = (quoted(f"{one.log_dir}/{name}") for name in (one.folder, one.to))
+            yield f"  broker {one.broker}: mv -n {old} {new}"
     yield ""
     if output is None:
         yield NOT_WRITTEN
@@ -137,15 +144,5 @@ def _behind_cells(topics: Iterable[Topic]) -> Iterator[tuple[str, ...]]:
                 yield f"{topic.name}-{partition.partition}", where
 
 
-def _damaged_lines(one: Damaged) -> tuple[str, ...]:
-    what = f"sound up to offset {one.sound_end_offset:,}, its end is {one.log_end_offset:,}"
-    return f"broker {one.broker}: {one.log_dir}/{one.folder}", what
-
-
-def _left_lines(one: NotAdopted) -> tuple[str, ...]:
-    return f"broker {one.broker}: {one.log_dir}/{one.folder}", words(one.why)
-
-
-def _renaming_line(one: Renaming) -> str:
-    old, new = (quoted(f"{one.log_dir}/{name}") for name in (one.folder, one.to))
-    return f"  broker {one.broker}: mv -n {old} {new}"
+def _folder(one: Damaged | NotAdopted) -> str:
+    return f"broker {one.broker}: {one.log_dir}/{one.folder}"

@@ -161,11 +161,8 @@ def _node_line(node: NodeStart) -> str:
     """Return what the doctor says of a node, with the command that says more."""
     does = "does not start" if node.starts is Starts.REFUSES else "starts and loses"
     lost = f"; lost: {_records(node.lost_records)}" if node.lost_records else ""
-    return f"DOCTOR   node {node.node_id}: by its own disks it {does}{lost}: {_doctor_command(node)}"
-
-
-def _doctor_command(node: NodeStart) -> str:
-    return " ".join(("klogtool doctor", *map(quoted, node.log_dirs)))
+    command = " ".join(("klogtool doctor", *map(quoted, node.log_dirs)))
+    return f"DOCTOR   node {node.node_id}: by its own disks it {does}{lost}: {command}"
 
 
 def _forecast_lines(forecast: Forecast) -> Iterator[str]:

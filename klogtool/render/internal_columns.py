@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from klogtool.errors import KlogError
 from klogtool.escape import escaped
 from klogtool.format.internal.decoders import message_names_of, read_internal_record
-from klogtool.format.internal.records import ApiMessage
 from klogtool.format.internal.schema import Field, StructSchema, schema_of
 
 if TYPE_CHECKING:
@@ -45,7 +44,10 @@ class InternalColumns:
         import pyarrow as pa
 
         self._topic, self._main = topic, MAIN.get(topic)
-        structs = {name: _fields_of(parts) for name, parts in message_names_of(topic).items()}
+        structs = {
+            name: [field for part in parts for field in _struct_fields(schema_of(part, of_4_4=True).struct)]
+            for name, parts in message_names_of(topic).items()  # parts: the schemas of a key and of its value
+        }
         main = [] if self._main is None else structs.pop(self._main)
         structs.pop(f"{LEGACY}{self._main}", None)
         self.schema = pa.schema(
@@ -85,25 +87,15 @@ class InternalColumns:
             named, content = read_internal_record(self._topic, key, value)
         except KlogError as error:
             return row | {"_error": escaped(error.reason)}
-        if named is None and content is None:
+        if named is not None:  # a key and its value share a name; messages of metadata have no key
+            name = named.name.removesuffix("Key")
+        elif content is not None:
+            name = content.name
+        else:
             return row
-        name = _name_of(named, content)
         fields = {**(named.values if named else {}), **(content.values if content else {})}
         row |= {"_message": name, "_version": content.version if content else None}
         return row | (fields if name.removeprefix(LEGACY) == self._main else {name: fields})
-
-
-def _name_of(named: ApiMessage | None, content: ApiMessage | None) -> str:
-    """Return a message by the name that its key and its value share; messages of metadata have no key."""
-    if named is not None:
-        return named.name.removesuffix("Key")
-    assert content is not None
-    return content.name
-
-
-def _fields_of(parts: tuple[str, ...]) -> list[pa.Field]:
-    """Return the fields of the schemas of these names: those of a key and of its value."""
-    return [field for name in parts for field in _struct_fields(schema_of(name, of_4_4=True).struct)]
 
 
 def _struct_fields(struct: StructSchema) -> list[pa.Field]:

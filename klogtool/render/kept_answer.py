@@ -101,7 +101,11 @@ def read_answer(data: bytes, path: str) -> KeptAnswer:
         if start < 0 or end < 0:
             raise KlogError(_NOT_A_PAGE, path=path)
         block = msgspec.json.decode(data[start + len(BEGIN) : end], type=_Block)
-        body = block.answer if block.zstd is None else msgspec.json.decode(_inflated(block.zstd), type=_Body)
+        body = block.answer
+        if block.zstd is not None:
+            compressed = base64.b64decode(block.zstd, validate=True)
+            inflated = codecs.decompress("zstd", compressed, magic=2, limit=MOST_ANSWER_BYTES)
+            body = msgspec.json.decode(inflated, type=_Body)
         if block.format != _FORMAT or body is None or body.status not in (0, 1):
             raise KlogError(_NOT_A_PAGE, path=path)
         return KeptAnswer(body.text, tuple(_row_lines(body)), body.status)
@@ -109,11 +113,6 @@ def read_answer(data: bytes, path: str) -> KeptAnswer:
         raise error.at_path(path) from None
     except (msgspec.DecodeError, ValueError, IndexError, RecursionError, Corrupt) as error:
         raise KlogError(f"the answer in this page is damaged: {_reason(error)}", path=path) from None
-
-
-def _inflated(text: str) -> bytes:
-    """Return the bytes. Raises Corrupt, AboveLimit or ValueError."""
-    return codecs.decompress("zstd", base64.b64decode(text, validate=True), magic=2, limit=MOST_ANSWER_BYTES)
 
 
 def _row_lines(body: _Body) -> Iterator[str]:

@@ -16,6 +16,7 @@ from klogtool.scrub.scrub_run import ScrubSummary
 from klogtool.verify.verification import Summary
 
 FIRST = b"# klogtool "  # how each of our files begins, so that no other file is replaced
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 LABELS_OF_FINDINGS = ("id", "severity")
 FOUND = "What was found, or is foreseen."  # one text for a name: the collector refuses several
 
@@ -97,10 +98,5 @@ def _lines(common: Mapping[str, str], metrics: Iterable[Metric]) -> Iterator[str
         yield f"# HELP klogtool_{metric.name} {metric.about}\n# TYPE klogtool_{metric.name} gauge\n"
         for values, value in sorted(metric.values.items()):
             labels = {**common, **dict(zip(metric.labels, values, strict=True))}
-            inside = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            inside = ",".join(f'{name}="{presentable(text).translate(_ESCAPES)}"' for name, text in labels.items())
             yield f"klogtool_{metric.name}{{{inside}}} {value!r}\n"
-
-
-def _escaped(text: str) -> str:
-    valid: str = presentable(text)
-    return valid.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

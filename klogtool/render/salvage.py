@@ -43,7 +43,8 @@ def salvage_text(plan: Plan) -> Iterator[str]:
         (f"{segment.segment:020d}", f"{segment.size:,} bytes", segment.action, segment.why) for segment in plan.segments
     ]
     yield from _table("Segments", rows)
-    yield from _table("Lost", _loss_rows(result))
+    details = {(part.file, part.start): part.detail for part in result.rejected}
+    yield from _table("Lost", [_loss_row(loss, details) for loss in result.lost])
     filled = [(offsets_text(part.first_offset, part.last_offset), part.source) for part in result.filled]
     yield from _table("Filled", filled)
     yield from _table("Corrected", [_mended_row(part) for part in result.mended])
@@ -109,11 +110,6 @@ def _lost_text(first: int | None, last: int | None) -> str:
     if last is None:
         return f"offsets from {first:,} on"
     return offsets_text(first, last)
-
-
-def _loss_rows(result: SalvageResult) -> list[tuple[str, ...]]:
-    details = {(part.file, part.start): part.detail for part in result.rejected}
-    return [_loss_row(loss, details) for loss in result.lost]
 
 
 def _loss_row(loss: Loss, details: Mapping[tuple[str, int], str]) -> tuple[str, ...]:

@@ -194,13 +194,10 @@ def _within(logs: list[str], offsets: tuple[int, int]) -> Iterator[str]:
     """Yield the files that may have such offsets, by their names, as a broker looks them up."""
     for log, after in pairwise([*logs, ""]):
         base, end = _base_offset(log), _base_offset(after)
-        ends_before = base is not None and end is not None and base < end <= offsets[0] and _is_beside(log, after)
+        is_beside = os.path.dirname(log) == os.path.dirname(after)
+        ends_before = base is not None and end is not None and base < end <= offsets[0] and is_beside
         if not ends_before and (base is None or base <= offsets[1]):
             yield log
-
-
-def _is_beside(log: str, after: str) -> bool:
-    return os.path.dirname(log) == os.path.dirname(after)
 
 
 def _base_offset(log: str) -> int | None:

@@ -85,7 +85,6 @@ class WorstFirst:
             yield f"  and {len(found) - len(worst):,} more"
 
 
-_ORDER = tuple(Severity)
 MORE = "..."
 
 
@@ -126,7 +125,7 @@ class Statistics:
 
     def _keys(self) -> list[tuple[Severity, Kind]]:
         return sorted(
-            self._findings, key=lambda key: (_ORDER.index(key[0]), -self._findings[key], -self._known[key], key[1])
+            self._findings, key=lambda key: (_SEVERITIES.index(key[0]), -self._findings[key], -self._known[key], key[1])
         )
 
 
