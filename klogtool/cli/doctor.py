@@ -16,7 +16,7 @@ from klogtool.broker.releases import RELEASES
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.output import Output, note
-from klogtool.cli.output_file import check_metrics_place, output_file, write_metrics
+from klogtool.cli.output_file import MetricsFile, check_metrics_place, output_file, write_metrics
 from klogtool.cli.question_options import question_options, read_properties
 from klogtool.cli.remote_options import key_of
 from klogtool.cli.show import ReadingOptions, Row, Show, header
@@ -93,9 +93,7 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
     ] = ()
     plan_out: Annotated[str | None, parameter("With --fix: save the plan, for klogtool apply.", Unit.FILE)] = None
     html: Annotated[str | None, parameter("Write the answer to a new file, as one HTML page.", Unit.FILE)] = None
-    metrics: Annotated[
-        str | None, parameter("Write metrics for Prometheus to this file (textfile collector).", Unit.FILE)
-    ] = None
+    metrics: MetricsFile = None
     page: Annotated[str | None, parameter("Print the answer in a page of --html again.", Unit.FILE, option="from")] = (
         None
     )

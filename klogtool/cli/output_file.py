@@ -6,14 +6,19 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from typing import Annotated, BinaryIO, TypeAlias
 
 from klogtool.clock import now_ms
 from klogtool.disk.disk import not_written
 from klogtool.disk.facts import check_saving_folder, check_saving_place
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import LogFile
+from klogtool.parameters import Unit, parameter
 from klogtool.render.metrics import FIRST, Metric, metrics_text, run_metrics
+
+MetricsFile: TypeAlias = Annotated[
+    str | None, parameter("Write metrics for Prometheus to this file (textfile collector).", Unit.FILE)
+]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 import click
 from msgspec import Struct
@@ -19,7 +19,7 @@ from klogtool.cli.show import ReadingOptions
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify import FORMS
 from klogtool.cli.verify_faces import CUT_SHORT, make_face
-from klogtool.cli.verify_settings import VerifyQuestion
+from klogtool.cli.verify_settings import FailOn, VerifyQuestion
 from klogtool.disk.line_file import open_line_file
 from klogtool.errors import KlogError
 from klogtool.log.storage import LocalStorage
@@ -57,9 +57,7 @@ class StoreVerifyQuestion(Struct, frozen=True, kw_only=True):
     ] = None
     deep: Annotated[bool, parameter("Also decompress and parse every record.")] = False
     notes: Annotated[bool, parameter("Also show notes: things that are normal but worth knowing.")] = False
-    fail_on: Annotated[Literal["error", "warning"], parameter("Lowest severity that makes the exit status 1.")] = (
-        "error"
-    )
+    fail_on: FailOn = "error"
 
 
 @commands.command("verify")

@@ -15,7 +15,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import always_gently, begin_reading
 from klogtool.cli.output import note
-from klogtool.cli.output_file import check_metrics_place, write_metrics
+from klogtool.cli.output_file import MetricsFile, check_metrics_place, write_metrics
 from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
@@ -91,9 +91,7 @@ class ScrubQuestion(Struct, frozen=True, kw_only=True):
             Unit.FILE,
         ),
     ] = None
-    metrics: Annotated[
-        str | None, parameter("Write metrics for Prometheus to this file (textfile collector).", Unit.FILE)
-    ] = None
+    metrics: MetricsFile = None
     replica: Annotated[
         tuple[str, ...],
         parameter(

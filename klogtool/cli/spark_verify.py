@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Literal
+from typing import Annotated
 
 import click
 from msgspec import Struct
@@ -14,6 +14,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.show import Show
 from klogtool.cli.spark_options import OnSpark, absolute, local_of, on_spark
 from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.verify_settings import FailOn
 from klogtool.disk.dataset import Dataset, check_new
 from klogtool.log.log_files import log_files
 from klogtool.parameters import Unit, parameter
@@ -36,9 +37,7 @@ class SparkVerifyQuestion(Struct, frozen=True, kw_only=True):
         parameter("Write the findings to this folder, as Parquet. It must be new or empty.", Unit.FOLDER),
     ] = None
     deep: Annotated[bool, parameter("Also decompress and parse every record.")] = False
-    fail_on: Annotated[Literal["error", "warning"], parameter("Lowest severity that makes the exit status 1.")] = (
-        "error"
-    )
+    fail_on: FailOn = "error"
 
 
 @commands.command("verify")

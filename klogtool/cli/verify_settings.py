@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import click
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import options
 from klogtool.cli.output import note
+from klogtool.cli.output_file import MetricsFile
 from klogtool.errors import KlogError
 from klogtool.parameters import Unit, parameter
 from klogtool.verify.settings import (
@@ -54,6 +55,9 @@ def _exclusion(text: str) -> Exclusion:
         raise click.BadParameter(f"{error.reason}.") from None
 
 
+FailOn: TypeAlias = Annotated[Literal["error", "warning"], parameter("Lowest severity that makes the exit status 1.")]
+
+
 class VerifyQuestion(Struct, frozen=True, kw_only=True):
     """What is verified, how far, and which findings count. max_duration: seconds."""
 
@@ -64,9 +68,7 @@ class VerifyQuestion(Struct, frozen=True, kw_only=True):
     ] = False
     deep: Annotated[bool, parameter("Also decompress and parse every record.")] = False
     notes: Annotated[bool, parameter("Also show notes: things that are normal but worth knowing.")] = False
-    fail_on: Annotated[Literal["error", "warning"], parameter("Lowest severity that makes the exit status 1.")] = (
-        "error"
-    )
+    fail_on: FailOn = "error"
     severity: Annotated[
         tuple[SeverityRule, ...],
         parameter(
@@ -94,9 +96,7 @@ class VerifyQuestion(Struct, frozen=True, kw_only=True):
     write_baseline: Annotated[
         str | None, parameter("Write the errors and warnings to this file, for --baseline.", Unit.FILE)
     ] = None
-    metrics: Annotated[
-        str | None, parameter("Write metrics for Prometheus to this file (textfile collector).", Unit.FILE)
-    ] = None
+    metrics: MetricsFile = None
     statistics: Annotated[bool, parameter("Show only how many findings there are of each id.")] = False
     settings: Annotated[
         str | None,

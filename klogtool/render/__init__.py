@@ -76,7 +76,7 @@ Other answers:
     inventory          spark inventory
     export             export, and what reading with damage leaves out
     inventory_page     spark inventory as an HTML page
-    html_page          what HTML pages have in common: the frame, tables, colours, style
+    html_page          what HTML pages have in common: the frame, tables, colours; page.css has their style
 
 Words and terminals:
 
