@@ -12,6 +12,11 @@ from difflib import get_close_matches
 REPLACEMENT = "\ufffd"
 
 
+def java_bool(value: bool) -> str:
+    """Return a boolean as Java prints it."""
+    return "true" if value else "false"
+
+
 def java_utf8(data: bytes) -> str:
     """The bytes as `new String(bytes, UTF_8)` of Java has them; malformed ones become U+FFFD.
 

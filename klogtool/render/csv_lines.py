@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE
-from klogtool.format.text import java_utf8
+from klogtool.format.text import java_bool, java_utf8
 from klogtool.render.json_lines import LONG_BYTES, LongLine, is_utf8, json_bytes_or_long, walk_json, walk_pieces
-from klogtool.render.kafka_text import java_bool
 from klogtool.render.record_columns import COLUMN_TYPES
 
 if TYPE_CHECKING:

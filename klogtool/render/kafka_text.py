@@ -16,14 +16,9 @@ from klogtool.format.control_values import control_text
 from klogtool.format.indexes import AbortedTxn
 from klogtool.format.message import Message, to_record, walk_messages
 from klogtool.format.producer_snapshot import ProducerStateEntry
-from klogtool.format.text import java_utf8
+from klogtool.format.text import java_bool, java_utf8
 from klogtool.render.decoder_classes import Texts
 from klogtool.render.selection import RecordOptions
-
-
-def java_bool(value: bool) -> str:
-    """Return a boolean as Java prints it."""
-    return "true" if value else "false"
 
 
 def optional_long(value: int | None) -> str:
