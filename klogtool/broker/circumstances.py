@@ -19,7 +19,7 @@ from klogtool.broker.provided_settings import provided_names
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
-from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, TopicPartition
+from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirName, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
 from klogtool.log.logdir import LogDir, has_remote_storage, knows_topic_ids
@@ -92,6 +92,13 @@ class Circumstances(Struct, frozen=True):
         """Return the log dirs and the metadata log dir that --config-file names, each once
         (AbstractKafkaConfig.logDirs). Those of a config provider are not known."""
         return server_log_dirs(self.server_settings)
+
+    @property
+    def checkpoints_read(self) -> tuple[FileKind, ...]:
+        """Return the checkpoints of a log dir that the broker reads: cleaner-offset-checkpoint with a cleaner only
+        (log.cleaner.enable). Raises KlogError for a value of the wrong type."""
+        has_cleaner = self.config_for("").log_cleaner_enable
+        return tuple(kind for kind in OFFSET_CHECKPOINTS if has_cleaner or kind is not FileKind.CLEANER_CHECKPOINT)
 
     def config_for(self, topic: str) -> LogConfig:
         """Return a topic's config from the given settings. Raises KlogError for a value of the wrong type."""

@@ -25,8 +25,9 @@ _CLEANER = FileKind.CLEANER_CHECKPOINT
 
 def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
     """Yield the points of all log dirs."""
+    read = patient.circumstances.checkpoints_read
     for path in patient.log_dirs:
-        for finding in read_stated(LogDir(path))[1]:
+        for finding in read_stated(LogDir(path), read)[1]:
             if finding.stop is None:
                 if finding.path.endswith(_CLEANER.value):
                     yield ahead_of(finding, What.CLEANER_STOPS, finding.severity)
@@ -34,14 +35,13 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
                     yield Ahead(finding.path, What.REFUSES, NEVER_UP, cure=move_out(finding.path, path))
                 else:
                     yield ahead_of(finding, What.RESET, finding.severity)
-    yield from _twice_in_cleaner_checkpoints(patient)
+    if _CLEANER in read and patient.rules.cleaner_stops_at_line_twice:
+        yield from _twice_in_cleaner_checkpoints(patient)
     yield from _emptied_futures(patient)
 
 
 def _twice_in_cleaner_checkpoints(patient: Patient) -> Iterator[Ahead]:
     """Yield a point if a partition has a line in the cleaner checkpoints of two log dirs (LogCleanerManager)."""
-    if not patient.rules.cleaner_stops_at_line_twice:
-        return
     owners: Counter[TopicPartition] = Counter()
     for path in patient.log_dirs:
         try:

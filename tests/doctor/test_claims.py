@@ -329,6 +329,24 @@ def test_what_retention_and_the_cleaner_deleted_is_not_lost(tmp_path: Path, fixt
     assert done.status == 0
 
 
+@pytest.mark.parametrize("text", [b"0\n1\nt 0 3\nt 0 4\n", b"\xff", b"0\n1\nt 0 x\n", b"0\n1\nt 0 3\n"])
+def test_without_a_cleaner_nobody_reads_its_checkpoint(tmp_path: Path, text: bytes) -> None:
+    """A broker 4.3.1 with `log.cleaner.enable=false` served all of the log dir, whatever the file has in it."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    for name in ("d0", "d1"):
+        (disks / name / "cleaner-offset-checkpoint").write_bytes(text)
+    (bad, good) = (
+        run_here(["doctor", "d0", "d1", "--format=json", *NOW, f"--config=log.cleaner.enable={on}"], disks)
+        for on in ("true", "false")
+    )
+    points = [
+        [row["path"] for row in map(json.loads, each.out.splitlines()) if row["type"] == "ahead"]
+        for each in (bad, good)
+    ]
+    assert [any("cleaner-offset" in path for path in paths) for paths in points] == [True, False]
+    assert (bad.status, good.status) == (1, 0)
+
+
 def test_4_4_reads_both_bytes_of_the_version_of_an_aborted_transaction(tmp_path: Path) -> None:
     """Older releases read the first byte alone. A broker 4.4.0 ended over this, a broker 4.3.1 did not."""
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))

@@ -35,6 +35,8 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LONG_MS, A_DAY_MS = 7000000, 86400000
 NODE_ID = 1
 
+# Of a broker that is judged: a cleaner would do away with records that the start leaves alone.
+QUIET = {"log.cleaner.enable": "false"}
 # Nothing happens behind the judge's back: no retention, no cleaner, no checkpoint but those of a stop. Small indexes,
 # since a killed broker leaves them at their full size.
 CONFIG = {

@@ -16,7 +16,7 @@ from running import Done, run_here
 
 from klogtool.doctor.claims import BrokerClaim, Claim, LogDirClaim, OffsetRange, OptionClaim, PartitionClaim
 
-from .bases import CONFIG, LOG_DIRS
+from .bases import CONFIG, LOG_DIRS, QUIET
 
 Ranges: TypeAlias = tuple[OffsetRange, ...]
 KINDS: Mapping[str, type[Claim]] = {
@@ -46,11 +46,12 @@ def klogtool(root: Path, *args: str | int | Path) -> Done:
 
 
 def claims_of(version: str, root: Path) -> Claims:
-    """Ask the doctor about d0 and d1 of a folder. It is told the size of indexes, which no disk tells: a broker ends
-    over one that is larger."""
+    """Ask the doctor about d0 and d1 of a folder. It is told what no disk tells: the size of indexes, since a broker
+    ends over one that is larger, and that there is no cleaner."""
     dirs = [root / name for name in LOG_DIRS]
     index_bytes = f"segment.index.bytes={CONFIG['log.index.size.max.bytes']}"
-    known = ["--kafka", version, "--config", index_bytes]
+    quiet = [word for name, value in QUIET.items() for word in ("--config", f"{name}={value}")]
+    known = ["--kafka", version, "--config", index_bytes, *quiet]
     done = klogtool(root, "doctor", *dirs, *known, "--format", "json", "--no-progress")
     if done.status not in (0, 1):
         return Claims(None, f"status {done.status}: {(done.err or done.out.decode(errors='replace'))[-400:]}")

@@ -19,6 +19,7 @@ from kafka.layout import Record as Body
 
 CONTROL, LOG_APPEND_TIME = 0x20, 0x08
 LARGEST_RELATIVE_OFFSET = 2147483647
+ABORTED_TXN_SIZE, LAST_OFFSET_AT = 34, 18  # of an entry of a .txnindex
 _RENAMED = re.compile(r"\d{20}\.log(?!\.(?:swap|cleaned|deleted)$).+")
 
 
@@ -72,9 +73,29 @@ def batches_set_aside(partition: Path) -> list[Batch]:
     return [batch for file in renamed for batch in batches_in(file)]
 
 
-def names_and_bytes(partition: Path) -> dict[str, int]:
-    """The files of a partition dir that are no folders: name and CRC of the bytes."""
-    return {path.name: zlib.crc32(path.read_bytes()) for path in sorted(partition.iterdir()) if path.is_file()}
+def names_and_bytes(partition: Path, loaded_end: int | None = None) -> dict[str, int]:
+    """The files of a partition dir that are no folders: name and CRC of the bytes; with loaded_end, without what a
+    coordinator appends to a log that ended there: markers of transactions that it had decided about before."""
+    files = (path for path in sorted(partition.iterdir()) if path.is_file())
+    return {path.name: zlib.crc32(path.read_bytes()[: _size_without_markers(path, loaded_end)]) for path in files}
+
+
+def _size_without_markers(path: Path, loaded_end: int | None) -> int | None:
+    """The size without markers from an offset on that are the last batches; None for all of it."""
+    if loaded_end is None:
+        return None
+    if path.suffix == ".txnindex":
+        data = path.read_bytes()
+        starts = range(0, len(data) - ABORTED_TXN_SIZE + 1, ABORTED_TXN_SIZE)
+        lasts = (int.from_bytes(data[at + LAST_OFFSET_AT : at + LAST_OFFSET_AT + 8], "big") for at in starts)
+        return len(data) - ABORTED_TXN_SIZE * sum(last >= loaded_end for last in lasts)
+    size = path.stat().st_size
+    if path.suffix == ".log":
+        for batch in reversed(batches_in(path)):
+            if not batch.is_control or batch.base_offset < loaded_end:
+                break
+            size -= batch.size
+    return size
 
 
 def records_of(batches: Iterable[Batch]) -> set[Found]:

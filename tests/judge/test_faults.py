@@ -14,7 +14,7 @@ from klogtool.log.segment import Segment
 
 from . import batch_faults, dir_faults, file_faults
 from .disks import Disks, Fault, damage, partitions_of, read_lines, write_lines
-from .records_on_disk import batches_of, records_of
+from .records_on_disk import Batch, batches_in, batches_of, names_and_bytes, records_of
 
 FAULTS = [fault for menu in (file_faults.MENU, batch_faults.MENU, dir_faults.MENU) for fault, _ in menu]
 TRIES = 30
@@ -68,6 +68,29 @@ def test_sound_records_behind_damage_are_found(tmp_path: pathlib.Path) -> None:
     data[61] ^= 1
     log.write_bytes(data)
     assert batches_of(partition) == before[1:]
+
+
+def test_only_a_marker_that_was_appended_is_left_out(tmp_path: pathlib.Path) -> None:
+    log = next(
+        path for path in sorted(FIXTURES.glob("transactions/logdir/*/*.log")) if any(map(_marks, batches_in(path)))
+    )
+    data, read = log.read_bytes(), batches_in(log)
+    starts = {batch: sum(each.size for each in read[:n]) for n, batch in enumerate(read)}
+    sound = pathlib.Path(tmp_path / log.name)
+    for batch, at in starts.items():
+        for shift, is_left_out in ((0, batch.is_control), (-1, False)):
+            end = read[-1].last_offset + 1
+            again = (end + shift).to_bytes(8, "big") + data[
+                at + 8 : at + batch.size
+            ]  # its checksum leaves out the offset
+            sound.write_bytes(data)
+            before = names_and_bytes(tmp_path)
+            sound.write_bytes(data + again)
+            assert (names_and_bytes(tmp_path, end) == before) is is_left_out
+
+
+def _marks(batch: Batch) -> bool:
+    return batch.is_control
 
 
 def test_checkpoints_are_read_as_they_are_written(tmp_path: pathlib.Path) -> None:

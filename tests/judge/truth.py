@@ -17,14 +17,12 @@ from typing import Any, NamedTuple
 from kafka.brokers import fetched
 from kafka.kafka import cache_folder
 
-from .bases import LOG_DIRS, broker_over
+from .bases import LOG_DIRS, QUIET, broker_over
 from .disks import PARTITION
 from .records_on_disk import Found, batches_of, batches_set_aside, names_and_bytes, records_of
 
 PROBE = Path(__file__).with_name("Probe.java")
 START_LIMIT_S, PROBE_LIMIT_S, SETTLING_S = 180, 240, 0.7  # a busy machine takes its time
-# The cleaner would do away with records that the start leaves alone.
-QUIET = {"log.cleaner.enable": "false"}
 
 LOADED = re.compile(
     r"Completed load of Log\(dir=([^,]+),.*?logStartOffset=(-?\d+), logEndOffset=(-?\d+)\)? with (\d+) segments"
@@ -162,7 +160,9 @@ def _note_disk(truth: Truth, work: Path, folders: Iterable[str]) -> None:
         truth.kept[folder] = {
             record for place in found for record in records_of([*batches_of(place), *batches_set_aside(place)])
         }
-        truth.files[folder] = {name: crc for place in found for name, crc in names_and_bytes(place).items()}
+        loaded = truth.loaded.get(folder)
+        end = loaded.log_end_offset if loaded else None
+        truth.files[folder] = {name: crc for place in found for name, crc in names_and_bytes(place, end).items()}
 
 
 def _ask(version: str, broker: Any, asked: Asked, partitions: list[str], truth: Truth) -> None:
