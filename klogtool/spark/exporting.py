@@ -20,7 +20,7 @@ from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.disk.dataset import Attempt, Dataset, TaskMessage
 from klogtool.errors import Refused, StalePlan
-from klogtool.log.storage import LOCAL_SCHEMES, open_place
+from klogtool.log.storage import open_place
 from klogtool.render.decoded_columns import DecodedColumns
 from klogtool.render.spark_text import ExportedTopic
 from klogtool.spark.converting import Form, converted, days_of, target_schema
