@@ -57,9 +57,9 @@ def command(paths: tuple[str, ...], question: InventoryQuestion, run: OnSpark) -
     for path in filter(None, (question.parquet, question.html)):
         check_saving_place(path)
     circumstances = replace(question.circumstances, last_stop=question.circumstances.last_stop or CLEAN)
-    fleet = find_fleet(absolute(paths))
-    with run.bar(fleet.size) as bar, run.session() as session:
-        rows = take_inventory(session, fleet, circumstances, on_progress=bar.advance)
+    copies = find_fleet(absolute(paths))
+    with run.bar(sum(copy.size for copy in copies)) as bar, run.session() as session:
+        rows = take_inventory(session, copies, circumstances, on_progress=bar.advance)
     show = Show(COMMAND, run)
     for row in rows:
         show.row({"type": "partition", **row.columns()})

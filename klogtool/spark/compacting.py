@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,7 +40,7 @@ from klogtool.plans.results import LeftAlone
 from klogtool.spark.findings import size_of
 from klogtool.spark.notes import log_info
 from klogtool.spark.sharing import TASK_BYTES, TASKS_A_SLOT, TaskCrew
-from klogtool.spark.spreading import packed, spread
+from klogtool.spark.spreading import spread_groups
 from klogtool.spark.starting import Session, SparkFailed
 
 SHARE_BYTES = 256 << 20
@@ -119,7 +118,7 @@ def compact_with_spark(
     that ends the cleaner, and Unreadable; then nothing appears.
     """
     for folder in {folder.log_dir: folder for folder in folders if folder.why_not is None}.values():
-        check_checkpoint(folder.path, question, _checkpoints_of(folder))
+        check_checkpoint(folder.path, question, Checkpoints.of(folder.log_dir))
     sizes = {folder: size_of(folder.path) for folder in folders}
     found: dict[CompactedFolder, Compacted] = {}
     for folder in folders:
@@ -129,11 +128,11 @@ def compact_with_spark(
                 found[folder] = shared
                 on_progress(sizes[folder])
     left = [folder for folder in folders if folder not in found]
-    work = partial(compact_folders, assembly.stage, question)
-    tasks = list(packed(left, sizes.__getitem__, _task_bytes(session, sum(sizes[folder] for folder in left))))
-    items, bytes_of = [some for some, _ in tasks], [size for _, size in tasks]
-    made_of = spread(session, work, items, sizes=bytes_of, on_progress=on_progress)
-    found |= zip(left, chain.from_iterable(made_of), strict=True)
+    work = partial(compact_folder, assembly.stage, question)
+    # A few tasks for each slot, so that small folders share tasks.
+    most = max(1, min(TASK_BYTES, sum(sizes[folder] for folder in left) // (session.slots * TASKS_A_SLOT)))
+    results = spread_groups(session, work, left, sizes.__getitem__, most, on_progress=on_progress)
+    found |= zip(left, results, strict=True)
     made = [(folder, found[folder]) for folder in folders]
     for name, log_dir in assembly.log_dirs.items():
         here = [(folder, found) for folder, found in made if folder.log_dir == log_dir]
@@ -143,11 +142,6 @@ def compact_with_spark(
         assembly.finish_log_dir(name, [plan for plan in plans if plan is not None], places)
     assembly.publish()
     return [(folder, found.plan) for folder, found in made if found.plan is not None]
-
-
-def _task_bytes(session: Session, total: int) -> int:
-    """Return how much one task cleans: a few tasks for each slot, so that small folders share tasks."""
-    return max(1, min(TASK_BYTES, total // (session.slots * TASKS_A_SLOT)))
 
 
 def _dirtiness(made: tuple[CompactedFolder, Compacted]) -> float:
@@ -174,11 +168,6 @@ def _compact_in_shares(
         return None
 
 
-def compact_folders(stage: str, question: CompactQuestion, folders: Sequence[CompactedFolder]) -> list[Compacted]:
-    """Compact folders, as one task."""
-    return [compact_folder(stage, question, folder) for folder in folders]
-
-
 def compact_folder(stage: str, question: CompactQuestion, folder: CompactedFolder) -> Compacted:
     """Clean a folder, or copy it, into a place of the stage."""
     if folder.why_not is not None:
@@ -195,11 +184,7 @@ def compact_folder(stage: str, question: CompactQuestion, folder: CompactedFolde
 
 
 def _planned(question: CompactQuestion, folder: CompactedFolder, cleaning: CleanLog) -> Planned:
-    return plan_one(folder.path, question, _checkpoints_of(folder), cleaning=cleaning)
-
-
-def _checkpoints_of(folder: CompactedFolder) -> Checkpoints:
-    return Checkpoints.of(folder.log_dir)
+    return plan_one(folder.path, question, Checkpoints.of(folder.log_dir), cleaning=cleaning)
 
 
 def _written(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from klogtool.render.spark_text import ExportedTopic
 from klogtool.spark.converting import Form, converted, days_of, target_schema
 from klogtool.spark.filters import Bounds
 from klogtool.spark.options import MODES, parse_query
+from klogtool.spark.parquet_file import ParquetFile
 from klogtool.spark.planning import SegmentRange, Split, plan_splits
 from klogtool.spark.reading import Task, columns_of, read_split
 from klogtool.spark.spreading import spread
@@ -34,10 +35,7 @@ from klogtool.spark.tables import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-ROWS_AT_ONCE = 1 << 16
-BYTES_AT_ONCE = 32 << 20
 MOST_FILES_OPEN = 16
 NO_TOPIC = "__HIVE_DEFAULT_PARTITION__"
 VARIED = (
@@ -193,51 +191,6 @@ def _check_as_listed(piece: SegmentRange) -> None:
             )
 
 
-class _Open:
-    """A file that is being written, and rows that wait until they fill a row group."""
-
-    def __init__(self, context: Any, sink: Any, schema: pa.Schema, compression: str) -> None:
-        self.context, self._sink, self._schema, self._compression = context, sink, schema, compression
-        self._writer: pq.ParquetWriter | None = None
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = self._bytes = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
-        self._waiting.append(batch)
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Write the waiting rows as a row group."""
-        import pyarrow as pa
-
-        if self._waiting:
-            table = pa.Table.from_batches(self._waiting)
-            self._writer = self._writer or self._writer_for(table)
-            self._writer.write_table(table, row_group_size=self._rows)
-        self._waiting, self._rows, self._bytes = [], 0, 0
-
-    def _writer_for(self, first: pa.Table) -> pq.ParquetWriter:
-        import pyarrow.parquet as pq
-
-        names = [name for name in self._schema.names if name not in VARIED and (name != "key" or _repeats(first))]
-        return pq.ParquetWriter(self._sink, self._schema, compression=self._compression, use_dictionary=names)
-
-    def close(self) -> None:
-        """Finish the file."""
-        self._flush()
-        self.give_up()
-
-    def give_up(self) -> None:
-        """Close the file unfinished."""
-        if self._writer is not None:
-            self._writer.close()
-        self.context.__exit__(None, None, None)
-
-
 def _repeats(table: pa.Table) -> bool:
     """Return whether keys repeat often."""
     import pyarrow as pa
@@ -259,7 +212,7 @@ class _Files:
         import pyarrow as pa
 
         self._decoded, self._whole = decoded, pa.schema([*self._schema, *decoded.schema])
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, ParquetFile] = {}
         self._made: dict[str, int] = {}
         self._rows: dict[str, int] = {}
         self._invalid = 0
@@ -281,7 +234,7 @@ class _Files:
         for day, part in days_of(rows):
             self._file(f"{folder}/day={day}").add(part)
 
-    def _file(self, folder: str) -> _Open:
+    def _file(self, folder: str) -> ParquetFile:
         found = self._open.pop(folder, None)
         if found is None:
             if len(self._open) >= MOST_FILES_OPEN:
@@ -289,9 +242,12 @@ class _Files:
             count = self._made[folder] = self._made.get(folder, 0) + 1
             name = f"part-{self._number:05d}" + (f"-{count}" if count > 1 else "")
             context = self._attempt.file(f"{folder}/{name}.{self._how.compression}.parquet")
-            found = _Open(context, context.__enter__(), self._whole, self._how.compression)
+            found = ParquetFile(context, self._whole, self._how.compression, self._with_dictionary)
         self._open[folder] = found
         return found
+
+    def _with_dictionary(self, first: pa.Table) -> list[str]:
+        return [name for name in first.schema.names if name not in VARIED and (name != "key" or _repeats(first))]
 
     def finish(self) -> TaskMessage:
         """Finish all files."""
@@ -307,8 +263,7 @@ class _Files:
         if error is None:
             return
         for file in self._open.values():
-            with suppress(OSError):  # the first error is the one to report
-                file.give_up()
+            file.give_up()
         self._attempt.give_up()
 
 

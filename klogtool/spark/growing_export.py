@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +30,7 @@ from klogtool.spark.left_out import walk_left_out
 from klogtool.spark.offsets import Wanted, resolve
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.owners import owner_of
+from klogtool.spark.parquet_file import ParquetFile
 from klogtool.spark.planning import SegmentRange, Split, split, wanted_copies
 from klogtool.spark.reading import Task, read_split
 from klogtool.spark.tables import arrow_schema
@@ -45,8 +46,6 @@ OURS = re.compile(r"topic=[^/]+/day=[^/]+/[A-Za-z0-9_-]+\.\d+\.\d+\.parquet")
 SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NO_ID = "unknown"
 MOST_FILES_OPEN = 16
-ROWS_AT_ONCE = 1 << 16
-BYTES_AT_ONCE = 32 << 20
 COMMIT_BYTES = 1 << 30  # so much is repeated at most after a kill
 COLUMNS = (
     *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"),
@@ -269,24 +268,13 @@ def _done(
     )
 
 
-class _OpenFile:
-    """A file that is being written, and rows that wait for a row group."""
+class _PartFile(ParquetFile):
+    """A file that did not appear yet. part: where it is; first_offset, last_offset: of its records."""
 
     def __init__(self, part: str, schema: pa.Schema) -> None:
-        import pyarrow.parquet as pq
-
-        self.part, self._schema = part, schema
-        self._context = new_part(part)
-        self._sink = self._context.__enter__()
-        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_bytes = 0
+        super().__init__(new_part(part), schema, "zstd")
+        self.part = part
         self.records, self.first_offset, self.last_offset = 0, -1, -1
-
-    @property
-    def bytes(self) -> int:
-        """About how large the file is."""
-        return int(self._sink.tell()) + self._waiting_bytes
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows, in order of offset."""
@@ -294,32 +282,7 @@ class _OpenFile:
             self.first_offset = rows["offset"][0].as_py()
         self.last_offset = rows["offset"][rows.num_rows - 1].as_py()
         self.records += rows.num_rows
-        self._waiting.append(rows)
-        self._waiting_bytes += rows.nbytes
-        if self._waiting_bytes >= BYTES_AT_ONCE or sum(one.num_rows for one in self._waiting) >= ROWS_AT_ONCE:
-            self._flush()
-
-    def _flush(self) -> None:
-        import pyarrow as pa
-
-        if self._waiting:
-            table = pa.Table.from_batches(self._waiting, self._schema)
-            self._writer.write_table(table, row_group_size=table.num_rows)
-        self._waiting, self._waiting_bytes = [], 0
-
-    def close(self) -> int:
-        """Finish the file; return its size."""
-        self._flush()
-        self._writer.close()
-        size = int(self._sink.tell())
-        self._context.__exit__(None, None, None)
-        return size
-
-    def give_up(self) -> None:
-        """Close the file unfinished, while it still can be: pyarrow would try it later, and say that it failed."""
-        with suppress(OSError, KlogError):
-            self._writer.close()
-            self._context.__exit__(None, None, None)
+        super().add(rows)
 
 
 class _GrowingWriter:
@@ -328,7 +291,7 @@ class _GrowingWriter:
     def __init__(self, parts: str, state: ExportedPartition, most_bytes: int) -> None:
         self._parts, self._state, self._most_bytes = parts, state, most_bytes
         self._schema = arrow_schema("records", [name for name in COLUMNS if name != "topic"])
-        self._open: dict[str, _OpenFile] = {}
+        self._open: dict[str, _PartFile] = {}
         self._closed: list[tuple[ExportedFile, str]] = []
         self._epochs: list[EpochRange] = []
         self._count = 0
@@ -374,7 +337,7 @@ class _GrowingWriter:
                 if len(self._open) >= MOST_FILES_OPEN:
                     self._close(next(iter(self._open)))
                 self._count += 1
-                result = _OpenFile(f"{self._parts}/{self._state.partition}-{self._count}.part", self._schema)
+                result = _PartFile(f"{self._parts}/{self._state.partition}-{self._count}.part", self._schema)
             self._open[day] = result
             result.add(part)
             if self._open[day].bytes >= self._most_bytes:

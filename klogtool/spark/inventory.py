@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from msgspec import Struct, field
+from msgspec import field
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.errors import KlogError
@@ -26,8 +26,8 @@ from klogtool.spark.copies import Copy, find_copies
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
 from klogtool.spark.options import places_of
-from klogtool.spark.planning import OPEN_COST_BYTES, SegmentRange
-from klogtool.spark.spreading import packed, spread
+from klogtool.spark.planning import OPEN_COST_BYTES, SegmentRange, whole_segment
+from klogtool.spark.spreading import spread_groups
 from klogtool.spark.starting import Session
 from klogtool.spark.tables import HeaderTotals
 
@@ -39,58 +39,32 @@ TASKS_A_SLOT = 4
 FOLDERS_A_TASK = 32
 
 
-class Fleet(Struct, frozen=True):
-    """All copies of partitions under some paths, and the pieces of their logs."""
-
-    copies: tuple[Copy, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all logs."""
-        return sum(copy.size for copy in self.copies)
-
-
-def find_fleet(paths: Sequence[str]) -> Fleet:
-    """List what is there. Raises Unreadable if a path cannot be listed, Refused if there is nothing."""
-    return Fleet(tuple(find_copies(places_of(list(paths), ""))))
+def find_fleet(paths: Sequence[str]) -> list[Copy]:
+    """Return all copies of partitions under some paths. Raises Unreadable if a path cannot be listed, Refused if there
+    is nothing."""
+    return find_copies(places_of(list(paths), ""))
 
 
 def take_inventory(
-    session: Session, fleet: Fleet, circumstances: Circumstances, *, on_progress: Callable[[int], None] = lambda _: None
+    session: Session,
+    copies: Sequence[Copy],
+    circumstances: Circumstances,
+    *,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[InventoryRow]:
     """A row for each copy, in order of topic, partition and folder."""
-    pieces = [piece for copy in fleet.copies for piece in pieces_of(copy)]
+    pieces = [whole_segment(copy, segment) for copy in copies for segment in copy.segments]
     many = session.slots * TASKS_A_SLOT
     most = max(1, min(MOST_BYTES, sum(map(_cost, pieces)) // many))
-    tasks = list(packed(pieces, _cost, most))
-    walked = spread(
-        session, walk_pieces, [some for some, _ in tasks], sizes=[n for _, n in tasks], on_progress=on_progress
-    )
-    local = [copy.folder for copy in fleet.copies if copy.place.scheme in LOCAL_SCHEMES and copy.tiered_id is None]
-    asked = [some for some, _ in packed(local, lambda _: 1, max(FOLDERS_A_TASK, len(local) // many))]
-    rooms = dict(pair for some in spread(session, partial(look_at_folders, circumstances), asked) for pair in some)
-    return list(inventory_rows(fleet.copies, (row for some in walked for row in some), rooms))
+    walked = spread_groups(session, walk_piece, pieces, _cost, most, on_progress=on_progress)
+    local = [copy.folder for copy in copies if copy.place.scheme in LOCAL_SCHEMES and copy.tiered_id is None]
+    look = partial(find_headroom, circumstances=circumstances)
+    rooms = spread_groups(session, look, local, lambda _: 1, max(FOLDERS_A_TASK, len(local) // many))
+    return list(inventory_rows(copies, walked, dict(zip(local, rooms, strict=True))))
 
 
 def _cost(piece: SegmentRange) -> int:
     return piece.log.size + OPEN_COST_BYTES
-
-
-def pieces_of(copy: Copy) -> Iterator[SegmentRange]:
-    """Yield its segments."""
-    for segment in copy.segments:
-        beside = tuple((kind, stored.size) for kind, stored in segment.indexes.items())
-        yield SegmentRange(
-            copy.place,
-            segment.log,
-            copy.topic,
-            copy.partition,
-            0,
-            segment.size,
-            next_base_offset=segment.next_base_offset,
-            base_offset=segment.base_offset,
-            beside=beside,
-        )
 
 
 # What a task does.
@@ -122,11 +96,6 @@ class HeadCounts(HeaderTotals):
             self.codec_bytes[CODEC_NAMES[codec]] += pc.sum(sizes.filter(pc.equal(rows.codec_ids(), codec))).as_py()
 
 
-def walk_pieces(pieces: Sequence[SegmentRange]) -> list[HeadCounts]:
-    """Return what the headers of each segment show."""
-    return [walk_piece(piece) for piece in pieces]
-
-
 def walk_piece(piece: SegmentRange) -> HeadCounts:
     """Return what the headers of one segment show."""
     counts = HeadCounts()
@@ -136,11 +105,6 @@ def walk_piece(piece: SegmentRange) -> HeadCounts:
         except KlogError as error:
             counts.damage = str(error)
     return counts
-
-
-def look_at_folders(circumstances: Circumstances, folders: Sequence[str]) -> list[tuple[str, Headroom]]:
-    """Return the headroom of partition dirs."""
-    return [(folder, find_headroom(folder, circumstances)) for folder in folders]
 
 
 # The rows.

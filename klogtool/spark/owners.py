@@ -21,7 +21,13 @@ from klogtool.render.arrow_reference import column_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OWNER = {"cluster_id": "string", "node_id": "int", "log_dir": "string"}
+
+def columns_of_ddl(text: str) -> dict[str, str]:
+    """Return names and types of columns that are declared as in SQL: `offset bigint, key binary`."""
+    return dict(column.split(" ") for column in text.split(", "))
+
+
+OWNER = columns_of_ddl("cluster_id string, node_id int, log_dir string")
 
 
 class Owner(Struct, frozen=True):

@@ -140,7 +140,7 @@ def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds) -> list[Split]
     is_strict = query.mode == "FAILFAST"
     segments = [(w, segment) for w in wanted for segment in _segments(w, bounds, is_strict=is_strict)]
     if query.shape.table == "segments":
-        pieces = [_piece(w, segment, (0, segment.size), (SMALLEST, LARGEST)) for w, segment in segments]
+        pieces = [whole_segment(w.copy, segment) for w, segment in segments]
     else:
         target = _target_bytes(query, sum(segment.size for _, segment in segments))
         pieces = [piece for w, segment in segments for piece in _pieces(query, w, segment, target)]
@@ -190,18 +190,26 @@ def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) ->
 
 
 def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], offsets: tuple[int, int]) -> SegmentRange:
+    aborted = (a for a in wanted.aborted if a.first_offset <= offsets[1] and a.last_offset >= offsets[0])
+    start, end = positions
+    first, last = offsets
+    whole = whole_segment(wanted.copy, segment)
+    return replace(whole, start=start, end=end, first_offset=first, last_offset=last, aborted=tuple(aborted))
+
+
+def whole_segment(copy: Copy, segment: SegmentFiles) -> SegmentRange:
+    """Return the range of all bytes and offsets of a segment."""
     return SegmentRange(
-        wanted.copy.place,
+        copy.place,
         segment.log,
-        wanted.copy.topic,
-        wanted.copy.partition,
-        *positions,
-        *offsets,
-        segment.next_base_offset,
-        segment.base_offset,
-        tuple((kind, stored.size) for kind, stored in segment.indexes.items()),
-        tuple(a for a in wanted.aborted if a.first_offset <= offsets[1] and a.last_offset >= offsets[0]),
-        wanted.copy.identity,
+        copy.topic,
+        copy.partition,
+        0,
+        segment.size,
+        next_base_offset=segment.next_base_offset,
+        base_offset=segment.base_offset,
+        beside=tuple((kind, stored.size) for kind, stored in segment.indexes.items()),
+        identity=copy.identity,
     )
 
 

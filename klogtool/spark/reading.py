@@ -23,40 +23,24 @@ from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.filters import Bounds
 from klogtool.spark.heads import Head, walk_heads
 from klogtool.spark.notes import log_warning
-from klogtool.spark.owners import OWNER
+from klogtool.spark.owners import OWNER, columns_of_ddl
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.read_committed import AbortedRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECORD_COLUMNS = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-}
+RECORD_COLUMNS = columns_of_ddl(
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+)
 """Names and types of the columns that Spark's kafka source has, too."""
 PATH_COLUMN = "_path"
 OWNER_COLUMNS = tuple(f"_{name}" for name in OWNER)
-METADATA_COLUMNS = {
-    "_segment": "string",
-    "_position": "bigint",
-    "_batch_base_offset": "bigint",
-    "_producer_id": "bigint",
-    "_producer_epoch": "smallint",
-    "_sequence": "int",
-    "_is_control": "boolean",
-    "_is_transactional": "boolean",
-    "_compression": "string",
-    "_crc_ok": "boolean",
-    "_partition_leader_epoch": "int",
-    PATH_COLUMN: "string",
-    **dict(zip(OWNER_COLUMNS, OWNER.values(), strict=True)),
-}
+METADATA_COLUMNS = columns_of_ddl(
+    "_segment string, _position bigint, _batch_base_offset bigint, _producer_id bigint, _producer_epoch smallint, "
+    "_sequence int, _is_control boolean, _is_transactional boolean, _compression string, _crc_ok boolean, "
+    "_partition_leader_epoch int, _path string"
+) | dict(zip(OWNER_COLUMNS, OWNER.values(), strict=True))
 PLACE_COLUMNS = frozenset({PATH_COLUMN, *OWNER_COLUMNS})
 SMALL_BYTES = 4 << 20
 MOST_FREE_BYTES = 256 << 20

@@ -31,7 +31,7 @@ from klogtool.disk.assembling import place_aside, write_aside, write_file_aside
 from klogtool.disk.output import NewFile, NewFolder, attributes_of_file, walk_new_files
 from klogtool.format.names import build_file_name
 from klogtool.log.file import LogFile
-from klogtool.spark.spreading import exchange, packed, spread
+from klogtool.spark.spreading import exchange, packed, spread, spread_groups
 from klogtool.spark.starting import Session
 
 TASK_BYTES = 128 << 20
@@ -77,14 +77,8 @@ class TaskCrew:
                 ready[file.name] = place
             elif file.file.size > LARGEST_SENT_BYTES and all(isinstance(part, FileRange) for part in file.file.content):
                 due.append(file)
-        tasks = list(packed(due, lambda file: file.file.size, TASK_BYTES))
-        places = spread(
-            self._session,
-            partial(_copy_files, self._stage),
-            [some for some, _ in tasks],
-            sizes=[size for _, size in tasks],
-        )
-        copied = [place for some in places for place in some]
+        copy = partial(write_file_aside, self._stage)
+        copied = spread_groups(self._session, copy, due, lambda file: file.file.size, TASK_BYTES)
         return ready | {file.name: place for file, place in zip(due, copied, strict=True)}
 
     def _tasks(self, shares: Sequence[Any]) -> tuple[list[list[Any]], list[int]]:
@@ -148,7 +142,3 @@ def _staged(sent: SentPass, stage: str, base_offset: int, done: GroupCleaned) ->
             content = (FileRange(write_file_aside(stage, new), 0, size),)
         files[kind] = content
     return replace(done, files=files)
-
-
-def _copy_files(stage: str, files: Sequence[NewFile]) -> list[str]:
-    return [write_file_aside(stage, file) for file in files]

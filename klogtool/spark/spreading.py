@@ -41,11 +41,36 @@ def spread(
     weights = [1] * len(items) if sizes is None else list(sizes)
     order = sorted(range(len(items)), key=lambda n: -weights[n])
     rows = session.context.parallelize([(n, items[n]) for n in order], len(items)).map(partial(_tried, work))
-    found = dict(_collected(session, rows, sum(weights) // len(items), on_progress))
-    for n in range(len(items)):
-        if isinstance(found[n], KlogError):
-            raise found[n]
-    return [found[n] for n in range(len(items))]
+    return _in_order(dict(_collected(session, rows, sum(weights) // len(items), on_progress)))
+
+
+def spread_groups(
+    session: Session,
+    work: Callable[[Item], Found],
+    items: Iterable[Item],
+    size_of: Callable[[Item], int],
+    target: int,
+    *,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> list[Found]:
+    """Do the same with fewer tasks: one for consecutive items that reach the target size."""
+    tasks = list(packed(items, size_of, target))
+    groups, sizes = [some for some, _ in tasks], [size for _, size in tasks]
+    found = spread(session, partial(_each, work), groups, sizes=sizes, on_progress=on_progress)
+    return [one for some in found for one in some]
+
+
+def _each(work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+    return [work(item) for item in items]
+
+
+def _in_order(found: dict[int, Any]) -> list[Any]:
+    """Return the results in order of the items. Raises the first error among them."""
+    results = [found[n] for n in sorted(found)]
+    for result in results:
+        if isinstance(result, KlogError):
+            raise result
+    return results
 
 
 def _tried(work: Callable[[Any], Any], numbered: tuple[int, Any]) -> tuple[int, Any]:
@@ -79,10 +104,7 @@ def exchange(
     for told, made in _collected(session, rows, sum(sizes) // (len(items) + parts), on_progress):
         found |= told
         joined.append(made)
-    for n in range(len(items)):
-        if isinstance(found[n], KlogError):
-            raise found[n]
-    return [found[n] for n in range(len(items))], joined
+    return _in_order(found), joined
 
 
 def _dealt(work: Callable[[Any], Any], parts: int, numbered: tuple[int, Any]) -> Iterator[tuple[int, Any]]:

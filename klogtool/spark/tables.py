@@ -30,7 +30,7 @@ from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
 from klogtool.spark.left_out import walk_left_out
 from klogtool.spark.notes import log_warning
-from klogtool.spark.owners import OWNER, Owner
+from klogtool.spark.owners import OWNER, Owner, columns_of_ddl
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, Task, columns_of, read_split, spare_collections
 
@@ -42,62 +42,26 @@ if TYPE_CHECKING:
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 RECORDS = {**RECORD_COLUMNS, "headers": HEADERS_TYPE, **METADATA_COLUMNS}
-BATCHES = {
-    "topic": "string",
-    "partition": "int",
-    "file": "string",
-    **{name: column.type for name, column in BATCH_COLUMNS.items()},
-}
-LISTED = {
-    "topic": "string",
-    "partition": "int",
-    "file": "string",
-    "base_offset": "bigint",
-    "size": "bigint",
-    "modified": "timestamp",
-    "is_active": "boolean",
-    "index_size": "bigint",
-    "timeindex_size": "bigint",
-    "txnindex_size": "bigint",
-}
+PLACE = columns_of_ddl("topic string, partition int, file string")
+BATCHES = PLACE | {name: column.type for name, column in BATCH_COLUMNS.items()}
+LISTED = PLACE | columns_of_ddl(
+    "base_offset bigint, size bigint, modified timestamp, is_active boolean, "
+    "index_size bigint, timeindex_size bigint, txnindex_size bigint"
+)
 """Columns of a segment that are known without reading it."""
-WALKED = {
-    "last_offset": "bigint",
-    "valid_bytes": "bigint",
-    "batches": "bigint",
-    "records": "bigint",
-    "control_batches": "bigint",
-    "transactional_batches": "bigint",
-    "largest_batch": "bigint",
-    "max_timestamp": "bigint",
-    "magics": "array<int>",
-    "codecs": "array<string>",
-}
+WALKED = columns_of_ddl(
+    "last_offset bigint, valid_bytes bigint, batches bigint, records bigint, control_batches bigint, "
+    "transactional_batches bigint, largest_batch bigint, max_timestamp bigint, magics array<int>, codecs array<string>"
+)
 """Columns of a segment from the headers of its batches."""
-FINDINGS = {
-    "topic": "string",
-    "partition": "int",
-    "id": "string",
-    "severity": "string",
-    "path": "string",
-    "detail": "string",
-    "start": "bigint",
-    "end": "bigint",
-    "first_offset": "bigint",
-    "last_offset": "bigint",
-    "field": "string",
-    "cure": "string",
-}
-LEFT_OUT = {
-    "topic": "string",
-    "partition": "int",
-    "path": "string",
-    "start": "bigint",
-    "end": "bigint",
-    "first_offset": "bigint",
-    "last_offset": "bigint",
-    "reason": "string",
-}
+FINDINGS = columns_of_ddl(
+    "topic string, partition int, id string, severity string, path string, detail string, "
+    "start bigint, end bigint, first_offset bigint, last_offset bigint, field string, cure string"
+)
+LEFT_OUT = columns_of_ddl(
+    "topic string, partition int, path string, "
+    "start bigint, end bigint, first_offset bigint, last_offset bigint, reason string"
+)
 TABLES = {
     "records": RECORDS,
     "batches": BATCHES | OWNER,
@@ -168,13 +132,7 @@ def arrow_schema(table: str, columns: Sequence[str]) -> pa.Schema:
     """Return the types of columns that a table always has, as Spark wants them."""
     import pyarrow as pa
 
-    kinds = {
-        "binary": pa.binary(),
-        "string": pa.string(),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "smallint": pa.int16(),
-        "boolean": pa.bool_(),
+    kinds = {sql: pa.type_for_alias(name) for name, sql in _SQL_TYPES.items()} | {
         "timestamp": pa.timestamp("us", "UTC"),
         "array<int>": pa.list_(pa.int32()),
         "array<string>": pa.list_(pa.string()),

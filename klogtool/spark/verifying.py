@@ -15,7 +15,7 @@ from klogtool.disk.dataset import Attempt, Dataset
 from klogtool.log.storage import Place
 from klogtool.spark.fetching import Mirror, as_given, mirror_of, mirrored, verify_anywhere
 from klogtool.spark.findings import finding_batches, size_of
-from klogtool.spark.spreading import packed, spread
+from klogtool.spark.spreading import spread_groups
 from klogtool.spark.starting import Session
 from klogtool.spark.tables import FINDINGS, arrow_schema
 from klogtool.verify.findings import Finding
@@ -59,17 +59,15 @@ def _spread_out(
 ) -> Iterable[VerifiedPartition]:
     sizes = {target.partition.path: size_of(target.partition.path) for target in targets}
     most = max(1, min(MOST_BYTES, sum(sizes.values()) // (session.slots * TASKS_A_SLOT)))
-    tasks = list(packed(targets, lambda target: sizes[target.partition.path], most))
-    work = partial(verify_targets, how, tuple(mirrors))
-    items, bytes_of = [items for items, _ in tasks], [size for _, size in tasks]
-    found = spread(session, work, items, sizes=bytes_of, on_progress=on_progress)
-    return (one for some in found for one in some)
+    work = partial(_verify_one, how, tuple(mirrors))
+    return spread_groups(
+        session, work, targets, lambda target: sizes[target.partition.path], most, on_progress=on_progress
+    )
 
 
-def verify_targets(how: HowToVerify, mirrors: Sequence[Mirror], targets: Sequence[Target]) -> list[VerifiedPartition]:
-    """Verify targets, as one task."""
+def _verify_one(how: HowToVerify, mirrors: Sequence[Mirror], target: Target) -> VerifiedPartition:
     options = VerifyOptions(how.circumstances, deep=how.deep)
-    return [verify_anywhere(target, options, mirror_of(target.partition.path, mirrors)) for target in targets]
+    return verify_anywhere(target, options, mirror_of(target.partition.path, mirrors))
 
 
 def write_findings(dataset: Dataset, findings: Iterable[Finding]) -> int:

@@ -23,7 +23,7 @@ from klogtool.errors import Corrupt, Refused
 from klogtool.log.logdir import LogDir
 from klogtool.spark import planning
 from klogtool.spark.filters import Bounds
-from klogtool.spark.inventory import walk_pieces
+from klogtool.spark.inventory import walk_piece
 from klogtool.spark.reading import PLACE_COLUMNS, Task, read_split
 
 ALL = {"includeHeaders": True, "includeMetadata": True}
@@ -487,7 +487,7 @@ def test_zeros_that_a_broker_has_preallocated_are_the_end_of_the_log(log: pathli
     for mode in ("FAILFAST", "PERMISSIVE"):
         assert sum(row["records_count"] for row in read(log, table="batches", mode=mode).to_pylist()) == 160
         assert read(log, table="segments", mode=mode).to_pylist()[-1]["last_offset"] == 159
-    assert walk_pieces(splits_of(log, table="segments")[-1].pieces)[-1].damage is None
+    assert walk_piece(splits_of(log, table="segments")[-1].pieces[-1]).damage is None
     inner = log / name_of(60, "log")
     os.truncate(inner, inner.stat().st_size + 100)
     with pytest.raises(Corrupt, match="record size 0"):  # a broker has trimmed it when it rolled
