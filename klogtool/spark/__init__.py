@@ -25,11 +25,10 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
 
 The sink, `rows.write.format("klog")`:
 
-    sink               its writer, as Spark calls it
+    sink               its writer, as Spark calls it; rows put where it needs them
     write_options      its options, and which columns the rows have
     writing            what a task writes, and the commit
     written_columns    rows as columns that batches are encoded from
-    dealing            rows put where the sink needs them
 
 Files and headers:
 
@@ -88,6 +87,6 @@ def by_partition(rows: Any, partitions: int | None = None) -> Any:
     of each record as Kafka's producer does it; a record without a key goes by its value. Raises Refused if there is a
     column `partition` and a number of partitions, or neither.
     """
-    from klogtool.spark.dealing import deal
+    from klogtool.spark.sink import deal
 
     return deal(rows, partitions)

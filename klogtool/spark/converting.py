@@ -55,15 +55,10 @@ def converted(batch: pa.RecordBatch, schema: pa.Schema, form: Form, *, is_strict
             if wrong and is_strict:
                 raise _no_json(batch, field.name, wrong[0])
             invalid += len(wrong)
-            column = column.cast(field.type) if field.type == pa.string() else _of_type(column, field.type)
+            if field.type != pa.string():
+                column = pa.ExtensionArray.from_storage(field.type, column)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema), invalid
-
-
-def _of_type(column: Any, kind: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.ExtensionArray.from_storage(kind, column)
 
 
 def _as_text(column: Any) -> Any:

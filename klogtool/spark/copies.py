@@ -157,11 +157,10 @@ def find_copies(places: Iterable[Place], *, may_be_gone: bool = False) -> list[C
             found.setdefault((place.home, copy.folder), copy)
     if not found and not may_be_gone:
         raise Refused("no partition dir with a .log file was found", path=places[0].uri)
-    return sorted(found.values(), key=lambda copy: (copy.topic or "", _number(copy), copy.folder))
-
-
-def _number(copy: Copy) -> int:
-    return -1 if copy.partition is None else copy.partition
+    return sorted(
+        found.values(),
+        key=lambda copy: (copy.topic or "", -1 if copy.partition is None else copy.partition, copy.folder),
+    )
 
 
 def _copies_in(place: Place) -> Iterator[Copy]:
@@ -243,15 +242,11 @@ def choose(copies: Iterable[Copy], notes: list[str]) -> list[Copy]:
             chosen += same
             continue
         _check_topic_ids(same)
-        best = max(same, key=_worth)
+        best = max(same, key=lambda copy: (copy.latest_epoch, end_of(copy), -copy.segments[0].base_offset))
         others = ", ".join(copy.folder for copy in same if copy is not best)
         notes.append(f"{topic}-{partition} was found {len(same)} times: {best.folder} is read, not {others}")
         chosen.append(best)
     return chosen
-
-
-def _worth(copy: Copy) -> tuple[int, int, int]:
-    return copy.latest_epoch, end_of(copy), -copy.segments[0].base_offset
 
 
 def end_of(copy: Copy) -> int:

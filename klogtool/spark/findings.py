@@ -87,7 +87,8 @@ def _parts_of(path: str, mirror: Mirror | None, query: Query) -> list[Part]:
     found = verify([path], _options(deep=False), elsewhere=by_tasks)
     known = tuple(as_given(one, [mirror]) for one in found if isinstance(one, Finding))
     groups = _together(targets)
-    wanted = max(sum(map(_size_of, groups)) // query.split_bytes, query.least_splits, usable_cores())
+    size = sum(size_of(target.partition.path) for target in targets)
+    wanted = max(size // query.split_bytes, query.least_splits, usable_cores())
     count = max(1, min(len(groups), wanted))
     stated = read_stated(targets[0].log_dir)[0] if targets and targets[0].log_dir is not None else None
     shares = [[target for group in groups[n::count] for target in group] for n in range(count)]
@@ -129,10 +130,6 @@ def _together(targets: Iterable[Target]) -> list[list[Target]]:
     for target in targets:
         groups.setdefault(target.partition.topic_partition or target.partition.path, []).append(target)
     return list(groups.values())
-
-
-def _size_of(group: Iterable[Target]) -> int:
-    return sum(size_of(target.partition.path) for target in group)
 
 
 def size_of(folder: str) -> int:

@@ -156,43 +156,42 @@ class GrowingExport:
                 notes.append(f"{copy.folder} is not exported: its name is not that of a partition dir")
 
     def _export(self, query: Query, copy: Copy, notes: list[str]) -> PartitionExport:
-        state, totals, left_out = self._state_of(copy), [0, 0, 0], list[UnreadRange]()
+        state, left_out = self._state_of(copy), list[UnreadRange]()
+        before = len(state.files)
         try:
-            wanted = resolve(query, [copy], notes)[0]
-            reason = _why_not_after(query, wanted, state) if state.epochs else None
-            if reason is not None:
-                return _done(state, reason=reason)
-            if state.epochs and wanted.start > state.next_offset:
-                reason = f"offsets {state.next_offset:,} to {wanted.start - 1:,} were deleted before they were exported"
-            self._add(query, wanted, state, totals, left_out)
+            reason = self._add(query, resolve(query, [copy], notes)[0], state, left_out)
         except KlogError as error:
             if not has_changed(error):
                 raise
-            return _done(state, totals, left_out, f"it changed while it was read ({error}): run the same command again")
-        return _done(state, totals, left_out, reason)
+            reason = f"it changed while it was read ({error}): run the same command again"
+        added = state.files[before:]
+        records, size = sum(file.records for file in added), sum(file.bytes for file in added)
+        return PartitionExport(*state.key, records, len(added), size, state.next_offset, tuple(left_out), reason)
 
-    def _add(
-        self, query: Query, wanted: Wanted, state: ExportedPartition, totals: list[int], left_out: list[UnreadRange]
-    ) -> None:
-        """Export what is wanted behind the state; add to the records, files and bytes that appeared, and to what was
-        left out."""
+    def _add(self, query: Query, wanted: Wanted, state: ExportedPartition, left_out: list[UnreadRange]) -> str | None:
+        """Export what is wanted behind the state; add what was left out. Return why offsets are missing that no damage
+        explains."""
+        reason = _why_not_after(query, wanted, state) if state.epochs else None
+        if reason is not None:
+            return reason
         with closing(_GrowingWriter(self._parts, state, self._most_bytes)) as work:
-            for ranges in split(query, [replace(wanted, start=max(wanted.start, state.next_offset))], Bounds()):
+            begin = max(wanted.start, state.next_offset)
+            if state.epochs and begin > state.next_offset:
+                reason = f"offsets {state.next_offset:,} to {begin - 1:,} were deleted before they were exported"
+            for ranges in split(query, [replace(wanted, start=begin)], Bounds()):
                 for piece in ranges.pieces:
                     left_out += work.take(piece)
                     if work.written >= COMMIT_BYTES:
-                        self._commit(state, work, totals, left_out)
-            self._commit(state, work, totals, left_out)
+                        self._commit(state, work, left_out)
+            self._commit(state, work, left_out)
+        return reason
 
-    def _commit(
-        self, state: ExportedPartition, work: _GrowingWriter, totals: list[int], left_out: list[UnreadRange]
-    ) -> None:
+    def _commit(self, state: ExportedPartition, work: _GrowingWriter, left_out: list[UnreadRange]) -> None:
         """Let the files appear, then the manifest that names them."""
         files = work.finish()
         for file, part in files:
             self._target.publish(file.name, part)
             state.files.append(file)
-            totals[:] = totals[0] + file.records, totals[1] + 1, totals[2] + file.bytes
         state.take(work.take_epochs())
         state.next_offset = max(state.next_offset, work.next_offset)
         state.left_out += [one for one in left_out if one not in state.left_out]
@@ -245,27 +244,6 @@ def _why_not_after(query: Query, wanted: Wanted, state: ExportedPartition) -> st
                     f"but was exported with {last.leader_epoch}: the log was truncated, and grew again"
                 )
     return None
-
-
-def _done(
-    state: ExportedPartition,
-    totals: Sequence[int] = (0, 0, 0),
-    left_out: Sequence[UnreadRange] = (),
-    reason: str | None = None,
-) -> PartitionExport:
-    records, files, size = totals
-    return PartitionExport(
-        state.cluster_id,
-        state.topic_id,
-        state.topic,
-        state.partition,
-        records,
-        files,
-        size,
-        state.next_offset,
-        tuple(left_out),
-        reason,
-    )
 
 
 class _PartFile(ParquetFile):
@@ -345,7 +323,8 @@ class _GrowingWriter:
 
     def _close(self, day: str) -> None:
         file, state = self._open[day], self._state
-        ids = "-".join(_safe(one) for one in (state.cluster_id, state.topic_id))
+        known = (state.cluster_id, state.topic_id)
+        ids = "-".join(one if one is not None and SAFE_ID.fullmatch(one) else NO_ID for one in known)
         name = f"topic={state.topic}/day={day}/{ids}.{state.partition}.{file.first_offset:020d}.parquet"
         exported = ExportedFile(
             name=name,
@@ -376,7 +355,3 @@ class _GrowingWriter:
         """Return the leader epochs of what was written since the last call."""
         epochs, self._epochs = self._epochs, []
         return epochs
-
-
-def _safe(name: str | None) -> str:
-    return name if name is not None and SAFE_ID.fullmatch(name) else NO_ID

@@ -133,13 +133,9 @@ def inventory_rows(
 def _row(
     copy: Copy, parts: Sequence[HeadCounts], *, copies: int, other_topic_id: bool, headroom: Headroom
 ) -> InventoryRow:
-    magics: Counter[int] = Counter()
-    sizes: Counter[int] = Counter()
-    codecs: Counter[str] = Counter()
-    for part in parts:
-        magics.update(part.magics)
-        sizes.update(part.sizes)
-        codecs.update(part.codec_bytes)
+    magics = Counter(magic for part in parts for magic in part.magics)
+    sizes = sum((part.sizes for part in parts), Counter[int]())
+    codecs = sum((part.codec_bytes for part in parts), Counter[str]())
     batches = sum(part.batches for part in parts)
     ends = [part.last_offset + 1 for part in parts if part.last_offset is not None]
     known = [*CODEC_NAMES, "unknown"]

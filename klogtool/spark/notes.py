@@ -27,6 +27,11 @@ def log_warning(text: object) -> None:
     _LOGGER.warning("%s", escaped(str(text)))
 
 
+def log_mended(error: object) -> None:
+    """Log damage that is read all the same."""
+    log_warning(f"damaged, but read: {error}")
+
+
 def log_info(text: object) -> None:
     """Log a line for those who search the log."""
     _LOGGER.info("%s", escaped(str(text)))

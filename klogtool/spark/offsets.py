@@ -181,15 +181,12 @@ def find_offset_by_time(copy: Copy, timestamp: int, first: int) -> int | None:
     """
     for segment in copy.segments:
         largest = largest_timestamp(copy, segment)
-        if (largest is None or largest >= timestamp) and not _is_below(segment, first):
+        is_below = segment.next_base_offset is not None and segment.next_base_offset <= first
+        if (largest is None or largest >= timestamp) and not is_below:
             found = _search(copy, segment, timestamp, first)
             if found is not None:
                 return found
     return None
-
-
-def _is_below(segment: SegmentFiles, offset: int) -> bool:
-    return segment.next_base_offset is not None and segment.next_base_offset <= offset
 
 
 def _search(copy: Copy, segment: SegmentFiles, timestamp: int, first: int) -> int | None:

@@ -205,17 +205,12 @@ def check_options(given: Mapping[str, str]) -> None:
     try:
         query = parse_query(given, [])
     except Refused as error:
-        query = _as_stream(given, error)
+        try:
+            query = parse_query(given, [], stream=True)
+        except Refused:
+            raise error from None
     for place in query.places:
         check_place(place)
-
-
-def _as_stream(given: Mapping[str, str], error: Refused) -> Query:
-    """Parse the options of a stream. If that fails too, raise the error of the batch."""
-    try:
-        return parse_query(given, [], stream=True)
-    except Refused:
-        raise error from None
 
 
 def _mode(options: Mapping[str, str]) -> str:

@@ -43,7 +43,8 @@ def find_committed(copy: Copy) -> Committed:
     start, open_txns = _newest_snapshot(copy)
     if found is None or start is None:
         return _by_walk(copy, copy.segments, {})
-    behind = _by_walk(copy, _from(copy, start), open_txns, start)
+    segments = tuple(s for s in copy.segments if s.next_base_offset is None or s.next_base_offset > start)
+    behind = _by_walk(copy, segments, open_txns, start)
     return Committed(behind.last_stable_offset, tuple(dict.fromkeys(found + list(behind.aborted))))
 
 
@@ -74,10 +75,6 @@ def _newest_snapshot(copy: Copy) -> tuple[int | None, dict[int, int]]:
             if entry.current_txn_first_offset is not None
         }
     return None, {}
-
-
-def _from(copy: Copy, offset: int) -> tuple[SegmentFiles, ...]:
-    return tuple(s for s in copy.segments if s.next_base_offset is None or s.next_base_offset > offset)
 
 
 def _by_walk(copy: Copy, segments: tuple[SegmentFiles, ...], open_txns: dict[int, int], start: int = 0) -> Committed:

@@ -22,7 +22,7 @@ from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.filters import Bounds
 from klogtool.spark.heads import Head, walk_heads
-from klogtool.spark.notes import log_warning
+from klogtool.spark.notes import log_mended, log_warning
 from klogtool.spark.owners import OWNER, columns_of_ddl
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.read_committed import AbortedRange
@@ -134,7 +134,7 @@ class LeftOutCount:
     def tell(self, error: KlogError) -> None:
         """Count and log an error; what could be read although it is damaged does not count."""
         if isinstance(error, SetRight):
-            log_warning(f"damaged, but read: {error}")
+            log_mended(error)
             return
         log_warning(f"left out: {error}")
         self.add(int(not isinstance(error, Skipped)), error)

@@ -1,11 +1,12 @@
-"""How Spark writes with `write.format("klog")`: its tasks, and the commit. `writing` does the work."""
+"""How Spark writes with `write.format("klog")`: how rows are dealt to tasks, the tasks, and the commit."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa  # Spark asks for the types of a function when it is made
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from klogtool.disk.new_log_dir import NewLogDir
@@ -15,10 +16,12 @@ from klogtool.spark.reading import spare_collections
 from klogtool.spark.source_reader import as_arrow
 from klogtool.spark.write_options import check_rows, parse_write_options
 from klogtool.spark.writing import Written, publish, write_rows
+from klogtool.spark.written_columns import partitions_by_key
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
+
+IN_ORDER_OF = ("offset", "timestamp")
 
 
 class PartitionsWritten(WriterCommitMessage):
@@ -60,3 +63,34 @@ class KlogWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete what tasks wrote."""
         self._log_dir.abandon()
+
+
+# Rows put where the sink needs them: all of a partition in one task, in order.
+
+
+def deal(rows: Any, partitions: int | None) -> Any:
+    """See `klogtool.spark.by_partition`."""
+    names = {name.lower(): name for name in rows.columns}
+    if partitions is not None:
+        if "partition" in names:
+            raise Refused("the rows have a column partition already")
+        if partitions < 1:
+            raise Refused(f"there is one partition at least, got {partitions}")
+        rows = rows.withColumn("partition", _partition_column(names, partitions))
+        names["partition"] = "partition"
+    if "partition" not in names:
+        raise Refused("the rows have no column partition: say how many partitions there are")
+    places = [names[name] for name in ("topic", "partition") if name in names]
+    order = [names[name] for name in IN_ORDER_OF if name in names][:1]
+    return rows.repartition(*places).sortWithinPartitions(*places, *order)
+
+
+def _partition_column(names: dict[str, str], partitions: int) -> Any:
+    from pyspark.sql.functions import col, lit
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    def of_rows(keys: pa.Array, values: pa.Array) -> pa.Array:
+        return partitions_by_key(keys, values, len(values), partitions).cast("int32")
+
+    key = col(names["key"]).cast("binary") if "key" in names else lit(None).cast("binary")
+    return arrow_udf(of_rows, "int")(key, col(names["value"]).cast("binary"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -29,7 +30,7 @@ from klogtool.spark.batch_columns import BATCH_COLUMNS, codec_of
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head
 from klogtool.spark.left_out import walk_left_out
-from klogtool.spark.notes import log_warning
+from klogtool.spark.notes import log_mended, log_warning
 from klogtool.spark.owners import OWNER, Owner, columns_of_ddl
 from klogtool.spark.planning import SegmentRange, Split
 from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, Task, columns_of, read_split, spare_collections
@@ -190,28 +191,28 @@ def read_table(split: Split, table: str, columns: Sequence[str], *, mode: str) -
     """Yield the rows of a split of batches, segments or left_out, in non-empty record batches."""
 
     spare_collections()
-    kind, names = arrow_schema(table, columns), list(TABLES[table])
-    waiting: list[Row] = []
+    found = (row for piece in split.pieces for row in _rows_of(table, piece, columns, mode))
     ready: list[pa.RecordBatch] = []
-
-    def made() -> Iterator[pa.RecordBatch]:
-        for piece in split.pieces:
-            for found in _rows_of(table, piece, columns, mode):
-                if isinstance(found, tuple):
-                    waiting.append(found)
-                    if len(waiting) < ROWS_AT_ONCE:
-                        continue
-                yield from _flushed(waiting, names, kind)
-                if not isinstance(found, tuple):
-                    yield found
-        yield from _flushed(waiting, names, kind)
-
-    for batch in made():
+    for batch in _in_batches(found, list(TABLES[table]), arrow_schema(table, columns)):
         ready.append(batch)
         if sum(some.num_rows for some in ready) >= ROWS_AT_ONCE:
             yield _joined(ready)
     if ready:
         yield _joined(ready)
+
+
+def _in_batches(
+    found: Iterable[Row | pa.RecordBatch], names: Sequence[str], kind: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows as record batches, between those that are some already."""
+    import pyarrow as pa
+
+    for is_row, some in groupby(found, key=lambda one: isinstance(one, tuple)):
+        if not is_row:
+            yield from some
+        while is_row and (rows := list(islice(some, ROWS_AT_ONCE))):
+            values = dict(zip(names, zip(*rows, strict=True), strict=True))
+            yield pa.RecordBatch.from_arrays([pa.array(values[field.name], field.type) for field in kind], schema=kind)
 
 
 def _rows_of(table: str, piece: SegmentRange, columns: Sequence[str], mode: str) -> Iterator[Row | pa.RecordBatch]:
@@ -236,17 +237,6 @@ def _left_out_rows(piece: SegmentRange, columns: Sequence[str], mode: str) -> It
             column_text(unread.reason),
             *astuple(_owner_of(piece, columns, unread.path)),
         )
-
-
-def _flushed(rows: list[Row], names: Sequence[str], kind: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows as a record batch, if there are any, and empty the list."""
-    import pyarrow as pa
-
-    if rows:
-        values = dict(zip(names, zip(*rows, strict=True), strict=True))
-        rows.clear()
-        arrays = [pa.array(values[field.name], field.type) for field in kind]
-        yield pa.RecordBatch.from_arrays(arrays, schema=kind)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -293,7 +283,7 @@ def _heads(file: LogFile, piece: SegmentRange, *, is_strict: bool) -> Iterator[H
     at: int | None
     at = start = yield from _calm_heads(file, piece)
     if start < piece.end:
-        file = mended(file, start=start, end=piece.end, on_mended=_tell)
+        file = mended(file, start=start, end=piece.end, on_mended=log_mended)
     while at is not None and at < piece.end:
         try:
             for found in walk_head_rows(file, at, piece.end, may_be_preallocated=piece.is_active):
@@ -320,7 +310,8 @@ def _calm_heads(file: LogFile, piece: SegmentRange) -> Generator[Head | HeadRows
     if before is None:
         return piece.start
     last = before.position if isinstance(before, Head) else before.number("position", before.count - 1)
-    if before.end == piece.end and (_is_followed(file, piece, before) or _proves_itself(file, piece, last)):
+    probe = Probe(file, end=piece.end, lowest=piece.base_offset)
+    if before.end == piece.end and (_is_followed(file, piece, before) or probe.judge(last) is not None):
         yield before
         return piece.end
     if isinstance(before, HeadRows) and before.count > 1:
@@ -334,10 +325,6 @@ def _is_followed(file: LogFile, piece: SegmentRange, heads: Head | HeadRows) -> 
     if piece.end < piece.log.size:
         after = int.from_bytes(file.read(piece.end, OFFSET_BYTES), "big", signed=True)
     return after == _last_offset_of(heads) + 1
-
-
-def _proves_itself(file: LogFile, piece: SegmentRange, position: int) -> bool:
-    return Probe(file, end=piece.end, lowest=piece.base_offset).judge(position) is not None
 
 
 def _with_gaps(file: LogFile, piece: SegmentRange) -> Iterator[tuple[Head | HeadRows, int | None]]:
@@ -372,10 +359,6 @@ def _last_offset_of(heads: Head | HeadRows) -> int:
     if isinstance(heads, Head):
         return heads.entry.last_offset
     return heads.number("last_offset", heads.count - 1)
-
-
-def _tell(error: KlogError) -> None:
-    log_warning(f"damaged, but read: {error}")
 
 
 def batch_columns(rows: HeadRows, common: Row, owner: Owner, kind: pa.Schema) -> pa.RecordBatch:
