@@ -7,6 +7,8 @@ after it, as a broker knows them (UnifiedLog.collectAbortedTransactions, Produce
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from klogtool.errors import KlogError
@@ -14,8 +16,10 @@ from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.indexes import parse_txn_index
 from klogtool.format.names import FileKind
 from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.resync import find_next_batch
 from klogtool.spark.copies import Copy, SegmentFiles
-from klogtool.spark.heads import FAR_PIECE_BYTES, find_position, read_marker, walk_heads
+from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, read_marker, walk_heads
 
 
 class AbortedRange(Struct, frozen=True):
@@ -81,40 +85,33 @@ def _by_walk(copy: Copy, segments: tuple[SegmentFiles, ...], open_txns: dict[int
     """Return what is committed, by the batches from an offset on. open_txns: those that are open there."""
     aborted: list[AbortedRange] = []
     for segment in segments:
-        _walk_segment(copy, segment, open_txns, aborted, start)
+        for file, head, batch in _walk_of_producers(copy, segment, start):
+            if not batch.is_control:
+                if batch.is_transactional:
+                    open_txns.setdefault(batch.producer_id, batch.base_offset)
+            elif batch.records_count and (is_abort := read_marker(file, head)) is not None:
+                first_offset = open_txns.pop(batch.producer_id, None)
+                if is_abort and first_offset is not None:
+                    aborted.append(AbortedRange(batch.producer_id, first_offset, batch.last_offset))
     return Committed(min(open_txns.values(), default=None), tuple(aborted))
 
 
-def _walk_segment(
-    copy: Copy, segment: SegmentFiles, open_txns: dict[int, int], aborted: list[AbortedRange], start: int
-) -> None:
-    """Damage ends the walk: the reader of the records reports it."""
-    index = segment.indexes.get(FileKind.OFFSET_INDEX)
-    at = find_position(copy.storage, segment.log, index, segment.base_offset, start)
+def _walk_of_producers(copy: Copy, segment: SegmentFiles, start: int) -> Iterator[tuple[LogFile, Head, RecordBatch]]:
+    """Yield the batches that have a producer, from an offset on, also those behind damage: that is reported by the
+    reader of the records. Raises Unreadable."""
+    index, is_active = segment.indexes.get(FileKind.OFFSET_INDEX), segment.next_base_offset is None
+    at: int | None = find_position(copy.storage, segment.log, index, segment.base_offset, start)
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
-        try:
-            for head in walk_heads(file, at, segment.size):
-                batch = head.entry
-                if (
-                    not isinstance(batch, RecordBatch)
-                    or batch.producer_id <= NO_PRODUCER_ID
-                    or batch.base_offset < start
-                ):
-                    continue
-                if not batch.is_control:
-                    if batch.is_transactional:
-                        open_txns.setdefault(batch.producer_id, batch.base_offset)
-                elif batch.records_count:
-                    _end_txn(read_marker(file, head), batch, open_txns, aborted)
-        except KlogError:
-            return
-
-
-def _end_txn(
-    is_abort: bool | None, marker: RecordBatch, open_txns: dict[int, int], aborted: list[AbortedRange]
-) -> None:
-    if is_abort is None:
-        return
-    first_offset = open_txns.pop(marker.producer_id, None)
-    if is_abort and first_offset is not None:
-        aborted.append(AbortedRange(marker.producer_id, first_offset, marker.last_offset))
+        while at is not None:
+            try:
+                for head in walk_heads(file, at, segment.size, may_be_preallocated=is_active):
+                    at, batch = head.end, head.entry
+                    if not isinstance(batch, RecordBatch) or batch.base_offset < start:
+                        continue
+                    if batch.producer_id > NO_PRODUCER_ID:
+                        yield file, head, batch
+                return
+            except Unreadable:  # what was not read may be an aborted transaction
+                raise
+            except KlogError:
+                at = find_next_batch(file, at + 1, end=segment.size, lowest=segment.base_offset)

@@ -303,10 +303,20 @@ def _calm_heads(file: LogFile, piece: SegmentRange) -> Generator[Head | HeadRows
     headers are read while they do. The header before a gap is uncertain too, and the last one unless its CRC is right.
     """
     before: Head | HeadRows | None = None
-    for found, gap in _with_gaps(file, piece):
-        if before is not None:
-            yield before
-        before = found if gap is None or isinstance(found, Head) else found.first(gap)
+    try:
+        for found in walk_head_rows(file, piece.start, piece.end, may_be_preallocated=piece.is_active):
+            gap = _gap_in(found, before)
+            if gap == 0:
+                break
+            if before is not None:
+                yield before
+            before = found if gap is None or isinstance(found, Head) else found.first(gap)
+            if gap is not None:
+                break
+    except Unreadable:
+        raise
+    except KlogError:  # reported in its place
+        pass
     if before is None:
         return piece.start
     last = before.position if isinstance(before, Head) else before.number("position", before.count - 1)
@@ -325,23 +335,6 @@ def _is_followed(file: LogFile, piece: SegmentRange, heads: Head | HeadRows) -> 
     if piece.end < piece.log.size:
         after = int.from_bytes(file.read(piece.end, OFFSET_BYTES), "big", signed=True)
     return after == _last_offset_of(heads) + 1
-
-
-def _with_gaps(file: LogFile, piece: SegmentRange) -> Iterator[tuple[Head | HeadRows, int | None]]:
-    """Yield headers up to the first gap or damage, and which of them is after a gap; later ones are not returned."""
-    before: Head | HeadRows | None = None
-    try:
-        for found in walk_head_rows(file, piece.start, piece.end, may_be_preallocated=piece.is_active):
-            gap = _gap_in(found, before)
-            if gap != 0:
-                yield found, gap
-            if gap is not None:
-                return
-            before = found
-    except Unreadable:
-        raise
-    except KlogError:  # reported in its place
-        return
 
 
 def _gap_in(found: Head | HeadRows, before: Head | HeadRows | None) -> int | None:

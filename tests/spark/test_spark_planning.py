@@ -18,13 +18,20 @@ from damage import append_bytes, flip_bit, overwrite, tear_at
 from loading import NOW_MS, data, make, marker, name_of
 from planned import by_klogtool, offsets, read, splits_of
 from running import FIXTURES
+from unreliable_storage import Unreliable, unreliable
 
 from klogtool.errors import Corrupt, Refused
+from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
+from klogtool.log.storage import Place
 from klogtool.spark import planning
+from klogtool.spark.copies import find_copies
 from klogtool.spark.filters import Bounds
 from klogtool.spark.inventory import walk_piece
+from klogtool.spark.read_committed import find_committed
 from klogtool.spark.reading import PLACE_COLUMNS, Task, read_split
+
+__all__ = ["unreliable"]
 
 ALL = {"includeHeaders": True, "includeMetadata": True}
 LOG_DIRS = [p for p in sorted(FIXTURES.glob("*/logdir")) if p.parent.name != "killed-mid-append"]
@@ -380,6 +387,25 @@ def test_aborted_and_open_transactions_are_for_those_who_ask(transactions: pathl
     assert offsets(read(transactions)) == WRITTEN
     for options in ({}, {"splitBytes": 1}, {"maxRecordsPerPartition": 2}, {"columns": "offset"}):
         assert offsets(read(transactions, kafka_isolation_level="read_committed", **options)) == COMMITTED
+
+
+def test_transactions_behind_damage_are_aborted_too(transactions: pathlib.Path) -> None:
+    """Without snapshots and transaction indexes, all batches are read."""
+    for path in (*transactions.glob("*.snapshot"), *transactions.glob("*.txnindex")):
+        path.unlink()
+    assert offsets(read(transactions, kafka_isolation_level="read_committed")) == COMMITTED
+    overwrite(transactions / name_of(6, "log"), len(marker(6, 2)), b"\xff" * len(data(7)))
+    without = [offset for offset in COMMITTED if offset != 7]
+    assert read_in("PERMISSIVE", transactions, kafka_isolation_level="read_committed") == without
+
+
+def test_transactions_that_cannot_be_read_are_not_committed(unreliable: Unreliable, transactions: pathlib.Path) -> None:
+    for path in (*transactions.glob("*.snapshot"), *transactions.glob("*.txnindex")):
+        path.unlink()
+    (copy,) = find_copies([Place(f"far://{transactions}")])
+    unreliable.fault_of = lambda: "503"
+    with pytest.raises(Unreadable, match="slow_down"):
+        find_committed(copy)
 
 
 def test_times_and_offsets_behind_the_last_stable_offset(transactions: pathlib.Path) -> None:
