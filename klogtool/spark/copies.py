@@ -41,11 +41,6 @@ class SegmentFiles(Struct, frozen=True):
     next_base_offset: int | None = None
 
     @property
-    def path(self) -> str:
-        """The path of its `.log`."""
-        return self.log.path
-
-    @property
     def size(self) -> int:
         """Bytes of its `.log`."""
         return self.log.size

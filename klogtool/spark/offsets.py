@@ -30,11 +30,6 @@ class Wanted(Struct, frozen=True):
     end: int | None
     aborted: tuple[AbortedRange, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """Topic and partition."""
-        return name_of(self.copy)
-
 
 def name_of(copy: Copy) -> str:
     """Return topic and partition, or the folder if its name does not have them."""

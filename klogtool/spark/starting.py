@@ -75,8 +75,8 @@ class SparkNotStarted(SparkFailed):
 class Session:
     """A running Spark. spark: its session; log: the file with Spark's output."""
 
-    def __init__(self, spark: Any, log: str, *, is_local: bool) -> None:
-        self.spark, self.log, self.is_local = spark, log, is_local
+    def __init__(self, spark: Any, log: str) -> None:
+        self.spark, self.log = spark, log
 
     @property
     def context(self) -> Any:
@@ -107,10 +107,9 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
     scratch, before, keeps_log = Scratch.make("spark"), dict(os.environ), False
     try:
         chosen = _master(master or DEFAULT_MASTER)
-        is_local = chosen.startswith("local[")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        if is_local:
+        if chosen.startswith("local["):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             if "SPARK_HOME" not in os.environ:
                 os.environ["SPARK_HOME"] = _spark_home(pyspark, scratch)
@@ -118,7 +117,7 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
         if java_home is not None:
             os.environ["JAVA_HOME"] = java_home
         with scratch.log(LOG) as log:
-            session = _started({**_settings(scratch, chosen), **(settings or {})}, log, is_local=is_local)
+            session = _started({**_settings(scratch, chosen), **(settings or {})}, log)
             try:
                 yield session
             except (Py4JError, PySparkException) as error:
@@ -197,7 +196,7 @@ def _settings(scratch: Scratch, master: str) -> dict[str, str]:
     return found
 
 
-def _started(settings: Mapping[str, str], log: BinaryIO, *, is_local: bool) -> Session:
+def _started(settings: Mapping[str, str], log: BinaryIO) -> Session:
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -208,7 +207,7 @@ def _started(settings: Mapping[str, str], log: BinaryIO, *, is_local: bool) -> S
     try:
         gateway = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})
         context = SparkContext(gateway=gateway, conf=conf)
-        return Session(SparkSession(context), log.name, is_local=is_local)
+        return Session(SparkSession(context), log.name)
     except (Py4JError, PySparkException, OSError) as error:
         failed = SparkNotStarted(f"Spark did not start: {_why(error, log.name)}", cure=f"Its log: {log.name}")
         if gateway is not None:  # until here its error is still needed

@@ -57,4 +57,4 @@ class Spark:
     sparkContext = Context()
 
 
-HERE = Session(Spark(), "no log", is_local=True)
+HERE = Session(Spark(), "no log")
