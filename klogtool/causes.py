@@ -1,16 +1,23 @@
-"""Why something is so, as a value: a cause, and what its sentence names. `render.words` has the sentences.
+"""Why something is so, as a value: a cause, and what its sentence names. `render/words.json` has the sentences.
 
-Floor 0: imports nothing of klogtool.
+Floor 0: imports nothing of klogtool. A reason crosses the floors as a value. Who needs it as text asks `words`: a face,
+an error, and a plan, whose id covers its text.
 """
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from itertools import count, islice
 from typing import TypeAlias
 
-Value: TypeAlias = "int | str | Reason | tuple[int, ...] | tuple[str, ...]"
+import msgspec
+
+Value: TypeAlias = "int | str | Reason | tuple[int, ...] | tuple[str, ...] | tuple[Reason, ...]"
 _numbers = count()
+_HOME = "klogtool.render"  # the floor that has the sentences
 
 
 def some(number: int) -> tuple[int, ...]:
@@ -25,11 +32,20 @@ class Cause(Enum):
         """Return this cause with the values that its sentence names."""
         return Reason(self, values)
 
+    def __reduce_ex__(self, protocol: object) -> tuple[object, tuple[type[Cause], str]]:
+        """Pickle the name: values of members differ from process to process."""
+        return getattr, (type(self), self.name)
+
 
 class Told(Cause):
     """A sentence that is there already: of an error, or from a file."""
 
     TEXT = "text"
+
+
+def from_text(text: str) -> Reason:
+    """Return a sentence that is there already, as a reason."""
+    return Told.TEXT(text=text)
 
 
 class Reason:
@@ -48,3 +64,22 @@ class Reason:
 
     def __repr__(self) -> str:
         return f"{self.cause}({self.values})"
+
+
+@cache
+def sentences() -> Mapping[str, Mapping[str, str]]:
+    """Return all sentences: by the class of their causes, then by the name of the cause. `{name}` stands for a value of
+    the reason."""
+    return msgspec.json.decode(pkgutil.get_data(_HOME, "words.json") or b"", type=dict[str, dict[str, str]])
+
+
+def words(reason: Reason) -> str:
+    """Return the sentence of a reason."""
+    sentence = sentences()[type(reason.cause).__name__][reason.cause.name]
+    return sentence.format_map({name: _shown(value) for name, value in reason.values.items()})
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, tuple):
+        return "; ".join(map(words, value)) if isinstance(value[0], Reason) else ", ".join(map(str, value))
+    return words(value) if isinstance(value, Reason) else value

@@ -11,6 +11,7 @@ import pytest
 from running import ROOT
 
 import klogtool
+from klogtool.causes import from_text
 from klogtool.disk.journal import Entry
 from klogtool.disk.writer import undo
 from klogtool.verify.findings import Kind
@@ -100,7 +101,7 @@ def test_a_finding_shows_how_grave_it_is(log_dir: pathlib.Path) -> None:
     for finding in found:
         assert f"severity={finding.severity.value!r}" in repr(finding)
         assert finding.start is None or f"start={finding.start}" in repr(finding)
-    assert repr(klogtool.Finding(Kind.BATCH_CRC, "p", "d", start=0)).endswith(
+    assert repr(klogtool.Finding(Kind.BATCH_CRC, "p", from_text("d"), start=0)).endswith(
         "id='batch-crc', path='p', detail='d', start=0)"
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from klogtool.causes import from_text
 from klogtool.cli.in_use import begin_reading
 from klogtool.cli.output import note
 from klogtool.cli.output_file import check_metrics_place, check_replaceable, output_file, write_metrics
@@ -160,7 +161,9 @@ class _Run:
     def _told_if_cut_short(self) -> Iterator[Finding | Summary]:
         """Yield all findings; if an interrupt or an error ends them, show what was found by then."""
         try:
-            yield from (Finding(Kind.UNREADABLE, error.path or "", error.reason) for error in self._found.unreadable)
+            yield from (
+                Finding(Kind.UNREADABLE, error.path or "", from_text(error.reason)) for error in self._found.unreadable
+            )
             yield from self._first
             for paths in self._others:
                 yield from verify(paths, self._options(has_begun=True))

@@ -13,6 +13,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
+from klogtool.causes import from_text
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.file_systems import Growth
@@ -200,7 +201,9 @@ def _broken_link(error: KlogError) -> Ahead | None:
     kind, cure = parse_file_name(os.path.basename(link)).kind, _cure_of_link(link)
     if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
         stop = offline("KafkaStorageException", f"Error while reading checkpoint file {link}")
-        finding = Finding(Kind.UNREADABLE, link, f"{told}, and takes the log dir offline", stop=stop, cure=cure)
+        finding = Finding(
+            Kind.UNREADABLE, link, from_text(f"{told}, and takes the log dir offline"), stop=stop, cure=cure
+        )
         return replace(ahead_of(finding, What.OFFLINE), cure_looks=True)
     if kind is FileKind.PARTITION_METADATA:
         detail = f"{told}, so it does not know the topic id"
@@ -208,7 +211,9 @@ def _broken_link(error: KlogError) -> Ahead | None:
         detail = f"{told}, deletes the indexes of this segment, and serves nobody its records"
     else:
         detail = f"{told}, and makes it anew where the link leads, or takes the log dir offline if it cannot"
-    return replace(ahead_of(Finding(Kind.UNREADABLE, link, detail, cure=cure), What.LINK_BROKEN), cure_looks=True)
+    return replace(
+        ahead_of(Finding(Kind.UNREADABLE, link, from_text(detail), cure=cure), What.LINK_BROKEN), cure_looks=True
+    )
 
 
 def _cure_of_link(link: str) -> str:
@@ -239,12 +244,12 @@ def _unknown(path: str) -> Prospect:
 def _refused(path: str, error: KlogError) -> Ahead:
     if isinstance(error, Unreadable):
         detail = f"{error.reason}: if the broker's user cannot read it either, the log dir goes offline"
-        return ahead_of(Finding(Kind.UNREADABLE, error.path or path, detail), What.OFFLINE)
+        return ahead_of(Finding(Kind.UNREADABLE, error.path or path, from_text(detail)), What.OFFLINE)
     stop = stop_of(error)
     at = error.path or path
     is_name = stop.kafka_class == "NumberFormatException" and parse_file_name(os.path.basename(at)).base_offset is None
     detail = f"{stop.kafka_class}: {error.reason}"
-    finding = Finding(Kind.SEGMENT_NAME, at, detail, stop=stop) if is_name and os.path.isfile(at) else None
+    finding = Finding(Kind.SEGMENT_NAME, at, from_text(detail), stop=stop) if is_name and os.path.isfile(at) else None
     return Ahead(at, What(stop.outcome.value), detail, stop=stop, finding=finding)
 
 

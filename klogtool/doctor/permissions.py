@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.causes import from_text
 from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.cluster import Cluster
 from klogtool.escape import quoted
@@ -101,7 +102,7 @@ def _read(log: LoadedLog) -> Iterator[str]:
 def _denied(file: str, kafka_class: str) -> Ahead:
     detail = "the broker's user may not open it as a start does: the log dir goes offline"
     stop = offline(kafka_class, f"{file} (Permission denied)" if kafka_class == "FileNotFoundException" else file)
-    return ahead_of(Finding(Kind.UNREADABLE, file, detail, cure=owner_cure(file), stop=stop), What.OFFLINE)
+    return ahead_of(Finding(Kind.UNREADABLE, file, from_text(detail), cure=owner_cure(file), stop=stop), What.OFFLINE)
 
 
 def owner_cure(file: str) -> str:

@@ -20,6 +20,7 @@ from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.log_dirs import is_log_dir
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.verify.causes import KraftCause
 from klogtool.verify.cures import rebuild_index
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity_cures import find_topic_id, read_topic_id, write_partition_metadata
@@ -123,9 +124,9 @@ def _judge_metadata_id(path: str) -> Iterator[Finding]:
             f"Tried to assign topic ID Optional[{own}] to log for topic partition {METADATA_PARTITION},"
             f"but log already contained topic ID {found}"
         )
-        detail = f"the id of {METADATA_TOPIC} is {found} here, but always {own}: a broker does not start"
+        reason = KraftCause.METADATA_ID(topic=METADATA_TOPIC, topic_id=str(found), always=own)
         stop = refuses("InconsistentTopicIdException", told)
-        yield Finding(Kind.TOPIC_ID_MISMATCH, path, detail, cure=write_partition_metadata(path, own), stop=stop)
+        yield Finding(Kind.TOPIC_ID_MISMATCH, path, reason, cure=write_partition_metadata(path, own), stop=stop)
 
 
 def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Finding:

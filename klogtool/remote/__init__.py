@@ -13,6 +13,7 @@ safe_to_lose  which offsets of a local log are in remote storage as well
 named         which segments a path names, for commands that take files of a log dir otherwise
 loading       a partition loaded as a broker has it, of the segments that a question needs
 fetching      which bytes are the log of a partition, from an offset on
+causes        why something in remote storage is a finding
 cures         what a person can do about what is wrong
 verification  all that is wrong in a store, and what consumers do not get
 """

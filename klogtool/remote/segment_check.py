@@ -7,6 +7,7 @@ from enum import Enum, StrEnum
 
 from msgspec import Struct
 
+from klogtool.causes import from_text
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.java_numbers import MAX_LONG
@@ -16,6 +17,7 @@ from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.frames import FrameReader
 from klogtool.log.storage import StoredFile
+from klogtool.remote.causes import RemoteCause
 from klogtool.remote.inventory import ListedSegment
 from klogtool.remote.segment_file import find_side_file, open_log
 from klogtool.remote.store import RemoteStore, StoredSegment
@@ -78,13 +80,15 @@ def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = Fa
         findings = tuple(check.findings())
     except (Unsupported, Unreadable) as error:
         field = Unhelped.STORE if isinstance(error, Unreadable) else None
-        unread = Finding(Kind.REMOTE_UNCHECKED, error.path or check.path, error.reason, error.position, field=field)
+        unread = Finding(
+            Kind.REMOTE_UNCHECKED, error.path or check.path, from_text(error.reason), error.position, field=field
+        )
         return CheckedSegment(segment, (unread,), None, Unread.WITHOUT_HELP)
     except KlogError as error:
         corrupt = Finding(
             Kind.REMOTE_OBJECT_CORRUPT,
             error.path or check.path,
-            error.reason,
+            from_text(error.reason),
             start=error.position,
             first_offset=segment.start_offset,
             last_offset=_end(segment),
@@ -106,7 +110,7 @@ def _missing(segment: ListedSegment, stored: StoredSegment, missing: list[str]) 
         yield Finding(
             Kind.REMOTE_OBJECT_MISSING,
             f"{stored.path}.{suffix}",
-            f"segment {segment.key.segment_id} has other objects, and not this one",
+            RemoteCause.THIS_ONE_MISSING(segment_id=str(segment.key.segment_id)),
             first_offset=segment.start_offset,
             last_offset=_end(segment),
             field=Consumer.STUCK,
@@ -138,7 +142,7 @@ class _Check:
             yield Finding(
                 Kind.REMOTE_BATCH,
                 self.path,
-                damage.detail,
+                from_text(damage.detail),
                 damage.start,
                 damage.end,
                 damage.first_offset,
@@ -149,7 +153,7 @@ class _Check:
         yield from self._contradictions()
         for index in indexes:
             for finding in index.findings() if index is not None else ():
-                yield Finding(Kind.REMOTE_INDEX, finding.path, finding.detail, finding.start, finding.end)
+                yield Finding(Kind.REMOTE_INDEX, finding.path, finding.reason, finding.start, finding.end)
 
     def size_findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the size of the log object."""
@@ -171,8 +175,8 @@ class _Check:
                 stored.size, manifest.stored_size, Consumer.SKIPPED if is_in_last and is_plain else Consumer.STUCK
             )
         elif manifest is not None and known is not None and known.size not in (None, manifest.size):
-            detail = f"the manifest has a log of {manifest.size} bytes, the metadata one of {known.size}"
-            yield Finding(Kind.REMOTE_MISMATCH, f"{self._stored.path}.{aiven.MANIFEST}", detail)
+            reason = RemoteCause.OTHER_SIZE(manifest=manifest.size, metadata=str(known.size))
+            yield Finding(Kind.REMOTE_MISMATCH, f"{self._stored.path}.{aiven.MANIFEST}", reason)
 
     def _size_findings(self, size: int, wanted: int, consumer: Consumer) -> Iterator[Finding]:
         """Yield a finding for each range of offsets that is lost, or one without."""
@@ -181,8 +185,8 @@ class _Check:
         if lost is None:  # a broker that reads to the cut fails as a whole
             first = self._segment.start_offset if consumer is Consumer.STUCK else self.report.next_offset
             lost = [(first, last)] if last is not None and first <= last and size < wanted else []
-        detail = f"the object has {size:,} bytes, and should have {wanted:,}"
-        place = Kind.REMOTE_OBJECT_SIZE, self.path, detail, min(size, wanted), max(size, wanted)
+        reason = RemoteCause.SIZE(size=size, wanted=wanted)
+        place = Kind.REMOTE_OBJECT_SIZE, self.path, reason, min(size, wanted), max(size, wanted)
         for span in lost:
             yield Finding(*place, *span, consumer)
         if not lost:
@@ -211,18 +215,16 @@ class _Check:
             return
         first, last = report.first_offset, report.next_offset - 1
         if first < known.start_offset or last > known.end_offset:
-            own = f"{known.start_offset} to {known.end_offset}"
-            detail = f"batches of offsets {first} to {last}, where {own} should be"
+            reason = RemoteCause.OTHER_OFFSETS(first=first, last=last, start=known.start_offset, end=known.end_offset)
             for span in self._lost or ():
-                yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, None, None, *span, Consumer.SKIPPED)
+                yield Finding(Kind.REMOTE_MISMATCH, self.path, reason, None, None, *span, Consumer.SKIPPED)
             if not self._lost:
-                yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, first_offset=first, last_offset=last)
+                yield Finding(Kind.REMOTE_MISMATCH, self.path, reason, first_offset=first, last_offset=last)
         strange = [run for run in report.epochs if run.epoch >= 0 and not _has_epoch(known, run)]
         if strange:
-            epochs = ", ".join(map(str, dict.fromkeys(run.epoch for run in strange)))
-            detail = f"batches of leader epoch {epochs}, which the metadata does not have at these offsets"
+            reason = RemoteCause.OTHER_EPOCH(epochs=tuple(dict.fromkeys(run.epoch for run in strange)))
             span = strange[0].first_offset, strange[-1].last_offset
-            yield Finding(Kind.REMOTE_MISMATCH, self.path, detail, None, None, *span, "partition_leader_epoch")
+            yield Finding(Kind.REMOTE_MISMATCH, self.path, reason, None, None, *span, "partition_leader_epoch")
 
     def _index(self, kind: IndexKind) -> IndexFile | None:
         data = find_side_file(self._store, self._stored, kind.file_kind)

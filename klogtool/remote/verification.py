@@ -12,8 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.timestamps import time_text
+from klogtool.causes import from_text
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
 from klogtool.log.in_order import in_order
+from klogtool.remote.causes import RemoteCause
 from klogtool.remote.cures import OrphanGrade, PartitionPlace, cure_of
 from klogtool.remote.inventory import ListedPartition, ListedSegment, walk_partitions
 from klogtool.remote.lineage import RemoteLogCache, Served, is_within_lineage
@@ -57,7 +59,9 @@ def verify_store(store: RemoteStore, terms: StoreTerms) -> Iterator[Finding | Su
 
 def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterator[Finding]:
     for problem in terms.metadata.problems if terms.metadata is not None else ():
-        finding = Finding(Kind.REMOTE_METADATA, problem.path or store.uri, problem.reason, start=problem.position)
+        finding = Finding(
+            Kind.REMOTE_METADATA, problem.path or store.uri, from_text(problem.reason), start=problem.position
+        )
         yield replace(finding, cure=cure_of(finding, store, PartitionPlace(TOPIC, 0, True)))
     partitions = [_Partition(store, terms, one) for one in walk_partitions(store, terms.metadata, terms.local)]
     pairs = ((one, segment) for one in partitions for segment in one.segments)
@@ -73,8 +77,8 @@ def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterat
             ),
         )
     for copy in store.copies:
-        detail = f"a second copy of segment {copy.key.segment_id}, in another folder: {copy.size:,} bytes"
-        finding = Finding(Kind.REMOTE_ORPHAN, copy.path, detail, field=OrphanGrade.SECOND_COPY)
+        reason = RemoteCause.SECOND_COPY(segment_id=str(copy.key.segment_id), size=copy.size)
+        finding = Finding(Kind.REMOTE_ORPHAN, copy.path, reason, field=OrphanGrade.SECOND_COPY)
         yield replace(finding, cure=cure_of(finding, store, PartitionPlace(copy.topic, copy.key.partition, True)))
 
 
@@ -95,9 +99,9 @@ def _vanished(terms: StoreTerms, listed: list[_Partition]) -> Iterator[tuple[Loc
     known = {id(one.local) for one in listed if one.local is not None}
     for log in (*terms.local.by_id.values(), *terms.local.by_name.values()):
         if id(log) not in known and log.start < log.local_start:
-            detail = f"no object of {log.topic}-{log.partition} is in the store; its log starts at {log.start}"
+            reason = RemoteCause.NO_OBJECT(partition=f"{log.topic}-{log.partition}", start=log.start)
             span = log.start, log.local_start - 1
-            yield log, Finding(Kind.REMOTE_GAP, log.path, detail, None, None, *span, Consumer.RESET)
+            yield log, Finding(Kind.REMOTE_GAP, log.path, reason, None, None, *span, Consumer.RESET)
 
 
 class _Partition:
@@ -140,8 +144,8 @@ class _Partition:
                 yield from (self._as_met(segment, finding) for finding in found.findings)
             yield from self._of_state(segment)
         if self._missing_home is not None:
-            detail = f"its metadata is in {TOPIC}-{self._missing_home}, which is in none of the log dirs (--metadata)"
-            yield Finding(Kind.REMOTE_UNCHECKED, self._folder, detail, field=Unhelped.METADATA)
+            reason = RemoteCause.METADATA_ELSEWHERE(partition=f"{TOPIC}-{self._missing_home}")
+            yield Finding(Kind.REMOTE_UNCHECKED, self._folder, reason, field=Unhelped.METADATA)
             summary.was_without_help = True
         yield from self._gaps()
 
@@ -171,13 +175,12 @@ class _Partition:
 
     def _unfinished(self, segment: ListedSegment, known: RemoteSegment) -> Finding:
         is_copy = segment.state is SegmentState.COPY_STARTED
-        what = "copy" if is_copy else "deletion"
-        left = "it has no objects" if segment.stored is None else f"its objects have {segment.size:,} bytes"
-        began = f"segment {segment.key.segment_id} began at {time_text(known.event_ms)}"
+        left = RemoteCause.LEFT_NONE() if segment.stored is None else RemoteCause.LEFT(size=segment.size)
+        cause = RemoteCause.COPY_UNFINISHED if is_copy else RemoteCause.DELETION_UNFINISHED
         return Finding(
             Kind.REMOTE_COPY_UNFINISHED if is_copy else Kind.REMOTE_DELETE_UNFINISHED,
             self._path_of(segment),
-            f"the {what} of {began} and did not end; {left}",
+            cause(segment_id=str(segment.key.segment_id), time=time_text(known.event_ms), left=left),
             None,
             None,
             known.start_offset,
@@ -188,27 +191,29 @@ class _Partition:
     def _of_finished(self, segment: ListedSegment, known: RemoteSegment) -> Iterator[Finding]:
         path, span = self._path_of(segment), (known.start_offset, known.end_offset)
         if segment.stored is None:
-            detail = f"segment {segment.key.segment_id} has no objects at all"
+            reason = RemoteCause.NO_OBJECTS(segment_id=str(segment.key.segment_id))
             yield self._as_met(
-                segment, Finding(Kind.REMOTE_OBJECT_MISSING, path, detail, None, None, *span, Consumer.STUCK)
+                segment, Finding(Kind.REMOTE_OBJECT_MISSING, path, reason, None, None, *span, Consumer.STUCK)
             )
         if segment.key not in self._listed:
-            detail = f"a newer segment took the place of {segment.key.segment_id}: {segment.size:,} bytes"
-            yield Finding(Kind.REMOTE_DISPLACED, path, detail, None, None, *span)
+            reason = RemoteCause.DISPLACED(segment_id=str(segment.key.segment_id), size=segment.size)
+            yield Finding(Kind.REMOTE_DISPLACED, path, reason, None, None, *span)
             return
         if self.local is None or not self.local.epochs or max(dict(known.epochs)) < self.local.epochs[0][0]:
             return  # nobody knows, or retention deletes it
         end, epochs = self.local.end, dict(self.local.epochs)
         if known.end_offset < end and not is_within_lineage(known, end, epochs):
-            own = ", ".join(f"{epoch} from {start}" for epoch, start in known.epochs)
-            detail = f"{segment.key.segment_id} has leader epochs {own}, the log has others: {segment.size:,} bytes"
-            yield Finding(Kind.REMOTE_ORPHAN, path, detail, None, None, *span, OrphanGrade.OTHER_LINEAGE)
+            own = tuple(f"{epoch} from {start}" for epoch, start in known.epochs)
+            reason = RemoteCause.OTHER_LINEAGE(segment_id=str(segment.key.segment_id), epochs=own, size=segment.size)
+            yield Finding(Kind.REMOTE_ORPHAN, path, reason, None, None, *span, OrphanGrade.OTHER_LINEAGE)
 
     def _orphan(self, stored: StoredSegment) -> Finding:
-        since = f"written at {time_text(stored.newest_ms)}" if stored.newest_ms >= 0 else "nobody knows since when"
-        detail = f"segment {stored.key.segment_id} is not in the metadata: {stored.size:,} bytes, {since}"
+        since = RemoteCause.UNDATED()
+        if stored.newest_ms >= 0:
+            since = RemoteCause.WRITTEN_AT(time=time_text(stored.newest_ms))
+        reason = RemoteCause.NOT_IN_METADATA(segment_id=str(stored.key.segment_id), size=stored.size, since=since)
         is_young = stored.newest_ms >= 0 and self._is_young(stored.newest_ms)
-        return Finding(Kind.REMOTE_ORPHAN, stored.path, detail, field=OrphanGrade.NO_METADATA, is_normal=is_young)
+        return Finding(Kind.REMOTE_ORPHAN, stored.path, reason, field=OrphanGrade.NO_METADATA, is_normal=is_young)
 
     def _is_young(self, ms: int) -> bool:
         return 0 <= self._terms.now_ms - ms < GRACE_MS
@@ -222,9 +227,8 @@ class _Partition:
         if self.local is None:
             return
         for start, end in _joined(one for one in self._served or () if one.segment is None):
-            log = f"the log starts at {self.local.start} and is local from {self.local.local_start}"
-            detail = f"no segment serves them; {log}"
-            yield Finding(Kind.REMOTE_GAP, self._folder, detail, None, None, start, end - 1, Consumer.RESET)
+            reason = RemoteCause.UNSERVED(start=self.local.start, local_start=self.local.local_start)
+            yield Finding(Kind.REMOTE_GAP, self._folder, reason, None, None, start, end - 1, Consumer.RESET)
 
 
 def _count(summary: Summary, checked: CheckedSegment) -> None:

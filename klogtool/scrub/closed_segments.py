@@ -13,6 +13,7 @@ from itertools import pairwise
 from msgspec import Struct, field
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
+from klogtool.causes import from_text
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.file import Unreadable, unreadable
@@ -94,7 +95,7 @@ def _list_partition(
         segments, topic = partition.segments, _topic_of(partition) or named.topic
     except Unreadable as error:
         if os.path.lexists(partition.path):  # else the broker has deleted or moved it
-            _note(listing, Finding(Kind.UNREADABLE, partition.path, error.reason), partition)
+            _note(listing, Finding(Kind.UNREADABLE, partition.path, from_text(error.reason)), partition)
         return
     flushed = circumstances.recovery_point
     if flushed is None:
@@ -110,7 +111,11 @@ def _list_partition(
         except FileNotFoundError:
             continue
         except OSError as error:
-            _note(listing, Finding(Kind.UNREADABLE, segment.path, unreadable(segment.path, error).reason), partition)
+            _note(
+                listing,
+                Finding(Kind.UNREADABLE, segment.path, from_text(unreadable(segment.path, error).reason)),
+                partition,
+            )
             continue
         base = segment.base_offset
         key = SegmentId(topic, named.partition, base, about.st_size, about.st_mtime_ns, about.st_ino)
@@ -138,7 +143,9 @@ def _recovery_point(checkpoints: Checkpoints, named: TopicPartition, listing: Li
     except KlogError as error:
         path = os.path.join(checkpoints.log_dir or "", FileKind.RECOVERY_POINT_CHECKPOINT.value)
         if all(finding.path != path for finding in listing.findings):
-            listing.findings.append(Finding(Kind.CHECKPOINT_CORRUPT, path, error.reason, start=error.position))
+            listing.findings.append(
+                Finding(Kind.CHECKPOINT_CORRUPT, path, from_text(error.reason), start=error.position)
+            )
         return None
 
 

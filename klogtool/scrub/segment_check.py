@@ -15,6 +15,7 @@ from enum import Enum
 from msgspec import Struct
 
 from klogtool.broker.timestamps import time_text
+from klogtool.causes import from_text
 from klogtool.errors import Changed, KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
@@ -22,6 +23,7 @@ from klogtool.log.file import Unreadable
 from klogtool.scrub.closed_segments import KINDS, ClosedSegment
 from klogtool.scrub.file_sums import FileStat, FileSums, SummedFile
 from klogtool.scrub.state import Covered
+from klogtool.verify.causes import SegmentCause
 from klogtool.verify.choosing_cures import State, with_cures
 from klogtool.verify.cures import rebuild_index
 from klogtool.verify.findings import Finding, Kind, Severity
@@ -104,7 +106,7 @@ def _read(segment: ClosedSegment, before: Covered | None, now_ms: int) -> _Readi
         except KlogError as error:
             is_missing = isinstance(error, Unreadable) and error.errno == errno.ENOENT
             if not is_missing and all(finding.path != path for finding in findings):
-                findings.append(Finding(Kind.UNREADABLE, path, error.reason, start=error.position))
+                findings.append(Finding(Kind.UNREADABLE, path, from_text(error.reason), start=error.position))
     findings += list(_changes(segment, before, files, findings))
     counted = tuple(finding for finding in findings if finding.severity is not Severity.INFO)
     return _Reading(counted, files, is_doubtful or bool(counted))
@@ -119,11 +121,11 @@ def _changes(
         if now is None or then is None:
             continue
         path, cure = segment.segment.side_path(kind), _cure_of_change(segment, kind)
-        detail = f"these bytes were others on {time_text(then.read_ms)}, and nobody has written to the file since"
+        reason = SegmentCause.BYTES_CHANGED(time=time_text(then.read_ms))
         first, last = (segment.id.base_offset, segment.last_offset) if kind is FileKind.LOG else (None, None)
         for start, end in now.changed_blocks(then):
             if not any(finding.path == path and _overlaps(finding, start, end) for finding in findings):
-                yield Finding(Kind.BYTES_CHANGED, path, detail, start, end, first, last, cure=cure)
+                yield Finding(Kind.BYTES_CHANGED, path, reason, start, end, first, last, cure=cure)
 
 
 def _cure_of_change(segment: ClosedSegment, kind: FileKind) -> str:

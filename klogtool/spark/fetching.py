@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import from_text
 from klogtool.disk.scratch import Scratch
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
@@ -163,8 +164,9 @@ def as_given(found: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
 
 def named_as(found: Finding, path: str, uri: str) -> Finding:
     """Translate a finding about files under a path to a URI."""
-    named = {name: text.replace(path, uri) for name in ("path", "detail") if (text := getattr(found, name))}
-    return replace(found, **named, cure=found.cure and _in_command(found.cure, path, uri))
+    reason = from_text(found.detail.replace(path, uri))
+    cure = found.cure and _in_command(found.cure, path, uri)
+    return replace(found, path=found.path.replace(path, uri), reason=reason, cure=cure)
 
 
 def _in_command(command: str, path: str, uri: str) -> str:

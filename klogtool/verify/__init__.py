@@ -2,6 +2,7 @@
 
 verification      all damage under some paths, as findings, and a summary: what `klogtool verify` runs
 findings          the closed list of finding ids, with severity; what a new id needs
+causes            why something is a finding
 settings          settings of `klogtool verify` from a file
 path_patterns     patterns of paths, for exclusions
 weighing          which findings count: severities by a user, exclusions, a baseline

@@ -15,6 +15,7 @@ from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.probing import Probe
+from klogtool.verify.causes import SegmentCause
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import SegmentReport
 
@@ -68,11 +69,12 @@ def _wrong_field(probe: Probe, frame: Frame, last_offset: int, lowest: int, clos
         return
     end, last_record = frame.position + frame.size, probe.last_record(judged.facts)
     if is_right_end(frame.offset, last_record, closed_at):
-        told = f"the last offset is {last_offset}, but the last record has offset {last_record}"
-        detail = f"{told}, and the log was closed at {closed_at}"
+        reason = SegmentCause.LAST_OFFSET_BEYOND_END(
+            last_offset=last_offset, last_record=last_record or 0, closed_at=closed_at
+        )
         first, last = frame.offset, closed_at - 1
-        yield Finding(Kind.BATCH_ATTRIBUTES, probe.file.path, detail, frame.position, end, first, last, DELTA)
+        yield Finding(Kind.BATCH_ATTRIBUTES, probe.file.path, reason, frame.position, end, first, last, DELTA)
     elif (right := find_right_offset(frame.offset, last_offset, lowest, closed_at)) is not None:
-        detail = f"the base offset is {frame.offset}, but the log was closed at {closed_at}, so it must be {right}"
+        reason = SegmentCause.BASE_OFFSET_BEYOND_END(base_offset=frame.offset, closed_at=closed_at, right=right)
         last = closed_at - 1
-        yield Finding(Kind.BATCH_HEADER, probe.file.path, detail, frame.position, end, right, last, "base_offset")
+        yield Finding(Kind.BATCH_HEADER, probe.file.path, reason, frame.position, end, right, last, "base_offset")

@@ -1,6 +1,6 @@
 """What verify can find: one table of kinds, a row for each, and a finding itself.
 
-A new kind is a row here, its meaning in render/meanings.json, a check that yields `Finding(Kind.X, path, detail, ...)`,
+A new kind is a row here, its meaning in render/meanings.json, a check that yields `Finding(Kind.X, path, reason, ...)`,
 and its damage in tests/wounded.py; `make docs` begins its section in docs/findings.md, where the area says. For bytes
 in a log the check makes a `Damage` (log_damage.py, log_order.py); for other files see the map in `klogtool.verify`.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
+from klogtool.causes import Reason, words
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch_proof import COUNT, FLAGS, HEADER
 
@@ -185,15 +186,15 @@ class Finding(Struct, frozen=True):
     """Something found under a path. Fields that do not apply are None and are left out of the JSON.
 
     start, end: byte positions in the file, end exclusive. first_offset, last_offset: records lost or in doubt. field:
-    which field contradicts the others. entry: the partition that a line of a checkpoint is about. detail: what is
-    wrong, one sentence. cure: the command that mends it. is_normal: something explains it here, so it is only worth
-    knowing. stop: how it keeps a broker from its logs, if it does. user_severity: the severity that a user's settings
-    give it, unless it is normal here.
+    which field contradicts the others. entry: the partition that a line of a checkpoint is about. reason: what is
+    wrong; detail is its sentence. cure: the command that mends it. is_normal: something explains it here, so it is only
+    worth knowing. stop: how it keeps a broker from its logs, if it does. user_severity: the severity that a user's
+    settings give it, unless it is normal here.
     """
 
     id: Kind
     path: str
-    detail: str
+    reason: Reason
     start: int | None = None
     end: int | None = None
     first_offset: int | None = None
@@ -215,6 +216,11 @@ class Finding(Struct, frozen=True):
         """Return whether the broker's process ends at it, whatever the state of its other log dirs."""
         return self.stop is not None and self.stop.is_fatal
 
+    @property
+    def detail(self) -> str:
+        """What is wrong, as one sentence."""
+        return words(self.reason)
+
     def as_error(self) -> KlogError:
         """Return the error to raise; with Kafka's exception if a broker stops at it."""
         kind = Refused if self.ends_broker else Corrupt
@@ -235,6 +241,7 @@ class Finding(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return the severity and the fields that apply."""
-        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        names = ("detail" if name == "reason" else name for name in self.__struct_fields__)
+        values = ((name, getattr(self, name)) for name in names)
         fields = ", ".join(f"{name}={value!r}" for name, value in values if value is not None and value is not False)
         return f"Finding(severity={self.severity.value!r}, {fields})"

@@ -10,11 +10,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from klogtool import kernels
+from klogtool.causes import Reason
 from klogtool.format.indexes import (
     BEFORE_ALL,
     OFFSET_ENTRIES,
@@ -26,6 +28,7 @@ from klogtool.format.indexes import (
 )
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile
+from klogtool.verify.causes import IndexCause
 from klogtool.verify.findings import Finding, Kind
 
 MOST_RUNS = 1000  # of wrong entries that are told one by one
@@ -55,7 +58,8 @@ Pair: TypeAlias = tuple[int, int]
 
 
 class IndexKind(Struct, frozen=True):
-    """What the two indexes differ in: their findings, their entries, and how these are told."""
+    """What the two indexes differ in: their findings, their entries, and what contradicts one (entry, base offset,
+    why)."""
 
     file_kind: FileKind
     is_missing: Kind
@@ -63,7 +67,7 @@ class IndexKind(Struct, frozen=True):
     has_wrong_order: Kind
     has_wrong_entry: Kind
     layout: IndexLayout[OffsetIndexEntry] | IndexLayout[TimeIndexEntry]
-    words: Callable[[Pair, int], str]
+    contradicted: Callable[[Pair, int, Reason], Reason]
 
 
 OFFSETS = IndexKind(
@@ -73,7 +77,7 @@ OFFSETS = IndexKind(
     Kind.INDEX_ORDER,
     Kind.INDEX_ENTRY,
     OFFSET_ENTRIES,
-    lambda entry, base: f"offset {base + entry[0]} at byte {entry[1]}",
+    lambda entry, base, why: IndexCause.OFFSET_AT(offset=base + entry[0], position=entry[1], why=why),
 )
 TIMES = IndexKind(
     FileKind.TIME_INDEX,
@@ -82,7 +86,7 @@ TIMES = IndexKind(
     Kind.TIMEINDEX_ORDER,
     Kind.TIMEINDEX_ENTRY,
     TIME_ENTRIES,
-    lambda entry, base: f"timestamp {entry[0]} at offset {base + entry[1]}",
+    lambda entry, base, why: IndexCause.TIME_AT(timestamp=entry[0], offset=base + entry[1], why=why),
 )
 
 
@@ -126,10 +130,10 @@ class IndexFile:
             if kind.layout.follows(entry, entries[kept[-1]] if kept else BEFORE_ALL):
                 kept.append(number)
             elif self._is_odd(entries, kept, number):
-                self._disordered.add(kept.pop(), "")
+                self._disordered.add(kept.pop(), IndexCause.DISORDER())
                 kept.append(number)
             else:
-                self._disordered.add(number, "")
+                self._disordered.add(number, IndexCause.DISORDER())
         size = kind.layout.entry_size
         self._numbers = array("q", kept)
         self.data = b"".join(self.data[number * size : (number + 1) * size] for number in kept)
@@ -150,40 +154,37 @@ class IndexFile:
             return (0, 0)
         return next(self.kind.layout.unpack(self._last), None)
 
-    def note_false(self, kept: int, why: str) -> None:
+    def note_false(self, kept: int, why: Reason) -> None:
         """An entry that the log contradicts, by its number in `data`."""
-        self._false.add(kept if self._numbers is None else self._numbers[kept], why)
+        reason = self.kind.contradicted(self.entry(kept), self.base_offset, why)
+        self._false.add(kept if self._numbers is None else self._numbers[kept], reason)
 
     def findings(self) -> Iterator[Finding]:
         """All of them; the cure is for who knows the segment."""
         kind, size = self.kind, self.kind.layout.entry_size
-        for first, last, _ in sorted(self._disordered.found):
-            yield self._entries(kind.has_wrong_order, first, last, "not in ascending order with the entries around")
-        for first, last, why in sorted(self._false.found):
-            yield self._entries(kind.has_wrong_entry, first, last, why)
+        for wrong, runs in ((kind.has_wrong_order, self._disordered), (kind.has_wrong_entry, self._false)):
+            for first, last, why in sorted(runs.found, key=itemgetter(0, 1)):
+                count = last - first + 1
+                reason = IndexCause.ENTRY(why=why) if count == 1 else IndexCause.ENTRIES(count=count, why=why)
+                yield Finding(wrong, self.path, reason, start=first * size, end=(last + 1) * size)
+        start, end = self.count * size, self.whole * size
         if self.too_many:
-            detail = "more entries than the log can have batches"
-            yield Finding(kind.has_wrong_entry, self.path, detail, start=self.count * size, end=self.whole * size)
+            yield Finding(kind.has_wrong_entry, self.path, IndexCause.TOO_MANY(), start, end)
         elif self.count < self.whole:
-            detail = f"{self.whole - self.count} entries of zeros at the end: preallocated and not used"
-            yield Finding(Kind.INDEX_UNTRIMMED, self.path, detail, start=self.count * size, end=self.whole * size)
-        if self.size > self.whole * size:
-            detail = f"{self.size} bytes are not a multiple of an entry's {size}"
-            yield Finding(kind.has_wrong_size, self.path, detail, start=self.whole * size, end=self.size)
-
-    def _entries(self, kind: Kind, first: int, last: int, why: str) -> Finding:
-        size = self.kind.layout.entry_size
-        count = "an entry" if first == last else f"{last - first + 1} entries"
-        return Finding(kind, self.path, f"{count}: {why}", start=first * size, end=(last + 1) * size)
+            reason = IndexCause.ZEROS(count=self.whole - self.count)
+            yield Finding(Kind.INDEX_UNTRIMMED, self.path, reason, start, end)
+        if self.size > end:
+            reason = IndexCause.SIZE(size=self.size, entry_size=size)
+            yield Finding(kind.has_wrong_size, self.path, reason, end, self.size)
 
 
 class _Runs:
     """Numbers of entries, each with a reason: (first, last, reason of the first) for those that lie together."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[int, int, str]] = []
+        self.found: list[tuple[int, int, Reason]] = []
 
-    def add(self, number: int, why: str) -> None:
+    def add(self, number: int, why: Reason) -> None:
         """One more, mostly behind all others."""
         if self.found:
             first, last, reason = self.found[-1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from klogtool.causes import Reason
 from klogtool.format.batch_proof import EntryFacts
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.succession import Succession, Why
 from klogtool.log.probing import Probe
+from klogtool.verify.causes import IndexCause
 from klogtool.verify.closed_end import is_right_end
 from klogtool.verify.index_damage import IndexFile, Ranges
 
@@ -100,10 +102,10 @@ class IndexJudge:
         for number in range(self._succession.index_at, len(index)):
             position = index.entry(number)[1]
             if position >= self._probe.end:
-                self._note_offset(number, f"the log has only {self._probe.end} bytes")
+                self._note_offset(number, IndexCause.LOG_ENDS(size=self._probe.end))
             # In damaged bytes a batch may have begun there: the log is at fault, not the index.
             elif position not in self._damaged_bytes:
-                self._note_offset(number, "no batch starts there")
+                self._note_offset(number, IndexCause.NO_BATCH())
 
     def _finish_times(self, index: IndexFile, *, has_tail: bool) -> None:
         succession = self._succession
@@ -124,9 +126,9 @@ class IndexJudge:
         # the largest index entry at or below its target, and never looks back.
         if position == entry.position and not self._has_doubtful_offset(entry):
             least = entry.first_offset if entry.tells_first_offset else self._succession.last_offset + 1
-            self._note_offset(number, f"the batch there starts at offset {least}")
+            self._note_offset(number, IndexCause.OTHER_OFFSET(offset=least))
         elif position < entry.position and position not in self._damaged_bytes:
-            self._note_offset(number, "no batch starts there")
+            self._note_offset(number, IndexCause.NO_BATCH())
 
     def _has_doubtful_offset(self, entry: EntryFacts) -> bool:
         """Return whether the log's entry is wrong, because the next entry contradicts it too."""
@@ -135,7 +137,7 @@ class IndexJudge:
         after = self._probe.judge(entry.end) if entry.end < self._probe.end else None
         return after is not None and after.facts.tells_first_offset and after.facts.first_offset <= entry.last_offset
 
-    def _note_offset(self, number: int, why: str) -> None:
+    def _note_offset(self, number: int, why: Reason) -> None:
         _note(self._offset_index, number, why)
 
     def _note_reach(self) -> None:
@@ -143,7 +145,7 @@ class IndexJudge:
         assert index is not None  # the index has noted an entry
         if not self._is_missing(succession.index_noted):
             number = index.last_with(0, succession.index_noted, succession.index_at)
-            self._note_offset(number, "the batches from there to the next entry end below it")
+            self._note_offset(number, IndexCause.ENDS_BELOW())
 
     # Time index.
 
@@ -161,14 +163,14 @@ class IndexJudge:
             self._note_time(number)
 
     def _note_time(self, number: int) -> None:
-        _note(self._time_index, number, "this is not the largest timestamp up to there")
+        _note(self._time_index, number, IndexCause.NOT_LARGEST())
 
     def _note_time_reach(self) -> None:
         succession, index = self._succession, self._time_index
         assert index is not None  # the index has noted an entry
         if not self._is_missing(succession.time_noted):
             number = index.last_with(1, succession.time_noted, succession.time_at)
-            _note(index, number, "the messages with this timestamp end below it")
+            _note(index, number, IndexCause.MESSAGES_END_BELOW())
 
     def _is_beyond_closed_end(self, entry: EntryFacts) -> bool:
         """Return whether the offsets of the last batch are wrong, because the log was closed below them."""
@@ -182,6 +184,6 @@ class IndexJudge:
         return self._succession.base_offset + relative_offset in self._missing_offsets
 
 
-def _note(index: IndexFile | None, number: int, why: str) -> None:
+def _note(index: IndexFile | None, number: int, why: Reason) -> None:
     assert index is not None  # the index has this entry
-    index.note_false(number, f"{index.kind.words(index.entry(number), index.base_offset)}, but {why}")
+    index.note_false(number, why)

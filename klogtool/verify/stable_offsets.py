@@ -18,6 +18,7 @@ from itertools import accumulate, groupby
 
 from msgspec import Struct
 
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn
 from klogtool.format.java_numbers import MAX_LONG
@@ -25,6 +26,7 @@ from klogtool.format.names import FileKind
 from klogtool.format.producer_replay import NOTHING, Aborted
 from klogtool.log.entries import RecordBatch
 from klogtool.log.segment import Segment
+from klogtool.verify.causes import FindingCause, TxnIndexCause
 from klogtool.verify.findings import Finding, Kind
 
 MOST_FINDINGS_OF_A_FILE = 10
@@ -50,13 +52,10 @@ class StableOffsets:
         self._waiting: list[_Waiting] = []
         self._reported: Counter[str] = Counter()
 
-    def wrong(self, entry: AbortedTxn) -> str | None:
+    def wrong(self, entry: AbortedTxn) -> Reason | None:
         """Return what is wrong with an entry, whatever follows it."""
         if entry.last_stable_offset > self._log_end_offset:
-            return (
-                f"the log ends at {self._log_end_offset}: readers would miss aborted transactions from there on, "
-                f"up to {entry.last_stable_offset}"
-            )
+            return TxnIndexCause.ABOVE_LOG_END(end=self._log_end_offset, stable=entry.last_stable_offset)
         return None
 
     def add(self, path: str, number: int, entry: AbortedTxn) -> None:
@@ -81,19 +80,19 @@ class StableOffsets:
             elif waiting.entry.last_stable_offset > min(reached, MAX_LONG if open_from is None else open_from):
                 kept.append(waiting)
         self._waiting = kept
-        yield from self._overlook(doubtful, "was aborted")
+        yield from self._overlook(doubtful, TxnIndexCause.OVERLOOKS_ABORTED)
 
     def finish(self, open_from: int | None) -> Iterator[Finding]:
         """Yield the entries that will hide a transaction which is still open, if it is aborted; then how many were not
         reported."""
         if open_from is not None:
             doubtful = [(w, open_from) for w in self._waiting if w.entry.last_stable_offset > open_from]
-            yield from self._overlook(doubtful, "is still open")
+            yield from self._overlook(doubtful, TxnIndexCause.OVERLOOKS_OPEN)
         for path, count in self._reported.items():
             if (more := count - MOST_FINDINGS_OF_A_FILE) > 0:
-                yield Finding(Kind.TXNINDEX_ENTRY, path, f"{more} more such entries")
+                yield Finding(Kind.TXNINDEX_ENTRY, path, FindingCause.MORE(count=more))
 
-    def _overlook(self, doubtful: list[tuple[_Waiting, int]], what: str) -> Iterator[Finding]:
+    def _overlook(self, doubtful: list[tuple[_Waiting, int]], what: TxnIndexCause) -> Iterator[Finding]:
         """Yield those that a follower would not write either; each comes with the start of a later transaction."""
         for path, of_file in groupby(doubtful, key=lambda pair: pair[0].path):
             pairs = list(of_file)
@@ -102,12 +101,11 @@ class StableOffsets:
                 if waiting.entry not in lawful:
                     yield from self._reported_once(waiting, first_offset, what)
 
-    def _reported_once(self, waiting: _Waiting, first_offset: int, what: str) -> Iterator[Finding]:
+    def _reported_once(self, waiting: _Waiting, first_offset: int, what: TxnIndexCause) -> Iterator[Finding]:
         self._reported[waiting.path] += 1
         if self._reported[waiting.path] > MOST_FINDINGS_OF_A_FILE:
             return
-        stable = waiting.entry.last_stable_offset
-        why = f"readers of offsets below {stable} would miss the transaction that starts at {first_offset} and {what}"
+        why = what(stable=waiting.entry.last_stable_offset, first_offset=first_offset)
         yield false_entry(waiting.path, waiting.number, waiting.entry, why)
 
 
@@ -140,13 +138,13 @@ def _walk_transactional(log: str) -> Iterator[tuple[int, int]]:
         return
 
 
-def false_entry(path: str, number: int, entry: AbortedTxn, wrong: str) -> Finding:
+def false_entry(path: str, number: int, entry: AbortedTxn, wrong: Reason) -> Finding:
     """Return the finding for an entry of a transaction index."""
     tells_which = entry.first_offset <= entry.last_offset
     return Finding(
         Kind.TXNINDEX_ENTRY,
         path,
-        f"{entry}: {wrong}",
+        TxnIndexCause.ENTRY(entry=str(entry), wrong=wrong),
         start=number * ABORTED_TXN_SIZE,
         end=(number + 1) * ABORTED_TXN_SIZE,
         first_offset=entry.first_offset if tells_which else None,

@@ -10,7 +10,9 @@ from enum import Enum
 
 from msgspec import Struct
 
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
+from klogtool.verify.causes import FindingCause
 
 COSTS_THE_LOG_DIR = (
     "KafkaStorageException",
@@ -70,7 +72,8 @@ def stop_of(error: KlogError) -> Stop:
     return Stop(outcome, kafka_class, error.kafka_message or error.reason)
 
 
-def detail_of_stop(error: KlogError) -> str:
+def reason_of_stop(error: KlogError) -> Reason:
     """Return what such an error is, and what a broker does then."""
-    what = "takes the log dir offline" if stop_of(error).outcome is StopOutcome.OFFLINE else "does not start"
-    return f"{error.reason}: a broker {what} ({error.kafka_class})"
+    is_offline = stop_of(error).outcome is StopOutcome.OFFLINE
+    cause = FindingCause.OFFLINE_BY if is_offline else FindingCause.NO_START_BY
+    return cause(wrong=error.reason, kafka_class=str(error.kafka_class))

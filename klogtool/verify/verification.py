@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction
+from klogtool.causes import from_text
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState
@@ -353,7 +354,9 @@ class _Verification:
         why = self._compaction_of(target.partition) if gaps else None
         if why is None:
             return verified
-        explained = (as_normal_gap(finding, why) if finding in gaps else finding for finding in verified.findings)
+        explained = (
+            as_normal_gap(finding, from_text(why)) if finding in gaps else finding for finding in verified.findings
+        )
         return replace(verified, findings=tuple(explained))
 
     def _checkpoints_in(self, log_dir: str) -> Checkpoints:
@@ -414,7 +417,7 @@ class _Verification:
         try:
             begun.layout, begun.findings = verify_names(begun.target.partition)
         except KlogError as error:
-            begun.findings.append(Finding(Kind.UNREADABLE, begun.target.partition.path, error.reason))
+            begun.findings.append(Finding(Kind.UNREADABLE, begun.target.partition.path, from_text(error.reason)))
             return []
         layout, only = begun.layout, begun.target.only
         segments = list(self._with_context(layout, begun.target.around))

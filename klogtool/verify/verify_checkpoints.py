@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from klogtool.causes import Cause, Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
@@ -21,6 +22,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import has_changed
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.causes import CheckpointCause, FindingCause
 from klogtool.verify.cures import drop_line, edit, move_out, number_of_lines, parent_of, remove, set_line
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop, StopOutcome, offline, stop_of
@@ -51,9 +53,9 @@ def unreadable_file(path: str, error: Unreadable) -> Finding:
     """Return the finding of a file that cannot be opened. If a folder or a socket has its name, a broker cannot open it
     either; a file that we may not read may be open to a broker."""
     if not (os.path.isdir(path) or is_socket(path)):
-        return Finding(Kind.UNREADABLE, path, error.reason)
+        return Finding(Kind.UNREADABLE, path, from_text(error.reason))
     stop = offline("IOException", "Is a directory" if os.path.isdir(path) else f"{path}: No such device or address")
-    return Finding(Kind.UNREADABLE, path, error.reason, cure=move_out(path, parent_of(path)), stop=stop)
+    return Finding(Kind.UNREADABLE, path, from_text(error.reason), cure=move_out(path, parent_of(path)), stop=stop)
 
 
 class Stated(Struct, frozen=True):
@@ -105,9 +107,9 @@ def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker:
         for entry in false[:MOST_ENTRIES_TOLD]:
             first_offset = None if entry.is_nowhere else min(entry.offset, MAX_OFFSET)
             of = str(entry.topic_partition)
-            yield Finding(Kind.CHECKPOINT_ENTRY, path, entry.detail, first_offset=first_offset, entry=of, cure=cure)
+            yield Finding(Kind.CHECKPOINT_ENTRY, path, entry.reason, first_offset=first_offset, entry=of, cure=cure)
         if len(false) > MOST_ENTRIES_TOLD:
-            more = f"{len(false) - MOST_ENTRIES_TOLD} more such entries"
+            more = FindingCause.MORE(count=len(false) - MOST_ENTRIES_TOLD)
             yield Finding(Kind.CHECKPOINT_ENTRY, path, more, cure=cure)
     if stated.is_clean and with_marker:
         yield from _false_markers(stated, ends)
@@ -121,10 +123,10 @@ _COSTS = {
     FileKind.CLEANER_CHECKPOINT: "one long cleaning",
 }
 _WITHOUT_NUMBERS = {
-    FileKind.RECOVERY_POINT_CHECKPOINT: "a broker treats it as empty, and recovers every log from its start",
-    FileKind.REPLICATION_CHECKPOINT: "a broker serves no partition of this log dir, and perhaps not all of others",
-    FileKind.LOG_START_CHECKPOINT: "a broker treats it as empty, and deleted records become readable again",
-    FileKind.CLEANER_CHECKPOINT: "the log cleaner of the whole broker stops",
+    FileKind.RECOVERY_POINT_CHECKPOINT: CheckpointCause.RECOVERY_POINT_LOST,
+    FileKind.REPLICATION_CHECKPOINT: CheckpointCause.REPLICATION_LOST,
+    FileKind.LOG_START_CHECKPOINT: CheckpointCause.LOG_START_LOST,
+    FileKind.CLEANER_CHECKPOINT: CheckpointCause.CLEANER_LOST,
 }
 
 
@@ -136,14 +138,13 @@ def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicP
             yield unreadable_file(path, error)
     except KlogError as error:
         stop: Stop | None = stop_of(error)
+        cause: Cause = FindingCause.OFFLINE
         if stop is not None and stop.outcome is StopOutcome.REFUSES:  # a broker catches it in this place
             is_unserved = kind is FileKind.REPLICATION_CHECKPOINT
             stop = Stop(StopOutcome.UNSERVED, stop.kafka_class, stop.message) if is_unserved else None
-            outcome = _WITHOUT_NUMBERS[kind]
-        else:
-            outcome = "a broker takes the log dir offline"
+            cause = _WITHOUT_NUMBERS[kind]
         cure = remove(path, f"costs {_COSTS[kind]}")
-        yield Finding(Kind.CHECKPOINT_CORRUPT, path, f"{error.reason}: {outcome}", cure=cure, stop=stop)
+        yield Finding(Kind.CHECKPOINT_CORRUPT, path, cause(wrong=error.reason), cure=cure, stop=stop)
 
 
 class _FalseEntry(Struct, frozen=True):
@@ -151,7 +152,7 @@ class _FalseEntry(Struct, frozen=True):
 
     topic_partition: TopicPartition
     offset: int
-    wrong: str
+    wrong: Reason
     right: int | None
 
     @property
@@ -159,8 +160,8 @@ class _FalseEntry(Struct, frozen=True):
         return self.right is None
 
     @property
-    def detail(self) -> str:
-        return f"{self.topic_partition}: the checkpoint says {self.offset}, {self.wrong}"
+    def reason(self) -> Reason:
+        return CheckpointCause.ENTRY(partition=str(self.topic_partition), offset=self.offset, wrong=self.wrong)
 
 
 def _false_entries(
@@ -176,7 +177,7 @@ def _false_entries(
     for topic_partition, offset in offsets.items():
         here = by_name.get(topic_partition)
         if here is None:
-            yield _FalseEntry(topic_partition, offset, "but there is no such partition in this log dir", None)
+            yield _FalseEntry(topic_partition, offset, CheckpointCause.NOWHERE(), None)
             continue
         alive = [end for end in here if end.partition.state.is_live]
         wrong = _wrong_offset(kind, offset, alive, None if starts is None else starts.get(topic_partition, 0))
@@ -189,22 +190,22 @@ MAX_OFFSET = 2**63 - 1
 
 def _wrong_offset(
     kind: FileKind, offset: int, alive: list[PartitionEnds], log_start_offset: int | None
-) -> tuple[str, int] | None:
+) -> tuple[Reason, int] | None:
     """Return what is wrong with an entry, and its right offset: the nearest one that the log allows; but if the entry
     would delete or skip records, the log's beginning."""
     known = [end.log_end_offset for end in alive if end.log_end_offset is not None]
     starts = [end.base_offset for end in alive if end.base_offset is not None]
     if offset < 0:
-        return "but no offset is below zero", min(starts, default=0)
+        return CheckpointCause.BELOW_ZERO(), min(starts, default=0)
     if not known or len(known) < len(alive):
         return None
     if offset > max(known):
         right = max(known) if kind in _NEVER_BELOW else min(starts, default=0)
-        return f"the log ends at {max(known)}{_BEYOND[kind]}", right
+        return _BEYOND[kind](end=max(known)), right
     if log_start_offset is not None and kind in _NEVER_BELOW and starts:
         start = max(min(starts), log_start_offset if log_start_offset <= max(known) else 0)
         if offset < start:
-            return f"the log starts at {start}", start
+            return CheckpointCause.LOG_STARTS(start=start), start
     return None
 
 
@@ -227,10 +228,10 @@ def _cure_of_entries(
 _WAS_HERE = "only if the topic was deleted: the line shows that the partition was here, so first look for its folder"
 _NEVER_BELOW = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 _BEYOND = {
-    FileKind.RECOVERY_POINT_CHECKPOINT: ": records that were flushed are lost",
-    FileKind.REPLICATION_CHECKPOINT: ": records that all replicas had are lost",
-    FileKind.LOG_START_CHECKPOINT: ": a broker deletes ALL of the log at startup",
-    FileKind.CLEANER_CHECKPOINT: ": the cleaner starts again from the beginning",
+    FileKind.RECOVERY_POINT_CHECKPOINT: CheckpointCause.RECOVERY_POINT_BEYOND,
+    FileKind.REPLICATION_CHECKPOINT: CheckpointCause.REPLICATION_BEYOND,
+    FileKind.LOG_START_CHECKPOINT: CheckpointCause.LOG_START_BEYOND,
+    FileKind.CLEANER_CHECKPOINT: CheckpointCause.CLEANER_BEYOND,
 }
 
 
@@ -249,21 +250,9 @@ def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Fi
         flushed = recovery_points.get(name, 0) if name is not None else 0
         path = end.last_segment or partition.path
         if end.damaged_tail is not None:
-            detail = (
-                "is damaged at its end, although there is a clean shutdown marker: a broker does not check, "
-                "and appends after the damage"
-            )
-            yield Finding(Kind.CLEAN_MARKER_FALSE, path, detail, start=end.damaged_tail, cure=cure)
+            reason = CheckpointCause.DAMAGED_TAIL()
+            yield Finding(Kind.CLEAN_MARKER_FALSE, path, reason, start=end.damaged_tail, cure=cure)
         elif flushed > end.log_end_offset:
-            detail = (
-                f"ends at {end.log_end_offset}, but ended at {flushed} at the clean shutdown: offsets are "
-                "assigned twice"
-            )
-            yield Finding(
-                Kind.CLEAN_MARKER_FALSE,
-                path,
-                detail,
-                first_offset=end.log_end_offset,
-                last_offset=flushed - 1,
-                cure=cure,
-            )
+            reason = CheckpointCause.ENDS_EARLY(end=end.log_end_offset, before=flushed)
+            first, last = end.log_end_offset, flushed - 1
+            yield Finding(Kind.CLEAN_MARKER_FALSE, path, reason, None, None, first, last, cure=cure)

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import EpochEntry, assign_leader_epochs, parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind
@@ -13,10 +14,11 @@ from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.segment import Segment
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.causes import EpochCause
 from klogtool.verify.epoch_order import wrong_epochs
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import EpochRun, SegmentReport
-from klogtool.verify.stops import detail_of_stop, stop_of
+from klogtool.verify.stops import reason_of_stop, stop_of
 from klogtool.verify.verify_names import Layout
 
 IMPOSSIBLE = -2  # an epoch that no batch can have
@@ -29,9 +31,9 @@ def read_epochs(path: str) -> list[EpochEntry] | Finding:
         assign_leader_epochs(lines)
         return lines
     except Unreadable as error:
-        return Finding(Kind.UNREADABLE, path, error.reason)
+        return Finding(Kind.UNREADABLE, path, from_text(error.reason))
     except KlogError as error:
-        return Finding(Kind.EPOCHS_CORRUPT, path, detail_of_stop(error), stop=stop_of(error))
+        return Finding(Kind.EPOCHS_CORRUPT, path, reason_of_stop(error), stop=stop_of(error))
 
 
 def verify_epochs(
@@ -54,8 +56,7 @@ def verify_epochs(
         if wrong is not None:
             yield Finding(Kind.EPOCHS_CONTENT, path, wrong)
     elif believed and FileKind.LEADER_EPOCH_CHECKPOINT.value not in layout.present:
-        detail = f"the log has {_epochs(believed)}; followers cannot find where their logs diverge"
-        yield Finding(Kind.EPOCHS_MISSING, path, detail)
+        yield Finding(Kind.EPOCHS_MISSING, path, EpochCause.MISSING(epochs=_epochs(believed)))
 
 
 def _read(layout: Layout) -> Generator[Finding, None, list[EpochEntry] | None]:
@@ -87,9 +88,7 @@ def _verify_fields(
     numbers = [n for n, (_, run) in enumerate(placed) if run.magic >= 2]
     for n, right in wrong_epochs([placed[n][1] for n in numbers], known).items():
         report, run = placed[numbers[n]]
-        why = "it does not fit between the epochs before and after it"
-        if right is not None:
-            why = f"the batches around it and leader-epoch-checkpoint say {right}"
+        why = EpochCause.NO_FIT() if right is None else EpochCause.OTHERS_SAY(epoch=right)
         if (report.path, run.position) not in false:
             yield _wrong_field(run, report.path, why)
         sound[numbers[n]] = None if right is None else replace(run, epoch=right)
@@ -113,11 +112,11 @@ def _without_doubt(runs: Sequence[EpochRun], reports: Sequence[SegmentReport]) -
     return sound
 
 
-def _wrong_field(run: EpochRun, path: str, why: str) -> Finding:
+def _wrong_field(run: EpochRun, path: str, why: Reason) -> Finding:
     return Finding(
         Kind.BATCH_HEADER,
         path,
-        f"the leader epoch is {run.epoch}; {why}",
+        EpochCause.WRONG(epoch=run.epoch, why=why),
         run.position,
         _end_of(path, run.position),
         run.first_offset,
@@ -135,32 +134,32 @@ def _end_of(path: str, position: int) -> int | None:
     return None if batch is None else batch.position + batch.size
 
 
-def _wrong_lines(lines: list[EpochEntry], log_end_offset: int | None) -> str | None:
+def _wrong_lines(lines: list[EpochEntry], log_end_offset: int | None) -> Reason | None:
     entries = assign_leader_epochs(lines)
     if entries != lines:
-        return "epochs or their start offsets do not increase: if lines contradict each other, the later line is used"
+        return EpochCause.NOT_ASCENDING()
     if log_end_offset is not None and entries and entries[-1].start_offset > log_end_offset:
         last = entries[-1]
-        return f"epoch {last.epoch} starts at {last.start_offset}, but the log ends at {log_end_offset}"
+        return EpochCause.BEYOND_END(epoch=last.epoch, start=last.start_offset, end=log_end_offset)
     return None
 
 
 def _wrong_epoch(
     believed: list[EpochRun], cache: LeaderEpochFileCache, reports: Sequence[SegmentReport], log_start_offset: int
-) -> str | None:
+) -> Reason | None:
     """Batches are searched only if the epoch of the log start seems wrong: it may be in a gap."""
     if next(_wrong_epochs(believed, cache, log_start_offset), None) is None:
         return None
     return next(_wrong_epochs(believed, cache, _first_kept(reports, log_start_offset)), None)
 
 
-def _wrong_epochs(believed: Sequence[EpochRun], cache: LeaderEpochFileCache, first: int) -> Iterator[str]:
+def _wrong_epochs(believed: Sequence[EpochRun], cache: LeaderEpochFileCache, first: int) -> Iterator[Reason]:
     for run in (run for run in believed if run.last_offset >= first):
         for offset in (max(run.first_offset, first), run.last_offset):
             stored = cache.epoch_for_offset(offset)
             if stored != run.epoch:
-                by_file = "unknown" if stored is None else str(stored)
-                yield f"the epoch of offset {offset} is {run.epoch} in the log, but {by_file} in this file"
+                by_file = EpochCause.UNKNOWN() if stored is None else stored
+                yield EpochCause.OTHER_IN_LOG(offset=offset, epoch=run.epoch, by_file=by_file)
 
 
 def _first_kept(reports: Sequence[SegmentReport], log_start_offset: int) -> int:
@@ -199,6 +198,6 @@ def _believable(runs: list[EpochRun]) -> list[EpochRun]:
     return kept
 
 
-def _epochs(runs: list[EpochRun]) -> str:
+def _epochs(runs: list[EpochRun]) -> Reason:
     first, last = runs[0].epoch, runs[-1].epoch
-    return f"leader epoch {first}" if first == last else f"leader epochs {first} to {last}"
+    return EpochCause.ONE(epoch=first) if first == last else EpochCause.FROM_TO(first=first, last=last)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import TOLERANT_RULES
+from klogtool.causes import from_text
 from klogtool.errors import KlogError
 from klogtool.format.batch import CRC_COVERS_FROM
 from klogtool.format.checksums import crc32c
@@ -20,6 +21,7 @@ from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.causes import FindingCause, KraftCause
 from klogtool.verify.cures import move_out, move_out_of_partition, remove
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop, refuses
@@ -70,7 +72,7 @@ def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding
     yield Finding(
         Kind.KRAFT_SNAPSHOT_CORRUPT,
         layout.path,
-        f"the log starts at {log_start_offset}, and no snapshot reaches that offset: a broker does not start",
+        KraftCause.NO_SNAPSHOT(start=log_start_offset),
         last_offset=log_start_offset - 1,
         cure=FROM_A_CONTROLLER,
         stop=refuses("IllegalStateException", message),
@@ -89,14 +91,14 @@ def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
         _read_through(KraftSnapshot(path))
     except Unreadable as error:
         stop = refuses("UncheckedIOException", "Failed to read records into memory") if os.path.isdir(path) else None
-        yield Finding(Kind.UNREADABLE, path, error.reason, stop=stop)
+        yield Finding(Kind.UNREADABLE, path, from_text(error.reason), stop=stop)
     except KlogError as error:
         is_bootstrap = os.path.basename(path) == FileKind.BOOTSTRAP_SNAPSHOT.value
         stop = _stop_of_bootstrap(path) if is_bootstrap else _stop_of(error)
-        outcome = "a broker reads it all the same" if stop is None else "a broker that needs it does not start"
+        cause = KraftCause.READ_ALL_THE_SAME if stop is None else KraftCause.NEEDED
         cure = move_out(path, os.path.dirname(path) or ".") if is_bootstrap else move_out_of_partition(path)
-        detail = f"{error.reason}: {outcome}"
-        yield Finding(Kind.KRAFT_SNAPSHOT_CORRUPT, path, detail, start=error.position, cure=cure, stop=stop)
+        reason = cause(wrong=error.reason)
+        yield Finding(Kind.KRAFT_SNAPSHOT_CORRUPT, path, reason, start=error.position, cure=cure, stop=stop)
 
 
 def _stop_of(error: KlogError) -> Stop | None:
@@ -185,14 +187,15 @@ def verify_quorum_state(path: str) -> Iterator[Finding]:
     try:
         parse_quorum_state(read_whole(path, limit=MOST_TEXT_BYTES))
     except Unreadable as error:
-        yield Finding(Kind.UNREADABLE, path, error.reason)
+        yield Finding(Kind.UNREADABLE, path, from_text(error.reason))
     except KlogError as error:
         cure = remove(path, "a new election writes it again")
         kafka_class = error.kafka_class or _UNCHECKED_IO
         # FileQuorumStateStore.readStateFromFile names the file only; the cause is below it.
         told = f"Error while reading the Quorum status from the file {path}"
         stop = refuses(kafka_class, told if kafka_class == _UNCHECKED_IO else error.reason)
-        yield Finding(Kind.QUORUM_STATE_CORRUPT, path, f"{error.reason}: a broker does not start", cure=cure, stop=stop)
+        reason = FindingCause.NO_START(wrong=error.reason)
+        yield Finding(Kind.QUORUM_STATE_CORRUPT, path, reason, cure=cure, stop=stop)
 
 
 # Topic ids.

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.identity import MetaProperties, parse_meta_properties
@@ -21,6 +22,7 @@ from klogtool.log.folder import list_folder
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
+from klogtool.verify.causes import FindingCause, LogDirCause, NameCause
 from klogtool.verify.cures import move_out, parent_of
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
@@ -28,7 +30,7 @@ from klogtool.verify.log_end import find_log_end
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker, unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
-from klogtool.verify.verify_names import METADATA_PARTITION, NOT_FOUND
+from klogtool.verify.verify_names import METADATA_PARTITION
 from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with_directory_id
 
 ANOTHER_BROKER = "one of the two disks belongs to another broker: remove it from log.dirs"
@@ -57,25 +59,21 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
     for name in log_dir.foreign_folders:
         path = os.path.join(log_dir.path, name)
         if not is_found_by_java(name):
-            yield Finding(Kind.FOREIGN_FILE, path, NOT_FOUND)
+            yield Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_FOUND())
             continue
         if name in _ROOT_NAMES:
-            detail = "a folder in the place of a file: a broker does not start"
-            cure = move_out(path, log_dir.path)
-            yield Finding(Kind.UNREADABLE, path, detail, cure=cure, stop=_foreign(path, name))
+            cure, stop = move_out(path, log_dir.path), _foreign(path, name)
+            yield Finding(Kind.UNREADABLE, path, LogDirCause.FOLDER(), cure=cure, stop=stop)
             continue
-        detail = "its name is not topic-partition: a broker does not start"
-        yield Finding(Kind.FOREIGN_FOLDER, path, detail, cure=_cure_of_folder(log_dir, name), stop=_foreign(path, name))
+        cure, stop = _cure_of_folder(log_dir, name), _foreign(path, name)
+        yield Finding(Kind.FOREIGN_FOLDER, path, LogDirCause.NO_PARTITION_NAME(), cure=cure, stop=stop)
     for file in list_folder(log_dir.path).files:
         if file.kind not in KINDS_IN_LOG_DIR:
             path = os.path.join(log_dir.path, file.name)
-            yield Finding(Kind.FOREIGN_FILE, path, "not a file of a log dir: a broker leaves it alone")
+            yield Finding(Kind.FOREIGN_FILE, path, LogDirCause.FOREIGN_FILE())
     yield from _verify_clean_marker(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
     if log_dir.partitions and not has_clean_marker(log_dir):
-        detail = (
-            "there is no clean shutdown marker: a broker that starts here recovers every log from its recovery point"
-        )
-        yield Finding(Kind.UNCLEAN_SHUTDOWN, log_dir.path, detail)
+        yield Finding(Kind.UNCLEAN_SHUTDOWN, log_dir.path, LogDirCause.UNCLEAN())
 
 
 def _foreign(path: str, name: str) -> Stop:
@@ -94,7 +92,7 @@ def _verify_clean_marker(path: str) -> Iterator[Finding]:
             with LogFile(path):
                 return
         except Unreadable as error:
-            yield Finding(Kind.UNREADABLE, path, error.reason)
+            yield Finding(Kind.UNREADABLE, path, from_text(error.reason))
 
 
 def _cure_of_folder(log_dir: LogDir, name: str) -> str:
@@ -110,10 +108,10 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
     path = os.path.join(log_dir.path, FileKind.META_PROPERTIES.value)
     if not os.path.lexists(path):
         if _knows_meta_properties(log_dir):
-            detail = "a broker does not start if a log dir has none"
             how = "(have you run `kafka-storage.sh` to format the directory?)"
             message = f"No `meta.properties` found in {log_dir.path} {how}"
-            yield Finding(Kind.META_PROPERTIES_MISSING, path, detail, stop=refuses("RuntimeException", message))
+            stop = refuses("RuntimeException", message)
+            yield Finding(Kind.META_PROPERTIES_MISSING, path, LogDirCause.NO_META_PROPERTIES(), stop=stop)
         return
     try:
         identity = parse_meta_properties(read_whole(path, limit=MOST_PROPERTIES_BYTES))
@@ -121,23 +119,22 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
         yield unreadable_file(path, error)
         return
     except KlogError as error:
-        detail = f"{error.reason}: a broker takes the log dir offline"
         stop = offline(error.kafka_class or "RuntimeException", error.reason)
-        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, detail, stop=stop)
+        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, FindingCause.OFFLINE(wrong=error.reason), stop=stop)
         return
     identities[path] = identity
     # KafkaRaftServer.initializeLogDirs, in its order. Version 0 may lack both: no broker wrote cluster.id before 2.4.
     missing = "node" if identity.node_id is None else "cluster" if identity.cluster_id is None else None
     if missing == "node" or (missing and knows_topic_ids(log_dir)):
         stop = refuses("RuntimeException", f"Error: {missing} ID not found in {log_dir.path}")
-        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, f"it has no {missing}.id: a broker does not start", stop=stop)
+        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, LogDirCause.NO_ID(which=missing), stop=stop)
     if identity.directory_id is not None and is_reserved_directory_id(identity.directory_id):
         reserved = build_uuid(identity.directory_id)
-        detail = f"directory.id {reserved} is reserved: a broker does not start"
+        reason = LogDirCause.RESERVED(directory_id=reserved)
         known = lost_directory_id(log_dir.path, (), identity.node_id)
         cure = with_directory_id(path, known) if known else drop_directory_id(path, "a broker creates a new id")
         stop = refuses("RuntimeException", f"Invalid reserved directory ID {reserved} found in {log_dir.path}")
-        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, detail, field=DIRECTORY_ID, cure=cure, stop=stop)
+        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, reason, field=DIRECTORY_ID, cure=cure, stop=stop)
 
 
 def _knows_meta_properties(log_dir: LogDir) -> bool:
@@ -156,17 +153,21 @@ def _conflicts(identities: Mapping[str, MetaProperties]) -> Iterator[Finding]:
     for path, identity in identities.items():
         known = identities[first]
         if None not in (known.cluster_id, identity.cluster_id) and known.cluster_id != identity.cluster_id:
-            detail = f"cluster.id is {identity.cluster_id}, but {known.cluster_id} in {first}: a broker does not start"
+            reason = LogDirCause.OTHER_ID(
+                which="cluster", own=str(identity.cluster_id), other=str(known.cluster_id), place=first
+            )
             message = f"Invalid cluster.id in: {path}. Expected {known.cluster_id}, but read {identity.cluster_id}"
-            yield _conflict(path, detail, "cluster_id", ANOTHER_BROKER, message)
+            yield _conflict(path, reason, "cluster_id", ANOTHER_BROKER, message)
         if None not in (known.node_id, identity.node_id) and known.node_id != identity.node_id:
-            detail = f"node.id is {identity.node_id}, but {known.node_id} in {first}: a broker does not start"
+            reason = LogDirCause.OTHER_ID(
+                which="node", own=str(identity.node_id), other=str(known.node_id), place=first
+            )
             message = (
                 f"Stored node id {identity.node_id} doesn't match previous node id {known.node_id} in {path}. If you "
                 "moved your data, make sure your configured node id matches. If you intend to create a new node, you "
                 "should remove all data in your data directories."
             )
-            yield _conflict(path, detail, "node_id", ANOTHER_BROKER, message)
+            yield _conflict(path, reason, "node_id", ANOTHER_BROKER, message)
     owners: dict[bytes, str] = {}
     for path, identity in identities.items():
         if identity.directory_id is None:
@@ -175,13 +176,13 @@ def _conflicts(identities: Mapping[str, MetaProperties]) -> Iterator[Finding]:
         if owner != path:
             copy, kept = (owner, path) if _has_metadata(path) else (path, owner)
             directory_id = build_uuid(identity.directory_id)
-            detail = f"directory.id {directory_id} is also in {kept}: a broker does not start"
+            reason = LogDirCause.ALSO_IN(what=f"directory.id {directory_id}", place=kept)
             cure = drop_directory_id(copy, _why_dropped(kept))
             message = (
                 f"Duplicate directory ID Optional[{directory_id}] found. It was the ID of {os.path.dirname(owner)}, "
                 f"but also of {os.path.dirname(path)}"
             )
-            yield _conflict(copy, detail, DIRECTORY_ID, cure, message)
+            yield _conflict(copy, reason, DIRECTORY_ID, cure, message)
 
 
 def _has_metadata(path: str) -> bool:
@@ -195,9 +196,9 @@ def _why_dropped(kept: str) -> str:
     return "use this if this log dir is the copy: a broker creates a new id"
 
 
-def _conflict(path: str, detail: str, field: str, cure: str, message: str) -> Finding:
+def _conflict(path: str, reason: Reason, field: str, cure: str, message: str) -> Finding:
     stop = refuses("RuntimeException", message)
-    return Finding(Kind.META_PROPERTIES_CONFLICT, path, detail, field=field, cure=cure, stop=stop)
+    return Finding(Kind.META_PROPERTIES_CONFLICT, path, reason, field=field, cure=cure, stop=stop)
 
 
 def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
@@ -209,9 +210,8 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
         owner = owners.setdefault(key, partition.path)
         # A broker that moves a partition renames the old folder first, then the new one, maybe between two listings.
         if owner != partition.path and os.path.isdir(owner) and os.path.isdir(partition.path):
-            detail = f"{key[0]} is also in {owner}: a broker does not start"
-            cure = _cure_of_duplicate(owner, partition.path)
-            yield Finding(Kind.DUPLICATE_PARTITION, partition.path, detail, cure=cure, stop=_twice(owner, partition))
+            reason, cure = LogDirCause.ALSO_IN(what=str(key[0]), place=owner), _cure_of_duplicate(owner, partition.path)
+            yield Finding(Kind.DUPLICATE_PARTITION, partition.path, reason, cure=cure, stop=_twice(owner, partition))
 
 
 def _twice(owner: str, partition: Partition) -> Stop:

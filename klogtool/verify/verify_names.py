@@ -12,6 +12,7 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, from_text
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import (
     METADATA_TOPIC,
@@ -28,6 +29,7 @@ from klogtool.format.names import (
 from klogtool.log.file import LogFile
 from klogtool.log.folder import list_folder
 from klogtool.log.partition import Partition, has_partition_files
+from klogtool.verify.causes import NameCause
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed, move_out_of_partition, renaming, unpacking
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.log_end import find_span_lost_by_swap, find_span_only_in
@@ -36,7 +38,6 @@ from klogtool.verify.stops import Stop, refuses
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-NOT_FOUND = "the name is not UTF-8: a broker does not find it, and leaves it alone"
 TEXT_KINDS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
 
 
@@ -125,7 +126,7 @@ def _refusal(path: str) -> Finding | None:
         with LogFile(path):
             return None
     except KlogError as error:
-        return Finding(Kind.UNREADABLE, path, error.reason)
+        return Finding(Kind.UNREADABLE, path, from_text(error.reason))
 
 
 def _is_place_of_file(name: str) -> bool:
@@ -137,29 +138,29 @@ def _is_place_of_file(name: str) -> bool:
 def _judge_folder(path: str, name: str) -> Finding:
     where = os.path.join(path, name)
     if _is_place_of_file(name):
-        return Finding(Kind.UNREADABLE, where, "a folder in the place of a file: a broker cannot read it")
-    return Finding(Kind.FOREIGN_FILE, where, "not a folder of Kafka: a broker leaves it alone")
+        return Finding(Kind.UNREADABLE, where, NameCause.FOLDER())
+    return Finding(Kind.FOREIGN_FILE, where, NameCause.FOREIGN_FOLDER())
 
 
 def _judge(layout: Layout, file: FileName) -> Finding | None:
     """Judge a name, except .cleaned and .swap, which are only judged together."""
     path = layout.path_of(file.name)
     if file.kind is FileKind.FOREIGN and not is_found_by_java(file.name):
-        return Finding(Kind.FOREIGN_FILE, path, NOT_FOUND)
+        return Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_FOUND())
     if file.name.endswith(".deleted"):
-        return Finding(Kind.LEFTOVER_DELETED, path, "was about to be deleted: a broker deletes it at startup")
+        return Finding(Kind.LEFTOVER_DELETED, path, NameCause.DELETED())
     if file.name.endswith((".cleaned", ".swap")):
         return None
     if file.kind is FileKind.KRAFT_SNAPSHOT and layout.is_metadata:
         return _judge_kraft_snapshot(file, path)
     if file.suffix:
         known = file.suffix == ".tmp" and not file.kind.has_base_offset
-        return None if known else Finding(Kind.FOREIGN_FILE, path, "not a file of Kafka: a broker leaves it alone")
+        return None if known else Finding(Kind.FOREIGN_FILE, path, NameCause.FOREIGN_FILE())
     if file.kind.has_base_offset:
         return _judge_offset(layout, file, path)
     if file.kind in TEXT_KINDS or (file.kind is FileKind.QUORUM_STATE and layout.is_metadata):
         return None
-    return Finding(Kind.FOREIGN_FILE, path, "not a file of a partition: a broker leaves it alone")
+    return Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_OF_PARTITION())
 
 
 def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:
@@ -167,12 +168,12 @@ def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:
         return Finding(
             Kind.KRAFT_SNAPSHOT_CORRUPT,
             path,
-            "the name has no end offset and epoch: a broker does not start",
+            NameCause.NO_END_OFFSET(),
             cure=move_out_of_partition(path),
             stop=_stop_of_snapshot_name(file.name),
         )
     if file.suffix:
-        return Finding(Kind.LEFTOVER_DELETED, path, "an unfinished snapshot: a broker deletes it at startup")
+        return Finding(Kind.LEFTOVER_DELETED, path, NameCause.UNFINISHED_SNAPSHOT())
     return None
 
 
@@ -192,28 +193,23 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
     canonical = build_file_name(file.kind, file.base_offset)
     if file.kind is FileKind.LOG:
         if file.base_offset < 0:
-            return Finding(Kind.SEGMENT_NAME, path, "no offset is below zero", cure=move_out_of_partition(path))
+            return Finding(Kind.SEGMENT_NAME, path, NameCause.BELOW_ZERO(), cure=move_out_of_partition(path))
         if file.name != canonical:
-            detail = f"the name has not 20 digits: a broker creates an empty {canonical} and never reads this file"
             is_free = canonical not in layout.names
             cure = renaming(path, layout.path_of(canonical)) if is_free else move_out_of_partition(path)
-            return Finding(Kind.SEGMENT_NAME, path, detail, cure=cure)
+            return Finding(Kind.SEGMENT_NAME, path, NameCause.NOT_20_DIGITS(name=canonical), cure=cure)
     if file.kind in INDEX_KINDS:
         log = build_file_name(FileKind.LOG, file.base_offset)
         if log not in layout.present:
-            detail, cure = f"there is no {log}: a broker deletes this file at startup", ""
+            reason, cure = NameCause.NO_LOG(log=log), ""
             renamed = layout.renamed_logs.get(log)
             if renamed is not None:
-                detail += f"; {renamed} may be that segment"
+                reason = NameCause.NO_LOG_BUT(log=log, renamed=renamed)
                 old = layout.path_of(renamed)
                 cure = (_is_packed(old) and unpacking(old)) or renaming(old, layout.path_of(log))
-            return Finding(Kind.ORPHAN_FILE, path, detail, first_offset=file.base_offset, cure=cure or None)
+            return Finding(Kind.ORPHAN_FILE, path, reason, first_offset=file.base_offset, cure=cure or None)
         if file.name != canonical:
-            return Finding(
-                Kind.FOREIGN_FILE,
-                path,
-                f"the name has not 20 digits: a broker reads {canonical} and leaves this file alone",
-            )
+            return Finding(Kind.FOREIGN_FILE, path, NameCause.IGNORED_INDEX(name=canonical))
     return None
 
 
@@ -225,15 +221,10 @@ def _is_packed(path: str) -> bool:
 def _no_offset(name: str, path: str) -> Finding:
     try:
         parse_base_offset(name)
-        why = "its offset cannot be read"
+        why = NameCause.UNREAD_OFFSET()
     except Corrupt as error:
-        why = f"{error.kafka_class}: {error.reason}" if error.kafka_class else error.reason
-    return Finding(
-        Kind.SEGMENT_NAME,
-        path,
-        f"the name is not an offset: a broker does not start ({why})",
-        cure=move_out_of_partition(path),
-    )
+        why = from_text(f"{error.kafka_class}: {error.reason}" if error.kafka_class else error.reason)
+    return Finding(Kind.SEGMENT_NAME, path, NameCause.NO_OFFSET(why=why), cure=move_out_of_partition(path))
 
 
 _LEFTOVERS = (Kind.LEFTOVER_CLEANED, Kind.LEFTOVER_SWAP)
@@ -252,11 +243,10 @@ def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
         if offset is None:
             yield _no_offset(name, path)
         elif name.endswith(".cleaned"):
-            detail = "not finished by the cleaner or by a split: a broker deletes it and keeps the segments as they are"
-            yield Finding(Kind.LEFTOVER_CLEANED, path, detail, first_offset=offset)
+            yield Finding(Kind.LEFTOVER_CLEANED, path, NameCause.CLEANED(), first_offset=offset)
         else:
-            detail = _fate_of_swap(layout, name, offset, lowest_cleaned)
-            yield Finding(Kind.LEFTOVER_SWAP, path, detail, first_offset=offset)
+            reason = _fate_of_swap(layout, name, offset, lowest_cleaned)
+            yield Finding(Kind.LEFTOVER_SWAP, path, reason, first_offset=offset)
 
 
 def weigh_leftovers(layout: Layout, findings: list[Finding], reports: Sequence[SegmentReport]) -> list[Finding]:
@@ -272,24 +262,21 @@ def _weighed(finding: Finding, lowest_cleaned: int | None, reports: Sequence[Seg
     if offset is None or not path.removesuffix(".swap").removesuffix(".cleaned").endswith(FileKind.LOG.value):
         return finding
     if path.endswith(".cleaned") or (lowest_cleaned is not None and offset >= lowest_cleaned):
-        if (alone := find_span_only_in(path, reports)) is None:
-            return finding
-        return replace(finding, detail=f"{finding.detail}; offsets {alone[0]:,} to {alone[1]:,} are nowhere else")
-    if (lost := find_span_lost_by_swap(path, reports)) is None:
+        span, cause = find_span_only_in(path, reports), NameCause.NOWHERE_ELSE
+    else:
+        span, cause = find_span_lost_by_swap(path, reports), NameCause.WOULD_BE_LOST
+    if span is None:
         return finding
-    detail = f"{finding.detail}; the segments go on where it ends: offsets {lost[0]:,} to {lost[1]:,} would be lost"
-    return replace(finding, detail=detail)
+    return replace(finding, reason=cause(fate=finding.reason, first=span[0], last=span[1]))
 
 
-def _fate_of_swap(layout: Layout, name: str, offset: int, lowest_cleaned: int | None) -> str:
+def _fate_of_swap(layout: Layout, name: str, offset: int, lowest_cleaned: int | None) -> Reason:
     final = name.removesuffix(".swap")
     if lowest_cleaned is not None and offset >= lowest_cleaned:
-        return "a .cleaned file at or below it shows that the swap was not ready: a broker deletes it, not the segments"
+        return NameCause.SWAP_NOT_READY()
     if not final.endswith(FileKind.LOG.value):
-        return f"a broker renames it to {final}"
+        return NameCause.SWAP_RENAMED(name=final)
     index = build_file_name(FileKind.OFFSET_INDEX, offset, ".swap")
-    unindexed = "" if index in layout.names else f"; without {index} its index will be zeros, and is not rebuilt"
-    return (
-        f"a broker completes the swap: it deletes the files of the segments that this one replaces, "
-        f"and renames it to {final}{unindexed}"
-    )
+    if index in layout.names:
+        return NameCause.SWAP_COMPLETED(name=final)
+    return NameCause.SWAP_UNINDEXED(name=final, index=index)

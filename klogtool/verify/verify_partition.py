@@ -8,15 +8,17 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.causes import PartitionCause, SnapshotCause
 from klogtool.verify.closed_end import verify_last_batch
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import SegmentReport
-from klogtool.verify.stops import detail_of_stop, stop_of
+from klogtool.verify.stops import reason_of_stop, stop_of
 from klogtool.verify.verify_epochs import verify_epochs
 from klogtool.verify.verify_kraft import verify_kraft
 from klogtool.verify.verify_names import Layout
@@ -94,16 +96,16 @@ def _verify_chain(reports: Sequence[SegmentReport], log_start_offset: int) -> It
             gap = Finding(
                 Kind.SEGMENT_GAP,
                 after.path,
-                f"the segment before ends at {before.next_offset}",
+                PartitionCause.GAP(end=before.next_offset),
                 first_offset=before.next_offset,
                 last_offset=_begins(after) - 1,
             )
-            yield as_normal_gap(gap, "offsets are missing inside segments, too") if is_cleaned else gap
+            yield as_normal_gap(gap, PartitionCause.GAPS_INSIDE()) if is_cleaned else gap
 
 
-def as_normal_gap(gap: Finding, why: str) -> Finding:
+def as_normal_gap(gap: Finding, why: Reason) -> Finding:
     """Return the gap as one that is normal in a compacted log. why: what shows that."""
-    return replace(gap, detail=f"{gap.detail}: compacted ({why})", is_normal=True)
+    return replace(gap, reason=PartitionCause.COMPACTED(gap=gap.reason, why=why), is_normal=True)
 
 
 def _begins(report: SegmentReport) -> int:
@@ -114,26 +116,15 @@ def _begins(report: SegmentReport) -> int:
 def verify_segment_name(report: SegmentReport) -> Iterator[Finding]:
     """Yield a finding if the first batch of a segment is below the offset in its name."""
     if _begins(report) < report.base_offset:
-        detail = f"the first batch starts at {report.first_offset}: a broker that recovers this segment does not start"
-        yield Finding(
-            Kind.SEGMENT_NAME,
-            report.path,
-            detail,
-            first_offset=report.first_offset,
-            last_offset=report.base_offset - 1,
-        )
+        first, last = _begins(report), report.base_offset - 1
+        reason = PartitionCause.FIRST_BATCH_BELOW(first_offset=first)
+        yield Finding(Kind.SEGMENT_NAME, report.path, reason, first_offset=first, last_offset=last)
 
 
 def _overlap(before: SegmentReport, after: SegmentReport) -> Finding:
-    name = before.path.rpartition("/")[2]
-    return Finding(
-        Kind.SEGMENT_OVERLAP,
-        after.path,
-        f"{name} reaches up to {before.next_offset - 1}: for offsets that are in both, readers get one segment or "
-        "the other",
-        first_offset=after.base_offset,
-        last_offset=before.next_offset - 1,
-    )
+    last = before.next_offset - 1
+    reason = PartitionCause.OVERLAP(name=before.path.rpartition("/")[2], last=last)
+    return Finding(Kind.SEGMENT_OVERLAP, after.path, reason, first_offset=after.base_offset, last_offset=last)
 
 
 # Missing snapshots.
@@ -150,14 +141,10 @@ def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around:
         due.append(reports[-1].next_offset)
     missing = [offset for offset in due if offset not in layout.snapshots and offset > around.log_start_offset]
     if not layout.snapshots and (missing or not due):
-        detail = (
-            "there is no snapshot at all: after a clean shutdown a broker forgets all producers, and accepts duplicates"
-        )
-        yield Finding(Kind.SNAPSHOT_MISSING, layout.path, detail)
+        yield Finding(Kind.SNAPSHOT_MISSING, layout.path, SnapshotCause.NONE_AT_ALL())
         return
     for offset in missing:
-        detail = f"there is no snapshot at {offset}: a broker rebuilds it from the one before"
-        yield Finding(Kind.SNAPSHOT_MISSING, layout.path, detail, first_offset=offset)
+        yield Finding(Kind.SNAPSHOT_MISSING, layout.path, SnapshotCause.NONE_AT(offset=offset), first_offset=offset)
 
 
 # Text files.
@@ -169,9 +156,8 @@ def verify_partition_metadata(layout: Layout, around: Surroundings) -> Iterator[
     if path is None:
         is_there = FileKind.PARTITION_METADATA.value in layout.present  # it cannot be read, which was reported
         if around.knows_topic_ids and not layout.is_metadata and not is_there:
-            detail = "a broker treats the partition as a stray, renames it, and creates an empty one"
             where = layout.path_of(FileKind.PARTITION_METADATA.value)
-            yield Finding(Kind.PARTITION_METADATA_MISSING, where, detail)
+            yield Finding(Kind.PARTITION_METADATA_MISSING, where, PartitionCause.NO_TOPIC_ID())
         return
     yield from judge_partition_metadata(path)
 
@@ -181,6 +167,6 @@ def judge_partition_metadata(path: str) -> Iterator[Finding]:
     try:
         parse_partition_metadata(read_whole(path, limit=MOST_TEXT_BYTES))
     except Unreadable as error:
-        yield Finding(Kind.UNREADABLE, path, error.reason)
+        yield Finding(Kind.UNREADABLE, path, from_text(error.reason))
     except KlogError as error:
-        yield Finding(Kind.PARTITION_METADATA_CORRUPT, path, detail_of_stop(error), stop=stop_of(error))
+        yield Finding(Kind.PARTITION_METADATA_CORRUPT, path, reason_of_stop(error), stop=stop_of(error))

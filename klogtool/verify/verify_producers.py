@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, walk_txn_index
@@ -26,6 +27,7 @@ from klogtool.kernels import crc32c
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.producer_replay import Halt, make_replay, replay_segment
 from klogtool.log.segment import Segment
+from klogtool.verify.causes import FindingCause, SegmentCause, SnapshotCause, TxnIndexCause
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stable_offsets import StableOffsets, false_entry
 from klogtool.verify.verify_names import Layout
@@ -176,17 +178,9 @@ def _impossible(path: str, halt: Halt) -> Iterator[Finding]:
     """Yield findings of data outside its transaction. The scan reports a marker that cannot be read."""
     batch = next(Segment(path).batches(halt.position))
     if isinstance(batch, RecordBatch) and not batch.is_control:
-        yield Finding(
-            Kind.BATCH_ATTRIBUTES,
-            path,
-            f"data outside a transaction, while a transaction of producer {batch.producer_id} is open: a broker "
-            "that recovers "
-            "this segment does not start (InvalidTxnStateException)",
-            start=halt.position,
-            end=halt.position + halt.size,
-            first_offset=batch.base_offset,
-            last_offset=batch.last_offset,
-        )
+        reason, end = SegmentCause.OUTSIDE_TRANSACTION(producer_id=batch.producer_id), halt.position + halt.size
+        first, last = batch.base_offset, batch.last_offset
+        yield Finding(Kind.BATCH_ATTRIBUTES, path, reason, halt.position, end, first, last)
 
 
 # Transaction indexes.
@@ -203,11 +197,10 @@ def _verify_txn_index(
     try:
         data = read_whole(path, limit=MOST_SIDE_FILE_BYTES)
     except KlogError as error:
-        yield Finding(Kind.UNREADABLE, path, error.reason)
+        yield Finding(Kind.UNREADABLE, path, from_text(error.reason))
         return
     if rest := len(data) % ABORTED_TXN_SIZE:
-        detail = f"{rest} bytes after the last whole entry: what a broker appends next cannot be read"
-        yield Finding(Kind.TXNINDEX_SIZE, path, detail, start=len(data) - rest, end=len(data))
+        yield Finding(Kind.TXNINDEX_SIZE, path, TxnIndexCause.TORN(size=rest), start=len(data) - rest, end=len(data))
     check = _TxnIndexCheck(path, segment, replay, stable_offsets)
     yield from _first_few(check.findings(data), path)
 
@@ -218,7 +211,7 @@ def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Ite
         yield Finding(
             Kind.TXNINDEX_MISSING,
             segment.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value,
-            f"{_count(len(exposed), 'aborted transaction')} of this segment are in no index",
+            TxnIndexCause.IN_NO_INDEX() if len(exposed) == 1 else TxnIndexCause.MANY_IN_NO_INDEX(count=len(exposed)),
             first_offset=min(txn.visible_from for txn in exposed),
             last_offset=exposed[-1].last_offset,
         )
@@ -247,64 +240,64 @@ class _TxnIndexCheck:
                 previous = entry
         except KlogError as error:
             at = error.position or 0
-            detail = f"{error.reason}: a broker does not start"
-            yield Finding(Kind.TXNINDEX_ENTRY, self.path, detail, at, at + ABORTED_TXN_SIZE)
+            reason = FindingCause.NO_START(wrong=error.reason)
+            yield Finding(Kind.TXNINDEX_ENTRY, self.path, reason, at, at + ABORTED_TXN_SIZE)
             return
         for offset, txn in self.expected.items():
             if offset not in indexed and txn.visible_from != NOTHING and txn.is_known:
                 yield self._missing(txn)
 
-    def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> str | None:
+    def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> Reason | None:
         if previous is not None and entry.last_offset <= previous.last_offset:
-            return f"its marker, {entry.last_offset}, is not above the marker of the entry before"
+            return TxnIndexCause.NOT_ABOVE(marker=entry.last_offset)
         if min(entry.producer_id, entry.first_offset, entry.last_stable_offset) < 0:
-            return "no producer id and no offset is below zero"
+            return TxnIndexCause.BELOW_ZERO()
         if entry.last_offset < self.segment.base_offset:
-            return f"its marker, {entry.last_offset}, is below the segment: a broker recovers the segment at startup"
+            return TxnIndexCause.BELOW_SEGMENT(marker=entry.last_offset)
         return None
 
-    def _wrong(self, entry: AbortedTxn) -> str | None:
+    def _wrong(self, entry: AbortedTxn) -> Reason | None:
         txn = self.expected.get(entry.last_offset)
         if txn is None:
             return self._wrong_unexpected(entry)
         if txn.producer_id != entry.producer_id:
-            return f"the marker at {entry.last_offset} belongs to producer {txn.producer_id}"
+            return TxnIndexCause.OTHER_PRODUCER(marker=entry.last_offset, producer_id=txn.producer_id)
         if not txn.is_known:
             return None
         if txn.visible_to != NOTHING and entry.first_offset > txn.visible_to:
-            return f"the transaction started at {txn.first_offset}: records before {entry.first_offset} look committed"
+            return TxnIndexCause.LOOK_COMMITTED(start=txn.first_offset, first_offset=entry.first_offset)
         if entry.first_offset <= txn.before < txn.first_offset:  # otherwise the log goes back, which proves nothing
-            return _decided_before(txn.before)
+            return TxnIndexCause.DECIDED_BEFORE(before=txn.before)
         return self._not_exact(entry, txn) or self._wrong_last_stable_offset(entry, txn)
 
-    def _wrong_unexpected(self, entry: AbortedTxn) -> str | None:
+    def _wrong_unexpected(self, entry: AbortedTxn) -> Reason | None:
         """Judge an entry for which the replay has no transaction."""
         markers = self.replay.lone_aborts.get(entry.last_offset)
         if markers is None:
-            return None if self.segment.is_damaged else f"there is no ABORT marker at {entry.last_offset}"
+            return None if self.segment.is_damaged else TxnIndexCause.NO_MARKER(marker=entry.last_offset)
         # If the log goes back, an offset may exist twice. A broker that recovers used one of the two markers.
         wrong = [self._wrong_at_marker(entry, *marker) for marker in markers]
         return None if None in wrong else wrong[0]
 
-    def _wrong_at_marker(self, entry: AbortedTxn, producer_id: int, before: int) -> str | None:
+    def _wrong_at_marker(self, entry: AbortedTxn, producer_id: int, before: int) -> Reason | None:
         """Judge an entry at a marker that ends nothing. before: the last offset of what its producer did before."""
         if producer_id != entry.producer_id:
-            return f"the marker at {entry.last_offset} belongs to producer {producer_id}"
+            return TxnIndexCause.OTHER_PRODUCER(marker=entry.last_offset, producer_id=producer_id)
         if entry.first_offset <= before:
-            return _decided_before(before)
+            return TxnIndexCause.DECIDED_BEFORE(before=before)
         if self.replay.is_exact and entry.first_offset >= self.replay.known_from:
-            return "the producer had no transaction open there"
+            return TxnIndexCause.NOTHING_OPEN_THERE()
         return None
 
-    def _not_exact(self, entry: AbortedTxn, expected: Aborted) -> str | None:
+    def _not_exact(self, entry: AbortedTxn, expected: Aborted) -> Reason | None:
         if not self.replay.is_exact or entry.first_offset == expected.first_offset:
             return None
         is_older = (
             entry.first_offset < self.replay.known_from or expected.first_offset < self._floor <= entry.first_offset
         )
-        return None if is_older else f"the transaction started at {expected.first_offset}"
+        return None if is_older else TxnIndexCause.STARTED_AT(start=expected.first_offset)
 
-    def _wrong_last_stable_offset(self, entry: AbortedTxn, txn: Aborted) -> str | None:
+    def _wrong_last_stable_offset(self, entry: AbortedTxn, txn: Aborted) -> Reason | None:
         """A reader stops looking for aborted transactions at an entry whose last stable offset is after its fetch.
 
         Before the marker it must be where the first open transaction began. After the marker it may be where the next
@@ -312,14 +305,11 @@ class _TxnIndexCheck:
         """
         stable, expected = entry.last_stable_offset, txn.last_stable_offset
         if txn.open_from != NOTHING and stable > txn.open_from:
-            return f"a transaction that started at {txn.open_from} was open: readers would miss it"
+            return TxnIndexCause.WAS_OPEN(start=txn.open_from)
         is_known = self.replay.is_exact and self._floor <= min(stable, expected)
         if is_known and stable <= entry.last_offset and stable != expected:
-            return (
-                f"the first open transaction started at {expected}"
-                if expected <= entry.last_offset
-                else "no transaction was open"
-            )
+            is_open = expected <= entry.last_offset
+            return TxnIndexCause.FIRST_OPEN(start=expected) if is_open else TxnIndexCause.NOTHING_OPEN()
         return None
 
     @property
@@ -328,17 +318,9 @@ class _TxnIndexCheck:
         return max(self.replay.known_from, self.replay.log_start_offset)
 
     def _missing(self, txn: Aborted) -> Finding:
-        return Finding(
-            Kind.TXNINDEX_ENTRY,
-            self.path,
-            f"no entry for the transaction of producer {txn.producer_id} from {txn.first_offset} to {txn.last_offset}",
-            first_offset=txn.visible_from,
-            last_offset=txn.last_offset,
-        )
-
-
-def _decided_before(before: int) -> str:
-    return f"this entry also covers older data of the producer, up to {before}, whose outcome was decided before"
+        first, last = txn.first_offset, txn.last_offset
+        reason = TxnIndexCause.NO_ENTRY(producer_id=txn.producer_id, first=first, last=last)
+        return Finding(Kind.TXNINDEX_ENTRY, self.path, reason, first_offset=txn.visible_from, last_offset=last)
 
 
 # Producer snapshots.
@@ -371,8 +353,9 @@ def _verify_snapshot_beyond(path: str, log_end_offset: int, replay: _Replay, *, 
     check = _SnapshotCheck(log_end_offset, replay)
     wrong = [why for entry in entries if (why := check.wrong(entry))] or check.missing(entries)
     if wrong or not may_be:
-        detail = f"the log ends at {log_end_offset}: a broker deletes the snapshot at startup"
-        yield Finding(Kind.SNAPSHOT_STRAY, path, "; ".join([detail, *wrong[:1]]), first_offset=log_end_offset)
+        beyond = SnapshotCause.BEYOND(end=log_end_offset)
+        reason = SnapshotCause.ALL(wrong=(beyond, *wrong[:1]))
+        yield Finding(Kind.SNAPSHOT_STRAY, path, reason, first_offset=log_end_offset)
 
 
 class _SnapshotCheck:
@@ -382,36 +365,36 @@ class _SnapshotCheck:
         self.offset, self.replay = offset, replay
         self._seen: set[int] = set()
 
-    def wrong(self, entry: ProducerStateEntry) -> str | None:
+    def wrong(self, entry: ProducerStateEntry) -> Reason | None:
         """Return what the log says against an entry."""
         beyond = _beyond(entry, self.offset)
         if beyond or entry.producer_id in self._seen:
-            return beyond or f"producer {entry.producer_id} is there twice"
+            return beyond or SnapshotCause.TWICE(producer_id=entry.producer_id)
         self._seen.add(entry.producer_id)
         found = self.replay.producers.find(entry.producer_id)
         if found is None:
             is_invented = self.replay.is_exact and entry.last_offset >= self.replay.known_from
-            return f"producer {entry.producer_id} wrote nothing at {entry.last_offset}" if is_invented else None
+            invented = SnapshotCause.INVENTED(producer_id=entry.producer_id, last_offset=entry.last_offset)
+            return invented if is_invented else None
         known, last_marker = found
         if self.replay.is_exact:
-            differs = next(self._differences(entry, known, last_marker), None)
-            return None if differs is None else f"producer {entry.producer_id}: {differs}"
+            return next(self._differences(entry, known, last_marker), None)
         if known.has_batch and entry.has_batch and known.last_offset > entry.last_offset:
-            return f"producer {entry.producer_id}: its batch up to {known.last_offset} is missing"
+            return SnapshotCause.BATCH_MISSING(producer_id=entry.producer_id, last_offset=known.last_offset)
         return None
 
-    def missing(self, entries: list[ProducerStateEntry]) -> list[str]:
+    def missing(self, entries: list[ProducerStateEntry]) -> list[Reason]:
         """Return open transactions that the snapshot lacks; a producer without one may have expired."""
         if not self.replay.is_exact:
             return []
         present = {entry.producer_id for entry in entries}
         return [
-            f"producer {producer_id}: its transaction, open since {first_offset}, is missing"
+            SnapshotCause.TXN_MISSING(producer_id=producer_id, start=first_offset)
             for first_offset, producer_id in self.replay.producers.open_txns()
             if producer_id not in present and first_offset >= self.replay.log_start_offset
         ]
 
-    def _differences(self, entry: ProducerStateEntry, known: ProducerStateEntry, last_marker: int) -> Iterator[str]:
+    def _differences(self, entry: ProducerStateEntry, known: ProducerStateEntry, last_marker: int) -> Iterator[Reason]:
         """Yield fields that differ from the log, except those that may come from before the log begins."""
         names = ["producer_epoch", "timestamp"]
         # A producer that had expired, and then only got a marker, has no batch.
@@ -428,7 +411,9 @@ class _SnapshotCheck:
         for name in names:
             stored, logged = getattr(entry, name), getattr(known, name)
             if stored != logged:
-                yield f"{name} is {stored}, but {logged} in the log"
+                yield SnapshotCause.DIFFERS(
+                    producer_id=entry.producer_id, name=name, stored=str(stored), logged=str(logged)
+                )
 
     def _is_older_txn(self, stored: int | None, logged: int | None) -> bool:
         if stored is not None and stored < self.replay.known_from:
@@ -436,11 +421,11 @@ class _SnapshotCheck:
         return logged is not None and logged < self.replay.log_start_offset
 
 
-def _beyond(entry: ProducerStateEntry, offset: int) -> str | None:
+def _beyond(entry: ProducerStateEntry, offset: int) -> Reason | None:
     for name in ("last_offset", "current_txn_first_offset"):
         stored = getattr(entry, name)
         if stored is not None and stored >= offset:
-            return f"producer {entry.producer_id}: {name} is {stored}, above all offsets of the snapshot"
+            return SnapshotCause.FIELD_ABOVE(producer_id=entry.producer_id, name=name, stored=stored)
     return None
 
 
@@ -449,16 +434,15 @@ def _read_snapshot(path: str) -> Generator[Finding, None, list[ProducerStateEntr
     try:
         return parse_producer_snapshot(read_whole(path, limit=MOST_SIDE_FILE_BYTES), crc32c)
     except Unreadable as error:
-        yield Finding(Kind.UNREADABLE, path, error.reason)
+        yield Finding(Kind.UNREADABLE, path, from_text(error.reason))
     except KlogError as error:
-        detail = f"{error.reason}: a broker deletes it at startup and uses the one before"
-        yield Finding(Kind.SNAPSHOT_CORRUPT, path, detail)
+        yield Finding(Kind.SNAPSHOT_CORRUPT, path, SnapshotCause.UNREADABLE(wrong=error.reason))
     return None
 
 
-def _joined(wrong: list[str]) -> str:
-    more = len(wrong) - 3
-    return "; ".join(wrong[:3]) + (f"; and {more} more" if more > 0 else "")
+def _joined(wrong: list[Reason]) -> Reason:
+    first, more = tuple(wrong[:3]), len(wrong) - 3
+    return SnapshotCause.FIRST_FEW(wrong=first, more=more) if more > 0 else SnapshotCause.ALL(wrong=first)
 
 
 def _first_few(findings: Iterator[Finding], path: str) -> Iterator[Finding]:
@@ -467,8 +451,4 @@ def _first_few(findings: Iterator[Finding], path: str) -> Iterator[Finding]:
     yield from kept
     more = sum(1 for _ in findings)
     if more:
-        yield Finding(kept[0].id, path, f"{more} more such entries")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+        yield Finding(kept[0].id, path, FindingCause.MORE(count=more))

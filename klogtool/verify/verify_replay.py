@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from klogtool.broker.metadata.image import ClusterMetadata
 from klogtool.broker.metadata.refusals import Refusal, Replay
 from klogtool.broker.releases import TOLERANT_RULES, Rules
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.identity import parse_meta_properties
 from klogtool.format.names import FileKind
 from klogtool.log.file import read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.causes import KraftCause
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
 
@@ -31,30 +33,28 @@ def verify_replay(folder: str, metadata: ClusterMetadata, rules: Rules) -> Itera
     yield Finding(
         Kind.METADATA_REPLAY,
         refusal.path,
-        _detail(refusal, rules, ends=ends),
+        _reason(refusal, rules, ends=ends),
         first_offset=refusal.offset,
         cure=_cure(folder, refusal),
         stop=refuses(refusal.kafka_class, refusal.message) if ends else None,
     )
 
 
-def _detail(refusal: Refusal, rules: Rules, *, ends: bool) -> str:
-    where = (
-        f"record {refusal.index} of the snapshot"
-        if refusal.offset is None
-        else f"the record at offset {refusal.offset}"
+def _reason(refusal: Refusal, rules: Rules, *, ends: bool) -> Reason:
+    is_of_snapshot = refusal.offset is None
+    place = (
+        KraftCause.IN_SNAPSHOT(index=str(refusal.index))
+        if is_of_snapshot
+        else KraftCause.IN_LOG(offset=str(refusal.offset))
     )
-    what = "" if refusal.record is None else f", {refusal.record},"
-    then = (
-        "a node that reads it ends"
-        if refusal.record is None
-        else "a controller ends at it"
-        if ends
-        else "a broker that is no controller logs a fault, and goes on without the record"
-    )
-    exception = f"{refusal.kafka_class}: {refusal.message}"
-    release = "" if rules is TOLERANT_RULES else f" in Kafka {rules.release}"
-    return f"{where}{what} does not replay{release}: {then} ({exception})"
+    record, then = place, KraftCause.NODE_ENDS()
+    if refusal.record is not None:
+        record = KraftCause.RECORD(place=place, name=refusal.record)
+        then = KraftCause.CONTROLLER_ENDS() if ends else KraftCause.FAULT_LOGGED()
+    error = f"{refusal.kafka_class}: {refusal.message}"
+    if rules is TOLERANT_RULES:
+        return KraftCause.NO_REPLAY(record=record, then=then, error=error)
+    return KraftCause.NO_REPLAY_IN(record=record, release=str(rules.release), then=then, error=error)
 
 
 def _cure(folder: str, refusal: Refusal) -> str:

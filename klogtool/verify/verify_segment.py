@@ -14,12 +14,14 @@ from contextlib import nullcontext
 from msgspec.structs import replace
 
 from klogtool.broker.timestamps import LARGEST_MS, unit_of
+from klogtool.causes import from_text
 from klogtool.errors import Changed, KlogError
 from klogtool.format.indexes import NO_TIMESTAMP, is_entry_due
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import list_folder
 from klogtool.log.segment import Segment
+from klogtool.verify.causes import IndexCause, SegmentCause
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, IndexKind
 from klogtool.verify.log_damage import Damage
@@ -65,7 +67,7 @@ def verify_segment(
     except KlogError as error:
         report.is_complete, report.is_damaged = False, True
         report.has_changed = isinstance(error, Changed)
-        yield Finding(Kind.UNREADABLE, segment.path, error.reason, start=error.position)
+        yield Finding(Kind.UNREADABLE, segment.path, from_text(error.reason), start=error.position)
     return report
 
 
@@ -86,7 +88,7 @@ class _SegmentVerification:
                 return IndexFile(file, kind, self._report.base_offset, most_entries)
         except Unreadable as error:
             if error.errno != errno.ENOENT:
-                self._unreadable.append(Finding(Kind.UNREADABLE, path, error.reason, start=error.position))
+                self._unreadable.append(Finding(Kind.UNREADABLE, path, from_text(error.reason), start=error.position))
             return None
 
     def findings(self, *, deep: bool, jobs: int, on_progress: Callable[[int], None] | None) -> Iterator[Finding]:
@@ -120,14 +122,14 @@ class _SegmentVerification:
             else:
                 rests[damage.id] = _joined(rests.get(damage.id, damage), damage)
         for name, damage in rests.items():
-            count = counts[name] - MOST_FINDINGS
-            yield self._finding(replace(damage, detail=f"{count} more like those before, the first: {damage.detail}"))
+            finding, count = self._finding(damage), counts[name] - MOST_FINDINGS
+            yield replace(finding, reason=SegmentCause.MORE_ALIKE(count=count, first=finding.reason))
 
     def _finding(self, damage: Damage) -> Finding:
         return Finding(
             damage.id,
             self._file.path,
-            damage.detail,
+            from_text(damage.detail),
             damage.start,
             damage.end,
             damage.first_offset,
@@ -139,14 +141,19 @@ class _SegmentVerification:
         count, start, end, first_offset, last_offset, timestamp = walk.future
         if not count:
             return
-        now_ms = self._context.now_ms
-        what = "a batch has a timestamp" if count == 1 else f"{count} batches have timestamps"
+        is_later = timestamp <= LARGEST_MS
         why = (
-            f"later than now ({now_ms})" if timestamp <= LARGEST_MS else f"in {unit_of(timestamp)}, as their size shows"
+            SegmentCause.LATER_THAN_NOW(now_ms=self._context.now_ms)
+            if is_later
+            else SegmentCause.OTHER_UNIT(unit=unit_of(timestamp))
         )
-        detail = f"{what} {why}, the largest {timestamp}: retention by time will wait for it"
+        reason = (
+            SegmentCause.FUTURE(why=why, largest=timestamp)
+            if count == 1
+            else SegmentCause.MANY_FUTURE(count=count, why=why, largest=timestamp)
+        )
         lowest, highest = sorted((first_offset, last_offset))  # the log may go back between them
-        yield Finding(Kind.TIMESTAMP_IMPLAUSIBLE, self._file.path, detail, start, end, lowest, highest)
+        yield Finding(Kind.TIMESTAMP_IMPLAUSIBLE, self._file.path, reason, start, end, lowest, highest)
 
     # The indexes.
 
@@ -156,8 +163,9 @@ class _SegmentVerification:
             if index is not None:
                 yield from index.findings()
             elif self._segment.side_path(kind.file_kind) not in unreadable and self._is_missed(kind, walk):
-                path = self._segment.side_path(kind.file_kind)
-                yield Finding(kind.is_missing, path, self._words_for_missing(kind))
+                is_created = kind is TIMES and self._offset_index is not None
+                reason = IndexCause.MISSING_TIMES() if is_created else IndexCause.MISSING()
+                yield Finding(kind.is_missing, self._segment.side_path(kind.file_kind), reason)
         if self._time_index is not None and not self._context.is_active:
             yield from self._timeindex_max(self._time_index)
 
@@ -165,12 +173,12 @@ class _SegmentVerification:
         last, largest = index.last_as_read(), self._report.largest_timestamp
         known = NO_TIMESTAMP if last is None else last[0]
         if known < largest:
-            detail = (
-                f"it has no entry, so retention and lookups by time use the time of the file; the log has {largest}"
+            reason = (
+                IndexCause.NO_ENTRY(largest=largest)
                 if last is None
-                else f"it ends with timestamp {known}, but the log has {largest}: retention and lookups by time use it"
+                else IndexCause.OTHER_MAXIMUM(known=known, largest=largest)
             )
-            yield Finding(Kind.TIMEINDEX_MAX, index.path, detail)
+            yield Finding(Kind.TIMEINDEX_MAX, index.path, reason)
 
     def _is_missed(self, kind: IndexKind, walk: LogWalk) -> bool:
         """Return whether a broker would have left this index beside such a log.
@@ -192,11 +200,6 @@ class _SegmentVerification:
             return True
         folder = list_folder(os.path.dirname(self._segment.path) or ".")
         return any(file.kind in KINDS_SINCE_TIME_INDEX for file in folder.files)
-
-    def _words_for_missing(self, kind: IndexKind) -> str:
-        if kind is TIMES and self._offset_index is not None:
-            return "a broker creates an empty one; retention and lookups then use the time of the file"
-        return "a broker reads the whole segment at startup to rebuild it"
 
 
 def _joined(damage: Damage, more: Damage) -> Damage:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
+from klogtool.causes import Reason
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.log.partition import Partition
+from klogtool.verify.causes import PartitionCause
 from klogtool.verify.cures import exchanging, move_out, parent_of, renaming
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity import CureKind, Identity, IdentityKind, TopicIds, cures_of
@@ -22,28 +24,22 @@ def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, 
     """
     live = [each for each in partitions if each.state.is_live and each.topic not in (None, METADATA_TOPIC)]
     known = TopicIds.of_most(live) if by_metadata is None else TopicIds.of(by_metadata)
-    whose = "in its other partitions" if by_metadata is None else "in the cluster's metadata"
+    whose = PartitionCause.ELSEWHERE() if by_metadata is None else PartitionCause.IN_METADATA()
     folders = {os.path.basename(each.path): each for each in live}
     for partition in live:
         topic_id = read_topic_id(partition)
         identity = None if topic_id is None else known.judge(partition.topic or "", topic_id)
         if identity is not None and identity.kind in _WRONG:
             path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
-            detail = _identity_detail(partition, identity, whose)
-            yield Finding(Kind.TOPIC_ID_MISMATCH, path, detail, cure=_cure_of_identity(partition, identity, folders))
+            reason = _reason(partition, identity, whose)
+            yield Finding(Kind.TOPIC_ID_MISMATCH, path, reason, cure=_cure_of_identity(partition, identity, folders))
 
 
-def _identity_detail(partition: Partition, identity: Identity, whose: str) -> str:
-    topic, its_id = partition.topic, identity.topic_id
+def _reason(partition: Partition, identity: Identity, whose: Reason) -> Reason:
+    topic, its_id = str(partition.topic), identity.topic_id
     if identity.kind is IdentityKind.MISNAMED:
-        return (
-            f"the id {its_id} is that of {identity.topic_of_id} {whose}, and not of {topic}: a broker loads the "
-            "folder, and never serves it"
-        )
-    return (
-        f"the id of {topic} is {its_id} here, but {identity.id_of_name} {whose}: a broker treats the partition as a "
-        "stray, renames it, and creates an empty one"
-    )
+        return PartitionCause.MISNAMED(its_id=its_id, owner=str(identity.topic_of_id), whose=whose, topic=topic)
+    return PartitionCause.REPLACED(topic=topic, its_id=its_id, other_id=str(identity.id_of_name), whose=whose)
 
 
 def _cure_of_identity(partition: Partition, identity: Identity, folders: Mapping[str, Partition]) -> str:

@@ -14,6 +14,7 @@ from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.causes import KraftCause
 from klogtool.verify.cures import edit
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
@@ -46,17 +47,21 @@ def _verify_voter(path: str, identity: MetaProperties, metadata: ClusterMetadata
     voter, owner = quorum.voter(node_id), quorum.voter_of_directory(own)
     standing = match_of(quorum.voters, node_id, own)
     if voter is not None and standing is VoterMatch.OTHER_DIRECTORY:
-        now = "it has no directory.id, and a start makes a new one" if own is None else f"its directory.id is {own}"
-        why = f"{now}: node {node_id} votes with directory.id {voter.directory_id}"
+        why = (
+            KraftCause.NO_DIRECTORY_ID(node_id=str(node_id), voter_id=voter.directory_id)
+            if own is None
+            else KraftCause.OTHER_DIRECTORY_ID(own=own, node_id=str(node_id), voter_id=voter.directory_id)
+        )
         cure = with_directory_id(path, voter.directory_id)
     elif standing is VoterMatch.UNKNOWN_NODE and owner is not None:
-        why = f"node.id is {node_id}, but its directory.id is that of voter {owner.id}"
+        why = KraftCause.OTHER_NODE(node_id=str(node_id), voter=owner.id)
         cure = f"set node.id={owner.id} again, in the configuration and in {path}"
     else:
         return
-    alone = len(quorum.voters) == 1
-    then = "no leader is ever elected" if alone else f"it is none of the {len(quorum.voters)} voters any more"
-    yield Finding(Kind.QUORUM_VOTER, path, f"{why}: {then}", field="directory_id", cure=cure)
+    voters = len(quorum.voters)
+    then = KraftCause.NO_LEADER() if voters == 1 else KraftCause.NONE_OF_VOTERS(voters=voters)
+    reason = KraftCause.NOT_VOTER(why=why, then=then)
+    yield Finding(Kind.QUORUM_VOTER, path, reason, field="directory_id", cure=cure)
 
 
 def _without_voters(path: str) -> Finding:
@@ -65,7 +70,7 @@ def _without_voters(path: str) -> Finding:
     return Finding(
         Kind.QUORUM_VOTER,
         os.path.join(os.path.dirname(path), str(METADATA_PARTITION)),
-        "kraft.version is 1, but no record names the voters: the node that becomes leader ends",
+        KraftCause.NO_VOTERS(),
         cure="stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0",
         stop=refuses("IllegalStateException", reason),
     )

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pytest
 from running import FIXTURES, KLOGTOOL, ROOT, Done, run_here
 
+from klogtool.causes import from_text
 from klogtool.render.worst_first import MOST_BLOCKS, WorstFirst
 from klogtool.verify.findings import KINDS, Finding, Kind, Severity
 
@@ -120,7 +121,7 @@ def test_apply_sums_up_the_plans_that_change_nothing(log_dir: pathlib.Path, tmp_
 
 
 def finding(finding_id: str, path: str = "/d/t-0/0.log") -> Finding:
-    return Finding(Kind(finding_id), path, "it is so")
+    return Finding(Kind(finding_id), path, from_text("it is so"))
 
 
 def held(findings: list[Finding]) -> WorstFirst:

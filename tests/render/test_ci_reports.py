@@ -7,6 +7,7 @@ import pathlib
 
 import pytest
 
+from klogtool.causes import from_text
 from klogtool.render.ci.github import GithubReport
 from klogtool.render.ci.gitlab import GitlabReport
 from klogtool.render.ci.junit import MOST_TOLD, JunitReport
@@ -29,13 +30,15 @@ STREAMED = [
 def test_a_finding_is_written_when_it_comes(report: Report) -> None:
     report.begin()
     for at in range(3):
-        assert f"byte {at}" in report.finding(Weighed(Finding(Kind.BATCH_CRC, "/r/t-0/0.log", "wrong", start=at)))
+        assert f"byte {at}" in report.finding(
+            Weighed(Finding(Kind.BATCH_CRC, "/r/t-0/0.log", from_text("wrong"), start=at))
+        )
 
 
 def test_junit_keeps_a_few_findings_of_each_testcase() -> None:
     report = JunitReport(PLACES, ["/r/t-0"], notes=False, fail_on="error")
     for at in range(10 * MOST_TOLD):
-        report.finding(Weighed(Finding(Kind.BATCH_CRC, "/r/t-0/0.log", "wrong", start=at)))
+        report.finding(Weighed(Finding(Kind.BATCH_CRC, "/r/t-0/0.log", from_text("wrong"), start=at)))
     text = report.end(Ending(1, ""))
     assert text.count("error: batch-crc") == MOST_TOLD
     assert f"and {9 * MOST_TOLD} more" in text
@@ -46,10 +49,22 @@ def test_junit_keeps_a_few_findings_of_each_testcase() -> None:
 @pytest.mark.parametrize(
     ("finding", "expected"),
     [
-        (Finding(Kind.BATCH_CRC, "/r/a/t-0/0.log", "x", start=5, first_offset=1, last_offset=2), "fb1b6637ea73da74"),
-        (Finding(Kind.BATCH_CRC, "/r/a/t-0/0.log", "y", start=6, first_offset=1, last_offset=2), "fb1b6637ea73da74"),
-        (Finding(Kind.BATCH_CRC, "/r/a/t-0/0.log", "x", start=5, first_offset=1, last_offset=3), "ff11b429f712c81f"),
-        (Finding(Kind.CHECKPOINT_ENTRY, "/r/a/c", "says 5", first_offset=1, entry="t-0"), "67953026d89e8690"),
+        (
+            Finding(Kind.BATCH_CRC, "/r/a/t-0/0.log", from_text("x"), start=5, first_offset=1, last_offset=2),
+            "fb1b6637ea73da74",
+        ),
+        (
+            Finding(Kind.BATCH_CRC, "/r/a/t-0/0.log", from_text("y"), start=6, first_offset=1, last_offset=2),
+            "fb1b6637ea73da74",
+        ),
+        (
+            Finding(Kind.BATCH_CRC, "/r/a/t-0/0.log", from_text("x"), start=5, first_offset=1, last_offset=3),
+            "ff11b429f712c81f",
+        ),
+        (
+            Finding(Kind.CHECKPOINT_ENTRY, "/r/a/c", from_text("says 5"), first_offset=1, entry="t-0"),
+            "67953026d89e8690",
+        ),
     ],
 )
 def test_fingerprints_stay(finding: Finding, expected: str) -> None:
@@ -65,7 +80,7 @@ def test_lines_of_a_checkpoint_differ_by_their_partition() -> None:
 
 
 def _line(entry: str, text: str) -> Finding:
-    return Finding(Kind.CHECKPOINT_ENTRY, "/r/c", text, first_offset=5, entry=entry)
+    return Finding(Kind.CHECKPOINT_ENTRY, "/r/c", from_text(text), first_offset=5, entry=entry)
 
 
 def test_the_checkout_is_the_nearest_that_a_ci_system_names(tmp_path: pathlib.Path) -> None:

@@ -7,8 +7,8 @@ import string
 from collections.abc import Iterator
 
 import klogtool
-from klogtool.causes import Cause, Told
-from klogtool.render.words import sentences, words
+from klogtool.causes import Cause, Told, sentences
+from klogtool.render.words import words
 
 ROOT = pathlib.Path(klogtool.__file__).parent
 for module in ROOT.glob("*/causes.py"):

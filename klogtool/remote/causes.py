@@ -1,0 +1,15 @@
+"""Why something in remote storage is a finding; see klogtool.causes."""
+
+from __future__ import annotations
+
+from klogtool.causes import Cause, some
+
+
+class RemoteCause(Cause):
+    """What is wrong with objects, with metadata, or between them."""
+
+    SECOND_COPY, NO_OBJECT, METADATA_ELSEWHERE, COPY_UNFINISHED, DELETION_UNFINISHED, LEFT, LEFT_NONE, NO_OBJECTS = (
+        some(8)
+    )
+    THIS_ONE_MISSING, DISPLACED, OTHER_LINEAGE, NOT_IN_METADATA, WRITTEN_AT, UNDATED = some(6)
+    UNSERVED, OTHER_SIZE, SIZE, OTHER_OFFSETS, OTHER_EPOCH = some(5)

@@ -1,0 +1,87 @@
+"""Why something is a finding; see klogtool.causes. What is wrong in a log itself is text: see `log_damage.Damage`."""
+
+from __future__ import annotations
+
+from klogtool.causes import Cause, some
+
+
+class FindingCause(Cause):
+    """What several checks say: more of the same, and what a broker does at an error."""
+
+    MORE, OFFLINE, OFFLINE_BY, NO_START, NO_START_BY = some(5)
+
+
+class SegmentCause(Cause):
+    """What is wrong with batches of a segment, by what is known beside them."""
+
+    LAST_OFFSET_BEYOND_END, BASE_OFFSET_BEYOND_END, OUTSIDE_TRANSACTION, MORE_ALIKE, BYTES_CHANGED, FUTURE = some(6)
+    MANY_FUTURE, LATER_THAN_NOW, OTHER_UNIT = some(3)
+
+
+class IndexCause(Cause):
+    """What is wrong with an offset or a time index."""
+
+    ENTRY, ENTRIES, DISORDER, TOO_MANY, ZEROS, SIZE, OFFSET_AT, TIME_AT, LOG_ENDS, NO_BATCH = some(10)
+    OTHER_OFFSET, ENDS_BELOW, NOT_LARGEST, MESSAGES_END_BELOW, MISSING, MISSING_TIMES = some(6)
+    NO_ENTRY, OTHER_MAXIMUM = some(2)
+
+
+class TxnIndexCause(Cause):
+    """What is wrong with a transaction index."""
+
+    ENTRY, TORN, IN_NO_INDEX, MANY_IN_NO_INDEX, NO_ENTRY, ABOVE_LOG_END, OVERLOOKS_ABORTED = some(7)
+    OVERLOOKS_OPEN, NOT_ABOVE, BELOW_ZERO, BELOW_SEGMENT, OTHER_PRODUCER, LOOK_COMMITTED, NO_MARKER = some(7)
+    NOTHING_OPEN_THERE, STARTED_AT, WAS_OPEN, FIRST_OPEN, NOTHING_OPEN, DECIDED_BEFORE = some(6)
+
+
+class SnapshotCause(Cause):
+    """What is wrong with a producer snapshot."""
+
+    NONE_AT_ALL, NONE_AT, ALL, FIRST_FEW, BEYOND, TWICE, INVENTED, DIFFERS, BATCH_MISSING = some(9)
+    TXN_MISSING, FIELD_ABOVE, UNREADABLE = some(3)
+
+
+class EpochCause(Cause):
+    """What is wrong with leader epochs."""
+
+    MISSING, ONE, FROM_TO, WRONG, NO_FIT, OTHERS_SAY, NOT_ASCENDING, BEYOND_END = some(8)
+    OTHER_IN_LOG, UNKNOWN = some(2)
+
+
+class NameCause(Cause):
+    """What a broker makes of a name."""
+
+    NOT_FOUND, FOLDER, FOREIGN_FOLDER, FOREIGN_FILE, NOT_OF_PARTITION, DELETED, UNFINISHED_SNAPSHOT = some(7)
+    NO_END_OFFSET, BELOW_ZERO, NOT_20_DIGITS, IGNORED_INDEX, NO_LOG, NO_LOG_BUT, NO_OFFSET = some(7)
+    UNREAD_OFFSET, CLEANED, SWAP_NOT_READY, SWAP_RENAMED, SWAP_COMPLETED, SWAP_UNINDEXED = some(6)
+    NOWHERE_ELSE, WOULD_BE_LOST = some(2)
+
+
+class PartitionCause(Cause):
+    """What is wrong with a partition dir as a whole."""
+
+    GAP, COMPACTED, GAPS_INSIDE, FIRST_BATCH_BELOW, OVERLAP, NO_TOPIC_ID, MISNAMED, REPLACED = some(8)
+    ELSEWHERE, IN_METADATA = some(2)
+
+
+class CheckpointCause(Cause):
+    """What is wrong with a checkpoint or the clean shutdown marker of a log dir."""
+
+    RECOVERY_POINT_LOST, REPLICATION_LOST, LOG_START_LOST, CLEANER_LOST, ENTRY, NOWHERE, BELOW_ZERO = some(7)
+    LOG_STARTS, RECOVERY_POINT_BEYOND, REPLICATION_BEYOND, LOG_START_BEYOND, CLEANER_BEYOND = some(5)
+    DAMAGED_TAIL, ENDS_EARLY = some(2)
+
+
+class LogDirCause(Cause):
+    """What is wrong with a log dir, or with several of one broker."""
+
+    FOLDER, NO_PARTITION_NAME, FOREIGN_FILE, UNCLEAN, NO_META_PROPERTIES, NO_ID, RESERVED = some(7)
+    OTHER_ID, ALSO_IN = some(2)
+
+
+class KraftCause(Cause):
+    """What is wrong with the metadata log, its snapshots, its voters and its vote."""
+
+    NO_SNAPSHOT, READ_ALL_THE_SAME, NEEDED, NO_VOTERS, NOT_VOTER, NO_LEADER, NONE_OF_VOTERS = some(7)
+    NO_DIRECTORY_ID, OTHER_DIRECTORY_ID, OTHER_NODE, METADATA_ID, NO_REPLAY, NO_REPLAY_IN, IN_SNAPSHOT = some(7)
+    IN_LOG, RECORD, NODE_ENDS, CONTROLLER_ENDS, FAULT_LOGGED = some(5)
