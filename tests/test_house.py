@@ -317,7 +317,14 @@ def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
 
 
 WITHOUT_SENTENCES = ("klogtool/copies/", "klogtool/disk/", "klogtool/fleet/", "klogtool/kernels/", "klogtool/log/")
-WITHOUT_SENTENCES += ("klogtool/doctor/host.py", "klogtool/verify/findings.py")
+WITHOUT_SENTENCES += ("klogtool/doctor/host.py", "klogtool/remote/verification.py", "klogtool/scrub/closed_segments.py")
+# The others of this room make commands, and the messages of Kafka's exceptions.
+WITHOUT_SENTENCES += tuple(
+    f"klogtool/verify/{name}"
+    for name in ("baseline", "closed_end", "epoch_order", "findings", "fingerprints", "heaviest_row", "index_", "log_")
+    + ("segment_report", "stable_offsets", "stops", "verify_epochs", "verify_partition", "verify_producers")
+    + ("verify_segment", "weighing")
+)
 FEWEST_WORDS = 4
 # What declares an option, makes an error or a note of one, or refuses with this reason.
 NO_ANSWERS = re.compile(
@@ -349,6 +356,19 @@ def sentences(node: ast.AST) -> Iterator[ast.expr]:
 def test_sentences_are_in_render(path: str) -> None:
     if path.startswith(WITHOUT_SENTENCES):
         assert not [f"{path}:{text.lineno}: {ast.unparse(text)}" for text in sentences(tree(path))]
+
+
+WITH_WORDS = ("klogtool/causes.py", "klogtool/verify/findings.py", "klogtool/verify/log_damage.py")
+
+
+@every_module
+def test_below_render_few_ask_for_the_sentence_of_a_reason(path: str) -> None:
+    """A reason goes up as a value. Who has to make text below render, for an error or a plan, asks the finding."""
+    if path not in WITH_WORDS and floor_of(path.removesuffix(".py").replace("/", ".")) < FLOORS["render"]:
+        imports = [
+            node for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.module == "klogtool.causes"
+        ]
+        assert not [path for node in imports if "words" in [alias.name for alias in node.names]]
 
 
 # Words that are equal to an id of a finding, and mean something else: types of rows, and what doctor foresees.

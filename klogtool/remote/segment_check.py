@@ -142,7 +142,7 @@ class _Check:
             yield Finding(
                 Kind.REMOTE_BATCH,
                 self.path,
-                from_text(damage.detail),
+                damage.reason,
                 damage.start,
                 damage.end,
                 damage.first_offset,

@@ -1,4 +1,4 @@
-"""Why something is a finding; see klogtool.causes. What is wrong in a log itself is text: see `log_damage.Damage`."""
+"""Why something is a finding; see klogtool.causes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,24 @@ class FindingCause(Cause):
     MORE, OFFLINE, OFFLINE_BY, NO_START, NO_START_BY = some(5)
 
 
+class DamageCause(Cause):
+    """What is wrong with bytes that are no sound entry."""
+
+    WRONG_BATCH, WRONG_MESSAGE, ZEROS, CUT_BEHIND, CUT_INSIDE, NONE_THERE, NO_BATCH = some(7)
+    NONE_FOLLOWS, HEADER_CUT, WRONG_MAGIC, WRONG_LENGTH, TOO_SHORT, UNCHECKED = some(6)
+
+
+class OrderCause(Cause):
+    """Why a sound entry does not fit its neighbours, or the end of the log."""
+
+    WRONG_OFFSET, WRONG_END, NEXT_SEGMENT, NEXT_BATCH, CLOSED, BEYOND_END, OVERFLOW = some(7)
+    BELOW_BASE, BEYOND_LARGEST, FOLLOWS, COPY, BEHIND, SEQUENCE = some(6)
+
+
 class SegmentCause(Cause):
     """What is wrong with batches of a segment, by what is known beside them."""
 
-    LAST_OFFSET_BEYOND_END, BASE_OFFSET_BEYOND_END, OUTSIDE_TRANSACTION, MORE_ALIKE, BYTES_CHANGED, FUTURE = some(6)
+    OUTSIDE_TRANSACTION, MORE_ALIKE, BYTES_CHANGED, FUTURE = some(4)
     MANY_FUTURE, LATER_THAN_NOW, OTHER_UNIT = some(3)
 
 
@@ -45,7 +59,7 @@ class EpochCause(Cause):
     """What is wrong with leader epochs."""
 
     MISSING, ONE, FROM_TO, WRONG, NO_FIT, OTHERS_SAY, NOT_ASCENDING, BEYOND_END = some(8)
-    OTHER_IN_LOG, UNKNOWN = some(2)
+    OTHER_IN_LOG, BELOW_ALL, AROUND, FOLLOWS, UNKNOWN = some(5)
 
 
 class NameCause(Cause):

@@ -15,7 +15,7 @@ from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.probing import Probe
-from klogtool.verify.causes import SegmentCause
+from klogtool.verify.causes import OrderCause
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import SegmentReport
 
@@ -69,12 +69,11 @@ def _wrong_field(probe: Probe, frame: Frame, last_offset: int, lowest: int, clos
         return
     end, last_record = frame.position + frame.size, probe.last_record(judged.facts)
     if is_right_end(frame.offset, last_record, closed_at):
-        reason = SegmentCause.LAST_OFFSET_BEYOND_END(
-            last_offset=last_offset, last_record=last_record or 0, closed_at=closed_at
-        )
+        closed = OrderCause.CLOSED(at=closed_at)
+        reason = OrderCause.WRONG_END(last_offset=last_offset, last_record=str(last_record), follows=closed)
         first, last = frame.offset, closed_at - 1
         yield Finding(Kind.BATCH_ATTRIBUTES, probe.file.path, reason, frame.position, end, first, last, DELTA)
     elif (right := find_right_offset(frame.offset, last_offset, lowest, closed_at)) is not None:
-        reason = SegmentCause.BASE_OFFSET_BEYOND_END(base_offset=frame.offset, closed_at=closed_at, right=right)
+        reason = OrderCause.BEYOND_END(base_offset=frame.offset, closed_at=closed_at, right=right)
         last = closed_at - 1
         yield Finding(Kind.BATCH_HEADER, probe.file.path, reason, frame.position, end, right, last, "base_offset")

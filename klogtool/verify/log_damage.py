@@ -11,23 +11,24 @@ from itertools import islice, pairwise
 
 from msgspec import Struct
 
+from klogtool.causes import Reason, words
 from klogtool.format.batch import CRC_COVERS_FROM, INT_MAX, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.batch_proof import Judged, batch_facts
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES
 from klogtool.log.probing import Probe
+from klogtool.verify.causes import DamageCause
 from klogtool.verify.findings import Kind
 
 OFFSET_BYTES = 8
 LEAST_ZERO_TAIL_BYTES = HEADER_SIZE_UP_TO_MAGIC + 1  # fewer zeros may belong to the bytes before them
 MOST_STEPS = 64  # limit of frames to follow, to see whether they lead to a sound entry
-WRONG_BATCH, WRONG_MESSAGE = "the batch does not match its checksum", "the message does not match its checksum"
 MANY_WRONG_BATCHES = 1000  # from this number on, wrong batches are judged many at a time (judge_run)
 MOST_HEADS = 1024  # limit of places to try as the end of an entry with a wrong length
 
 
 class Damage(Struct, frozen=True):
-    """Bytes [start, end) that are damaged; id, field and detail as in Finding.
+    """Bytes [start, end) that are damaged; id, field, reason and detail as in Finding.
 
     first_offset, last_offset: what was there, if known. entry: it can be read in spite of the damage. count: how many
     entries, for a run in which each has the same damage.
@@ -36,7 +37,7 @@ class Damage(Struct, frozen=True):
     id: Kind
     start: int
     end: int
-    detail: str
+    reason: Reason
     first_offset: int | None = None
     last_offset: int | None = None
     field: str | None = None
@@ -47,6 +48,11 @@ class Damage(Struct, frozen=True):
     def size(self) -> int:
         """Size in bytes."""
         return self.end - self.start
+
+    @property
+    def detail(self) -> str:
+        """What is wrong, as one sentence."""
+        return words(self.reason)
 
 
 class DamageJudge:
@@ -81,7 +87,7 @@ class DamageJudge:
         if not count:
             return None
         first = parse_batch(self._probe.head(at)).base_offset
-        return Damage(Kind.BATCH_CRC, at, end, WRONG_BATCH, first, last, count=count)
+        return Damage(Kind.BATCH_CRC, at, end, DamageCause.WRONG_BATCH(), first, last, count=count)
 
     # The end of the log.
 
@@ -89,15 +95,15 @@ class DamageJudge:
         end = self._probe.end
         if end - at < OFFSET_BYTES and self._may_begin_entry(at, last_offset):
             return self._torn(at, end, last_offset)
-        return Damage(Kind.ZERO_TAIL, at, end, f"{end - at} zeros from here to the end of the file")
+        return Damage(Kind.ZERO_TAIL, at, end, DamageCause.ZEROS(size=end - at))
 
     def _torn(self, at: int, end: int, last_offset: int) -> Damage:
         head = self._probe.head(at)
         if len(head) <= HEADER_SIZE_UP_TO_MAGIC:
-            return Damage(Kind.TORN_BATCH, at, end, f"the file ends {end - at} bytes after the last batch")
+            return Damage(Kind.TORN_BATCH, at, end, DamageCause.CUT_BEHIND(size=end - at))
         first, last = self._offsets(head, last_offset, None)
-        detail = f"the file ends {end - at} bytes into a batch of {self._probe.claimed_size(at)} bytes"
-        return Damage(Kind.TORN_BATCH, at, end, detail, first, last)
+        reason = DamageCause.CUT_INSIDE(size=end - at, claimed=self._probe.claimed_size(at))
+        return Damage(Kind.TORN_BATCH, at, end, reason, first, last)
 
     def _may_begin_entry(self, at: int, last_offset: int) -> bool:
         """Return whether the first bytes may be those of an offset after the last one."""
@@ -122,8 +128,8 @@ class DamageJudge:
         damages = []
         for start, stop in pairwise(steps):
             first, last = self._offsets(self._probe.head(start), last_offset, stop)
-            detail = WRONG_MESSAGE if self._magic(start) < 2 else WRONG_BATCH
-            damages.append(Damage(Kind.BATCH_CRC, start, stop, detail, first, last))
+            cause = DamageCause.WRONG_MESSAGE if self._magic(start) < 2 else DamageCause.WRONG_BATCH
+            damages.append(Damage(Kind.BATCH_CRC, start, stop, cause(), first, last))
             last_offset = last_offset if last is None else last
         return damages
 
@@ -215,10 +221,7 @@ class DamageJudge:
             return [self._torn(at, probe.end, last_offset)]
         stop = min(at + size, probe.end if following is None else following)
         first, last = self._offsets(probe.head(at), last_offset, following)
-        detail = (
-            f"the batch does not match its checksum; its length field says {size} bytes, and no batch follows there"
-        )
-        return [Damage(Kind.BATCH_CRC, at, stop, detail, first, last)]
+        return [Damage(Kind.BATCH_CRC, at, stop, DamageCause.NONE_THERE(size=size), first, last)]
 
     # Anything else.
 
@@ -227,13 +230,13 @@ class DamageJudge:
         following = probe.next_proved(at + 1)
         if following is not None:
             first, last = self._missing(last_offset, following)
-            return [Damage(Kind.FOREIGN_BYTES, at, following, "no batch starts here", first, last)]
+            return [Damage(Kind.FOREIGN_BYTES, at, following, DamageCause.NO_BATCH(), first, last)]
         if end - zeros < LEAST_ZERO_TAIL_BYTES:
-            return [Damage(Kind.FOREIGN_BYTES, at, end, "no batch starts here, and none follows")]
-        tail = Damage(Kind.ZERO_TAIL, zeros, end, f"{end - zeros} zeros from here to the end of the file")
+            return [Damage(Kind.FOREIGN_BYTES, at, end, DamageCause.NONE_FOLLOWS())]
+        tail = Damage(Kind.ZERO_TAIL, zeros, end, DamageCause.ZEROS(size=end - zeros))
         if zeros - at < RECORD_BATCH_OVERHEAD and self._may_begin_entry(at, last_offset):
-            return [Damage(Kind.TORN_BATCH, at, zeros, "the header of a batch is incomplete, zeros follow"), tail]
-        return [Damage(Kind.FOREIGN_BYTES, at, zeros, "no batch starts here, and none follows"), tail]
+            return [Damage(Kind.TORN_BATCH, at, zeros, DamageCause.HEADER_CUT()), tail]
+        return [Damage(Kind.FOREIGN_BYTES, at, zeros, DamageCause.NONE_FOLLOWS()), tail]
 
     # Offsets.
 
@@ -263,17 +266,17 @@ class DamageJudge:
 
 
 def _wrong_magic(judged: Judged, magic: int) -> Damage:
-    detail = f"the magic is {magic}, but the checksum matches for magic 2"
-    return _readable(judged, "magic", detail)
+    return _readable(judged, "magic", DamageCause.WRONG_MAGIC(magic=magic))
 
 
 def _wrong_length(judged: Judged, stated_size: int) -> Damage:
-    length_text = f"{stated_size} bytes" if stated_size else "fewer bytes than a batch can have"
-    detail = f"its length field says {length_text}, but its checksum matches for {judged.facts.size} bytes"
-    return _readable(judged, "length", detail)
+    size = judged.facts.size
+    if stated_size:
+        return _readable(judged, "length", DamageCause.WRONG_LENGTH(claimed=stated_size, size=size))
+    return _readable(judged, "length", DamageCause.TOO_SHORT(size=size))
 
 
-def _readable(judged: Judged, field: str, detail: str) -> Damage:
+def _readable(judged: Judged, field: str, reason: Reason) -> Damage:
     facts = judged.facts
     first = facts.first_offset if facts.tells_first_offset else None
-    return Damage(Kind.BATCH_HEADER, facts.position, facts.end, detail, first, facts.last_offset, field, judged)
+    return Damage(Kind.BATCH_HEADER, facts.position, facts.end, reason, first, facts.last_offset, field, judged)

@@ -11,11 +11,13 @@ from array import array
 
 from msgspec import Struct
 
+from klogtool.causes import Reason
 from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
 from klogtool.format.batch_proof import DELTA, FACTS, EntryFacts
 from klogtool.format.java_numbers import MAX_LONG, to_signed
 from klogtool.format.succession import EpochStart, Succession, Why, facts_at
 from klogtool.log.probing import Probe
+from klogtool.verify.causes import EpochCause, OrderCause
 from klogtool.verify.findings import Kind
 from klogtool.verify.log_damage import Damage
 
@@ -59,16 +61,13 @@ class OrderJudge:
         end = None if previous is None or self._next_base is None else self._end_by_records(previous, self._next_base)
         if previous is not None and end is not None:
             self._succession.last_offset = end
-            return [_wrong_end(previous, end, f"the next segment starts at {self._next_base}")]
+            return [_wrong_end(previous, end, OrderCause.NEXT_SEGMENT(start=self._next_base or 0))]
         entry, succession = self._overflowing, self._succession
         if entry is None:
             return []
-        detail = (
-            "offsets from here on are more than 2147483647 above the base offset of the segment, "
-            f"{succession.base_offset}"
-        )
+        reason = OrderCause.OVERFLOW(base_offset=succession.base_offset)
         last = max(entry.last_offset, succession.last_offset)  # the log may go back after it
-        return [Damage(Kind.OFFSET_OVERFLOW, entry.position, self._end(), detail, entry.lowest_offset, last)]
+        return [Damage(Kind.OFFSET_OVERFLOW, entry.position, self._end(), reason, entry.lowest_offset, last)]
 
     def _end(self) -> int:
         """Return the byte after the last accepted entry."""
@@ -163,7 +162,7 @@ class OrderJudge:
 
     def _correct_end(self, previous: EntryFacts, end: int, following: int) -> Damage:
         self._succession.last_offset = end
-        return _wrong_end(previous, end, f"the next batch starts at {following}")
+        return _wrong_end(previous, end, OrderCause.NEXT_BATCH(start=following))
 
     def _correct(self, entry: EntryFacts, first: int, rows: array[int], start: int) -> Damage:
         if entry.tells_first_offset:
@@ -186,13 +185,12 @@ class OrderJudge:
         succession, previous, epoch = self._succession, self._previous(), entry.partition_leader_epoch
         if epoch < NO_PARTITION_LEADER_EPOCH:
             rows[start + _EPOCH] = NO_PARTITION_LEADER_EPOCH
-            return _wrong_epoch(entry, "no epoch is below -1")
+            return _wrong_epoch(entry, EpochCause.BELOW_ALL())
         after = self._after(entry)
         if after is not None and after.partition_leader_epoch >= succession.epoch:
             rows[start + _EPOCH] = succession.epoch
-            return _wrong_epoch(
-                entry, f"it is {succession.epoch} before this batch and {after.partition_leader_epoch} after it"
-            )
+            around = EpochCause.AROUND(before=succession.epoch, after=after.partition_leader_epoch)
+            return _wrong_epoch(entry, around)
         if (
             previous is not None
             and previous.partition_leader_epoch == succession.epoch > succession.before_epoch
@@ -201,21 +199,23 @@ class OrderJudge:
             succession.epoch = succession.latest_epoch = succession.before_epoch
             if self._epochs:
                 self._epochs.pop()
-            return _wrong_epoch(previous, f"it is {succession.before_epoch} before this batch and {epoch} after it")
-        detail = f"leader epoch {epoch} follows leader epoch {succession.epoch}"
+            return _wrong_epoch(previous, EpochCause.AROUND(before=succession.before_epoch, after=epoch))
+        reason = EpochCause.FOLLOWS(epoch=epoch, before=succession.epoch)
         succession.epoch = epoch
-        return _damage(Kind.EPOCH_ORDER, entry, detail)
+        return _damage(Kind.EPOCH_ORDER, entry, reason)
 
     # Sequence numbers.
 
     def _sequence(self, entry: EntryFacts) -> Damage:
         last = self._succession.last_sequence(entry.producer_id)
         self._succession.forget_producer(entry.producer_id)
-        detail = (
-            f"producer {entry.producer_id} with epoch {entry.producer_epoch} continues with sequence number "
-            f"{entry.base_sequence}, not {increment_sequence(last, 1) if last != NO_SEQUENCE else 0}"
+        reason = OrderCause.SEQUENCE(
+            producer_id=entry.producer_id,
+            epoch=entry.producer_epoch,
+            sequence=entry.base_sequence,
+            expected=increment_sequence(last, 1) if last != NO_SEQUENCE else 0,
         )
-        return _damage(Kind.SEQUENCE_GAP, entry, detail)
+        return _damage(Kind.SEQUENCE_GAP, entry, reason)
 
 
 def _span(entry: EntryFacts) -> int:
@@ -257,40 +257,37 @@ def _with_byte(offset: int, at: int, lowest: int) -> int:
 
 
 def _wrong_offset(entry: EntryFacts, first: int) -> Damage:
-    detail = f"the base offset is {entry.lowest_offset}, but the batches around it say {first}"
+    reason = OrderCause.WRONG_OFFSET(offset=entry.lowest_offset, right=first)
     last = first + _span(entry) - 1
-    return Damage(Kind.BATCH_HEADER, entry.position, entry.end, detail, first, last, "base_offset")
+    return Damage(Kind.BATCH_HEADER, entry.position, entry.end, reason, first, last, "base_offset")
 
 
-def _wrong_end(entry: EntryFacts, end: int, follows: str) -> Damage:
-    detail = f"the last offset is {entry.last_offset}, but the last record has offset {end}, and {follows}"
-    return Damage(Kind.BATCH_ATTRIBUTES, entry.position, entry.end, detail, entry.first_offset, end, DELTA)
+def _wrong_end(entry: EntryFacts, end: int, follows: Reason) -> Damage:
+    reason = OrderCause.WRONG_END(last_offset=entry.last_offset, last_record=end, follows=follows)
+    return Damage(Kind.BATCH_ATTRIBUTES, entry.position, entry.end, reason, entry.first_offset, end, DELTA)
 
 
-def _wrong_epoch(entry: EntryFacts, why: str) -> Damage:
-    detail = f"the leader epoch is {entry.partition_leader_epoch}; {why}"
-    return _damage(Kind.BATCH_HEADER, entry, detail, "partition_leader_epoch")
+def _wrong_epoch(entry: EntryFacts, why: Reason) -> Damage:
+    reason = EpochCause.WRONG(epoch=entry.partition_leader_epoch, why=why)
+    return _damage(Kind.BATCH_HEADER, entry, reason, "partition_leader_epoch")
 
 
 def _offset_order(entry: EntryFacts, before: int, base_offset: int, *, is_copy: bool) -> Damage:
     lowest = entry.lowest_offset
     if lowest < base_offset:
-        detail = f"offset {lowest} is below the base offset of the segment, {base_offset}"
-        return _damage(Kind.OFFSET_ORDER, entry, detail)
+        return _damage(Kind.OFFSET_ORDER, entry, OrderCause.BELOW_BASE(offset=lowest, base_offset=base_offset))
     if entry.last_offset < lowest:
-        detail = f"offsets continue from {lowest} beyond the largest possible offset, {MAX_LONG}"
-        return Damage(Kind.OFFSET_ORDER, entry.position, entry.end, detail, lowest, MAX_LONG)
-    detail = f"offset {lowest} follows offset {before}"
+        reason = OrderCause.BEYOND_LARGEST(offset=lowest, largest=MAX_LONG)
+        return Damage(Kind.OFFSET_ORDER, entry.position, entry.end, reason, lowest, MAX_LONG)
     if is_copy:
-        return _damage(Kind.OFFSET_ORDER, entry, f"{detail}: it is the same batch again")
+        return _damage(Kind.OFFSET_ORDER, entry, OrderCause.COPY(offset=lowest, before=before))
     if lowest > before or not entry.records_count:
-        return _damage(Kind.OFFSET_ORDER, entry, detail)
+        return _damage(Kind.OFFSET_ORDER, entry, OrderCause.FOLLOWS(offset=lowest, before=before))
     # A consumer goes on behind the largest offset that it has seen (CompletedFetch.nextFetchOffset).
     last = min(max(lowest, entry.last_offset), before)
     count = min(entry.records_count, last - lowest + 1)
-    told = f"{count} records, offsets {lowest} to {last}, are behind later ones"
-    return _damage(Kind.OFFSET_ORDER, entry, f"{detail}: {told}")
+    return _damage(Kind.OFFSET_ORDER, entry, OrderCause.BEHIND(offset=lowest, before=before, count=count, last=last))
 
 
-def _damage(kind: Kind, entry: EntryFacts, detail: str, field: str | None = None) -> Damage:
-    return Damage(kind, entry.position, entry.end, detail, entry.lowest_offset, entry.last_offset, field)
+def _damage(kind: Kind, entry: EntryFacts, reason: Reason, field: str | None = None) -> Damage:
+    return Damage(kind, entry.position, entry.end, reason, entry.lowest_offset, entry.last_offset, field)

@@ -9,12 +9,14 @@ from itertools import pairwise
 from msgspec.structs import astuple, replace
 
 from klogtool import kernels
+from klogtool.causes import Reason, from_text
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.batch_proof import FACTS, HEADER, NOT_TOLD, EntryFacts, Judged
 from klogtool.format.succession import EpochStart, Future, Succession, Why, facts_at
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import LARGEST_WHOLE_BYTES, Proved, RowPool, walk_proved, walk_proved_calmly
+from klogtool.verify.causes import DamageCause
 from klogtool.verify.findings import Kind
 from klogtool.verify.index_damage import IndexFile
 from klogtool.verify.index_judge import IndexJudge
@@ -133,7 +135,7 @@ class LogWalk:
                 return
             is_wrapper = judged.facts.magic < 2  # a batch of magic 2 says in its header where it begins
             if is_wrapper and not judged.is_readable and judged.contradiction is None and at not in reported:
-                yield _of_entry(Kind.RECORDS_INVALID, judged.facts, judged.records_contradiction or "")
+                yield _of_entry(Kind.RECORDS_INVALID, judged.facts, from_text(judged.records_contradiction or ""))
             at = judged.facts.end
 
     def _follow(self, rows: array[int], count: int) -> Iterator[Damage]:
@@ -186,12 +188,12 @@ class LogWalk:
         facts = judged.facts
         if judged.contradiction is not None:
             fault = judged.contradiction
-            yield _of_entry(Kind.BATCH_ATTRIBUTES, facts, fault.detail, fault.field)
+            yield _of_entry(Kind.BATCH_ATTRIBUTES, facts, from_text(fault.detail), fault.field)
         elif judged.records_contradiction is not None:
             field = HEADER if judged.is_readable else None
-            yield _of_entry(Kind.RECORDS_INVALID, facts, judged.records_contradiction, field)
+            yield _of_entry(Kind.RECORDS_INVALID, facts, from_text(judged.records_contradiction), field)
         elif judged.unchecked is not None:
-            yield _of_entry(Kind.UNREADABLE, facts, f"the records are not checked: {judged.unchecked}")
+            yield _of_entry(Kind.UNREADABLE, facts, DamageCause.UNCHECKED(why=judged.unchecked))
         yield from self._follow(array("q", astuple(_believable(judged))), 1)
 
     def _note_sound(self, start: int, end: int) -> None:
@@ -205,10 +207,10 @@ class LogWalk:
             self._on_progress(done)
 
 
-def _of_entry(kind: Kind, facts: EntryFacts, detail: str, field: str | None = None) -> Damage:
+def _of_entry(kind: Kind, facts: EntryFacts, reason: Reason, field: str | None = None) -> Damage:
     first = facts.first_offset if facts.tells_first_offset else None
     last = facts.last_offset if first is None else max(first, facts.last_offset)
-    return Damage(kind, facts.position, facts.end, detail, first, last, field)
+    return Damage(kind, facts.position, facts.end, reason, first, last, field)
 
 
 def _believable(judged: Judged) -> EntryFacts:

@@ -129,7 +129,7 @@ class _SegmentVerification:
         return Finding(
             damage.id,
             self._file.path,
-            from_text(damage.detail),
+            damage.reason,
             damage.start,
             damage.end,
             damage.first_offset,
