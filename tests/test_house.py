@@ -318,12 +318,12 @@ def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
 
 WITHOUT_SENTENCES = ("klogtool/copies/", "klogtool/disk/", "klogtool/fleet/", "klogtool/kernels/", "klogtool/log/")
 WITHOUT_SENTENCES += ("klogtool/doctor/host.py", "klogtool/remote/verification.py", "klogtool/scrub/closed_segments.py")
-# The others of this room make commands, and the messages of Kafka's exceptions.
+# These modules of verify make commands, and the messages of Kafka's exceptions.
+MAKE_COMMANDS = ("choosing_cures", "cures", "identity_cures", "settings", "verification", "verify_checkpoints")
+MAKE_COMMANDS += ("verify_kraft", "verify_log_dirs", "verify_names", "verify_replay", "verify_topic_ids")
+MAKE_COMMANDS += ("verify_voters",)
 WITHOUT_SENTENCES += tuple(
-    f"klogtool/verify/{name}"
-    for name in ("baseline", "closed_end", "epoch_order", "findings", "fingerprints", "heaviest_row", "index_", "log_")
-    + ("segment_report", "stable_offsets", "stops", "verify_epochs", "verify_partition", "verify_producers")
-    + ("verify_segment", "weighing")
+    str(path.relative_to(ROOT)) for path in ROOT.glob("klogtool/verify/*.py") if path.stem not in MAKE_COMMANDS
 )
 FEWEST_WORDS = 4
 # What declares an option, makes an error or a note of one, or refuses with this reason.
