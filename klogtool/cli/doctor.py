@@ -178,8 +178,8 @@ def _tier(paths: Sequence[str], question: DoctorQuestion) -> tuple[RemoteStore, 
 
 
 def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
-    others = options.first_used("quick", "matrix", "host", "fix", "html", "metrics")
-    if question.page and (paths or others or options.is_typed("fail_on")):
+    of_page = ("page", "form", "verbose", "quiet", "no_progress", "jobs")
+    if question.page and any(map(options.is_typed, click.get_current_context().params.keys() - of_page)):
         raise click.UsageError("--from goes with --format only.")
     if not paths and not question.page:
         without = ": --config-file has no log dirs that klogtool knows" if question.circumstances.sections else ""

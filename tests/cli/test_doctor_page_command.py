@@ -96,6 +96,17 @@ def test_a_missing_page_a_folder_and_a_huge_file_are_refused(klogtool: Run, tmp_
     assert klogtool("doctor", "--from", huge).status == 4
 
 
+@pytest.mark.parametrize("more", [("--kafka", "3.9.2"), ("--controller", SOUND), ("--remote", "store"), ("--quick",)])
+def test_a_kept_answer_is_no_answer_to_another_question(
+    klogtool: Run, tmp_path: pathlib.Path, more: tuple[str | pathlib.Path, ...]
+) -> None:
+    page = tmp_path / "page.html"
+    assert klogtool("doctor", SOUND, "--html", page).status == 0
+    done = klogtool("doctor", "--from", page, *more)
+    assert (done.status, done.out) == (2, b"")
+    assert "--from goes with --format only." in done.err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
