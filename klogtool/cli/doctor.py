@@ -33,8 +33,8 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.mend import COMMAND as FIX
-from klogtool.remote.metadata import RemoteMetadata, read_metadata
-from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, open_store
+from klogtool.remote.metadata import read_metadata
+from klogtool.remote.store import MetadataDirs, StoreKeys, open_store
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
 from klogtool.render.doctor_page import doctor_page
 from klogtool.render.kept_answer import MOST_PAGE_BYTES, read_answer
@@ -142,7 +142,10 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
     with bar_over(paths, wanted=reading.wants_bar, in_bytes=False) as bar:
         root = "/" if question.host else None
         progress = lambda: bar.advance_partition(0)  # noqa: E731
-        tier = _tier(paths, question)
+        tier = None
+        if question.remote is not None:
+            store = open_store(question.remote, dict(map(key_of, question.key)))
+            tier = store, read_metadata(question.metadata or paths)
         how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers, tier)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
     by_loss = question.fail_on == LOSS
@@ -168,13 +171,6 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
             show.text(diagnosis_text(diagnoses[0]))
         show.close()
     return status
-
-
-def _tier(paths: Sequence[str], question: DoctorQuestion) -> tuple[RemoteStore, RemoteMetadata] | None:
-    """Open the store and its metadata, if one is named. Raises KlogError, UsageError."""
-    if question.remote is None:
-        return None
-    return open_store(question.remote, dict(map(key_of, question.key))), read_metadata(question.metadata or paths)
 
 
 def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:

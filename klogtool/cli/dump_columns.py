@@ -41,16 +41,11 @@ def dump_columns(dumping: Dumping) -> int:
         raise click.UsageError(f"--format {dumping.form} needs --output FILE.")
     of_kafka = dumping.options().files() if dumping.arguments.files else []
     with given_logs(dumping) as given:
-        logs = of_kafka or _every_log(dumping.own_paths, given, quiet=dumping.reading.quiet)
+        logs: list[str | GivenLog] = [*of_kafka]
+        for path in () if of_kafka else dumping.own_paths:
+            logs += given[path].values() if path in given else logs_of(path, quiet=dumping.reading.quiet)
         check_outside(output, of_kafka or [path for path in dumping.own_paths if path not in given])
         return _write(logs, output, dumping)
-
-
-def _every_log(paths: Sequence[str], given: Given, *, quiet: bool) -> list[str | GivenLog]:
-    logs: list[str | GivenLog] = []
-    for path in paths:
-        logs += given[path].values() if path in given else logs_of(path, quiet=quiet)
-    return logs
 
 
 def _write(logs: Sequence[str | GivenLog], output: str, dumping: Dumping) -> int:

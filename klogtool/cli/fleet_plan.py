@@ -16,7 +16,6 @@ from klogtool.cli.show import Screen, Show, header
 from klogtool.cli.status import DONE, FOUND
 from klogtool.disk.facts import check_saving_place
 from klogtool.escape import quoted
-from klogtool.fleet.choosing import Choice
 from klogtool.fleet.framed import CollectedFiles, walk_lines
 from klogtool.fleet.planning import COMMAND, FleetPlan, make_fleet_plan
 from klogtool.parameters import Unit, parameter
@@ -68,11 +67,8 @@ def command(files: tuple[str, ...], question: FleetPlanQuestion, screen: Screen)
         if path:
             with output_file(path) as sink:
                 sink.write(json.dumps(content, indent=1).encode() + b"\n")
-    return FOUND if any(map(_is_losing, plan.choices)) else DONE
-
-
-def _is_losing(choice: Choice) -> bool:
-    return bool(choice.lost or choice.only_elsewhere or choice.missing or choice.problems) or choice.best is None
+    loses = (one.lost or one.only_elsewhere or one.missing or one.problems or one.best is None for one in plan.choices)
+    return FOUND if any(loses) else DONE
 
 
 def save_fleet_plan(path: str, plan: FleetPlan, *, quiet: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import click
@@ -69,7 +69,7 @@ def command(paths: tuple[str, ...], question: HashQuestion, reading: ReadingOpti
     """
     begin_reading(paths, quiet=reading.quiet)
     dirs = [partition_dir for path in paths for partition_dir in _partition_dirs(path)]
-    names, results, statuses = _names(dirs), list[RecordHash](), set[int]()
+    counted, results, statuses = Counter(map(own_name, dirs)), list[RecordHash](), set[int]()
     show = Show(COMMAND, reading)
     log_start = question.circumstances.log_start_offset
     for result in hash_partitions(
@@ -77,7 +77,9 @@ def command(paths: tuple[str, ...], question: HashQuestion, reading: ReadingOpti
     ):
         results.append(result)
         show.answer(hash_row(result))
-        show.line(hash_text(result, names[result.path]))
+        # By its own name, or by its path if others have that name.
+        name = own_name(result.path)
+        show.line(hash_text(result, name if counted[name] == 1 else os.path.normpath(result.path)))
         if result.error is not None:
             statuses.add(status_of(result.error))
             show.error(result.error)
@@ -98,9 +100,3 @@ def _partition_dirs(path: str) -> Iterator[str]:
         yield path
     else:
         raise Unsupported("a file: a partition dir or a log dir is needed", path=path)
-
-
-def _names(paths: Sequence[str]) -> dict[str, str]:
-    """Return how each partition dir is called: by its own name, or by its path if others have that name."""
-    counted = Counter(own_name(path) for path in paths)
-    return {path: own_name(path) if counted[own_name(path)] == 1 else os.path.normpath(path) for path in paths}

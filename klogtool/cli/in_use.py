@@ -20,13 +20,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def always_gently(command: Command) -> Command:
     """--rate, for a command that always reads gently."""
-    return click.option(
-        "--rate",
-        callback=_note_rate_of_gentle,
-        expose_value=False,
-        metavar="SIZE/s",
-        help="Read at most so much a second, as 50MB/s.  [default: as the disk has nothing else to do]",
-    )(command)
+    about = "Read at most so much a second, as 50MB/s.  [default: as the disk has nothing else to do]"
+    return _rate(_note_rate_of_gentle, about)(command)
+
+
+def _rate(note_it: Callable[..., None], about: str) -> Callable[[Command], Command]:
+    return click.option("--rate", callback=note_it, expose_value=False, metavar="SIZE/s", help=about)
 
 
 def _note_rate_of_gentle(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -36,13 +35,8 @@ def _note_rate_of_gentle(ctx: click.Context, param: click.Parameter, value: str 
 
 def gently(command: Command) -> Command:
     """--gentle, --no-gentle, --rate: how `begin_reading` reads."""
-    command = click.option(
-        "--rate",
-        callback=_note_rate,
-        expose_value=False,
-        metavar="SIZE/s",
-        help="Read at most so much a second, as 50MB/s; with --gentle, which it implies.",
-    )(command)
+    about = "Read at most so much a second, as 50MB/s; with --gentle, which it implies."
+    command = _rate(_note_rate, about)(command)
     return click.option(
         "--gentle/--no-gentle",
         default=None,

@@ -133,7 +133,9 @@ def hold_streams() -> None:
     Else the next file that is opened would take their number, and Python would drop what is written to stdout.
     """
     for number, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
-        if not _is_open(number):
+        try:
+            os.fstat(number)
+        except OSError:  # it is closed
             _put_nowhere(number, flags)
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
@@ -159,14 +161,6 @@ def forget_stdout() -> None:
 
 def _forget(stream: TextIO) -> None:
     _put_nowhere(stream.fileno(), os.O_WRONLY)
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
 
 
 def _put_nowhere(number: int, flags: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import click
@@ -16,7 +15,7 @@ from klogtool.cli.remote_options import StoreQuestion
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.parameters import Unit, parameter
-from klogtool.remote.inventory import ListedPartition, walk_partitions
+from klogtool.remote.inventory import walk_partitions
 from klogtool.render.remote import listed_rows, listed_text, store_summary, store_text
 
 COMMAND = "remote ls"
@@ -60,7 +59,11 @@ def command(store: str, question: ListQuestion, screen: Screen) -> int:
     opened, metadata = beside.open_store(store), beside.read_metadata()
     partitions = list(walk_partitions(opened, metadata, beside.read_local()))
     if question.output is not None:
-        _write_columns(question.output, [store, *beside.metadata, *beside.local], partitions)
+        from klogtool.render.remote_columns import write_segments  # needs an extra
+
+        check_outside(question.output, [store, *beside.metadata, *beside.local])
+        with output_file(question.output) as sink:
+            write_segments(partitions, sink)
     show = Show(COMMAND, screen)
     for partition in () if is_arrow else partitions:
         show.rows(listed_rows(partition))
@@ -72,11 +75,3 @@ def command(store: str, question: ListQuestion, screen: Screen) -> int:
     for problem in problems if not screen.quiet else ():
         note(f"klogtool: {problem}")
     return FOUND if problems else DONE
-
-
-def _write_columns(output: str, paths: Sequence[str], partitions: Sequence[ListedPartition]) -> None:
-    from klogtool.render.remote_columns import write_segments  # needs an extra
-
-    check_outside(output, paths)
-    with output_file(output) as sink:
-        write_segments(partitions, sink)

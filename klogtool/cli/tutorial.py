@@ -91,7 +91,8 @@ def _lead(out: Output, folder: str, *, asking: bool) -> int:
     """Lead through the steps. Returns the exit status."""
     with contextlib.chdir(folder):
         for number, step in enumerate(STEPS, 1):
-            _explain(out, number, step)
+            for line in ("", f"{number}/{len(STEPS)}  {step.title}", *step.lines, ""):
+                out.line(line)
             if asking and not _is_agreed(out, step):
                 out.line(f"You left at step {number} of {len(STEPS)}.")
                 return DONE
@@ -106,19 +107,11 @@ def _lead(out: Output, folder: str, *, asking: bool) -> int:
             if status != step.status:
                 out.note(f"{NAME}: this command should end with exit status {step.status}. The tutorial stops here.")
                 return COULD_NOT
-            out.line("")
-            out.line(step.after)
+            for line in ("", step.after):
+                out.line(line)
     for line in ("", *CONCLUSION):
         out.line(line)
     return DONE
-
-
-def _explain(out: Output, number: int, step: TutorialStep) -> None:
-    out.line("")
-    out.line(f"{number}/{len(STEPS)}  {step.title}")
-    for line in step.lines:
-        out.line(line)
-    out.line("")
 
 
 # What the user types.

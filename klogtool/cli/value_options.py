@@ -153,17 +153,13 @@ class ValueOptions(Struct, frozen=True, kw_only=True):
             if command is None:
                 pieces.append(find_piece(part, form, schemas))
             else:
-                program, piece = self._of_program(command, stack)
-                pieces.append(piece)
+                from klogtool.decoding.piped import PipedDecoder
+                from klogtool.decoding.record_values import DECODER, Piece
+
+                program = stack.enter_context(PipedDecoder(command, timeout_s=self.decoder_timeout))
+                pieces.append(Piece(DECODER, program))
                 programs.append((f"--{part}-decoder", program))
         return Decoders(Decoding(*pieces), tuple(programs))
-
-    def _of_program(self, command: str, stack: ExitStack) -> tuple[PipedDecoder, Piece]:
-        from klogtool.decoding.piped import PipedDecoder
-        from klogtool.decoding.record_values import DECODER, Piece
-
-        program = stack.enter_context(PipedDecoder(command, timeout_s=self.decoder_timeout))
-        return program, Piece(DECODER, program)
 
     def refuse_columns(self, form: str) -> None:
         """Refuse decoding for a form of output that has only raw keys and values."""

@@ -113,19 +113,20 @@ class BatchMaker(SpanMaker[SpanBatches]):
     def __init__(self, extract: Extract, common: Common, *, holds: bool = False) -> None:
         super().__init__()
         self.can_begin_again = not holds  # rows that are held cannot be withdrawn
-        self.extract, self._common, self._holds = extract, common, holds
+        self._common, self._holds = common, holds
         self._constants = Constants(extract.file.path, extract.topic, extract.partition, extract.schema)
         self._rows: ReferenceRows | None = None
         self._state = kernels.native.ColumnsState()
         self._filling: KernelRows | None = None
         self._rows_written = 0
         self._half: tuple[int, int] | None = None
-        self._selection = _kernel_selection(extract)
+        self.take_up(extract)
 
     def take_up(self, extract: Extract) -> None:
         """Continue with another file of the same partition and with the same columns, which do not include
         `_segment`."""
-        self.extract, self._selection = extract, _kernel_selection(extract)
+        self.extract = extract
+        self._selection = None if extract.selection is None else extract.selection.in_kernel()
 
     def rest(self) -> SpanBatches:
         """Return the rows that are held."""
@@ -231,15 +232,6 @@ class BatchMaker(SpanMaker[SpanBatches]):
         if selected is None or entry.crc_valid:
             return selected is None or selected.may_hold(entry)
         return selected.producer_id in (None, entry.producer_id)  # the rest of a wrong header proves nothing
-
-
-def _kernel_selection(extract: Extract) -> kernels.native.Selection | None:
-    selected = extract.selection
-    if selected is None:
-        return None
-    return kernels.native.Selection(
-        selected.offsets, selected.timestamps, selected.producer_id, selected.key, selected.grep or None
-    )
 
 
 class KernelRows:

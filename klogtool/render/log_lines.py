@@ -116,10 +116,7 @@ class LineMaker(SpanMaker[Lines]):
         self._state = self._kernel.DumpState()
         self._flags = _flags(form)
         self._file, self._segment = _names(form)
-        selected = form.selection
-        self._selection = selected and kernels.native.Selection(
-            selected.offsets, selected.timestamps, selected.producer_id, selected.key, selected.grep
-        )
+        self._selection = form.selection and form.selection.in_kernel()
 
     def begin(self, span: Span) -> Lines:
         """See SpanMaker."""

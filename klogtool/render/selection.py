@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from klogtool import kernels
 from klogtool.format.typed import parse_moment
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Selection(Struct, frozen=True):
         """Return the same selection with timestamps in ms, which may be given as ISO 8601 or datetimes."""
         first, last = map(parse_moment, self.timestamps)
         return replace(self, timestamps=(first, last))
+
+    def in_kernel(self) -> kernels.native.Selection:
+        """Return the same selection, as kernels take it."""
+        return kernels.native.Selection(self.offsets, self.timestamps, self.producer_id, self.key, self.grep or None)
 
     @property
     def needs_records(self) -> bool:
