@@ -23,7 +23,7 @@ from klogtool.log.followed import FollowedPartition
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
-from klogtool.render.dump_followed import FollowingDump
+from klogtool.render.kafka_dump import FollowingDump
 from klogtool.render.words import words
 
 if TYPE_CHECKING:

@@ -2,25 +2,23 @@
 
 dump-log, in text, JSON and CSV:
 
-    kafka_dump         one file after another as kafka-dump-log prints it
+    kafka_dump         one file after another as kafka-dump-log prints it; a partition that is being written to
     kafka_options      the options of kafka-dump-log, parsed as Kafka parses them
     file_dump          every file under a path as text or JSON lines, and logs as CSV; a bad file does not end the dump
     spec               a description for `klogtool build`, as YAML
-    dump_followed      a partition that is being written to, as any of them
     speedscope         where the bytes of a disk are, for the viewer speedscope
     log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by a reference
     kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel
     json_lines         rows of a batch and a record: the reference of the JSON kernel
     record_columns     the columns of records in CSV, Arrow and Parquet
     csv_lines          rows of records: the reference of the CSV kernel
-    index_text         kafka-dump-log's lines of offset and time indexes, checked against the log
+    index_text         kafka-dump-log's lines of offset and time indexes, checked against the log; its reports
     side_rows          rows of all files other than logs
     selection          which records are wanted (`--offsets`, `--key`, ...), and which parts of them are shown
     decoded_records    keys and values as people read them (docs/values.md), and which topics they are of
     decoded_columns    keys and values decoded, as further columns
     internal_columns   keys and values of internal topics, as structs
     decoder_classes    kafka-dump-log's decoders of keys and values
-    reports            what kafka-dump-log reports at its end
     fetched_records    the batches of `read`, as dump-log shows them
 
 Arrow:

@@ -19,15 +19,15 @@ from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.log.followed import FollowedSegment, is_unwritten
 from klogtool.log.probing import ends_preallocated
 from klogtool.render.arrow import GivenLog, partition_of
 from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
-from klogtool.render.index_text import dump_offset_index, dump_time_index
+from klogtool.render.index_text import Reports, dump_offset_index, dump_time_index
 from klogtool.render.kafka_options import KafkaOptions
 from klogtool.render.kafka_text import aborted_txn_line, producer_line
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.reports import Reports
 from klogtool.render.selection import DumpForm
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 INT_MAX = 2**31 - 1
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
+PIECE_BYTES = 8 << 20  # of a followed log: after a truncation, not much more than this is printed twice
 
 
 class KafkaDump:
@@ -198,6 +199,50 @@ class KafkaDump:
         if os.path.exists(path):
             for txn in parse_txn_index(read_whole(path, limit=INT_MAX)):
                 self.print(aborted_txn_line(txn))
+
+
+class FollowingDump:
+    """Prints segments as they grow. `kafka` has the options and where lines go; form: "text", "json" or "csv"."""
+
+    def __init__(self, kafka: KafkaDump, form: str) -> None:
+        self._kafka, self._form_name = kafka, form
+        self._segment: FollowedSegment | None = None
+        self._form = DumpForm()
+        self._last_offset = -1
+
+    def read(self, segment: FollowedSegment, log: LogFile) -> None:
+        """Print the whole batches from `segment.at` on. What is not whole at the end is left for later.
+
+        Raises KlogError for damage that ends a dump.
+        """
+        if segment is not self._segment:
+            kafka, path = self._kafka, segment.path
+            self._segment, self._last_offset = segment, -1
+            self._form = kafka.form(self._form_name, path)
+            if self._form_name == "text":
+                kafka.print(f"Dumping {path}")
+                kafka.print(f"Log starting offset: {segment.base_offset}")
+        chunk = PIECE_BYTES
+        while segment.at < log.size:
+            at, stop = segment.at, min(segment.at + chunk, log.size)
+            segment.move_to(log, self._print(log, at, stop))
+            if segment.at == at and stop == log.size:
+                return
+            chunk = PIECE_BYTES if segment.at > at else 2 * chunk
+
+    def _print(self, log: LogFile, at: int, stop: int) -> int:
+        """Return the byte behind the last whole batch."""
+        dump = LogDump()
+        dump.valid_bytes, dump.last_offset = at, self._last_offset
+        try:
+            dump_log_lines(log, self._form, self._kafka.write, dump, start=at, end=stop, jobs=self._kafka.jobs)
+        except Corrupt as error:
+            if not is_unwritten(log, dump.valid_bytes):
+                raise error.at_path(log.path) from None
+        finally:
+            self._kafka.note_damage(dump, log.path)
+        self._last_offset = dump.last_offset
+        return dump.valid_bytes
 
 
 DUMPS = {

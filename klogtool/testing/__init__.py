@@ -2,7 +2,6 @@
 
     clean        assert_log_clean: nothing is wrong with a log
     records      assert_records: a log has these records
-    record_diff  records that differ, as lines for people
     verdict      broker_would: what a broker's start would do
     wounds       wounds of files on a disk
     builder      log dirs made step by step; what the fixture log_dir gives

@@ -26,9 +26,8 @@ from klogtool.format.batch import Record, build_batch
 from klogtool.log import changes, followed
 from klogtool.log.changes import Changes
 from klogtool.log.followed import FollowedPartition
-from klogtool.render import dump_followed
-from klogtool.render.dump_followed import FollowingDump
-from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render import kafka_dump
+from klogtool.render.kafka_dump import FollowingDump, KafkaDump
 from klogtool.render.kafka_options import KafkaArguments, KafkaOptions
 from klogtool.render.words import words
 
@@ -289,7 +288,7 @@ def test_it_begins_where_it_is_told(partition: pathlib.Path) -> None:
 
 def test_large_logs_are_read_in_pieces(partition: pathlib.Path) -> None:
     append(partition / NAME, b"".join(batch(n, b"v%d" % n * 30) for n in range(20)))
-    with patch.object(dump_followed, "PIECE_BYTES", 50), patch.object(followed, "MOST_MARKS", 3):
+    with patch.object(kafka_dump, "PIECE_BYTES", 50), patch.object(followed, "MOST_MARKS", 3):
         assert len(Looks(partition).look()) == 20
 
 

@@ -11,7 +11,7 @@ from running import FIXTURES, ROOT, run_here
 from vectors import BATCH, BATCH_WITH_HEADERS
 
 from klogtool.format.batch import Record, build_batch
-from klogtool.render.reports import Reports
+from klogtool.render.index_text import Reports
 
 STEM = "00000000000000000000"
 
