@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from klogtool.doctor.answers import Starts
 from klogtool.escape import escaped, quoted
@@ -225,7 +225,7 @@ def plan_command(disks: Sequence[NodeDisks]) -> str:
     return " ".join(("klogtool fleet check --restored", *(quoted(path) for each in disks for path in each.paths)))
 
 
-def restored_rows(restored: Restored) -> Iterator[Mapping[str, object] | Struct]:
+def restored_rows(restored: Restored) -> Iterator[Mapping[str, object]]:
     """Yield the rows of JSON: the verdict, then each problem, partition, group, transaction and option."""
     yield {
         "type": "verdict",
@@ -236,10 +236,10 @@ def restored_rows(restored: Restored) -> Iterator[Mapping[str, object] | Struct]
         "lost_ms": restored.lost_ms,
         "gone_records": restored.gone_records,
     }
-    yield from (*restored.troubles, *restored.nodes)
+    yield from map(to_builtins, (*restored.troubles, *restored.nodes))
     for forecast in restored.forecasts:
         counts = {"lost_records": forecast.lost_records, "gone_records": forecast.gone_records}
         yield to_builtins(forecast) | counts
-    yield from (*restored.resets, *restored.transactions)
+    yield from map(to_builtins, (*restored.resets, *restored.transactions))
     for option in walk_options(restored):
         yield {"type": "option", **to_builtins(option)}
