@@ -16,6 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 Value: TypeAlias = "int | str | Reason | tuple[int, ...] | tuple[str, ...] | tuple[Reason, ...]"
+Text: TypeAlias = "str | Reason"  # a sentence that is there already, or what it says
 _numbers = count()
 _HOME = "klogtool.render"  # the floor that has the sentences
 
@@ -73,13 +74,15 @@ def sentences() -> Mapping[str, Mapping[str, str]]:
     return msgspec.json.decode(pkgutil.get_data(_HOME, "words.json") or b"", type=dict[str, dict[str, str]])
 
 
-def words(reason: Reason) -> str:
+def words(reason: Text) -> str:
     """Return the sentence of a reason."""
+    if isinstance(reason, str):
+        return reason
     sentence = sentences()[type(reason.cause).__name__][reason.cause.name]
     return sentence.format_map({name: _shown(value) for name, value in reason.values.items()})
 
 
 def _shown(value: object) -> object:
     if isinstance(value, tuple):
-        return "; ".join(map(words, value)) if isinstance(value[0], Reason) else ", ".join(map(str, value))
+        return "; ".join(map(words, value)) if value and isinstance(value[0], Reason) else ", ".join(map(str, value))
     return words(value) if isinstance(value, Reason) else value

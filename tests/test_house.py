@@ -316,8 +316,8 @@ def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
         assert not found
 
 
-WITHOUT_SENTENCES = ("klogtool/copies/", "klogtool/disk/", "klogtool/fleet/", "klogtool/kernels/", "klogtool/log/")
-WITHOUT_SENTENCES += ("klogtool/doctor/host.py", "klogtool/remote/verification.py", "klogtool/scrub/closed_segments.py")
+WITHOUT_SENTENCES = ("klogtool/copies/", "klogtool/disk/", "klogtool/doctor/", "klogtool/fleet/", "klogtool/kernels/")
+WITHOUT_SENTENCES += ("klogtool/log/", "klogtool/remote/verification.py", "klogtool/scrub/closed_segments.py")
 # These modules of verify make commands, and the messages of Kafka's exceptions.
 MAKE_COMMANDS = ("choosing_cures", "cures", "identity_cures", "settings", "verification", "verify_checkpoints")
 MAKE_COMMANDS += ("verify_kraft", "verify_log_dirs", "verify_names", "verify_replay", "verify_topic_ids")

@@ -25,9 +25,9 @@ from klogtool.cli.writing import PlanShow, Writing, head_of, save_plans
 from klogtool.disk.facts import check_saving_place
 from klogtool.doctor.absent import is_empty_folder, split_log_dirs
 from klogtool.doctor.answers import Diagnosis, Starts
-from klogtool.doctor.fixes import choose, plan_fixes
+from klogtool.doctor.fixes import OnlyByHand, choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
-from klogtool.errors import AboveLimit, Unsupported
+from klogtool.errors import AboveLimit, Refused, Unsupported
 from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -41,6 +41,7 @@ from klogtool.render.kept_answer import MOST_PAGE_BYTES, read_answer
 from klogtool.render.metrics import doctor_metrics
 from klogtool.render.plans import NOTHING_SAVED
 from klogtool.render.progress_bar import bar_over
+from klogtool.render.words import words
 
 COMMAND, LOSS = "doctor", "loss"
 
@@ -202,7 +203,11 @@ def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: ReadingOptions
     """Show the plan of the chosen options, and save it."""
     show = PlanShow(FIX, Writing(form=reading.form, verbose=reading.verbose, plan_out=question.plan_out))
     with show.refusals():
-        for plan in plan_fixes(choose(diagnosis, question.numbers)):
+        try:
+            chosen = choose(diagnosis, question.numbers)
+        except OnlyByHand as error:
+            raise Refused(f"{error.reason}; run it by hand: {words(error.option.command)}") from error
+        for plan in plan_fixes(chosen):
             show.plan(plan)
         if question.plan_out:
             save_plans(head_of(FIX, ()), show.plans, question.plan_out)  # each plan is decided by itself

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
@@ -76,7 +75,7 @@ def command(paths: tuple[str, ...], config_files: tuple[str, ...], question: Vot
     begin_reading(paths, quiet=writing.quiet)
     election = judge_election(list(_controllers(paths, files, rules_of(question.circumstances.kafka))))
     show = Show(COMMAND, writing)
-    show.row({"type": "answer", "command": COMMAND, **to_builtins(quorum_row(election))})
+    show.row({"type": "answer", "command": COMMAND, **quorum_row(election)})
     show.text(quorum_text(election))
     return DONE if election.is_sound else FOUND
 

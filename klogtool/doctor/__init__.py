@@ -3,8 +3,8 @@
 Nothing here writes, prints or reads the clock.
 
     answers          what the doctor answers, as values: points ahead, options, troubles, the verdict
-    causes           what it says of the machine, as causes with values
-    rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition
+    causes           why, what to do about it, and what the machine does to a log, as causes
+    rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition, then notes
     partitions       the start of one partition, over a draft; or a glance at its names
     retention_ahead  what the first check of retention, and the first append, do by false indexes
     lazy_indexes     indexes that a start does not open, and that cannot be opened later
@@ -18,26 +18,23 @@ Nothing here writes, prints or reads the clock.
     readable         the sound batches of bytes, as few values; sets of offsets
     option_prices    what an option costs, by the same yardstick
     segments_drawn   the segments of a partition in trouble, along offset and time
-    cluster          what the disks say of the cluster: the metadata image, the broker's id, its directories
     log_dirs         a log dir's own files beyond what stops a start; -future folders
-    metadata_lost    what a start forgets if the metadata log is gone or cut
     voters           whether a controller is still a voter of its quorum
     other_release    what a release does to log dirs of another one: metadata.version, ZooKeeper, a newer format
-    unclean          what an unclean stop means for leaders (KIP-966)
     replicas         folders of partitions that the cluster has here: deleted, misnamed, in a log dir that is not named
     absent_partitions  partitions without their folder, and where their records stand aside
     absent           paths of log.dirs that are no log dirs, or a second name of one
     failed_log_dirs  log dirs that fail before their logs are loaded, and the logs that then end the broker
     server_properties  what a broker's server.properties says of its log dirs
     file_systems     log dirs on a read-only mount, or without room
-    tiered           what of the logs of tiered topics is in remote storage as well
-    strays           partition dirs that the cluster does not know as they are
-    patient          what advice is given about: log dirs, cluster, circumstances
+    strays           partition dirs that the cluster does not know as they are; what a lost metadata log forgets
+    patient          what the doctor looks at: log dirs, what they say of their cluster, circumstances
     advice           what to look at first, and which options there are
     file_options     options that change small files and names
     log_options      options for a log: recovery, salvage, indexes; each is decided, so its loss is measured
     fixes            chosen options as plans
     situation        a situation: what a broker says, what it means, what to do about it; the table in situations/
+    exceptions       what a broker logs as it ends, or gives a log dir up; the table exceptions.json
     wording          the wording of a message as a pattern, in time proportional to the text
     where            what a message is about: file, partition dir, log dir
     host             what the machine does to a log: limits, memory, mounts, disks, room

@@ -8,15 +8,15 @@ import os
 from collections.abc import Sequence
 
 from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.causes import AdviceCause, AheadCause
+from klogtool.doctor.exceptions import stop_at
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import NoLogDir, open_path
-from klogtool.verify.stops import offline, refuses
 
 _META = FileKind.META_PROPERTIES.value
-_BY_HAND = "mount the disk; for a new disk: kafka-storage.sh format --ignore-formatted with the cluster's id"
 
 
 def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, ...]]:
@@ -64,19 +64,15 @@ def _error_of(path: str) -> KlogError | None:
 
 def named_twice(path: str, first: str) -> Ahead:
     """Return the point of a second name of a log dir, such as a link. Nothing in it is a copy: it is the log dir."""
-    stop = refuses("RuntimeException", f"Duplicate directory ID found. It was the ID of {first}, but also of {path}")
-    detail = f"it is the same folder as {first}: a broker does not start with two names of a log dir"
-    cure = f"name {quoted(first)} once in log.dirs, and not {quoted(path)}"
-    return Ahead(path, What.REFUSES, detail, stop=stop, cure=cure)
+    stop = stop_at("directory-id-twice", first=first, path=path)
+    cure = AdviceCause.NAME_ONCE(first=quoted(first), path=quoted(path))
+    return Ahead(path, What.REFUSES, AheadCause.NAMED_TWICE(first=first), stop=stop, cure=cure)
 
 
 def _absent(path: str) -> Ahead:
+    cure = AdviceCause.MOUNT()
     if os.path.isfile(path):
-        stop = offline("FileSystemException", f"{os.path.join(path, _META)}: Not a directory")
-        detail = "it is a file: a broker takes it for a failed log dir, and continues without it"
-        return Ahead(path, What.OFFLINE, detail, stop=stop, cure=_BY_HAND)
-    how = "(have you run `kafka-storage.sh` to format the directory?)"
-    stop = refuses("RuntimeException", f"No `{_META}` found in {path} {how}")
-    state = f"it has no {_META}, and no partition" if os.path.isdir(path) else "it does not exist"
-    detail = f"{state}: a broker does not start if a log dir has no {_META}"
-    return Ahead(path, What.REFUSES, detail, stop=stop, cure=_BY_HAND)
+        stop = stop_at("no-folder", is_fatal=False, path=os.path.join(path, _META))
+        return Ahead(path, What.OFFLINE, AheadCause.LOG_DIR_IS_FILE(), stop=stop, cure=cure)
+    cause = AheadCause.NOTHING_THERE if os.path.isdir(path) else AheadCause.NOT_THERE
+    return Ahead(path, What.REFUSES, cause(meta=_META), stop=stop_at("no-meta-properties", path=path), cure=cure)

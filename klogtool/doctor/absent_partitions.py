@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from klogtool.broker.metadata.image import Replicas
+from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.causes import AheadCause, NoteCause, few_names
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.replicas import is_left_out
 from klogtool.errors import KlogError
@@ -30,7 +32,6 @@ from klogtool.verify.verify_checkpoints import read_stated
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
 _ASIDE = (PartitionDirState.STRAY, PartitionDirState.DELETE)
-_MOST_NAMED = 5
 _CHUNK_BYTES = 1 << 20
 
 
@@ -119,7 +120,7 @@ def _walk_to_be_made(patient: Patient) -> Iterator[Expected]:
     return (each for each in walk_expected(patient, left_out=True) if not (each.current or each.is_loaded))
 
 
-def walk_absent_notes(patient: Patient) -> Iterator[str]:
+def walk_absent_notes(patient: Patient) -> Iterator[Reason]:
     """Yield a note about partitions without a folder and without any sign that they had records."""
     reached = _reached(patient)
     new = [
@@ -128,11 +129,7 @@ def walk_absent_notes(patient: Patient) -> Iterator[str]:
         if not expected.folders and _is_in_sync(expected, patient) and expected.key not in reached
     ]
     if new:
-        names = ", ".join(new[:_MOST_NAMED]) + (", ..." if len(new) > _MOST_NAMED else "")
-        yield (
-            f"partitions of this broker without a folder: {len(new):,} ({names}); nothing on these disks shows whether "
-            "they had records; a broker creates them, empty"
-        )
+        yield NoteCause.NO_FOLDERS(count=len(new), names=few_names(new))
 
 
 def walk_expected(patient: Patient, *, left_out: bool = False) -> Iterator[Expected]:
@@ -184,13 +181,15 @@ def _points(expected: Expected, reached: ReachedOffset | None, patient: Patient)
     if aside is not None and (current is not None or aside.state is PartitionDirState.STRAY):
         yield _set_aside(expected, aside, patient)
     elif current is None and aside is None and reached is not None:  # a -delete folder alone is a point by itself
-        others = [str(each) for each in expected.replicas.brokers if each != patient.cluster.node_id]
-        detail = f"{_witnessed(reached)}: a broker creates an empty one"
-        if is_blocked(_path(reached, expected.key)):
-            detail += ", as soon as it can"
-        if others:
-            detail += f"; if that leads, the replicas on brokers {', '.join(others)} are cut to it"
-        yield Ahead(_path(reached, expected.key), What.ABSENT, detail, 0, reached.offset - 1)
+        path = _path(reached, expected.key)
+        others = tuple(each for each in expected.replicas.brokers if each != patient.cluster.node_id)
+        detail = AheadCause.LINE_ALONE(
+            file=os.path.basename(reached.path),
+            offset=reached.offset,
+            when=AheadCause.WHEN_IT_CAN() if is_blocked(path) else "",
+            others=AheadCause.OTHERS_CUT(brokers=others) if others else "",
+        )
+        yield Ahead(path, What.ABSENT, detail, 0, reached.offset - 1)
 
 
 def _assigned_to(expected: Expected, patient: Patient) -> list[str]:
@@ -207,7 +206,8 @@ def _in_the_way(expected: Expected, assigned: Sequence[str], anywhere: int, pati
     partitions (LogManager.nextLogDirs). Which of two with as many is first, nobody knows. anywhere: how many
     partitions are made like that, in an order that nobody knows, either.
     """
-    sizes = {path: 0 if assigned else _loaded_in(path) for path in assigned or patient.log_dirs}
+    logs = {path: () if assigned else LogDir(path).partitions for path in assigned or patient.log_dirs}
+    sizes = {path: sum(each.state.is_live and each.topic != METADATA_TOPIC for each in logs[path]) for path in logs}
     blocked = {path: size for path, size in sizes.items() if is_blocked(os.path.join(path, str(expected.key)))}
     least = min((size for path, size in sizes.items() if path not in blocked), default=None)
     for log_dir, size in blocked.items():
@@ -215,8 +215,7 @@ def _in_the_way(expected: Expected, assigned: Sequence[str], anywhere: int, pati
         if least is not None and size >= least + anywhere:
             continue
         is_sure = least is None or size + anywhere <= least
-        detail = "it is no folder, so a broker cannot create the partition's, and continues without the log dir"
-        detail = detail if is_sure else f"{detail}, unless it tries another log dir with as few partitions first"
+        detail = AheadCause.IN_THE_WAY() if is_sure else AheadCause.MAY_BE_IN_THE_WAY()
         stop, cure = offline("FileAlreadyExistsException", path), move_out(path, log_dir)
         yield Ahead(path, What.OFFLINE, detail, stop=stop, cure=cure, is_unsure=not is_sure)
 
@@ -226,23 +225,18 @@ def is_blocked(path: str) -> bool:
     return os.path.lexists(path) and not os.path.isdir(path)
 
 
-def _loaded_in(log_dir: str) -> int:
-    """Return how many partitions a broker has in a log dir, as LogManager counts them."""
-    return sum(each.state.is_live and each.topic != METADATA_TOPIC for each in LogDir(log_dir).partitions)
-
-
 def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
-    size, end, current = find_log_bytes(aside), find_log_end(aside), expected.current
-    if current is None:
-        path = os.path.join(patient.log_dir_of(aside.path), str(expected.key))
-        state = "its folder is absent, so a broker creates an empty one" + ", as soon as it can" * is_blocked(path)
-    else:
-        path = current.path
-        state = f"its log ends at offset {find_log_end(current):,}, and a broker serves that"
-    state += f"; nobody is served from {os.path.basename(aside.path)}, which ends at {end:,}: {size:,} bytes of records"
-    if aside.state is PartitionDirState.DELETE:
-        state += ", deleted a minute after the start"
-    return Ahead(path, What.ABSENT, state, lost_bytes=size, is_hidden=True)
+    current, size = expected.current, find_log_bytes(aside)
+    path = os.path.join(patient.log_dir_of(aside.path), str(expected.key)) if current is None else current.path
+    detail = (AheadCause.ABSENT if current is None else AheadCause.SHORTER)(
+        own_end=0 if current is None else find_log_end(current),
+        when=AheadCause.WHEN_IT_CAN() if is_blocked(path) else "",
+        aside=os.path.basename(aside.path),
+        end=find_log_end(aside),
+        size=size,
+        deleted=AheadCause.DELETED_SOON() if aside.state is PartitionDirState.DELETE else "",
+    )
+    return Ahead(path, What.ABSENT, detail, lost_bytes=size, is_hidden=True)
 
 
 def _walk_lines_alone(reached: Mapping[TopicPartition, ReachedOffset], patient: Patient) -> Iterator[Ahead]:
@@ -250,12 +244,8 @@ def _walk_lines_alone(reached: Mapping[TopicPartition, ReachedOffset], patient: 
     present = {partition.topic_partition for partition in patient.partitions()}
     for key, found in reached.items():
         if key not in present:
-            detail = f"{_witnessed(found)}: a broker creates an empty one if the cluster has this partition here"
+            detail = AheadCause.LINE_OF_UNKNOWN(file=os.path.basename(found.path), offset=found.offset)
             yield Ahead(_path(found, key), What.ABSENT, detail, 0, found.offset - 1, severity=Severity.WARNING)
-
-
-def _witnessed(reached: ReachedOffset) -> str:
-    return f"its folder is absent, but {os.path.basename(reached.path)} has a line for it at offset {reached.offset:,}"
 
 
 def _path(reached: ReachedOffset, key: TopicPartition) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from msgspec.structs import replace
 
-from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.causes import Text
 from klogtool.doctor.answers import Ahead, Option, Strategy, Trouble, What, by_hand
+from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import (
     OPTIONS_BY_FINDING,
+    OptionsOf,
     absent_options,
     deletion,
     future_options,
@@ -23,7 +26,6 @@ from klogtool.doctor.file_options import (
 )
 from klogtool.doctor.fixes import plans_of
 from klogtool.doctor.log_options import (
-    cut_metadata_options,
     cut_options,
     damage_options,
     early_end_options,
@@ -45,44 +47,55 @@ from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition
 from klogtool.verify.findings import Kind
 
-_REPLICA = (
-    "is another replica of this partition whole? Then a broker can fetch all of it again (klogtool hash on each host "
-    "compares them)"
-)
-_UNMOUNTED = "is the disk mounted, and is it the right one?"
-_LOOK_AT: dict[What, tuple[str, ...]] = {
-    What.TRUNCATED: (_REPLICA,),
-    What.ABSENT: (
-        "who moved or removed the folder? If it still exists, put it back before any start",
-        "is the partition in a log dir that is not named, or on a disk that is not mounted?",
-        _REPLICA,
-    ),
-    What.ALL_DELETED: ("did somebody move or delete segment files by hand? Put them back first",),
-    What.ENDS_EARLY: (_REPLICA, "who made .kafka_cleanshutdown? A broker that was killed leaves none"),
-    What.DAMAGED: (_REPLICA,),
-    What.LEADER_FAILS: (_REPLICA,),
-    What.HIDDEN: (
-        "were files of segments renamed or exchanged by hand? Give them their names back",
-        "klogtool dump-log --print-data-log shows records that consumers do not get; a producer can send them again",
-    ),
-    What.LINK_BROKEN: (_UNMOUNTED, "a broker must not start before that: it deletes files beside the link"),
-    What.STRAY: ("was the topic deleted or recreated while the broker was down? Then the broker is right",),
-    What.METADATA_LOST: (
-        "does another controller of the cluster live? Copy its folder __cluster_metadata-0",
-        "are all controllers lost? klogtool fleet metadata builds the metadata from the brokers' disks",
-    ),
-    What.FUTURE_EMPTIED: ("was the partition being moved between log dirs? Is the other disk mounted?",),
-    What.MISNAMED: ("was the folder renamed, or was partition.metadata copied? klogtool dump-log shows the records",),
-    What.LEFT_OUT: (_UNMOUNTED, "name all log dirs of the broker"),
-    What.MISSING: (_REPLICA,),
-    What.NO_ROOM: ("what else fills this disk? klogtool free says what may go",),
+_LOOK_AT: Mapping[What, tuple[AdviceCause, ...]] = {
+    What.TRUNCATED: (AdviceCause.REPLICA,),
+    What.ABSENT: (AdviceCause.WHO_MOVED_FOLDER, AdviceCause.IN_UNNAMED_LOG_DIR, AdviceCause.REPLICA),
+    What.ALL_DELETED: (AdviceCause.MOVED_BY_HAND,),
+    What.ENDS_EARLY: (AdviceCause.REPLICA, AdviceCause.WHO_MADE_MARKER),
+    What.DAMAGED: (AdviceCause.REPLICA,),
+    What.LEADER_FAILS: (AdviceCause.REPLICA,),
+    What.HIDDEN: (AdviceCause.RENAMED_BY_HAND, AdviceCause.SEND_AGAIN),
+    What.LINK_BROKEN: (AdviceCause.MOUNTED, AdviceCause.NO_START_BEFORE),
+    What.STRAY: (AdviceCause.TOPIC_RECREATED,),
+    What.METADATA_LOST: (AdviceCause.OTHER_CONTROLLER, AdviceCause.ALL_CONTROLLERS_LOST),
+    What.FUTURE_EMPTIED: (AdviceCause.MOVE_BETWEEN_DISKS,),
+    What.MISNAMED: (AdviceCause.FOLDER_RENAMED,),
+    What.LEFT_OUT: (AdviceCause.MOUNTED, AdviceCause.NAME_ALL),
+    What.MISSING: (AdviceCause.REPLICA,),
+    What.NO_ROOM: (AdviceCause.WHAT_FILLS_DISK,),
 }
 _MEASURED = frozenset({What.HIDDEN, What.TRUNCATED})  # the broker starts, and serves all that is not counted in them
-_LOOK_AT_FINDING: Mapping[Kind | None, tuple[str, ...]] = {
-    Kind.META_PROPERTIES_MISSING: (_UNMOUNTED,),
-    Kind.META_PROPERTIES_CONFLICT: ("does one of these disks belong to another broker?",),
-    Kind.DUPLICATE_PARTITION: ("which of the two disks failed, or was copied, most recently?",),
-    Kind.UNREADABLE: ("who owns the file? The broker's user has to read and write it (chown)",),
+_LOOK_AT_FINDING: Mapping[Kind | None, AdviceCause] = {
+    Kind.META_PROPERTIES_MISSING: AdviceCause.MOUNTED,
+    Kind.META_PROPERTIES_CONFLICT: AdviceCause.OTHER_BROKERS_DISK,
+    Kind.DUPLICATE_PARTITION: AdviceCause.WHICH_FAILED,
+    Kind.UNREADABLE: AdviceCause.WHO_OWNS,
+}
+_OPTIONS: Mapping[What, OptionsOf] = {
+    What.NOT_VOTER: quorum_options,
+    What.NO_MAJORITY: quorum_options,
+    What.ENDPOINT_STALE: quorum_options,
+    What.METADATA_BEHIND: quorum_options,
+    What.TRUNCATED: cut_options,
+    What.ABSENT: absent_options,
+    What.ALL_DELETED: lambda point, patient: chain(rename_options(point, patient), log_start_options(point, patient)),
+    What.ENDS_EARLY: early_end_options,
+    What.DAMAGED: damage_options,
+    What.LEADER_FAILS: damage_options,
+    What.HIDDEN: hidden_options,
+    What.ENDS_LATE: hidden_options,
+    What.REFUSES: loading_options,
+    What.OFFLINE: loading_options,
+    What.STRAY: stray_options,
+    What.CLEANER_STOPS: lambda point, patient: iter((deletion(point.path, patient, AdviceCause.LONG_CLEANING),)),
+    What.MISNAMED: identity_options,
+    What.FUTURE_EMPTIED: future_options,
+    What.IGNORED: set_aside_options,
+    What.MISSING: gap_options,
+    What.EXPIRES_EARLY: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
+    What.EXPIRES_LATE: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
+    What.ROLLS_EARLY: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
+    What.WRITES_FAIL: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
 }
 
 
@@ -99,7 +112,10 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
         ]
     if not options:
         options = [_last_resort(point, patient) for point in trouble.ahead]
-    return replace(trouble, look_first=tuple(dict.fromkeys(look)), options=tuple(_unlike(options)))
+    once: dict[Text, Option] = {}
+    for option in options:
+        once.setdefault(option.command, option)
+    return replace(trouble, look_first=tuple(dict.fromkeys(look)), options=tuple(once.values()))
 
 
 def _is_worse_than_a_start(option: Option, trouble: Trouble) -> bool:
@@ -110,12 +126,15 @@ def _is_worse_than_a_start(option: Option, trouble: Trouble) -> bool:
     return option.lost_records is not None and option.lost_records > sum(each.lost_records for each in trouble.ahead)
 
 
-def _look_first(point: Ahead) -> tuple[str, ...]:
+def _look_first(point: Ahead) -> Iterator[Text]:
+    if point.kind in _LOOK_AT_FINDING:
+        yield _LOOK_AT_FINDING[point.kind]()
     situation = None if point.stop is None else situation_of(point.stop)
-    told = () if situation is None else (situation.look_first,)
+    if situation is not None:
+        yield situation.look_first
     # Damage has nothing to do with names of files, and dump-log stops there.
-    look = (_REPLICA,) if point.hidden_by is HiddenBy.DAMAGE else _LOOK_AT.get(point.what, ())
-    return (*_LOOK_AT_FINDING.get(point.kind, ()), *told, *look)
+    is_damage = point.hidden_by is HiddenBy.DAMAGE
+    yield from (cause() for cause in ((AdviceCause.REPLICA,) if is_damage else _LOOK_AT.get(point.what, ())))
 
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -124,54 +143,13 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         return  # a disk is missing, read-only or full: only a person can help
     if is_fifo(point.path) or is_socket(point.path):
         return  # no plan touches what is no file
-    by_finding = OPTIONS_BY_FINDING.get(point.kind)
-    if by_finding is not None:
+    is_of_state = os.path.basename(point.path) == FileKind.QUORUM_STATE.value
+    if (by_finding := OPTIONS_BY_FINDING.get(point.kind)) is not None:
         yield from by_finding(point, patient)
-        return
-    match point.what:
-        case What.STATE_CONTRADICTS | What.REFUSES if _is_of_state(point):
-            yield deletion(point.path, patient, "a new election")
-        case What.NOT_VOTER | What.NO_MAJORITY | What.ENDPOINT_STALE | What.METADATA_BEHIND:
-            yield from quorum_options(point, patient)
-        case What.TRUNCATED if os.path.basename(point.path) == CLUSTER_METADATA_DIR:
-            yield from cut_metadata_options(point, patient)
-        case What.TRUNCATED:
-            yield from cut_options(point, patient)
-        case What.ABSENT:
-            yield from absent_options(point, patient)
-        case What.ALL_DELETED:
-            yield from rename_options(point, patient)
-            yield from log_start_options(point, patient)
-        case What.ENDS_EARLY:
-            yield from early_end_options(point, patient)
-        case What.DAMAGED | What.LEADER_FAILS:
-            yield from damage_options(point, patient)
-        case What.HIDDEN | What.ENDS_LATE:
-            yield from hidden_options(point, patient)
-        case What.REFUSES | What.OFFLINE:
-            yield from loading_options(point, patient)
-        case What.STRAY:
-            yield from stray_options(point, patient)
-        case What.CLEANER_STOPS:
-            yield deletion(point.path, patient, "one long cleaning")
-        case What.MISNAMED:
-            yield from identity_options(point, patient)
-        case What.FUTURE_EMPTIED:
-            yield from future_options(point, patient)
-        case What.IGNORED:
-            yield from set_aside_options(point, patient)
-        case What.MISSING:
-            yield from gap_options(point, patient)
-        case What.EXPIRES_EARLY | What.EXPIRES_LATE:
-            yield from rebuilding_options(point.path, "timeindex", patient)
-        case What.ROLLS_EARLY | What.WRITES_FAIL:
-            yield from rebuilding_options(point.path, "index,timeindex", patient)
-        case _:
-            pass
-
-
-def _is_of_state(point: Ahead) -> bool:
-    return os.path.basename(point.path) == FileKind.QUORUM_STATE.value
+    elif is_of_state and point.what in (What.STATE_CONTRADICTS, What.REFUSES):
+        yield deletion(point.path, patient, AdviceCause.NEW_ELECTION)
+    elif point.what in _OPTIONS:
+        yield from _OPTIONS[point.what](point, patient)
 
 
 def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -213,8 +191,8 @@ def _links_away(partition: Partition) -> Iterator[Option]:
     for name in names_in(partition.path):
         path = os.path.join(partition.path, name)
         if os.path.islink(path) and os.path.isfile(path):
-            command = f"cp -p --remove-destination {quoted(os.path.realpath(path))} {quoted(path)}"
-            yield replace(by_hand(partition.path, command), title="put the file in place of the link first")
+            command = AdviceCause.COPY_FILE(file=quoted(os.path.realpath(path)), path=quoted(path))
+            yield by_hand(partition.path, command, AdviceCause.IN_PLACE_OF_LINK())
 
 
 def _folders_away(partition: Partition, patient: Patient) -> Iterator[Option]:
@@ -222,36 +200,23 @@ def _folders_away(partition: Partition, patient: Patient) -> Iterator[Option]:
     for name in names_in(partition.path):
         path = os.path.join(partition.path, name)
         if os.path.isdir(path) and parse_file_name(name).base_offset is not None:
-            option = replace(by_hand(partition.path, move_out_of_partition(path)), title="move the folder away first")
+            option = by_hand(partition.path, move_out_of_partition(path), AdviceCause.FOLDER_AWAY_FIRST())
             price = price_without(partition.path, name, patient)
             yield option if price.readable is None else priced(option, price)
 
 
 def _last_resort(point: Ahead, patient: Patient) -> Option:
     """Return what is left where nothing mends: no trouble ends without a word on what to do."""
+    path = point.path
     if point.what is What.LEFT_OUT:
-        paths = " ".join(map(quoted, patient.log_dirs))
-        command = f"klogtool doctor {paths} LOGDIR  # LOGDIR: the log dir that is not named"
-        return by_hand(point.path, command, looks=True)
+        return by_hand(path, AdviceCause.NAME_LEFT_OUT(paths=" ".join(map(quoted, patient.log_dirs))), looks=True)
     if point.what is What.METADATA_LOST:
-        command = f"cp -a COPY {quoted(point.path)}  # COPY: {os.path.basename(point.path)} of another controller"
-        return by_hand(point.path, command)
-    is_partition = patient.holds(point.path) and point.path not in patient.log_dirs
-    partition = patient.partition_of(point.path) if is_partition else None
+        return by_hand(path, AdviceCause.COPY_FROM_CONTROLLER(path=quoted(path), name=os.path.basename(path)))
+    is_partition = patient.holds(path) and path not in patient.log_dirs
+    partition = patient.partition_of(path) if is_partition else None
     if partition is None or partition.topic in (None, METADATA_TOPIC) or not os.path.isdir(partition.path):
-        command = f"klogtool verify {quoted(point.path)}  # names the damage, and what mends it"
-        return by_hand(point.path, command, looks=True)
-    option = move_away("move the folder out of the log dir, and keep it", partition.path, patient)
+        return by_hand(path, AdviceCause.VERIFY(path=quoted(path)), looks=True)
+    option = move_away(AdviceCause.KEEP_FOLDER(), partition.path, patient)
     if point.what is What.STRAY:  # nobody would be served from it
         return option
-    price = "the broker creates an empty one; another replica fills it, if there is one"
-    return replace(option, strategy=Strategy.AS_THE_BROKER, price=price)
-
-
-def _unlike(options: Sequence[Option]) -> Iterator[Option]:
-    """Yield the options, each command once."""
-    seen: set[str] = set()
-    for option in options:
-        if option.command not in seen:
-            seen.add(option.command)
-            yield option
+    return replace(option, strategy=Strategy.AS_THE_BROKER, price=AdviceCause.REPLICA_FILLS())

@@ -6,6 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from klogtool.causes import Cause, Text, some
 from klogtool.doctor.claims import HiddenBy, Lost, OffsetRange, PartitionClaim
 from klogtool.doctor.host import HostPoint
 from klogtool.plans.question import Question
@@ -84,43 +85,27 @@ class What(Enum):
 
 
 # A start that does one of these loses or hides data.
-LOSING = frozenset(
-    {
-        What.OFFLINE,
-        What.FAILS_AT_READ,
-        What.LEADER_FAILS,
-        What.LINK_BROKEN,
-        What.UNSERVED,
-        What.ABSENT,
-        What.ALL_DELETED,
-        What.ENDS_EARLY,
-        What.METADATA_LOST,
-        What.FUTURE_EMPTIED,
-        What.MISNAMED,
-        What.LEFT_OUT,
-        What.NO_ROOM,
-        What.IGNORED,
-        What.EXPIRES_EARLY,
-        What.HIDDEN,
-    }
-)
+HIDING = frozenset({What.ABSENT, What.ENDS_EARLY, What.HIDDEN, What.IGNORED, What.LINK_BROKEN, What.STRAY})
+HIDING |= {What.METADATA_LOST, What.MISNAMED, What.LEFT_OUT}
+GIVING_UP = frozenset({What.OFFLINE, What.FAILS_AT_READ, What.LEADER_FAILS, What.UNSERVED, What.NO_ROOM})
+LOSING = HIDING - {What.STRAY} | GIVING_UP | {What.ALL_DELETED, What.FUTURE_EMPTIED, What.EXPIRES_EARLY}
 
 
 class Ahead(Struct, frozen=True):
-    """One thing that a start does or shows. path: of the file, partition dir or log dir. detail: a sentence.
+    """One thing that a start does or shows. path: of the file, partition dir or log dir. detail: why, and what then.
 
     first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
-    record. stop: what stops the broker. finding: verify's, if it is one. cure: what a person does; cure_looks: that
-    only reads. hidden_by: why records are hidden, if that matters. is_hidden: data stay on the disk, but nobody is
-    served from them. is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it
-    runs. is_unsure: it may not come at all, which an order decides that nobody knows. folders: the partition dirs that
-    it concerns, if the path is the cause of several.
+    record. stop: what stops the broker. kind, field: of verify's finding, if it is one. cure: what a person does;
+    cure_looks: that only reads. hidden_by: why records are hidden, if that matters. is_hidden: data stay on the disk,
+    but nobody is served from them. is_uncounted: lost_records is not all. may_end: the broker may end by it: that is
+    decided while it runs. is_unsure: it may not come at all, which an order decides that nobody knows. folders: the
+    partition dirs that it concerns, if the path is the cause of several.
     """
 
     path: str
     what: What
-    detail: str
+    detail: Text
     first_offset: int | None = None
     last_offset: int | None = None
     lost_records: int = 0
@@ -128,8 +113,9 @@ class Ahead(Struct, frozen=True):
     lost_ms: int = 0
     kept_timestamp: int | None = None
     stop: Stop | None = None
-    finding: Finding | None = None
-    cure: str | None = None
+    kind: Kind | None = None
+    field: str | None = None
+    cure: Text | None = None
     cure_looks: bool = False
     hidden_by: HiddenBy | None = None
     is_hidden: bool = False
@@ -138,11 +124,6 @@ class Ahead(Struct, frozen=True):
     is_unsure: bool = False
     folders: tuple[str, ...] = ()
     severity: Severity = Severity.ERROR
-
-    @property
-    def kind(self) -> Kind | None:
-        """Return the kind of the finding."""
-        return None if self.finding is None else self.finding.id
 
     @property
     def is_losing(self) -> bool:
@@ -155,7 +136,14 @@ class Ahead(Struct, frozen=True):
 def ahead_of(finding: Finding, what: What, severity: Severity = Severity.ERROR) -> Ahead:
     """Return what a finding means for a start."""
     return Ahead(
-        finding.path, what, finding.detail, stop=finding.stop, finding=finding, cure=finding.cure, severity=severity
+        finding.path,
+        what,
+        finding.detail,
+        stop=finding.stop,
+        kind=finding.id,
+        field=finding.field,
+        cure=finding.cure,
+        severity=severity,
     )
 
 
@@ -200,13 +188,13 @@ class Option(Struct, frozen=True):
     something that a broker reads.
     """
 
-    title: str
+    title: Text
     path: str
-    command: str
+    command: Text
     strategy: Strategy
     lost_records: int | None = None
     lost_ms: int | None = None
-    price: str = ""
+    price: Text = ""
     remedies: tuple[Remedy, ...] = ()
     is_undone: bool = True
     number: int = 0
@@ -225,7 +213,7 @@ class Option(Struct, frozen=True):
 BY_HAND = "by hand"
 
 
-def by_hand(path: str, command: str, title: str = BY_HAND, *, looks: bool = False) -> Option:
+def by_hand(path: str, command: Text, title: Text = BY_HAND, *, looks: bool = False) -> Option:
     """Return an option that a person carries out. looks: it only reads."""
     effect = Effect.LOOKS if looks else None
     return Option(title, path, command, Strategy.NOTHING_LOST, is_undone=False, effect=effect)
@@ -236,7 +224,7 @@ class Trouble(Struct, frozen=True):
 
     path: str
     ahead: tuple[Ahead, ...]
-    look_first: tuple[str, ...] = ()
+    look_first: tuple[Text, ...] = ()
     options: tuple[Option, ...] = ()
 
 
@@ -255,19 +243,10 @@ class SegmentDrawn(Struct, frozen=True):
     segments: int = 1
 
 
-class Work(Enum):
+class Work(Cause):
     """What a start does to one partition dir, whatever else is ahead of it."""
 
-    CLEAN = "clean"
-    LEFTOVERS = "leftovers removed"
-    RECOVERED = "recovered"
-    REBUILT = "recovered, indexes rebuilt"
-    SPLIT = "recovered, a segment is split"
-    CUT = "cut by recovery"
-    NOT_LOADED = "not loaded"
-    NAMES_ONLY = "looked at by names only"
-    DELETED = "of a deleted topic: removed a minute after the start"
-    METADATA = "the cluster's metadata: recovered at every start"
+    CLEAN, LEFTOVERS, RECOVERED, REBUILT, SPLIT, CUT, NOT_LOADED, NAMES_ONLY, DELETED, METADATA = some(10)
 
 
 class Prospect(Struct, frozen=True):
@@ -329,7 +308,7 @@ class Diagnosis(Struct, frozen=True):
     starts: Starts
     troubles: tuple[Trouble, ...]
     prospects: tuple[Prospect, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Text, ...] = ()
     seconds_estimated: float | None = None
     is_quick: bool = False
     host: tuple[HostPoint, ...] = ()

@@ -58,7 +58,9 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     for prospect in diagnosis.prospects:
         if prospect.claim is not None:
             log_dir = os.path.dirname(prospect.path)
-            claim = _in_log_dir(prospect.claim, is_served=starts and log_dir not in off | unserved)
+            claim = prospect.claim
+            if not starts or log_dir in off | unserved:
+                claim = replace(claim, served=False, hidden=_nobody(HiddenBy.LOG_DIR))
             claim = _in_folder(claim, is_known=prospect.path not in folders)
             if may_end or log_dir in failing:
                 claim = _not_for_sure(claim, WhyUnknown.WHILE_IT_RUNS)
@@ -91,13 +93,6 @@ def _only(texts: set[str]) -> str | None:
     return next(iter(texts)) if len(texts) == 1 else None
 
 
-def _in_log_dir(claim: PartitionClaim, *, is_served: bool) -> PartitionClaim:
-    """A partition of a log dir that is given up, or of a broker that does not start, is served to nobody."""
-    if is_served:
-        return claim
-    return replace(claim, served=False, hidden=Hidden(None, (), (HiddenBy.LOG_DIR,), WhyUnknown.NOT_SERVED))
-
-
 def _not_for_sure(claim: PartitionClaim, why: WhyUnknown) -> PartitionClaim:
     """A partition of a log dir that goes offline while the broker runs, or whose broker ends then; or one that the
     metadata here does not know, and the controllers may know."""
@@ -110,7 +105,11 @@ def _in_folder(claim: PartitionClaim, *, is_known: bool) -> PartitionClaim:
         return claim
     if is_known and partition.state is PartitionDirState.CURRENT:
         return claim
-    return replace(claim, served=False, hidden=Hidden(None, (), (HiddenBy.FOLDER,), WhyUnknown.NOT_SERVED))
+    return replace(claim, served=False, hidden=_nobody(HiddenBy.FOLDER))
+
+
+def _nobody(why: HiddenBy) -> Hidden:
+    return Hidden(None, (), (why,), WhyUnknown.NOT_SERVED)
 
 
 def _of_option(option: Option) -> OptionClaim:

@@ -9,15 +9,19 @@ a partition to -stray.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.causes import AdviceCause, AheadCause
+from klogtool.doctor.exceptions import stop_at
+from klogtool.doctor.file_systems import outcome_of
 from klogtool.doctor.partitions import Rehearsed
+from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.verify.stops import offline, refuses
@@ -28,13 +32,6 @@ _BEFORE_LOGS = frozenset(
 )
 # Of one partition: its log dir has failed from then on.
 _OF_PARTITION = frozenset(kind.value for kind in (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA))
-
-
-class _Need(Struct, frozen=True):
-    """A partition dir that needs its log dir while it is loaded, and why."""
-
-    path: str
-    why: str
 
 
 def walk_lock_points(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[Ahead]:
@@ -49,8 +46,9 @@ def walk_lock_points(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[Ahea
         elif os.path.isfile(lock):
             about = os.stat(lock)
             first = locked.setdefault((about.st_dev, about.st_ino), lock)
-            if first != lock:
-                yield _locked_already(lock, first)
+            if first != lock:  # a link to that of another log dir: a JVM locks a file once (FileLock.tryLock)
+                cure, stop = AdviceCause.BROKER_CREATES(path=quoted(lock)), stop_at("lock-taken", log_dir=path)
+                yield Ahead(lock, What.REFUSES, AheadCause.LOCKED_ALREADY(first=first), stop=stop, cure=cure)
 
 
 def _why_not_opened(lock: str) -> str | None:
@@ -63,29 +61,21 @@ def _why_not_opened(lock: str) -> str | None:
         return "Permission denied"
     folder = os.path.dirname(lock)
     if not os.path.isdir(folder):
-        return "No such file or directory"
+        return os.strerror(errno.ENOENT)
     return None if os.access(folder, os.W_OK | os.X_OK) else "Permission denied"
 
 
 def _not_locked(lock: str, reason: str, *, has_metadata: bool) -> Ahead:
-    outcome = "does not start" if has_metadata else "takes the log dir offline"
-    detail = f"it cannot be opened for writing ({reason}): a broker {outcome}"
-    owner = f"ls -ld {quoted(os.path.dirname(lock))} {quoted(lock)}  # the broker's user needs to write both (chown)"
-    cure = f"rm {quoted(lock)}  # a broker creates it" if os.path.islink(lock) else owner
-    stop = (refuses if has_metadata else offline)("FileNotFoundException", f"{lock} ({reason})")
-    what = What.REFUSES if has_metadata else What.OFFLINE
-    return Ahead(lock, what, detail, stop=stop, cure=cure, cure_looks=cure == owner)
-
-
-def _locked_already(lock: str, first: str) -> Ahead:
-    """Return the point of a link to the .lock of another log dir: a JVM locks a file once (FileLock.tryLock)."""
-    told = (
-        f"Failed to acquire lock on file .lock in {os.path.dirname(lock)}. A Kafka instance in another process or "
-        "thread is using this directory."
+    is_link = os.path.islink(lock)
+    owner = AdviceCause.OWNER_OF_BOTH(log_dir=quoted(os.path.dirname(lock)), path=quoted(lock))
+    return Ahead(
+        lock,
+        What.REFUSES if has_metadata else What.OFFLINE,
+        AheadCause.NOT_LOCKED(why=reason, does=outcome_of(has_metadata=has_metadata)),
+        stop=(refuses if has_metadata else offline)("FileNotFoundException", f"{lock} ({reason})"),
+        cure=AdviceCause.BROKER_CREATES(path=quoted(lock)) if is_link else owner,
+        cure_looks=not is_link,
     )
-    detail = f"it is the same file as {first}: a broker cannot lock it twice, and does not start"
-    cure = f"rm {quoted(lock)}  # a broker creates it"
-    return Ahead(lock, What.REFUSES, detail, stop=refuses("KafkaException", told), cure=cure)
 
 
 def with_refusals(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> list[Ahead]:
@@ -98,52 +88,37 @@ def with_refusals(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed], stray
     return [_with_need(point, needs) if point.what is What.OFFLINE else point for point in points]
 
 
-def with_metadata_log_dir(points: Sequence[Ahead], cluster: Cluster) -> list[Ahead]:
-    """Return the points; what takes the log dir offline that holds the cluster's metadata ends the broker."""
-    return [_ending(point) if _is_fatal(point, cluster) else point for point in points]
+def with_metadata_log_dir(points: Sequence[Ahead], cluster: Cluster) -> Iterator[Ahead]:
+    """Yield the points; what takes the log dir offline that holds the cluster's metadata ends the broker."""
+    for point in points:
+        is_sure = point.what is What.OFFLINE and not point.is_unsure
+        if is_sure and cluster.metadata_dir is not None and point.path.startswith(cluster.metadata_dir + os.sep):
+            stop = None if point.stop is None else point.stop.ending_the_broker()
+            yield replace(point, what=What.REFUSES, detail=AheadCause.OF_METADATA(what=point.detail), stop=stop)
+        else:
+            yield point
 
 
-def _is_fatal(point: Ahead, cluster: Cluster) -> bool:
-    log_dir = cluster.metadata_dir
-    is_sure = point.what is What.OFFLINE and not point.is_unsure
-    return is_sure and log_dir is not None and point.path.startswith(log_dir + os.sep)
-
-
-def _ending(point: Ahead) -> Ahead:
-    detail = f"{point.detail}: the metadata log is there, so the broker ends"
-    stop = None if point.stop is None else point.stop.ending_the_broker()
-    return replace(point, what=What.REFUSES, detail=detail, stop=stop)
-
-
-def _walk_needs(rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> Iterator[_Need]:
+def _walk_needs(rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> Iterator[tuple[str, Reason]]:
+    """Yield the partition dirs that need their log dir while they are loaded, and why."""
     for each in rehearsed:
         path = each.prospect.path
         if each.looks_up_unstable:
-            yield _Need(path, "it has a transaction that is open, or ended after the last usable producer snapshot")
+            yield path, AheadCause.OPEN_TRANSACTION()
         elif path in strays:
-            yield _Need(path, "it is renamed to -stray")
+            yield path, AheadCause.BECOMES_STRAY()
 
 
-def _with_need(point: Ahead, needs: Sequence[_Need]) -> Ahead:
+def _with_need(point: Ahead, needs: Sequence[tuple[str, Reason]]) -> Ahead:
     """A file of the log dir fails before all logs. A file of a partition may fail before or after the log that needs
     the log dir: the broker loads them as the file system lists them, several at a time."""
     folder, name = os.path.split(point.path)
-    if name in _BEFORE_LOGS:
-        need = next((need for need in needs if os.path.dirname(need.path) == folder), None)
-        return point if need is None else _refused(point, need)
+    log_dir = folder if name in _BEFORE_LOGS else os.path.dirname(folder) if name in _OF_PARTITION else None
+    path, why = next((need for need in needs if os.path.dirname(need[0]) == log_dir and need[0] != folder), ("", ""))
+    if not path:
+        return point
     if name in _OF_PARTITION:
-        beside = (need for need in needs if os.path.dirname(need.path) == os.path.dirname(folder))
-        need = next((need for need in beside if need.path != folder), None)
-        return point if need is None else _may_end(point, need)
-    return point
-
-
-def _refused(point: Ahead, need: _Need) -> Ahead:
-    told = f"The log dir {os.path.dirname(need.path)} is already offline due to a previous IO exception."
-    detail = f"{point.detail}, but it ends before, when it loads {os.path.basename(need.path)}: {need.why}"
-    return replace(point, what=What.REFUSES, detail=detail, stop=refuses("KafkaStorageException", told))
-
-
-def _may_end(point: Ahead, need: _Need) -> Ahead:
-    detail = f"{point.detail}, or may end, if it loads {os.path.basename(need.path)} after that: {need.why}"
-    return replace(point, detail=detail, may_end=True)
+        detail = AheadCause.MAY_END(what=point.detail, name=os.path.basename(path), why=why)
+        return replace(point, detail=detail, may_end=True)
+    detail = AheadCause.ENDS_BEFORE(what=point.detail, name=os.path.basename(path), why=why)
+    return replace(point, what=What.REFUSES, detail=detail, stop=stop_at("already-offline", log_dir=log_dir))

@@ -12,8 +12,10 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
+from klogtool.causes import Reason, Text
 from klogtool.doctor.absent_partitions import Expected, has_all_of, is_blocked, walk_expected
 from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What
+from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import Lost
 from klogtool.doctor.metadata_options import quorum_options, replay_options
 from klogtool.doctor.patient import Patient
@@ -36,7 +38,7 @@ from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.plans.mend import COMMAND, DeleteFile, Edit, MendQuestion, MoveFolder, RenameFile, SetOffset, WriteFile
 from klogtool.plans.rebuild_index import COMMAND as REBUILD
 from klogtool.plans.rebuild_index import RebuildIndexQuestion
-from klogtool.verify.cures import exchanging, move_out, parent_of, rebuild_index, remove, renaming, write_lines
+from klogtool.verify.cures import exchanging, move_out, parent_of, rebuild_index, renaming, write_lines
 from klogtool.verify.findings import Kind
 from klogtool.verify.identity import CureKind, IdentityCure, cures_of
 from klogtool.verify.identity_cures import (
@@ -53,28 +55,56 @@ from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
 OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 _PRICES = {
-    FileKind.RECOVERY_POINT_CHECKPOINT.value: "a long recovery after an unclean stop",
-    FileKind.REPLICATION_CHECKPOINT.value: "",
-    FileKind.LOG_START_CHECKPOINT.value: "deleted records are readable again",
-    FileKind.CLEANER_CHECKPOINT.value: "one long cleaning",
+    FileKind.RECOVERY_POINT_CHECKPOINT.value: AdviceCause.LONG_RECOVERY,
+    FileKind.LOG_START_CHECKPOINT.value: AdviceCause.READABLE_AGAIN,
+    FileKind.CLEANER_CHECKPOINT.value: AdviceCause.LONG_CLEANING,
 }
 
 
 def mending(
-    title: str,
+    title: Reason,
     path: str,
-    command: str,
+    command: Text,
     edits: tuple[Edit, ...],
     patient: Patient,
     *,
     strategy: Strategy = Strategy.NOTHING_LOST,
-    price: str = "",
+    price: Text = "",
 ) -> Option:
     """Return an option that edits files of the log dir that a path is in."""
     log_dir = patient.log_dir_of(path)
     question = MendQuestion(circumstances=patient.circumstances, log_dir=log_dir, edits=edits)
     remedy = Remedy(COMMAND, log_dir, question)
     return Option(title, path, command, strategy, price=price, remedies=(remedy,))
+
+
+def _naming(
+    title: Reason, path: str, name: str, patient: Patient, strategy: Strategy = Strategy.NOTHING_LOST
+) -> Option:
+    """Return the option to give a folder of a log dir another name."""
+    command = renaming(path, os.path.join(patient.log_dir_of(path), name))
+    return mending(title, path, command, (MoveFolder(_inside(path, patient), name),), patient, strategy=strategy)
+
+
+def _writing_id(
+    title: Reason,
+    path: str,
+    partition: Partition,
+    topic_id: str,
+    patient: Patient,
+    strategy: Strategy = Strategy.NOTHING_LOST,
+) -> Option:
+    """Return the option to write partition.metadata."""
+    file = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
+    lines = ["version: 0", f"topic_id: {topic_id}"]
+    edits = (WriteFile(_inside(file, patient), "\n".join(lines)),)
+    return mending(title, path, write_lines(file, lines), edits, patient, strategy=strategy)
+
+
+def _both(first: Option, then: Option) -> Option:
+    """Return both as one option. Edits of one log dir become one plan, in this order."""
+    command = AdviceCause.AFTER(first=first.command, then=then.command)
+    return replace(then, command=command, remedies=(*first.remedies, *then.remedies))
 
 
 def _losing_nothing(option: Option) -> Option:
@@ -95,15 +125,21 @@ _BY_HAND = ("lost+found", FileKind.LOCK.value)
 
 def _foreign_folder(point: Ahead, patient: Patient) -> Iterator[Option]:
     if os.path.basename(point.path) not in _BY_HAND:  # verify's cure says what to do
-        option = move_away("move the folder out of the log dir", point.path, patient)
+        option = move_away(AdviceCause.MOVE_OUT(), point.path, patient)
         yield replace(option, effect=Effect.KEEPS_ASIDE)
 
 
-def move_away(title: str, path: str, patient: Patient, strategy: Strategy = Strategy.NOTHING_LOST) -> Option:
-    """Return the option to move a folder of a log dir beside the log dir."""
+def move_away(
+    title: Reason,
+    path: str,
+    patient: Patient,
+    strategy: Strategy = Strategy.NOTHING_LOST,
+    before: tuple[Edit, ...] = (),
+) -> Option:
+    """Return the option to move a folder of a log dir beside the log dir. before: what goes with it."""
     log_dir = patient.log_dir_of(path)
     away = f"../{os.path.basename(log_dir)}.moved-out/{os.path.basename(path)}"
-    edits = (MoveFolder(_inside(path, patient), away),)
+    edits = (*before, MoveFolder(_inside(path, patient), away))
     return mending(title, path, move_out(path, log_dir), edits, patient, strategy=strategy)
 
 
@@ -115,19 +151,11 @@ def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:
     for twin in twins[:1]:
         worse, better = worse_and_better(twin, own.path)
         is_kept = has_all_of(Partition(better), Partition(worse))
-        title = f"move the copy away that {'has nothing else' if is_kept else 'ends earlier'}; {quoted(better)} stays"
+        title = (AdviceCause.COPY_AWAY if is_kept else AdviceCause.SHORTER_COPY_AWAY)(other=quoted(better))
         is_last = patient.log_dir_of(worse) != patient.log_dir_of(better)
-        option = move_away(title, worse, patient, strategy=Strategy.MAY_DIVERGE)
-        option = _losing_nothing(option) if is_kept else option
-        yield _with_edits(option, tuple(_dropped_lines(Partition(worse), patient)) if is_last else ())
-
-
-def _with_edits(option: Option, more: tuple[Edit, ...]) -> Option:
-    (remedy,) = option.remedies
-    question = remedy.question
-    if not isinstance(question, MendQuestion):
-        return option
-    return replace(option, remedies=(replace(remedy, question=replace(question, edits=(*more, *question.edits))),))
+        lines = tuple(_dropped_lines(Partition(worse), patient)) if is_last else ()
+        option = move_away(title, worse, patient, Strategy.MAY_DIVERGE, lines)
+        yield _losing_nothing(option) if is_kept else option
 
 
 def _dropped_lines(partition: Partition, patient: Patient) -> Iterator[Edit]:
@@ -136,13 +164,6 @@ def _dropped_lines(partition: Partition, patient: Patient) -> Iterator[Edit]:
     for kind in OFFSET_CHECKPOINTS:
         if key is not None and lines.find_line(kind, key) is not None:
             yield SetOffset(kind.value, key.topic, key.partition)
-
-
-def _in_place_of_file(point: Ahead, patient: Patient) -> Iterator[Option]:
-    if os.path.basename(point.path) in _BY_HAND:
-        return
-    if os.path.isdir(point.path) and parent_of(point.path) == patient.log_dir_of(point.path):
-        yield move_away("move the folder out of the log dir", point.path, patient)
 
 
 def identity_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -161,21 +182,19 @@ def identity_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _identity_option(partition: Partition, cure: IdentityCure, patient: Patient) -> Option:
-    own, to = partition.path, os.path.join(patient.log_dir_of(partition.path), cure.value)
+    own, name = partition.path, cure.value
     match cure.kind:
         case CureKind.WRITE_ID:
-            title = f"write the id of {partition.topic} into it"
-            return replace(_topic_id_option(partition, cure.value, patient), title=title)
+            return _writing_id(AdviceCause.WRITE_ID(topic=str(partition.topic)), own, partition, name, patient)
         case CureKind.EXCHANGE:
             # In one order, so that two troubles with the same two folders have the same edits.
-            first, second = sorted((own, to))
+            first, second = sorted((own, os.path.join(patient.log_dir_of(own), name)))
             one, other = _inside(first, patient), _inside(second, patient)
             between = f"{one}.{'0' * 32}-stray"
             moves = (MoveFolder(one, between), MoveFolder(other, one), MoveFolder(between, other))
-            return mending(f"exchange it with {cure.value}", own, exchanging(first, second), moves, patient)
+            return mending(AdviceCause.EXCHANGE(name=name), own, exchanging(first, second), moves, patient)
         case CureKind.RENAME:
-            edits = (MoveFolder(_inside(own, patient), cure.value),)
-            return mending(f"rename it to {cure.value}", own, renaming(own, to), edits, patient)
+            return _naming(AdviceCause.RENAME(name=name), own, name, patient)
 
 
 def rename_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -184,75 +203,46 @@ def rename_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     topic_id = read_topic_id(partition)
     topic = None if topic_id is None else patient.cluster.topic_of(topic_id)
     plain = f"{topic}-{partition.partition}"
-    to = os.path.join(patient.log_dir_of(point.path), plain)
-    if topic is not None and not os.path.lexists(to):
-        edits = (MoveFolder(_inside(point.path, patient), plain),)
-        yield mending(f"rename it to {plain}", point.path, f"mv -n {quoted(point.path)} {quoted(to)}", edits, patient)
+    if topic is not None and not os.path.lexists(os.path.join(patient.log_dir_of(point.path), plain)):
+        yield _naming(AdviceCause.RENAME(name=plain), point.path, plain, patient)
 
 
 def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a folder that was set aside its name back. An emptier folder of that name is moved out
     of the log dir first, or a file. If there is none, only a copy from elsewhere helps."""
-    for option in _absent_options(point, patient):
-        if is_blocked(point.path):
-            away = move_out(point.path, patient.log_dir_of(point.path))
-            yield replace(option, command=f"{away} && {option.command}", is_undone=False, remedies=())
-        else:
-            yield option
-
-
-def _absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     found = (each for each in walk_expected(patient) if str(each.key) == os.path.basename(point.path))
     expected = next(found, None)
     if expected is not None and expected.aside is not None:
-        yield _put_back(expected.aside, expected, patient)
-        return
-    command = f"cp -a COPY {quoted(point.path)}  # COPY: the folder on its old disk, in a backup, or of another replica"
-    yield Option("put a copy of the folder there", point.path, command, Strategy.NOTHING_LOST)
+        option = _put_back(expected.aside, expected, patient)
+    else:
+        command = AdviceCause.COPY_FOLDER(path=quoted(point.path))
+        option = Option(AdviceCause.PUT_COPY(), point.path, command, Strategy.NOTHING_LOST)
+    if is_blocked(point.path):
+        away = move_out(point.path, patient.log_dir_of(point.path))
+        command = AdviceCause.AFTER(first=away, then=option.command)
+        option = replace(option, command=command, is_undone=False, remedies=())
+    yield option
 
 
 def _put_back(aside: Partition, expected: Expected, patient: Patient) -> Option:
     plain, topic_id = str(expected.key), read_topic_id(aside)
-    log_dir = patient.log_dir_of(aside.path)
-    option = mending(
-        f"give {os.path.basename(aside.path)} the name {plain} back",
-        aside.path,
-        f"mv -n {quoted(aside.path)} {quoted(os.path.join(log_dir, plain))}",
-        (MoveFolder(_inside(aside.path, patient), plain),),
-        patient,
-        strategy=Strategy.NOTHING_LOST if topic_id in (None, expected.topic_id) else Strategy.MAY_DIVERGE,
-    )
+    title = AdviceCause.NAME_BACK(folder=os.path.basename(aside.path), name=plain)
+    is_own = topic_id in (None, expected.topic_id)
+    strategy = Strategy.NOTHING_LOST if is_own else Strategy.MAY_DIVERGE
+    option = _naming(title, aside.path, plain, patient, strategy)
     if topic_id != expected.topic_id:
-        option = _after(_topic_id_option(aside, expected.topic_id, patient), option)
+        option = _both(_writing_id(title, aside.path, aside, expected.topic_id, patient), option)
     if expected.current is not None:
-        away = move_away("", expected.current.path, patient)
         is_kept = has_all_of(aside, expected.current)
-        price = "" if is_kept else f"the records of the folder that is moved away are not in {plain} then"
-        option = _after(away, replace(option, price=price))
+        option = replace(option, price="" if is_kept else AdviceCause.NOT_IN_IT_THEN(name=plain))
+        option = _both(move_away(title, expected.current.path, patient), option)
     return option
-
-
-def _topic_id_option(partition: Partition, topic_id: str, patient: Patient) -> Option:
-    file = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
-    lines = ["version: 0", f"topic_id: {topic_id}"]
-    edits = (WriteFile(_inside(file, patient), "\n".join(lines)),)
-    return mending("", partition.path, write_lines(file, lines), edits, patient)
-
-
-def _after(first: Option, then: Option) -> Option:
-    """Return both as one option. Edits of one log dir become one plan, in this order."""
-    return replace(then, command=f"{first.command} && {then.command}", remedies=(*first.remedies, *then.remedies))
 
 
 def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to make a -future folder the partition itself."""
     name = parse_partition_dir_name(os.path.basename(point.path))
-    plain = f"{name.topic}-{name.partition}"
-    to = os.path.join(patient.log_dir_of(point.path), plain)
-    edits = (MoveFolder(_inside(point.path, patient), plain),)
-    yield mending(
-        "make it the partition itself", point.path, f"mv -n {quoted(point.path)} {quoted(to)}", edits, patient
-    )
+    yield _naming(AdviceCause.MAKE_PARTITION(), point.path, f"{name.topic}-{name.partition}", patient)
 
 
 # meta.properties.
@@ -271,7 +261,7 @@ def _meta_properties(point: Ahead, patient: Patient) -> Iterator[Option]:
     if lines is not None:
         text = "".join(f"{line}\n" for line in lines)
         edits = (WriteFile(_inside(point.path, patient), text),)
-        option = mending("write meta.properties again", point.path, write_lines(point.path, lines), edits, patient)
+        option = mending(AdviceCause.WRITE_META(), point.path, write_lines(point.path, lines), edits, patient)
         yield _losing_nothing(option)
 
 
@@ -281,14 +271,13 @@ def _conflict(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _is_directory_id(point: Ahead) -> bool:
-    return point.finding is not None and point.finding.field == DIRECTORY_ID
+    return point.field == DIRECTORY_ID
 
 
 def _without_directory_id(point: Ahead, patient: Patient) -> Iterator[Option]:
-    command = drop_directory_id(point.path, "a broker creates a new id")
+    command = drop_directory_id(point.path)
     edits = (WriteFile(_inside(point.path, patient), _other_lines(point.path)),)
-    title = "delete its directory.id: the broker makes a new one"
-    option = mending(title, point.path, command, edits, patient)
+    option = mending(AdviceCause.DROP_DIRECTORY_ID(), point.path, command, edits, patient)
     # A controller of a dynamic quorum does not vote with another id.
     has_metadata = patient.log_dir_of(point.path) == patient.cluster.metadata_dir
     yield option if has_metadata else _losing_nothing(option)
@@ -305,7 +294,7 @@ def _with_directory_id(point: Ahead, patient: Patient, directory_id: str) -> Opt
     text = f"{kept}{'' if kept.endswith(chr(10)) or not kept else chr(10)}directory.id={directory_id}\n"
     edits = (WriteFile(_inside(point.path, patient), text),)
     command = with_directory_id(point.path, directory_id)
-    return mending(f"write directory.id {directory_id} back", point.path, command, edits, patient)
+    return mending(AdviceCause.WRITE_DIRECTORY_ID(directory_id=directory_id), point.path, command, edits, patient)
 
 
 def _voter(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -322,7 +311,7 @@ def _voter(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def _checkpoint(point: Ahead, patient: Patient) -> Iterator[Option]:
     name = os.path.basename(point.path)
-    option = deletion(point.path, patient, _PRICES.get(name) or "costs nothing once all replicas are in sync")
+    option = deletion(point.path, patient, _PRICES.get(name, AdviceCause.NOTHING_IN_SYNC))
     # After an unclean stop a recovery without recovery points reads all, and cuts at damage that it would not have met.
     is_measured = name != FileKind.RECOVERY_POINT_CHECKPOINT.value or _is_clean(patient.log_dir_of(point.path))
     yield _losing_nothing(option) if is_measured else option
@@ -335,22 +324,12 @@ def _is_clean(log_dir: str) -> bool:
         return False
 
 
-def deletion(path: str, patient: Patient, price: str) -> Option:
+def deletion(path: str, patient: Patient, price: AdviceCause) -> Option:
     """Return the option to delete a file that a broker makes again."""
     edits = (DeleteFile(_inside(path, patient)),)
-    title = f"delete {os.path.basename(path)}: the broker writes it again"
-    return mending(title, path, remove(path, price), edits, patient, price=price)
-
-
-def _kraft_snapshot(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the deletion of a snapshot, if the log or an older snapshot has all that it had: only then verify has a
-    command."""
-    if point.cure not in (None, FROM_A_CONTROLLER):
-        yield deletion(point.path, patient, "the log, or an older snapshot, has the same records")
-
-
-def _quorum_state(point: Ahead, patient: Patient) -> Iterator[Option]:
-    yield deletion(point.path, patient, "a new election")
+    command = AdviceCause.REMOVE(path=quoted(path), price=price())
+    title = AdviceCause.DELETE(name=os.path.basename(path))
+    return mending(title, path, command, edits, patient, price=price())
 
 
 def log_start_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -366,18 +345,27 @@ def log_start_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     if key is None or key not in offsets:
         return
     edits = (SetOffset(name, key.topic, key.partition),)
-    command = f"sed -i -E -e '/^{key.topic} {key.partition} /d' -e '2s/.*/{len(offsets) - 1}/' {quoted(path)}"
-    yield mending(
-        f"drop its line in {name}",
-        point.path,
-        command,
-        edits,
-        patient,
-        price="records that were deleted on purpose are readable again",
+    command = AdviceCause.SED_DROP_LINE(
+        topic=key.topic, partition=key.partition, lines=len(offsets) - 1, path=quoted(path)
     )
+    price = AdviceCause.PURPOSELY_DELETED()
+    yield mending(AdviceCause.DROP_LINE(name=name), point.path, command, edits, patient, price=price)
 
 
 # Files of a partition.
+
+
+def _in_place_of_file(point: Ahead, patient: Patient) -> Iterator[Option]:
+    is_folder = os.path.isdir(point.path) and parent_of(point.path) == patient.log_dir_of(point.path)
+    if is_folder and os.path.basename(point.path) not in _BY_HAND:
+        yield move_away(AdviceCause.MOVE_OUT(), point.path, patient)
+
+
+def _kraft_snapshot(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the deletion of a snapshot, if the log or an older snapshot has all that it had: only then verify has a
+    command."""
+    if point.cure not in (None, FROM_A_CONTROLLER):
+        yield deletion(point.path, patient, AdviceCause.SAME_RECORDS)
 
 
 def _partition_metadata(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -399,13 +387,9 @@ def _write_topic_id(partition: Partition, path: str, patient: Patient, strategy:
     known = None if metadata is None else metadata.topic_ids.get(topic)
     known = build_uuid(METADATA_TOPIC_ID) if topic == METADATA_TOPIC else known
     topic_id = known or (find_topic_id(topic, patient.partitions()) if metadata is None else None)
-    if topic_id is None or topic_id == read_topic_id(partition):
-        return
-    file = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
-    lines = ["version: 0", f"topic_id: {topic_id}"]
-    edits = (WriteFile(_inside(file, patient), "\n".join(lines)),)
-    title = f"write partition.metadata with the cluster's id of {topic}"
-    yield mending(title, path, write_lines(file, lines), edits, patient, strategy=strategy)
+    if topic_id is not None and topic_id != read_topic_id(partition):
+        title = AdviceCause.WRITE_TOPIC_ID(topic=topic)
+        yield _writing_id(title, path, partition, topic_id, patient, strategy)
 
 
 def _segment_name(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -416,20 +400,15 @@ def _segment_name(point: Ahead, patient: Patient) -> Iterator[Option]:
     is_free = right is not None and not os.path.lexists(os.path.join(folder, right))
     to = os.path.join(folder, right if is_free and right is not None else f"{name}.set-aside")
     edits = (RenameFile(_inside(point.path, patient), _inside(to, patient)),)
-    title = f"rename it to {os.path.basename(to)}" + ("" if is_free else ", which the broker leaves alone")
+    title = (AdviceCause.RENAME if is_free else AdviceCause.RENAME_ASIDE)(name=os.path.basename(to))
     yield mending(title, point.path, renaming(point.path, to), edits, patient)
 
 
 def _leader_epochs(point: Ahead, patient: Patient) -> Iterator[Option]:
     path = patient.partition_of(point.path).path
     question = RebuildIndexQuestion(circumstances=patient.circumstances, only=("leader-epoch-checkpoint",))
-    yield Option(
-        "rebuild leader-epoch-checkpoint from the batches",
-        point.path,
-        rebuild_index(path, _EPOCHS),
-        Strategy.NOTHING_LOST,
-        remedies=(Remedy(REBUILD, path, question),),
-    )
+    remedies, command = (Remedy(REBUILD, path, question),), rebuild_index(path, _EPOCHS)
+    yield Option(AdviceCause.REBUILD_EPOCHS(), point.path, command, Strategy.NOTHING_LOST, remedies=remedies)
 
 
 OPTIONS_BY_FINDING: Mapping[Kind | None, OptionsOf] = {
@@ -441,7 +420,7 @@ OPTIONS_BY_FINDING: Mapping[Kind | None, OptionsOf] = {
     Kind.META_PROPERTIES_CONFLICT: _conflict,
     Kind.CHECKPOINT_CORRUPT: _checkpoint,
     Kind.KRAFT_SNAPSHOT_CORRUPT: _kraft_snapshot,
-    Kind.QUORUM_STATE_CORRUPT: _quorum_state,
+    Kind.QUORUM_STATE_CORRUPT: lambda point, patient: iter((deletion(point.path, patient, AdviceCause.NEW_ELECTION),)),
     Kind.METADATA_REPLAY: replay_options,
     Kind.QUORUM_VOTER: _voter,
     Kind.PARTITION_METADATA_CORRUPT: _partition_metadata,

@@ -14,13 +14,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.causes import AdviceCause, AheadCause, NoteCause
+from klogtool.doctor.exceptions import stop_at
+from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.logdir import LogDir
 from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
-from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker
 
 _FEW_FILES = 8  # checkpoints that a broker writes in its first minute
@@ -127,70 +129,62 @@ def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster, rooms: Ma
     """Yield a point for each log dir in which a broker cannot write what it writes at a start."""
     for path in log_dirs:
         room, has_metadata = rooms[path], path == cluster.metadata_dir
+        does, stop = outcome_of(has_metadata=has_metadata), stop_at("no-space", is_fatal=has_metadata)
         if os.statvfs(path).f_flag & os.ST_RDONLY:
             yield _read_only(path, has_metadata=has_metadata)
         elif room.inodes == 0:  # a clean stop deletes .lock, and each checkpoint is written as a new file
-            yield _full(path, "inode", has_metadata=has_metadata)
+            yield replace(_full(path, AheadCause.NO_INODE(does=does), has_metadata=has_metadata), stop=stop)
         elif room.is_full and (has_metadata or not has_clean_marker(LogDir(path))):
+            # Files have to be written, and others may give room back, in an order of partitions that nobody knows.
             is_unsure = not has_metadata and room.growth.bytes < 0
-            yield _unsure(path) if is_unsure else _full(path, "space", has_metadata=has_metadata)
+            detail = (AheadCause.NO_SPACE_OR if is_unsure else AheadCause.NO_SPACE)(does=does)
+            yield replace(_full(path, detail, has_metadata=has_metadata), stop=stop, is_unsure=is_unsure)
         elif room.is_too_small:
-            yield _too_full(path, room, has_metadata=has_metadata)
+            # Whether an index or another file is the first without room depends on the order of partitions and threads:
+            # the process may end, then.
+            may_end = room.growth.indexes > 0 and not has_metadata
+            does = AheadCause.OR_ENDS() if may_end else does
+            if room.growth.bytes > room.left:
+                detail = AheadCause.TOO_MANY_BYTES(growth=room.growth.bytes, left=room.left, does=does)
+            else:
+                detail = AheadCause.TOO_MANY_FILES(growth=room.growth.files, left=room.inodes or 0, does=does)
+            yield replace(_full(path, detail, has_metadata=has_metadata), may_end=may_end)
 
 
-def walk_room_notes(rooms: Mapping[str, Room]) -> Iterator[str]:
+def walk_room_notes(rooms: Mapping[str, Room]) -> Iterator[Reason]:
     """Yield what becomes of log dirs with no room, or next to none, when the start is over."""
     full = [
         path for path, room in rooms.items() if not room.left and room.inodes != 0 and has_clean_marker(LogDir(path))
     ]
     if full:
-        yield f"no space is left for {', '.join(full)}: a broker starts, and takes it offline at its first write"
+        yield NoteCause.FULL(paths=tuple(full))
     for path, room in rooms.items():
+        if path in full or room.is_full or room.is_too_small:
+            continue
         left = room.left - max(0, room.growth.bytes)
         files = None if room.inodes is None else room.inodes - max(0, room.growth.files)
-        is_little = left < _FEW_BYTES or (files is not None and files < _FEW_FILES)
-        if is_little and path not in full and not room.is_full and not room.is_too_small:
-            what = f"{left:,} bytes are" if left < _FEW_BYTES else f"room for {files} new files is"
-            yield f"{what} left for {path} after the start: a broker takes it offline at the first write without room"
+        if left < _FEW_BYTES:
+            yield NoteCause.FEW_BYTES(left=left, path=path)
+        elif files is not None and files < _FEW_FILES:
+            yield NoteCause.FEW_FILES(files=files, path=path)
 
 
 def _read_only(path: str, *, has_metadata: bool) -> Ahead:
-    cure = f"mount -o remount,rw ...  # as root, for the file system of {quoted(path)}; dmesg says why it is read-only"
-    detail = f"its file system is mounted read-only: a broker {_outcome(has_metadata=has_metadata)}"
     file = f"{CLUSTER_METADATA_DIR}/{0:020d}.log" if has_metadata else ".lock"
-    told = f"{os.path.join(path, file)}: Read-only file system"
-    what = What.REFUSES if has_metadata else What.OFFLINE
-    return Ahead(path, what, detail, stop=_stop("FileSystemException", told, has_metadata=has_metadata), cure=cure)
+    return Ahead(
+        path,
+        What.REFUSES if has_metadata else What.OFFLINE,
+        AheadCause.READ_ONLY(does=outcome_of(has_metadata=has_metadata)),
+        stop=stop_at("read-only", is_fatal=has_metadata, path=os.path.join(path, file)),
+        cure=AdviceCause.REMOUNT(path=quoted(path)),
+    )
 
 
-def _full(path: str, lacking: str, *, has_metadata: bool) -> Ahead:
-    cure = f"klogtool free {quoted(path)}  # says what can be given up: a recovery writes small files"
-    detail = f"no {lacking} is left, and a start has to write: a broker {_outcome(has_metadata=has_metadata)}"
+def _full(path: str, detail: Reason, *, has_metadata: bool) -> Ahead:
     what = What.REFUSES if has_metadata else What.NO_ROOM
-    stop = _stop("IOException", "No space left on device", has_metadata=has_metadata)
-    return Ahead(path, what, detail, stop=stop, cure=cure, cure_looks=True)
+    return Ahead(path, what, detail, cure=AdviceCause.FREE(path=quoted(path)), cure_looks=True)
 
 
-def _unsure(path: str) -> Ahead:
-    """Return that files have to be written, and others give room back, in an order of partitions that nobody knows."""
-    point = _full(path, "space", has_metadata=False)
-    return replace(point, detail=f"{point.detail}, unless the recovery gives room back first", is_unsure=True)
-
-
-def _too_full(path: str, room: Room, *, has_metadata: bool) -> Ahead:
-    """Return that the recovery needs more than there is. Whether an index or another file is the first without room
-    depends on the order of partitions and threads: the process may end, then."""
-    may_end = room.growth.indexes > 0 and not has_metadata
-    outcome = _outcome(has_metadata=has_metadata) + (", or ends" if may_end else "")
-    of_bytes = f"writes {room.growth.bytes:,} bytes, and {room.left:,} are left"
-    of_files = f"makes {room.growth.files:,} new files, and there are inodes for {room.inodes}"
-    detail = f"a start {of_bytes if room.growth.bytes > room.left else of_files}: a broker {outcome}"
-    return replace(_full(path, "room", has_metadata=has_metadata), detail=detail, stop=None, may_end=may_end)
-
-
-def _outcome(*, has_metadata: bool) -> str:
-    return "does not start" if has_metadata else "takes the log dir offline"
-
-
-def _stop(kafka_class: str, message: str, *, has_metadata: bool) -> Stop:
-    return refuses(kafka_class, message) if has_metadata else offline(kafka_class, message)
+def outcome_of(*, has_metadata: bool) -> Reason:
+    """Return what a broker does that cannot write in a log dir."""
+    return AheadCause.NOT_STARTING() if has_metadata else AheadCause.GOING_OFFLINE()

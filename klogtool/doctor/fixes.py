@@ -17,6 +17,15 @@ from klogtool.plans.plan import Plan
 _NEW_LOG = ("recover", "salvage")
 
 
+class OnlyByHand(Refused):
+    """An option that no plan can carry out."""
+
+    def __init__(self, option: Option) -> None:
+        """Say which; its command is in words only above."""
+        super().__init__(f"option {option.number} is nothing that a plan can do")
+        self.option = option
+
+
 def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
     """Return the options with these numbers; without numbers, the first option of each trouble that can be planned, but
     none that excludes one of a worse trouble.
@@ -27,15 +36,20 @@ def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
     if not numbers:
         firsts = [first for trouble in diagnosis.troubles if (first := first_fix(trouble)) is not None]
         if not firsts:
-            why = "the best options have to be carried out by hand" if diagnosis.troubles else "no trouble was found"
-            raise Refused(f"there is nothing to plan: {why}")
-        return _without_excluded(firsts)
+            if diagnosis.troubles:
+                raise Refused("there is nothing to plan: the best options have to be carried out by hand")
+            raise Refused("there is nothing to plan: no trouble was found")
+        fitting: list[Option] = []
+        for option in firsts:
+            if all(_find_excluded(one, option) is None for one in fitting):
+                fitting.append(option)
+        return fitting
     known = {option.number: option for trouble in diagnosis.troubles for option in trouble.options}
     for number in numbers:
         if number not in known:
             raise Refused(f"there is no option {number}: run klogtool doctor again, the options are numbered anew")
         if not known[number].remedies:
-            raise Refused(f"option {number} is nothing that a plan can do; run it by hand: {known[number].command}")
+            raise OnlyByHand(known[number])
     chosen = [known[number] for number in dict.fromkeys(numbers)]
     for one, other in combinations(chosen, 2):
         if (both := _find_excluded(one, other)) is not None:
@@ -44,14 +58,6 @@ def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
                 "doctor again",
                 path=both,
             )
-    return chosen
-
-
-def _without_excluded(options: Sequence[Option]) -> list[Option]:
-    chosen: list[Option] = []
-    for option in options:
-        if all(_find_excluded(one, option) is None for one in chosen):
-            chosen.append(option)
     return chosen
 
 

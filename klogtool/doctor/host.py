@@ -68,17 +68,16 @@ def judge_host(dirs: Sequence[HostDir], root: str = "/") -> list[HostPoint]:
     dirs: all log dirs of one broker. root: the folder with `proc` and `sys`.
     """
     files = HostFiles(root)
-    points = [*_of_limits(dirs, files), *_of_mounts(dirs, files), *_of_cache(dirs)]
-    worst_first = list(Severity)
-    return sorted(points, key=lambda point: worst_first.index(point.severity))
-
-
-def _of_limits(dirs: Sequence[HostDir], files: HostFiles) -> Iterator[HostPoint]:
     segments, active = sum(one.segments for one in dirs), sum(one.active for one in dirs)
     opened = segments + sum(one.txn_indexes for one in dirs)
-    yield _maps(segments, active, files)
-    yield _open_files(opened, files)
-    yield _open_files_of_all(opened + 2 * segments, files)
+    limits = [
+        _maps(segments, active, files),
+        _open_files(opened, files),
+        _open_files_of_all(opened + 2 * segments, files),
+    ]
+    points = [*limits, *_of_mounts(dirs, files), *_of_cache(dirs)]
+    worst_first = list(Severity)
+    return sorted(points, key=lambda point: worst_first.index(point.severity))
 
 
 def _maps(segments: int, active: int, files: HostFiles) -> HostPoint:

@@ -51,7 +51,7 @@ class HostFiles:
 
     def mount_of(self, path: str) -> Mount | None:
         """Return the mount that a path is on: the one with the longest mount point, the last one mounted there."""
-        on_it = [mount for mount in self._mounts if _is_under(path, mount.point)]
+        on_it = [each for each in self._mounts if f"{path}/".startswith(f"{each.point.rstrip('/')}/")]
         return max(reversed(on_it), key=lambda mount: len(mount.point), default=None)
 
     @cached_property
@@ -82,7 +82,3 @@ def _mounts_in(text: str) -> Iterator[Mount]:
         if len(own) >= 6 and len(system) >= 3:
             options = dict.fromkeys([*own[5].split(","), *system[2].split(",")])
             yield Mount(_OCTAL.sub(lambda found: chr(int(found[1], 8)), own[4]), system[0], tuple(options))
-
-
-def _is_under(path: str, point: str) -> bool:
-    return point == "/" or path == point or path.startswith(point.rstrip("/") + "/")

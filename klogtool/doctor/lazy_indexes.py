@@ -7,6 +7,7 @@ loads the log.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 
@@ -14,8 +15,10 @@ from msgspec.structs import replace
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.cluster import Cluster
-from klogtool.doctor.permissions import may_write, owner_cure
+from klogtool.doctor.causes import AdviceCause, AheadCause
+from klogtool.doctor.patient import Cluster
+from klogtool.doctor.permissions import may_write
+from klogtool.escape import quoted
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
 from klogtool.log.folder import is_socket
 from klogtool.log.log_dirs import find_log_dir_among
@@ -25,8 +28,8 @@ from klogtool.verify.stops import offline
 
 LAZY = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 _WHEN = {
-    FileKind.OFFSET_INDEX: "the first fetch from segment {}",
-    FileKind.TIME_INDEX: "the first look-up by time, or check of retention, in segment {}",
+    FileKind.OFFSET_INDEX: AheadCause.FETCH_FAILS,
+    FileKind.TIME_INDEX: AheadCause.TIME_FAILS,
 }
 _MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
 _GIVING_UP = (*_MAY_FAIL, What.OFFLINE, What.NO_ROOM)
@@ -43,7 +46,7 @@ def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
             name = segment.name_of(kind)
             file = os.path.join(path, name)
             if draft.is_folder(name) or is_socket(file):  # a FIFO, or a device, is an empty index
-                yield fails_at_read(file, "Is a directory" if draft.is_folder(name) else "it is no file")
+                yield fails_at_read(file, os.strerror(errno.EISDIR if draft.is_folder(name) else errno.ENXIO))
             elif is_there and name in draft.before and not may_write(file):
                 yield fails_at_read(file, "Permission denied")
 
@@ -52,13 +55,12 @@ def fails_at_read(file: str, reason: str) -> Ahead:
     """Return the point about an index of a closed segment that cannot be opened."""
     folder, name = os.path.split(file)
     found = parse_file_name(name)
-    when = _WHEN[found.kind].format(found.base_offset)
-    detail = f"it cannot be opened ({reason}), and the start does not try: {when} takes the log dir offline"
+    detail = _WHEN[found.kind](why=reason, segment=found.base_offset or 0)
     rebuilt = rebuild_index(folder, found.kind.value.removeprefix("."), found.base_offset)
-    cure = f"{move_out_of_partition(file)} && {rebuilt}" if not os.path.isfile(file) else owner_cure(file)
-    return Ahead(
-        file, What.FAILS_AT_READ, detail, stop=offline("FileNotFoundException", f"{file} ({reason})"), cure=cure
-    )
+    moved = f"{move_out_of_partition(file)} && {rebuilt}"
+    cure = AdviceCause.OWNER(path=quoted(file)) if os.path.isfile(file) else moved
+    stop = offline("FileNotFoundException", f"{file} ({reason})")
+    return Ahead(file, What.FAILS_AT_READ, detail, stop=stop, cure=cure)
 
 
 def with_ends(points: Sequence[Ahead], log_dirs: Sequence[str], cluster: Cluster) -> list[Ahead]:
@@ -71,6 +73,6 @@ def with_ends(points: Sequence[Ahead], log_dirs: Sequence[str], cluster: Cluster
         return (point.what in _MAY_FAIL or point.is_unsure) and (is_metadata or is_last)
 
     return [
-        replace(point, detail=f"{point.detail}, and the broker ends", may_end=True) if ends(point) else point
+        replace(point, detail=AheadCause.AND_ENDS(what=point.detail), may_end=True) if ends(point) else point
         for point in points
     ]

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from klogtool.doctor.answers import Ahead, What, ahead_of
+from klogtool.doctor.causes import AheadCause
 from klogtool.doctor.patient import Patient
-from klogtool.doctor.permissions import NEVER_UP
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import is_fifo
@@ -32,7 +32,7 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
                 if finding.path.endswith(_CLEANER.value):
                     yield ahead_of(finding, What.CLEANER_STOPS, finding.severity)
                 elif is_fifo(finding.path):
-                    yield Ahead(finding.path, What.REFUSES, NEVER_UP, cure=move_out(finding.path, path))
+                    yield Ahead(finding.path, What.REFUSES, AheadCause.NEVER_UP(), cure=move_out(finding.path, path))
                 else:
                     yield ahead_of(finding, What.RESET, finding.severity)
     if _CLEANER in read and patient.rules.cleaner_stops_at_line_twice:
@@ -50,9 +50,7 @@ def _twice_in_cleaner_checkpoints(patient: Patient) -> Iterator[Ahead]:
             continue
         for line in lines:
             if owners[line]:
-                detail = (
-                    f"{line} has a line in {_CLEANER.value} of another log dir, too: the cleaner of the broker stops"
-                )
+                detail = AheadCause.CLEANER_STOPS(line=str(line), file=_CLEANER.value)
                 yield Ahead(os.path.join(path, _CLEANER.value), What.CLEANER_STOPS, detail)
             owners[line] += 1
 
@@ -66,11 +64,7 @@ def _emptied_futures(patient: Patient) -> Iterator[Ahead]:
     for partition in alone:
         size = find_log_bytes(partition)
         if size and _is_assigned_elsewhere(partition, patient):
-            detail = (
-                "the cluster assigns this partition to another log dir, and it is not there: a broker creates an "
-                f"empty one, and truncates this one to it; {size:,} bytes are lost"
-            )
-            yield Ahead(partition.path, What.FUTURE_EMPTIED, detail, lost_bytes=size)
+            yield Ahead(partition.path, What.FUTURE_EMPTIED, AheadCause.FUTURE_EMPTIED(size=size), lost_bytes=size)
 
 
 def _is_assigned_elsewhere(partition: Partition, patient: Patient) -> bool:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import CLEAN, UNCLEAN, LastStop
-from klogtool.broker.draft import Draft
+from klogtool.broker.circumstances import UNCLEAN
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.metadata.image import replays_without_damage
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
+from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy, by_hand
+from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_other
 from klogtool.doctor.measured import find_set_aside, first_offset_of
@@ -36,59 +38,46 @@ from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
-from klogtool.verify.cures import rebuild_index, recover, salvage, unpacking
+from klogtool.verify.cures import rebuild_index, recover, renaming, salvage, unpacking
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 _LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
-_BROKERS_WAY = "as the broker does it"
-_CHANGES_LOST = "no change after the damage is forgotten"
 
 
 def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for a log that a start cuts: salvage, another replica, the broker's way."""
-    yield from _without_swaps(point.path, patient)
-    yield from _leftovers_back(point, patient)
-    yield from salvage_options(point.path, patient)
-    yield replica_option(point.path)
-    yield from _brokers_way(point, patient)
+    """Yield the options for a log that a start cuts: salvage, another replica, the broker's way.
 
-
-def cut_metadata_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for a metadata log that a start cuts: another copy; salvage, if the release replays what is
-    kept; the broker's way. Without a topic's record, those of its partitions end a start."""
-    yield copy_option(point.path)
-    if replays_without_damage(point.path, patient.rules):
-        for option in salvage_options(point.path, patient):
-            yield replace(option, price=_CHANGES_LOST)
-    yield from _brokers_way(point, patient)
-
-
-def _brokers_way(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the option to cut a log as a start does."""
-    question = RecoverQuestion(circumstances=patient.circumstances)
-    plan = _decided("recover", point.path, question)
+    For a metadata log: another copy; salvage, if the release replays what is kept; the broker's way. Without a topic's
+    record, those of its partitions end a start.
+    """
+    if os.path.basename(point.path) == CLUSTER_METADATA_DIR:
+        yield copy_option(point.path)
+        if replays_without_damage(point.path, patient.rules):
+            for option in salvage_options(point.path, patient):
+                yield replace(option, price=AdviceCause.NO_CHANGE_FORGOTTEN())
+    else:
+        yield from _without_swaps(point.path, patient)
+        yield from _leftovers_back(point, patient)
+        yield from salvage_options(point.path, patient)
+        yield replica_option(point.path)
+    remedy = Remedy("recover", point.path, RecoverQuestion(circumstances=patient.circumstances))
+    plan = _decided(remedy)
     if plan is not None:
-        option = Option(
-            _BROKERS_WAY,
-            point.path,
-            recover(point.path),
-            Strategy.AS_THE_BROKER,
-            lost_ms=point.lost_ms if point.lost_records else None,
-            remedies=(Remedy("recover", point.path, question),),
-        )
-        yield priced(option, price_of(plan, patient))
+        lost_ms = point.lost_ms if point.lost_records else None
+        title, command = AdviceCause.BROKERS_WAY(), recover(point.path)
+        yield _planned(title, command, remedy, plan, Strategy.AS_THE_BROKER, patient, lost_ms)
 
 
 def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for a log whose clean marker is false: a recovery in spite of it, salvage, another replica."""
-    yield from _recovering(point, patient, UNCLEAN)
+    yield from _recovering(point.path, patient)
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
 
 
 def damage_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for damage that a start does not read. A recovery that does not come to it would leave it."""
-    yield from _recovering(point, patient, UNCLEAN, must_change_logs=True)
+    yield from _recovering(point.path, patient, must_change_logs=True)
     yield from salvage_options(point.path, patient, must_change_logs=True)
     yield replica_option(point.path)
 
@@ -103,98 +92,83 @@ def hidden_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def _names_back(path: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to give segments whose names are too high those of their first batches."""
-    draft = _draft_of(path)
-    moves = {} if draft is None else dict(_walk_moves(draft))
-    if draft is None or not moves:
-        return
-    offsets = [parse_file_name(new).base_offset or 0 for new in moves.values() if new.endswith(FileKind.LOG.value)]
-    title = f"give each segment the name of its first batch ({', '.join(f'{offset:,}' for offset in offsets[:3])})"
-    yield from _renaming(path, title, draft, moves, patient)
+    files = _files_of(path)
+    moves = dict(_walk_moves(files))
+    if moves:
+        offsets = [parse_file_name(new).base_offset or 0 for new in moves.values() if new.endswith(FileKind.LOG.value)]
+        told = tuple(f"{offset:,}" for offset in offsets[:3])
+        yield from _renaming(path, AdviceCause.NAME_OF_FIRST_BATCH(offsets=told), files, moves, patient)
 
 
 def _leftovers_back(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give a `.log` that a start would delete the name of its segment, which is not there."""
-    draft, moves = _draft_of(point.path), dict[str, str]()
-    if draft is None:
-        return
-    for name in draft.before:
+    files, moves = _files_of(point.path), dict[str, str]()
+    for name in files:
         base, plain = parse_file_name(name).base_offset, os.path.splitext(name)[0]
         is_lost = base is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1)
-        if name.endswith(_LEFTOVERS) and is_lost and plain not in draft.before:
+        if name.endswith(_LEFTOVERS) and is_lost and plain not in files:
             moves[name] = plain
     if moves:
-        yield from _renaming(point.path, f"make segments of {' and '.join(moves)}", draft, moves, patient)
+        title = AdviceCause.MAKE_SEGMENTS(names=" and ".join(moves))
+        yield from _renaming(point.path, title, files, moves, patient)
 
 
 def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to give segments their names back that somebody renamed, like `.log.bak`."""
-    draft = _draft_of(point.path)
-    if draft is not None:
-        moves = find_set_aside(draft.before)
-        names = " and ".join([*moves][:3]) + (f" and {len(moves) - 3:,} more" if len(moves) > 3 else "")
-        yield from _renaming(point.path, f"give {names} the name of a segment again", draft, moves, patient)
+    files = _files_of(point.path)
+    moves = find_set_aside(files)
+    cause = AdviceCause.SEGMENT_NAMES_OF_MORE if len(moves) > 3 else AdviceCause.SEGMENT_NAMES
+    title = cause(names=" and ".join([*moves][:3]), more=len(moves) - 3)
+    yield from _renaming(point.path, title, files, moves, patient)
 
 
 def _unpacking(point: Ahead) -> Iterator[Option]:
     """Yield what to do about segments that are missing, and that somebody seems to have compressed."""
-    draft = _draft_of(point.path)
-    for old, new in () if draft is None else find_set_aside(draft.before, packed=True).items():
+    for old, new in find_set_aside(_files_of(point.path), packed=True).items():
         unpack, base = unpacking(os.path.join(point.path, old)), parse_file_name(new).base_offset or 0
         if unpack is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1):
-            command = f"{unpack}  # before the broker starts"
-            yield by_hand(point.path, command, f"unpack {old}")
+            yield by_hand(point.path, AdviceCause.UNPACK_BEFORE(command=unpack), AdviceCause.UNPACK(name=old))
 
 
-def _renaming(path: str, title: str, draft: Draft, moves: Mapping[str, str], patient: Patient) -> Iterator[Option]:
+def _renaming(
+    path: str, title: Reason, files: Mapping[str, DraftFile], moves: Mapping[str, str], patient: Patient
+) -> Iterator[Option]:
     """Yield the option to rename files of a partition dir."""
-    price = price_of_files(path, {moves.get(name, name): file for name, file in draft.before.items()}, patient)
-    if price.readable is None:  # a broker does not load it
-        return
-    inside = os.path.relpath(path, patient.log_dir_of(path))
-    option = mending(
-        title,
-        path,
-        "; ".join(
-            f"mv -n {quoted(os.path.join(path, old))} {quoted(os.path.join(path, new))}" for old, new in moves.items()
-        ),
-        tuple(RenameFile(os.path.join(inside, old), os.path.join(inside, new)) for old, new in moves.items()),
-        patient,
-    )
-    yield priced(option, price)
+    price = price_of_files(path, {moves.get(name, name): file for name, file in files.items()}, patient)
+    if price.readable is not None:  # else a broker does not load it
+        inside = os.path.relpath(path, patient.log_dir_of(path))
+        both = [(old, new) for old, new in moves.items()]
+        edits = tuple(RenameFile(os.path.join(inside, old), os.path.join(inside, new)) for old, new in both)
+        command = "; ".join(renaming(os.path.join(path, old), os.path.join(path, new)) for old, new in both)
+        yield priced(mending(title, path, command, edits, patient), price)
 
 
-def _walk_moves(draft: Draft) -> Iterator[tuple[str, str]]:
+def _walk_moves(files: Mapping[str, DraftFile]) -> Iterator[tuple[str, str]]:
     """Yield the files of segments with too high a name, and their right names. A file that has that name stays."""
-    parsed = sorted((parse_file_name(name) for name in draft.before), key=lambda file: file.base_offset or 0)
+    parsed = sorted((parse_file_name(name) for name in files), key=lambda file: file.base_offset or 0)
     logs = [file for file in parsed if file.kind is FileKind.LOG and not file.suffix and (file.base_offset or -1) >= 0]
     for log in logs:
         base = log.base_offset or 0
-        with ContentFile(log.name, draft.before[log.name].content) as file:
+        with ContentFile(log.name, files[log.name].content) as file:
             first = first_offset_of(file)
-        if first is None or first >= base or build_file_name(FileKind.LOG, first) in draft.before:
+        if first is None or first >= base or build_file_name(FileKind.LOG, first) in files:
             continue
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
             old, new = build_file_name(kind, base), build_file_name(kind, first)
-            if old in draft.before and new not in draft.before:
+            if old in files and new not in files:
                 yield old, new
 
 
 def _without_swaps(path: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to delete the `.swap` files that replace segments which have more."""
-    draft = _draft_of(path)
-    names = [name for name in draft.before if name.endswith(SWAP) and is_found_by_java(name)] if draft else []
-    if draft is None or not names:
-        return
-    edits = tuple(DeleteFile(os.path.relpath(os.path.join(path, name), patient.log_dir_of(path))) for name in names)
-    kept = {name: file for name, file in draft.before.items() if name not in names}
-    option = mending(
-        "delete the .swap files: the segments stay as they are",
-        path,
-        "rm " + " ".join(quoted(os.path.join(path, name)) for name in names),
-        edits,
-        patient,
-    )
-    yield priced(option, price_of_files(path, kept, patient))
+    files = _files_of(path)
+    swaps = {name: os.path.join(path, name) for name in files if name.endswith(SWAP) and is_found_by_java(name)}
+    if swaps:
+        edits = tuple(DeleteFile(os.path.relpath(file, patient.log_dir_of(path))) for file in swaps.values())
+        command = f"rm {' '.join(map(quoted, swaps.values()))}"
+        option = mending(AdviceCause.WITHOUT_SWAPS(), path, command, edits, patient)
+        kept = {name: file for name, file in files.items() if name not in swaps}
+        yield priced(option, price_of_files(path, kept, patient))
 
 
 def priced(option: Option, price: Priced) -> Option:
@@ -216,7 +190,7 @@ def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     if point.path.endswith(FileKind.TXN_INDEX.value):
         yield from rebuilding_options(partition.path, "txnindex", patient)
     yield from _names_back(partition.path, patient)
-    yield from _recovering(replace(point, path=partition.path), patient, UNCLEAN)
+    yield from _recovering(partition.path, patient)
     yield from salvage_options(partition.path, patient)
 
 
@@ -233,7 +207,7 @@ def _giving_up(path: str, patient: Patient) -> Iterator[Option]:
     records are missing, and a broker lowers them when it next writes these files."""
     log_dir, key = patient.log_dir_of(path), Partition(path).topic_partition
     question = RecoverQuestion(circumstances=patient.circumstances)
-    plan = _decided("recover", path, question)
+    plan = _decided(Remedy("recover", path, question))
     recovery = None if plan is None else plan.result
     if key is None or not isinstance(recovery, Recovery) or recovery.loses_records:
         return  # what is beyond the end may be in the files
@@ -243,97 +217,85 @@ def _giving_up(path: str, patient: Patient) -> Iterator[Option]:
     beyond = [kind.value for kind in _WITNESSES if (lines.find_line(kind, key) or 0) > end]
     if beyond:
         edits = tuple(SetOffset(name, key.topic, key.partition, end) for name in beyond)
-        option = mending(
-            f"give up what is missing: lower its lines in {' and '.join(beyond)} to {end:,}",
-            path,
-            "sed -i -E "
-            + quoted(f"s/^{re.escape(key.topic)} {key.partition} [0-9]+$/{key.topic} {key.partition} {end}/")
-            + " "
-            + " ".join(quoted(os.path.join(log_dir, name)) for name in beyond),
-            edits,
-            patient,
-            strategy=Strategy.AS_THE_BROKER,
-        )
+        old, new = (f"{topic} {key.partition}" for topic in (re.escape(key.topic), key.topic))
+        files = " ".join(quoted(os.path.join(log_dir, name)) for name in beyond)
+        command = AdviceCause.SED(script=quoted(f"s/^{old} [0-9]+$/{new} {end}/"), files=files)
+        title = AdviceCause.GIVE_UP(files=" and ".join(beyond), end=end)
+        option = mending(title, path, command, edits, patient, strategy=Strategy.AS_THE_BROKER)
         yield replace(option, erases_witness=True)
 
 
 def replica_option(path: str) -> Option:
     """Return the option to fill a log from another copy. klogtool does not know where one is."""
-    return Option(
-        "fill it from another replica's copy COPY",
-        path,
-        f"klogtool salvage {quoted(path)} --replica COPY --output DIR",
-        Strategy.NOTHING_LOST,
-    )
+    command = AdviceCause.SALVAGE_FROM_REPLICA(path=quoted(path))
+    return Option(AdviceCause.FILL_FROM_REPLICA(), path, command, Strategy.NOTHING_LOST)
 
 
 def salvage_options(path: str, patient: Patient, *, must_change_logs: bool = False) -> Iterator[Option]:
     """Yield salvage, if there is something to salvage and a broker loads the result."""
-    question = SalvageQuestion(circumstances=patient.circumstances)
-    plan = _decided("salvage", path, question)
-    if plan is not None and (not must_change_logs or any(map(_is_of_log, plan.steps))):
+    remedy = Remedy("salvage", path, SalvageQuestion(circumstances=patient.circumstances))
+    plan = _decided(remedy, must_change_logs=must_change_logs)
+    if plan is not None:
         rejects = isinstance(plan.result, SalvageResult) and plan.result.rejected
-        option = Option(
-            "salvage: keep all sound batches",
-            path,
-            salvage(path),
-            Strategy.DAMAGED_ONLY if rejects else Strategy.NOTHING_LOST,
-            remedies=(Remedy("salvage", path, question),),
-        )
-        yield priced(option, price_of(plan, patient))
+        strategy = Strategy.DAMAGED_ONLY if rejects else Strategy.NOTHING_LOST
+        yield _planned(AdviceCause.SALVAGE(), salvage(path), remedy, plan, strategy, patient)
 
 
 def _is_of_log(step: Step) -> bool:
     return any(getattr(step, name, "").endswith(FileKind.LOG.value) for name in ("path", "to"))
 
 
-def _recovering(
-    point: Ahead, patient: Patient, last_stop: LastStop, *, must_change_logs: bool = False
-) -> Iterator[Option]:
-    question = RecoverQuestion(circumstances=replace(patient.circumstances, last_stop=last_stop))
-    plan = _decided("recover", point.path, question)
-    if plan is None or (must_change_logs and not any(map(_is_of_log, plan.steps))):
-        return
-    loses_records = isinstance(plan.result, Recovery) and plan.result.loses_records
-    option = Option(
-        f"recover it as after {'an unclean' if last_stop != CLEAN else 'a clean'} stop",
-        point.path,
-        recover(point.path, last_stop),
-        Strategy.AS_THE_BROKER if loses_records else Strategy.NOTHING_LOST,
-        remedies=(Remedy("recover", point.path, question),),
-    )
-    yield priced(option, price_of(plan, patient))
+def _recovering(path: str, patient: Patient, *, must_change_logs: bool = False) -> Iterator[Option]:
+    question = RecoverQuestion(circumstances=replace(patient.circumstances, last_stop=UNCLEAN))
+    remedy = Remedy("recover", path, question)
+    plan = _decided(remedy, must_change_logs=must_change_logs)
+    if plan is not None:
+        loses_records = isinstance(plan.result, Recovery) and plan.result.loses_records
+        strategy = Strategy.AS_THE_BROKER if loses_records else Strategy.NOTHING_LOST
+        title, command = AdviceCause.RECOVER_AS_UNCLEAN(), recover(path, UNCLEAN)
+        yield _planned(title, command, remedy, plan, strategy, patient)
+
+
+def _planned(
+    title: Reason,
+    command: str,
+    remedy: Remedy,
+    plan: Plan,
+    strategy: Strategy,
+    patient: Patient,
+    lost_ms: int | None = None,
+) -> Option:
+    option = Option(title, remedy.path, command, strategy, lost_ms=lost_ms, remedies=(remedy,))
+    return priced(option, price_of(plan, patient))
 
 
 def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to rebuild side files; salvage, which builds them anew, if the log is damaged. only: their
     kinds, joined by commas."""
     kinds: tuple[SideFile, ...] = tuple(kind for kind in KINDS if kind in only.split(","))
-    question = RebuildIndexQuestion(circumstances=patient.circumstances, only=kinds)
-    if _decided("rebuild-index", path, question) is not None:
-        yield Option(
-            f"rebuild its {' and '.join(f'.{kind}' for kind in kinds)} files",
-            path,
-            rebuild_index(path, only),
-            Strategy.NOTHING_LOST,
-            remedies=(Remedy("rebuild-index", path, question),),
-        )
+    remedy = Remedy("rebuild-index", path, RebuildIndexQuestion(circumstances=patient.circumstances, only=kinds))
+    if _decided(remedy) is not None:
+        title = AdviceCause.REBUILD(kinds=" and ".join(f".{kind}" for kind in kinds))
+        yield Option(title, path, rebuild_index(path, only), Strategy.NOTHING_LOST, remedies=(remedy,))
     else:
         yield from salvage_options(path, patient)
 
 
-def _draft_of(path: str) -> Draft | None:
-    """Return the files of a partition dir; None if some cannot be read, so that no plan can be made."""
+def _files_of(path: str) -> Mapping[str, DraftFile]:
+    """Return the files of a partition dir; none if some cannot be read, so that no plan can be made."""
     try:
-        return Draft.of(path)
+        return Draft.of(path).before
     except KlogError:
-        return None
+        return {}
 
 
-def _decided(command: str, path: str, question: Any) -> Plan | None:
+def _decided(remedy: Remedy, *, must_change_logs: bool = False) -> Plan | None:
     """Return the plan for a partition dir; None if the command refuses it, or `apply` would."""
     try:
-        plan = next((plan for plan in decide(command, path, question) if plan.path == path), None)
-        return None if plan is None or touches_other(plan) else plan
+        plans = decide(remedy.command, remedy.path, remedy.question)
+        plan = next((plan for plan in plans if plan.path == remedy.path), None)
+        if plan is None or touches_other(plan) or (must_change_logs and not any(map(_is_of_log, plan.steps))):
+            return None
+        return plan
     except KlogError:
         return None

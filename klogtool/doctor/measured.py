@@ -197,8 +197,9 @@ class _Served:
                 yield alone
 
     def _walk_alone(self, file: ContentFile, part: Readable, counted: KnownBatches) -> Iterator[Readable]:
-        known = [*self._of(part.first_offset, max(part.first_offset, part.last_offset)), counted]
-        if not _any_overlaps(known, part.first_offset, max(part.first_offset, part.last_offset)):
+        first, last = part.first_offset, max(part.first_offset, part.last_offset)
+        known = [*self._of(first, last), counted]
+        if not any(batches.offsets.overlaps(first, last) for batches in known):
             yield part
             return
         for each in walk_each(file, part):
@@ -228,10 +229,6 @@ class _Served:
                             found.add(file, each)
             self._read[n] = found
         return self._read[n]
-
-
-def _any_overlaps(known: Iterable[KnownBatches], first: int, last: int) -> bool:
-    return any(batches.offsets.overlaps(first, last) for batches in known)
 
 
 # What stays, and is not served.

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Rules
 from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.causes import AheadCause
+from klogtool.doctor.exceptions import stop_at
+from klogtool.doctor.patient import Cluster
 from klogtool.errors import KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION
 from klogtool.format.names import FileKind
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-from klogtool.verify.stops import refuses
 
 ZERO_CHECKPOINT = "00000000000000000000-0000000000.checkpoint"  # KIP-1170
-_MIGRATE = "first migrate the cluster to KRaft with a release 3.x that has both (KIP-866)"
 
 
 def walk_level_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
@@ -30,19 +30,12 @@ def walk_level_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
     lowest, highest = levels.lowest, levels.highest
     path = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
     if not lowest <= level <= highest:
-        message = f"No MetadataVersion with feature level {level}. Valid feature levels are from {lowest} to {highest}."
-        detail = f"{METADATA_VERSION} of the cluster is {level}: Kafka {rules.release} knows {lowest} to {highest} only"
-        stop = refuses("IllegalArgumentException", message)
+        detail = AheadCause.UNKNOWN_LEVEL(level=level, kafka=str(rules.release), lowest=lowest, highest=highest)
+        stop = stop_at("unknown-level", level=level, lowest=lowest, highest=highest)
         yield Ahead(path, What.REFUSES, detail, stop=stop)
     elif level > levels.production:
-        detail = (
-            f"{METADATA_VERSION} of the cluster is {level}: Kafka {rules.release} has it for tests only, and does not "
-            f"register with more than {levels.production}"
-        )
-        stop = refuses(
-            "UnsupportedVersionException", f"the broker does not support level {level} of {METADATA_VERSION}"
-        )
-        yield Ahead(path, What.REFUSES, detail, stop=stop)
+        detail = AheadCause.LEVEL_OF_TESTS(level=level, kafka=str(rules.release), highest=levels.production)
+        yield Ahead(path, What.REFUSES, detail, stop=stop_at("level-of-tests", level=level))
 
 
 def walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
@@ -55,10 +48,7 @@ def walk_format_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rules) 
     logs = [segment.path for segment in Partition(folder).segments if os.path.exists(segment.path)]
     is_empty = not any(map(os.path.getsize, logs))
     if os.path.lexists(os.path.join(folder, ZERO_CHECKPOINT)) and is_empty and not has_bootstrap:
-        detail = (
-            f"it was formatted by Kafka 4.4 or later and never started: Kafka {rules.release} does not read "
-            f"{ZERO_CHECKPOINT}, and starts without any feature but metadata.version"
-        )
+        detail = AheadCause.NEVER_STARTED(kafka=str(rules.release), file=ZERO_CHECKPOINT)
         yield Ahead(folder, What.METADATA_LOST, detail)
 
 
@@ -69,9 +59,10 @@ def walk_zookeeper_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rule
     for path in log_dirs:
         partitions = LogDir(path).partitions
         if partitions:
-            yield _identity_point(path) or _partitions_point(
-                path, len(partitions), sum(map(find_log_bytes, partitions))
-            )
+            size = sum(map(find_log_bytes, partitions))
+            detail = AheadCause.NO_TOPIC_IDS(count=len(partitions), size=size)
+            stray = Ahead(path, What.STRAY, detail, lost_bytes=size, is_hidden=bool(size))
+            yield _identity_point(path) or stray
 
 
 def _identity_point(path: str) -> Ahead | None:
@@ -83,14 +74,5 @@ def _identity_point(path: str) -> Ahead | None:
     if identity is not None and identity.cluster_id is not None:
         return None
     file = os.path.join(path, FileKind.META_PROPERTIES.value)
-    told = "No `meta.properties` found in" if identity is None else "Error: cluster ID not found in"
-    detail = f"a broker with ZooKeeper wrote this log dir, and it has no cluster.id: {_MIGRATE}"
-    return Ahead(file, What.REFUSES, detail, stop=refuses("RuntimeException", f"{told} {path}"))
-
-
-def _partitions_point(path: str, partitions: int, size: int) -> Ahead:
-    detail = (
-        f"a broker with ZooKeeper wrote this log dir: its {partitions:,} partitions have no topic id, so they are set "
-        f"aside as -stray, with {size:,} bytes of records; {_MIGRATE}"
-    )
-    return Ahead(path, What.STRAY, detail, lost_bytes=size, is_hidden=bool(size))
+    stop = stop_at("no-meta-properties-of-kraft" if identity is None else "no-cluster-id", path=path)
+    return Ahead(file, What.REFUSES, AheadCause.OF_ZOOKEEPER(), stop=stop)

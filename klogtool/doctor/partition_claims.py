@@ -21,7 +21,7 @@ from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind
 from klogtool.plans.recover_gaps import next_offset_of
-from klogtool.plans.recover_reach import HIGH_WATERMARK, walk_told
+from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_told
 from klogtool.plans.recover_result import Recovery
 
 _FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
@@ -31,24 +31,21 @@ _WITNESSES = {
     "recovery point": Witness.RECOVERY_POINT,
     "producer snapshot": Witness.PRODUCER_SNAPSHOT,
     "leader epoch": Witness.LEADER_EPOCH,
-    "index without its .log": Witness.INDEX,
+    ORPHANED_INDEX: Witness.INDEX,
 }
 
 
 class Judgement(Struct, frozen=True):
-    """The claim about a loaded log, and what it was measured by; None if a file cannot be read. watermark: the high
-    watermark, if it is above the log's end. is_odd: offsets are not simply in order. behind_end: what is
-    there though the broker appends before it; consumers may get it. fails_inside: where consumers fail first, they may
-    get some records of the batch."""
+    """A loaded log with the claim about it, and what that was measured by. measured: nothing if a file cannot be read.
+    behind_end: what is there though the broker appends before it; consumers may get it. followed: what a consumer gets,
+    as far as that is known."""
 
     claim: PartitionClaim
-    measured: Measured | None
-    consumers_fail_at: tuple[int, ...] = ()
-    consumers_wait_at: int | None = None
-    watermark: int | None = None
-    is_odd: bool = False
-    behind_end: tuple[Readable, ...] = ()
-    fails_inside: bool = False
+    log: LoadedLog
+    recovery: Recovery
+    measured: Measured
+    behind_end: tuple[Readable, ...]
+    followed: Followed
 
 
 def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int) -> Judgement:
@@ -81,18 +78,7 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
         tuple(renamed),
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
     )
-    if followed is None:
-        return Judgement(claim, measured, behind_end=behind_end)
-    return Judgement(
-        claim,
-        measured,
-        followed.fails_at,
-        followed.waits_at,
-        followed.watermark,
-        bool(followed.odd),
-        behind_end,
-        followed.fails_inside,
-    )
+    return Judgement(claim, log, recovery, found, behind_end, followed or Followed())
 
 
 def _measure(log: LoadedLog, recovery: Recovery, followed: Followed | None) -> Measured:
@@ -113,7 +99,9 @@ def compared(
     reaches = followed.reaches if followed else ()
     reaches = reaches or tuple(map(_reach_of, log.segments.all))
     contents = ((segment.base_offset, log.draft.files[segment.log_name].content) for segment in log.segments.all)
-    after = After(tuple(contents), log.log_start_offset, log.log_end_offset, _untouched_names(log), reaches)
+    of_segments = {segment.log_name for segment in log.segments.all}
+    untouched = frozenset(name for name in log.draft.files if not name.endswith(DELETED) and name not in of_segments)
+    after = After(tuple(contents), log.log_start_offset, log.log_end_offset, untouched, reaches)
     return measure(before, after, looks_behind_end=looks_behind_end)
 
 
@@ -135,12 +123,6 @@ def _walk_behind_end(log: LoadedLog, measured: Measured) -> Iterator[Readable]:
 def _deleted_below(log: LoadedLog) -> int:
     """Return the offset below which records were deleted on purpose. A log start beyond the end is a mistake."""
     return 0 if log.report.below_start else log.terms.log_start_offset
-
-
-def _untouched_names(log: LoadedLog) -> frozenset[str]:
-    """Return the names of files that stay, and are no segment's."""
-    of_segments = {segment.log_name for segment in log.segments.all}
-    return frozenset(name for name in log.draft.files if not name.endswith(DELETED) and name not in of_segments)
 
 
 def _renamed(log: LoadedLog) -> Iterator[str]:

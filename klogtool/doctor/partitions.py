@@ -13,13 +13,15 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
-from klogtool.causes import from_text
+from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
+from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
+from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
-from klogtool.doctor.measured import Measured, find_set_aside
-from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
+from klogtool.doctor.measured import find_set_aside
+from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
@@ -34,12 +36,11 @@ from klogtool.log.second_reading import TRIES, has_changed, read_again
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import recover_partition
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
-from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import Recovery
 from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
-from klogtool.verify.findings import Finding, Kind, Severity
-from klogtool.verify.stops import offline, stop_of
+from klogtool.verify.findings import Kind, Severity
+from klogtool.verify.stops import stop_of
 from klogtool.verify.verify_names import verify_names
 
 LOG = FileKind.LOG
@@ -107,46 +108,41 @@ def _rehearse(
         if (broken := _broken_link(error)) is not None and broken.what is What.OFFLINE:
             return Rehearsed(not_loaded(path), (broken,))
         if broken is not None:
-            return Rehearsed(_unknown(path), (broken, *_walk_refused_beside(path, question, checkpoints, threads)))
+            unknown = not_loaded(path, reason=WhyUnknown.UNREADABLE)  # a broker loads it otherwise than klogtool
+            return Rehearsed(unknown, (broken, *_walk_refused_beside(path, question, checkpoints, threads)))
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     if (denied := find_denied(path, log)) is not None:
         return Rehearsed(not_loaded(path), (denied,))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, recovery, most_unread)
-    state = _RehearsedLog(
-        path,
-        log,
-        recovery,
-        judged.claim,
-        judged.measured or Measured(),
-        judged.consumers_fail_at,
-        judged.consumers_wait_at,
-        judged.watermark,
-        judged.behind_end,
-        judged.fails_inside,
-    )
-    ignored = [_counted(point, state) for point in walk_ignored(Partition(path))]
+    ignored = [_counted(point, judged) for point in walk_ignored(Partition(path))]
     wrong_end = _walk_wrong_end(log, find_closed_end(path, question.circumstances, checkpoints))
-    ahead = (*_walk_ahead(state), *wrong_end, *unopened, *(ignored or _walk_set_aside(state)))
-    depends = log.report.has_odd_txn_version or judged.is_odd  # how a batch is found differs
+    ahead = (*_walk_ahead(judged), *wrong_end, *unopened, *(ignored or _walk_set_aside(judged)))
+    depends = log.report.has_odd_txn_version or bool(judged.followed.odd)  # how a batch is found differs
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
     ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
     ahead = (*ahead, *walk_retention(path, log, checkpoints, ends_early=ends_early))
     return Rehearsed(prospect, ahead, log.looked_up_unstable, depends, Growth.of(plan))
 
 
-def not_loaded(path: str, why: WhyUnknown = WhyUnknown.NOT_LOADED, work: Work = Work.NOT_LOADED) -> Prospect:
-    """Return the prospect of a partition dir whose start is not rehearsed: nothing is known of it."""
+def not_loaded(
+    path: str,
+    why: WhyUnknown = WhyUnknown.NOT_LOADED,
+    work: Work = Work.NOT_LOADED,
+    reason: WhyUnknown | None = None,
+) -> Prospect:
+    """Return the prospect of a partition dir whose start is not rehearsed: nothing is known of it. reason: why it
+    may be served all the same."""
     claim = PartitionClaim(
         path,
-        None if why is WhyUnknown.NAMES_ONLY else False,
+        None if reason or why is WhyUnknown.NAMES_ONLY else False,
         lost=Lost(None, (), why),
         gone_already=Gone(None, reason=why),
         hidden=Hidden(None, reason=why),
         deleted=None,
         renamed=None,
         rewritten=None,
-        reason=why,
+        reason=reason or why,
     )
     return Prospect(path, work, claim=claim)
 
@@ -175,19 +171,16 @@ def _walk_names(partition: Partition) -> Iterator[Ahead]:
         if finding.id == Kind.UNREADABLE and kind in LAZY and os.path.isdir(finding.path):
             yield fails_at_read(finding.path, "Is a directory")
         elif finding.id == Kind.UNREADABLE:
-            yield Ahead(finding.path, What.OFFLINE, finding.detail, finding=finding)
+            yield Ahead(finding.path, What.OFFLINE, finding.detail, kind=finding.id)
         elif finding.id == Kind.SEGMENT_NAME:
             name = parse_file_name(os.path.basename(finding.path))
             what = What.REFUSES if name.base_offset is None else What.IGNORED
             if name.base_offset is None or name.base_offset >= 0:  # a name below zero does no harm
-                yield Ahead(
-                    finding.path,
-                    what,
-                    finding.detail,
-                    lost_bytes=os.path.getsize(finding.path) if what is What.IGNORED else 0,
-                    finding=finding,
-                    cure=finding.cure,
-                )
+                size = os.path.getsize(finding.path) if what is What.IGNORED else 0
+                yield replace(ahead_of(finding, what), lost_bytes=size)
+
+
+_LINKS = {FileKind.PARTITION_METADATA: AheadCause.LINK_OF_TOPIC_ID, LOG: AheadCause.LINK_OF_LOG}
 
 
 def _broken_link(error: KlogError) -> Ahead | None:
@@ -197,27 +190,14 @@ def _broken_link(error: KlogError) -> Ahead | None:
     link = error.path
     if link is None or not os.path.islink(link) or os.path.exists(link):
         return None
-    told = "a link to a file that is not there: the broker does not see it"
-    kind, cure = parse_file_name(os.path.basename(link)).kind, _cure_of_link(link)
+    kind = parse_file_name(os.path.basename(link)).kind
+    detail = _LINKS.get(kind, AheadCause.LINK_MADE_ANEW)()
+    cure = AdviceCause.BEFORE_ANY_START(path=quoted(link))
+    point = Ahead(link, What.LINK_BROKEN, detail, kind=Kind.UNREADABLE, cure=cure, cure_looks=True)
     if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
-        stop = offline("KafkaStorageException", f"Error while reading checkpoint file {link}")
-        finding = Finding(
-            Kind.UNREADABLE, link, from_text(f"{told}, and takes the log dir offline"), stop=stop, cure=cure
-        )
-        return replace(ahead_of(finding, What.OFFLINE), cure_looks=True)
-    if kind is FileKind.PARTITION_METADATA:
-        detail = f"{told}, so it does not know the topic id"
-    elif kind is LOG:
-        detail = f"{told}, deletes the indexes of this segment, and serves nobody its records"
-    else:
-        detail = f"{told}, and makes it anew where the link leads, or takes the log dir offline if it cannot"
-    return replace(
-        ahead_of(Finding(Kind.UNREADABLE, link, from_text(detail), cure=cure), What.LINK_BROKEN), cure_looks=True
-    )
-
-
-def _cure_of_link(link: str) -> str:
-    return f"ls -l {quoted(link)}  # mount the disk that it leads to, or put the file back, before any start"
+        stop = stop_at("checkpoint-unreadable", is_fatal=False, path=link)
+        return replace(point, what=What.OFFLINE, detail=AheadCause.LINK_OF_EPOCHS(), stop=stop)
+    return point
 
 
 def _walk_refused_beside(
@@ -233,24 +213,15 @@ def _walk_refused_beside(
             yield _refused(path, error)
 
 
-def _unknown(path: str) -> Prospect:
-    """Return the prospect of a partition dir that a broker loads otherwise than klogtool."""
-    prospect = not_loaded(path)
-    if prospect.claim is None:
-        return prospect
-    return replace(prospect, claim=replace(prospect.claim, served=None, reason=WhyUnknown.UNREADABLE))
-
-
 def _refused(path: str, error: KlogError) -> Ahead:
-    if isinstance(error, Unreadable):
-        detail = f"{error.reason}: if the broker's user cannot read it either, the log dir goes offline"
-        return ahead_of(Finding(Kind.UNREADABLE, error.path or path, from_text(detail)), What.OFFLINE)
-    stop = stop_of(error)
     at = error.path or path
+    if isinstance(error, Unreadable):
+        return Ahead(at, What.OFFLINE, AheadCause.UNREADABLE(why=error.reason), kind=Kind.UNREADABLE)
+    stop = stop_of(error)
     is_name = stop.kafka_class == "NumberFormatException" and parse_file_name(os.path.basename(at)).base_offset is None
-    detail = f"{stop.kafka_class}: {error.reason}"
-    finding = Finding(Kind.SEGMENT_NAME, at, from_text(detail), stop=stop) if is_name and os.path.isfile(at) else None
-    return Ahead(at, What(stop.outcome.value), detail, stop=stop, finding=finding)
+    detail = AheadCause.EXCEPTION(kafka_class=stop.kafka_class, why=error.reason)
+    kind = Kind.SEGMENT_NAME if is_name and os.path.isfile(at) else None
+    return Ahead(at, What(stop.outcome.value), detail, stop=stop, kind=kind)
 
 
 def _prospect(
@@ -287,66 +258,51 @@ def _work(log: LoadedLog, recovery: Recovery) -> Work:
 # What is ahead.
 
 
-class _RehearsedLog(Struct, frozen=True):
-    """A loaded log, and what is known of it."""
-
-    path: str
-    log: LoadedLog
-    recovery: Recovery
-    claim: PartitionClaim
-    measured: Measured
-    consumers_fail_at: tuple[int, ...] = ()
-    consumers_wait_at: int | None = None
-    watermark: int | None = None
-    behind_end: tuple[Readable, ...] = ()
-    fails_inside: bool = False
-
-
-def _walk_ahead(state: _RehearsedLog) -> Iterator[Ahead]:
-    behind = state.recovery.behind_end
+def _walk_ahead(state: Judgement) -> Iterator[Ahead]:
+    path, log, claim, behind = state.claim.path, state.log, state.claim, state.recovery.behind_end
     hidden, below, passed_over, behind_damage = (
         [part for why, part in state.measured.hidden if why is reason]
         for reason in (HiddenBy.BEYOND_END, HiddenBy.BELOW_START, HiddenBy.ORDER, HiddenBy.DAMAGE)
     )
-    if state.recovery.loses_records or state.claim.lost.records != 0:
+    if state.recovery.loses_records or claim.lost.records != 0:
         yield _cut(state)
     if below:
-        start = state.log.log_start_offset
-        detail = f"the name of the first segment is too high: the broker takes {start:,} for the log start, and serves "
-        yield _hidden(state, below, f"{detail}nobody {offsets_text(ranges_of(below))} in it")
-    if hidden and not (state.log.terms.is_clean and state.behind_end):
-        yield _behind_end(state, hidden)
-    hidden = list(state.behind_end) if state.log.terms.is_clean else []
+        yield _hidden(path, below, AheadCause.NAME_TOO_HIGH, start=log.log_start_offset)
+    if hidden and not (log.terms.is_clean and state.behind_end):
+        yield _hidden(path, hidden, AheadCause.BEYOND_END, end=log.log_end_offset)
+    hidden = list(state.behind_end) if log.terms.is_clean else []
     if passed_over:
-        yield _unread(state, passed_over, "batches are out of order: a consumer passes over")
+        yield _hidden(path, passed_over, AheadCause.PASSED_OVER)
     if behind_damage:
-        told = "a consumer does not get what lies in or behind damage:"
-        yield replace(_unread(state, behind_damage, told), hidden_by=HiddenBy.DAMAGE)
+        yield replace(_hidden(path, behind_damage, AheadCause.BEHIND_DAMAGE), hidden_by=HiddenBy.DAMAGE)
     if behind is not None and behind.served:
-        yield _served_damage(state, behind)
+        damaged = AheadCause.LAST_BATCH_DAMAGED(last=log.log_end_offset - 1, damage=str(behind.damage))
+        yield Ahead(path, What.DAMAGED, damaged)
     elif hidden or (behind is not None and behind.clean_marker_false and behind.damage):
         yield _ends_early(state, hidden, None if behind is None else behind.damage)
-    elif state.consumers_fail_at:
-        yield _consumers_fail(state)
+    elif state.followed.fails_at:
+        yield Ahead(path, What.DAMAGED, _why_consumers_fail(state))
     if (error := _fails_as_leader(state)) is not None:
         yield error
-    if state.consumers_wait_at is not None:
-        yield _consumers_wait(state, state.consumers_wait_at)
-    if ranges := state.claim.gone_already.ranges:
-        yield _gone(state, ranges)
+    if state.followed.waits_at is not None:
+        yield Ahead(path, What.HIDDEN, _why_consumers_wait(state, state.followed.waits_at), severity=Severity.WARNING)
+    if ranges := claim.gone_already.ranges:
+        first, last = ranges[0][0], ranges[-1][1]
+        yield Ahead(path, What.MISSING, _why_missing(state, ranges), first, last, severity=Severity.WARNING)
     elif behind is not None and behind.damage and not behind.clean_marker_false and not hidden:
-        yield Ahead(state.path, What.MISSING, f"its end is damaged: {behind.damage}", severity=Severity.WARNING)
+        damaged = AheadCause.END_DAMAGED(damage=behind.damage)
+        yield Ahead(path, What.MISSING, damaged, severity=Severity.WARNING)
 
 
-def _cut(state: _RehearsedLog) -> Ahead:
+def _cut(state: Judgement) -> Ahead:
     log, lost = state.log, state.claim.lost
     all_gone = bool(log.report.below_start)
     kept = None if all_gone else last_timestamp(log)
     first, last = span_of(lost.ranges) or (None, None)
     return Ahead(
-        state.path,
+        state.claim.path,
         What.ALL_DELETED if all_gone else What.TRUNCATED,
-        _cut_text(state, all_gone=all_gone),
+        _why_cut(state),
         first,
         last,
         lost.records or 0,
@@ -363,49 +319,46 @@ def _between(kept: int | None, lost: Iterable[Readable]) -> int:
     return 0 if kept is None or newest < 0 else max(0, newest - kept)
 
 
-def _cut_text(state: _RehearsedLog, *, all_gone: bool) -> str:
-    recovery, size, lost = state.recovery, state.measured.lost_bytes, state.claim.lost
-    span = f", {offsets_text(lost.ranges)}" if lost.ranges else ""
-    nothing = "" if lost.ranges else "; no record that can be read is lost"
-    if all_gone:
-        start = state.log.terms.log_start_offset
-        return f"all segments are deleted ({size:,} bytes{span}): the log ends below its log start {start:,}"
-    where = ""
-    if recovery.truncated:
-        cut = recovery.truncated[0]
-        where = f" at {cut.segment:020d}.log:{cut.position}"
-    segments = len(recovery.deleted_segments)
-    deleted = f", and {segments} segment{'s' * (segments != 1)} after the cut deleted" if segments else ""
-    why = f" ({recovery.why})" if recovery.why else ""
-    is_cut = recovery.truncated or recovery.deleted_segments or state.log.report.replaced
-    left = " and ".join(sorted({name for name in state.log.report.removed if name.endswith(_LEFT_LOGS)}))
-    if not is_cut and lost.ranges and left:
-        return f"{left} will be deleted, and no other file has {offsets_text(lost.ranges)}"
-    if (state.log.report.replaced or not is_cut) and not recovery.truncated:
-        return f"a .swap file replaces segments that have more: {size:,} bytes are deleted{span}{nothing}"
-    return f"truncated by {size:,} bytes{span}{where}{why}{deleted}{nothing}"
-
-
-def offsets_text(ranges: Sequence[OffsetRange]) -> str:
-    """Return offsets in a few words."""
-    told = ", ".join(f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in ranges[:3])
-    more = f", ... {ranges[-1][1]:,}" if len(ranges) > 3 else ""
-    is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-    return f"offset{'s' * (not is_one)} {told}{more}"
-
-
-def _ends_early(state: _RehearsedLog, hidden: Sequence[Readable], damage: str | None) -> Ahead:
-    kept, ranges = last_timestamp(state.log), ranges_of(hidden)
-    first, last = span_of(ranges) or (None, None)
-    told = (
-        f"the clean marker is false: the broker takes {state.log.log_end_offset:,} for the end, and does not see "
-        f"{offsets_text(ranges) if ranges else 'damaged bytes'}; "
-        f"what is appended next {'goes there' if ranges else 'follows them'}{_no_roll(state.log)}"
+def _why_cut(state: Judgement) -> Reason:
+    recovery, report, ranges = state.recovery, state.log.report, state.claim.lost.ranges
+    size, offsets = state.measured.lost_bytes, offsets_in(ranges) if ranges else ""
+    span = AheadCause.SPAN(offsets=offsets) if ranges else ""
+    nothing = "" if ranges else AheadCause.NOTHING_LOST()
+    if report.below_start:
+        return AheadCause.ALL_DELETED(size=size, span=span, start=state.log.terms.log_start_offset)
+    is_cut = recovery.truncated or recovery.deleted_segments or report.replaced
+    left = sorted({name for name in report.removed if name.endswith(_LEFT_LOGS)})
+    if not is_cut and ranges and left:
+        return AheadCause.LEFTOVERS_DELETED(names=" and ".join(left), offsets=offsets)
+    if (report.replaced or not is_cut) and not recovery.truncated:
+        return AheadCause.SWAP_REPLACES(size=size, span=span, nothing=nothing)
+    at, deleted = recovery.truncated, len(recovery.deleted_segments)
+    after = AheadCause.SEGMENT_DELETED if deleted == 1 else AheadCause.SEGMENTS_DELETED
+    return AheadCause.CUT(
+        size=size,
+        span=span,
+        where=AheadCause.CUT_AT(segment=at[0].segment, position=at[0].position) if at else "",
+        why=AheadCause.IN_BRACKETS(why=recovery.why) if recovery.why else "",
+        deleted=after(segments=deleted) if deleted else "",
+        nothing=nothing,
     )
+
+
+def _ends_early(state: Judgement, hidden: Sequence[Readable], damage: str | None) -> Ahead:
+    """A write that needs a new segment fails if that would have the base offset of the active segment, which is not
+    empty (LocalLog.roll). Nothing is written then, so each later write fails, too."""
+    log, kept, ranges = state.log, last_timestamp(state.log), ranges_of(hidden)
+    end, active = log.log_end_offset, log.segments.last
+    first, last = span_of(ranges) or (None, None)
     return Ahead(
-        state.path,
+        state.claim.path,
         What.ENDS_EARLY,
-        told + (f" ({damage})" if damage else ""),
+        (AheadCause.ENDS_BEFORE_RECORDS if ranges else AheadCause.ENDS_BEFORE_DAMAGE)(
+            end=end,
+            offsets=offsets_in(ranges) if ranges else "",
+            roll=AheadCause.NO_ROLL() if end == active.base_offset and active.size else "",
+            damage=AheadCause.IN_BRACKETS(why=damage) if damage else "",
+        ),
         first,
         last,
         sum(part.records for part in hidden),
@@ -413,15 +366,6 @@ def _ends_early(state: _RehearsedLog, hidden: Sequence[Readable], damage: str | 
         _between(kept, hidden),
         kept,
     )
-
-
-def _no_roll(log: LoadedLog) -> str:
-    """Say so if a write that needs a new segment fails: the new one would have the base offset of the active segment,
-    which is not empty (LocalLog.roll). Nothing is written then, so each later write fails, too."""
-    active = log.segments.last
-    if log.log_end_offset != active.base_offset or not active.size:
-        return ""
-    return ", and from the first write on that needs a new segment, every write fails (UnknownServerException)"
 
 
 def _walk_wrong_end(log: LoadedLog, closed_at: int | None) -> Iterator[Ahead]:
@@ -434,115 +378,74 @@ def _walk_wrong_end(log: LoadedLog, closed_at: int | None) -> Iterator[Ahead]:
     except KlogError:  # told elsewhere
         return
     for each in found:
-        does = f"the broker takes {log.log_end_offset:,} for the end, and appends there"
-        wrong = "; it serves these records under wrong offsets" if each.id == Kind.BATCH_HEADER else ""
-        told = f"{each.detail}: {does}{wrong}"
-        yield Ahead(log.draft.path, What.ENDS_LATE, told, finding=each)
+        offsets = AheadCause.WRONG_OFFSETS() if each.id == Kind.BATCH_HEADER else ""
+        detail = AheadCause.ENDS_LATE(wrong=each.detail, end=log.log_end_offset, offsets=offsets)
+        yield Ahead(log.draft.path, What.ENDS_LATE, detail, kind=each.id)
 
 
-def _unread(state: _RehearsedLog, hidden: Sequence[Readable], told: str) -> Ahead:
-    return _hidden(state, hidden, f"{told} {offsets_text(ranges_of(hidden))}")
+def _hidden(path: str, hidden: Sequence[Readable], cause: AheadCause, **values: int) -> Ahead:
+    ranges, size = ranges_of(hidden), sum(part.stop - part.start for part in hidden)
+    detail = cause(offsets=offsets_in(ranges), **values)
+    first, last = span_of(ranges) or (None, None)
+    return Ahead(path, What.HIDDEN, detail, first, last, sum(part.records for part in hidden), size)
 
 
-def _behind_end(state: _RehearsedLog, hidden: Sequence[Readable]) -> Ahead:
-    end = state.log.log_end_offset
-    told = (
-        f"batches are out of order: the broker takes {end:,} for the end, after the last batch in the file, and serves "
-        "nobody"
+def _why_consumers_fail(state: Judgement) -> Reason:
+    is_read = {segment.base_offset for segment in state.log.segments.all} <= set(state.log.report.recovered)
+    return AheadCause.CONSUMERS_FAIL(
+        why=AheadCause.RECORDS_DAMAGED() if is_read else AheadCause.SEGMENT_DAMAGED(),
+        offset=state.followed.fails_at[0],
+        inside=AheadCause.OR_LATER() if state.followed.fails_inside else "",
     )
-    return _hidden(state, hidden, f"{told} {offsets_text(ranges_of(hidden))}")
 
 
-def _hidden(state: _RehearsedLog, hidden: Sequence[Readable], detail: str) -> Ahead:
-    first, last = span_of(ranges_of(hidden)) or (None, None)
-    size = sum(part.stop - part.start for part in hidden)
-    return Ahead(state.path, What.HIDDEN, detail, first, last, _records(hidden), size)
+def _why_consumers_wait(state: Judgement, offset: int) -> Reason:
+    end, watermark = state.log.log_end_offset, state.followed.watermark
+    if watermark is None:
+        return AheadCause.CONSUMERS_WAIT(end=end, offset=offset)
+    return AheadCause.CONSUMERS_WAIT_LONG(watermark=watermark, end=end, offset=offset)
 
 
-def _records(parts: Iterable[Readable]) -> int:
-    return sum(part.records for part in parts)
-
-
-def _served_damage(state: _RehearsedLog, behind: BehindEnd) -> Ahead:
-    told = (
-        f"its last batch, up to offset {state.log.log_end_offset - 1:,}, is damaged ({behind.damage}): a broker "
-        "does not check it after a clean stop and serves it, so consumers stop there; what is appended next follows it"
+def _why_missing(state: Judgement, ranges: tuple[OffsetRange, ...]) -> Reason:
+    packed = next(iter(find_set_aside(state.log.draft.before, packed=True)), None)
+    is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return (AheadCause.MISSING_ONE if is_one else AheadCause.MISSING_MANY)(
+        offsets=offsets_in(ranges),
+        but=AheadCause.UNLESS_PACKED(name=packed) if packed else "",
+        witness=tuple(witness.value for witness in state.claim.gone_already.witness),
     )
-    return Ahead(state.path, What.DAMAGED, told)
 
 
-def _consumers_fail(state: _RehearsedLog) -> Ahead:
-    log = state.log
-    is_read = {segment.base_offset for segment in log.segments.all} <= set(log.report.recovered)
-    why = "a batch has damaged records, and no start looks into them" if is_read else _UNREAD
-    inside = ", or at a later one of its batch" if state.fails_inside else ""
-    told = f"{why}: consumers fail at offset {state.consumers_fail_at[0]:,}{inside}"
-    return Ahead(state.path, What.DAMAGED, told)
-
-
-_UNREAD = "a segment is damaged, and the start does not read it"
-
-
-def _fails_as_leader(state: _RehearsedLog) -> Ahead | None:
+def _fails_as_leader(state: Judgement) -> Ahead | None:
     """Return the point if the broker cannot become the leader. It looks up the batch at the high watermark, if that is
     below the log's end (Partition.makeLeader, UnifiedLog.fetchHighWatermarkMetadata). Without a line in the checkpoint
     it is 0. An IOException does less harm: only this partition is offline then."""
-    log = state.log
+    log, path = state.log, state.claim.path
     mark = max(log.log_start_offset, log.terms.high_watermark or 0)
-    if mark >= log.log_end_offset or Partition(state.path).state is not PartitionDirState.CURRENT:
+    if mark >= log.log_end_offset or Partition(path).state is not PartitionDirState.CURRENT:
         return None
     try:
         watermark_as_leader(log)
     except (Corrupt, Unsupported) as error:
-        stop = stop_of(error)
-        detail = (
-            f"the batch at the high watermark, {mark:,}, cannot be looked up, since the start leaves damage before it "
-            f"({error.reason}): the broker fails when it becomes the leader ({stop.kafka_class}), and may leave other "
-            "partitions of the broker without a leader, too"
-        )
-        return Ahead(state.path, What.LEADER_FAILS, detail)
+        kafka_class = stop_of(error).kafka_class
+        detail = AheadCause.LEADER_FAILS(watermark=mark, why=error.reason, kafka_class=kafka_class)
+        return Ahead(path, What.LEADER_FAILS, detail)
     return None
 
 
-def _consumers_wait(state: _RehearsedLog, position: int) -> Ahead:
-    end = state.log.log_end_offset
-    told = (
-        f"the broker takes {end:,} for the end, above all records: consumers wait at offset "
-        f"{position:,}, so their lag does not become 0 before something is appended"
-    )
-    if state.watermark is not None:
-        told = (
-            f"batches are out of order: the broker takes {state.watermark:,} for the high watermark, above its end "
-            f"{end:,}, so consumers wait at offset {position:,} until that much is appended"
-        )
-    return Ahead(state.path, What.HIDDEN, told, severity=Severity.WARNING)
-
-
-def _gone(state: _RehearsedLog, ranges: tuple[OffsetRange, ...]) -> Ahead:
-    first, last = span_of(ranges) or (None, None)
-    shown = ", ".join(witness.value for witness in state.claim.gone_already.witness)
-    verb = "is" if len(ranges) == 1 and first == last else "are"
-    packed = next(iter(find_set_aside(state.log.draft.before, packed=True)), None)
-    but = f", unless {packed} has one" if packed else ""
-    detail = f"{offsets_text(ranges)} {verb} missing already: no file has a sound copy{but} (shown by {shown})"
-    return Ahead(state.path, What.MISSING, detail, first, last, severity=Severity.WARNING)
-
-
-def _walk_set_aside(state: _RehearsedLog) -> Iterator[Ahead]:
+def _walk_set_aside(state: Judgement) -> Iterator[Ahead]:
     """Yield a point for the segments that somebody gave names like `.log.bak`, if they have records."""
-    draft = state.log.draft
-    names = list(find_set_aside(draft.before))
+    names = list(find_set_aside(state.log.draft.before))
     hidden = [part for why, part in state.measured.hidden if why is HiddenBy.NAME]
     if names and hidden:
-        others = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        told = f"{offsets_text(ranges_of(hidden))} are in {names[0]}{others} alone: a broker does not read that"
+        others = AheadCause.AND_MORE(more=len(names) - 1) if len(names) > 1 else ""
+        detail = AheadCause.SET_ASIDE(offsets=offsets_in(ranges_of(hidden)), name=names[0], others=others)
         size = sum(part.stop - part.start for part in hidden)
-        yield _counted(Ahead(state.path, What.IGNORED, told, lost_bytes=size), state)
+        yield _counted(Ahead(state.claim.path, What.IGNORED, detail, lost_bytes=size), state)
 
 
-def _counted(point: Ahead, state: _RehearsedLog) -> Ahead:
+def _counted(point: Ahead, state: Judgement) -> Ahead:
     """Return the point of a file that no broker reads, with the records that only it has."""
     hidden = [part for why, part in state.measured.hidden if why is HiddenBy.NAME]
-    ranges = ranges_of(hidden)
-    first, last = span_of(ranges) or (None, None)
-    return replace(point, lost_records=_records(hidden), first_offset=first, last_offset=last)
+    first, last = span_of(ranges_of(hidden)) or (None, None)
+    return replace(point, lost_records=sum(part.records for part in hidden), first_offset=first, last_offset=last)

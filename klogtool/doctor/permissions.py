@@ -14,19 +14,17 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.causes import from_text
-from klogtool.doctor.answers import Ahead, What, ahead_of
-from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.causes import AdviceCause, AheadCause
+from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import is_fifo, is_socket
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
-from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.findings import Kind
 from klogtool.verify.stops import offline
 
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
@@ -38,7 +36,6 @@ _CHECKPOINTS = (
     FileKind.REPLICATION_CHECKPOINT,
     FileKind.META_PROPERTIES,
 )
-NEVER_UP = "a FIFO: a broker waits until somebody writes into it, and never comes up"
 _READ = (stat.S_IRUSR, stat.S_IRGRP | stat.S_IROTH)
 
 
@@ -62,7 +59,7 @@ def find_denied(path: str, log: LoadedLog) -> Ahead | None:
     if not _may(path, log_dir, *_WRITE):
         # What it cannot make there, it names: a checkpoint is written to a new file first (CheckpointFile.write).
         new_file = os.path.join(path, f"{FileKind.LEADER_EPOCH_CHECKPOINT.value}.tmp")
-        return replace(_denied(new_file, "FileNotFoundException"), cure=owner_cure(path))
+        return _denied(new_file, "FileNotFoundException", path)
     for name in _read(log):
         file = os.path.join(path, name)
         if not _may(file, log_dir, *_READ):
@@ -76,10 +73,9 @@ def _special(file: str, log: LoadedLog) -> Ahead | None:
     name, cure = os.path.basename(file), move_out_of_partition(file)
     is_read = name in _read(log)
     if is_read and is_fifo(file):
-        return Ahead(file, What.REFUSES, NEVER_UP, cure=cure)
+        return Ahead(file, What.REFUSES, AheadCause.NEVER_UP(), cure=cure)
     if (is_read and is_socket(file)) or (name in _written(log) and not name.endswith(FileKind.LOG.value)):
-        stop = offline("IOException", file)
-        return Ahead(file, What.OFFLINE, "it is no file: the log dir goes offline", stop=stop, cure=cure)
+        return Ahead(file, What.OFFLINE, AheadCause.NO_FILE(), stop=offline("IOException", file), cure=cure)
     return None
 
 
@@ -99,15 +95,11 @@ def _read(log: LoadedLog) -> Iterator[str]:
     yield from (kind.value for kind in _TEXTS if kind.value in present)
 
 
-def _denied(file: str, kafka_class: str) -> Ahead:
-    detail = "the broker's user may not open it as a start does: the log dir goes offline"
+def _denied(file: str, kafka_class: str, owned: str | None = None) -> Ahead:
+    """owned: what has to be given to the broker's user, if that is another path."""
     stop = offline(kafka_class, f"{file} (Permission denied)" if kafka_class == "FileNotFoundException" else file)
-    return ahead_of(Finding(Kind.UNREADABLE, file, from_text(detail), cure=owner_cure(file), stop=stop), What.OFFLINE)
-
-
-def owner_cure(file: str) -> str:
-    """Return what a person runs for a file of another user."""
-    return f"chmod u+rw {quoted(file)}  # and it has to belong to the broker's user: ls -l {quoted(file)}"
+    cure = AdviceCause.OWNER(path=quoted(owned or file))
+    return Ahead(file, What.OFFLINE, AheadCause.DENIED(), stop=stop, kind=Kind.UNREADABLE, cure=cure)
 
 
 def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
@@ -116,7 +108,7 @@ def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
     for log_dir in log_dirs:
         for kind in (FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN):
             if is_fifo(path := os.path.join(log_dir, kind.value)):
-                yield Ahead(path, What.REFUSES, NEVER_UP, cure=move_out(path, log_dir))
+                yield Ahead(path, What.REFUSES, AheadCause.NEVER_UP(), cure=move_out(path, log_dir))
         lock = os.path.join(log_dir, FileKind.LOCK.value)
         needed = [(lock, _WRITE)] if os.path.isfile(lock) else []
         texts = [os.path.join(log_dir, kind.value) for kind in _CHECKPOINTS]

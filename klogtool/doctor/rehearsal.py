@@ -8,37 +8,36 @@ partition is rehearsed as if nothing else was wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import count
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances
+from klogtool.broker.circumstances import Checkpoints, Circumstances, terms_of
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Release, Rules
+from klogtool.causes import Reason
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes, walk_made
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
-from klogtool.doctor.cluster import Cluster, read_cluster
+from klogtool.doctor.causes import NoteCause
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.lazy_indexes import with_ends
 from klogtool.doctor.log_dirs import walk_log_dir_points
-from klogtool.doctor.metadata_lost import is_forgotten, with_one_cause
 from klogtool.doctor.other_release import walk_format_points, walk_level_points, walk_zookeeper_points
 from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
-from klogtool.doctor.patient import Patient
+from klogtool.doctor.patient import Cluster, Patient, read_cluster
 from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
 from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
-from klogtool.doctor.strays import find_stray
-from klogtool.doctor.tiered import walk_safe_parts
-from klogtool.doctor.unclean import walk_unclean_notes
+from klogtool.doctor.strays import find_stray, is_forgotten, with_one_cause
 from klogtool.doctor.voters import (
     QuorumView,
     ends_start,
@@ -58,13 +57,16 @@ from klogtool.log.partition import Partition
 from klogtool.log.second_reading import read_again
 from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems
+from klogtool.remote.local import read_log
 from klogtool.remote.metadata import RemoteMetadata
-from klogtool.remote.safe_to_lose import SafePart
+from klogtool.remote.safe_to_lose import SafePart, find_safe_part
 from klogtool.remote.store import RemoteStore
 from klogtool.verify.findings import Kind
+from klogtool.verify.verify_checkpoints import has_clean_marker
 
 _RANKS = {what: rank for rank, what in enumerate(What)}
 _STRATEGIES = {strategy: rank for rank, strategy in enumerate(Strategy)}
+_ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
 _READ_BYTES = 1 << 30  # of a log dir, beyond what its start reads: shared by its partitions
 
 
@@ -158,16 +160,15 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         *forgotten,
     )
     points = with_refusals(points, found.rehearsed, {point.path for point in strays})
-    points = with_metadata_log_dir(points, found.cluster)
-    points = with_ends(points, found.log_dirs, found.cluster)
+    points = with_ends(list(with_metadata_log_dir(points, found.cluster)), found.log_dirs, found.cluster)
     prospects = tuple(each.prospect for each in found.rehearsed)
-    tiered = [] if how.tier is None else list(walk_safe_parts(patient, *how.tier))
+    tiered = [] if how.tier is None else list(_walk_safe_parts(patient, *how.tier))
     unread = [error for error in tiered if isinstance(error, KlogError)]
     return Diagnosis(
         how.circumstances.kafka,
         named,
         Starts.REFUSES if lead.elected is False else _starts(points, patient, named),
-        _in_order(_troubles(points, patient)),
+        _troubles(points, patient),
         prospects,
         (*_notes(found, patient, how, view), *walk_room_notes(rooms), *map(str, unread)),
         _seconds(found.rehearsed, how),
@@ -211,31 +212,23 @@ def _stops_at_metadata(found: _SeenOnDisks) -> bool:
     return any(point.what is What.REFUSES and point.path.startswith(folder) for point in found.points)
 
 
-def _troubles(points: Sequence[Ahead], patient: Patient) -> Iterator[Trouble]:
-    """Yield a trouble for each path, with its options."""
+def _troubles(points: Sequence[Ahead], patient: Patient) -> tuple[Trouble, ...]:
+    """Return a trouble for each path, the worst first, with its options; these have numbers, the cheapest first."""
     by_path: dict[str, list[Ahead]] = {}
     for point in points:
         by_path.setdefault(point.path, []).append(point)
-    for path, ahead in by_path.items():
-        yield advise(Trouble(path, tuple(ahead)), patient)
-
-
-def _in_order(troubles: Iterable[Trouble]) -> tuple[Trouble, ...]:
-    """Return the troubles, the worst first, with the numbers of their options."""
+    troubles = [advise(Trouble(path, tuple(ahead)), patient) for path, ahead in by_path.items()]
+    numbers = count(1)
 
     def order(trouble: Trouble) -> tuple[int, int, str]:
         rank = min(_RANKS[point.what] for point in trouble.ahead)
         return rank, -sum(point.lost_records for point in trouble.ahead), trouble.path
 
-    return tuple(_numbered(sorted(troubles, key=order)))
-
-
-def _numbered(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
-    number = 0
-    for trouble in troubles:
+    def numbered(trouble: Trouble) -> Trouble:
         options = sorted(trouble.options, key=_price)
-        yield replace(trouble, options=tuple(replace(option, number=number + n) for n, option in enumerate(options, 1)))
-        number += len(options)
+        return replace(trouble, options=tuple(replace(option, number=next(numbers)) for option in options))
+
+    return tuple(map(numbered, sorted(troubles, key=order)))
 
 
 def _price(option: Option) -> tuple[bool, int, int]:
@@ -301,18 +294,53 @@ def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
     return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
 
 
-def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: QuorumView | None) -> Iterator[str]:
+def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: QuorumView | None) -> Iterator[Reason]:
     cluster = found.cluster
     if cluster.metadata is None and cluster.topic_ids:
-        yield (
-            "no log dir here has __cluster_metadata-0, so topic ids are not compared with the cluster's: name the "
-            "metadata log dir, too"
-        )
+        yield NoteCause.NO_METADATA()
     elif cluster.metadata is not None and cluster.metadata.problem is not None:
-        yield f"__cluster_metadata-0 is not whole: {cluster.metadata.problem}"
+        yield NoteCause.METADATA_NOT_WHOLE(why=cluster.metadata.problem)
     if how.quick:
-        yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"
+        yield NoteCause.QUICK()
     yield from walk_absent_notes(patient)
     yield from walk_unlike_settings(view)
     yield from walk_server_notes(found.log_dirs, how.circumstances)
-    yield from walk_unclean_notes(found.log_dirs, cluster)
+    yield from _walk_unclean_notes(found.log_dirs, cluster)
+
+
+def _walk_unclean_notes(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[Reason]:
+    """Yield why a broker registers without its previous epoch, if the cluster has eligible leader replicas."""
+    features = {} if cluster.metadata is None else cluster.metadata.features
+    if features.get(_ELIGIBLE_REPLICAS, 0) < 1:
+        return
+    unclean = [path for path in log_dirs if not has_clean_marker(LogDir(path))]
+    epochs = set(map(_broker_epoch, log_dirs))
+    if unclean:
+        yield NoteCause.UNCLEAN(paths=tuple(unclean))
+    elif len(epochs) > 1 or None in epochs:
+        yield NoteCause.NO_BROKER_EPOCH()
+
+
+def _broker_epoch(path: str) -> int | None:
+    try:
+        marker = LogDir(path).clean_shutdown
+    except KlogError:  # it counts all the same, and has no epoch
+        return None
+    return None if marker is None else marker.broker_epoch
+
+
+def _walk_safe_parts(patient: Patient, store: RemoteStore, metadata: RemoteMetadata) -> Iterator[SafePart | KlogError]:
+    """Yield the safe part of each log of a tiered topic; an error for one that cannot be read. Reads the segments of
+    the store that stand for it."""
+    for partition in patient.partitions():
+        if partition.state is not PartitionDirState.CURRENT:
+            continue
+        try:
+            checkpoints = patient.checkpoints_of(partition.path)
+            terms = terms_of(partition.path, patient.circumstances, checkpoints=checkpoints)
+            log = read_log(partition, terms.log_start_offset)
+            is_tiered = bool(terms.is_tiered) and not terms.config.remote_log_copy_disable
+            if log is not None and (is_tiered or metadata.knows(log.topic_id, log.partition)):
+                yield find_safe_part(store, metadata, log, is_tiered=is_tiered)
+        except KlogError as error:
+            yield error.at_path(partition.path)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from klogtool.broker.metadata.image import Replicas
 from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.cluster import Cluster
-from klogtool.doctor.patient import Patient
+from klogtool.doctor.causes import AheadCause, few_names
+from klogtool.doctor.patient import Cluster, Patient
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState
 from klogtool.format.uuids import is_reserved_directory_id, parse_uuid
 from klogtool.log.log_files import find_log_bytes
@@ -59,24 +59,13 @@ def _expected(partition: Partition, cluster: Cluster) -> _Key | None:
 def _deleted(partition: Partition) -> Iterator[Ahead]:
     size = find_log_bytes(partition)
     if size:
-        detail = (
-            "the folder is marked for deletion, but the cluster has this partition here, and nothing else is there: a "
-            f"broker creates an empty one, and deletes this one after a minute; its {size:,} bytes of records are lost"
-        )
-        yield Ahead(partition.path, What.ALL_DELETED, detail, lost_bytes=size)
+        yield Ahead(partition.path, What.ALL_DELETED, AheadCause.MARKED_DELETED(size=size), lost_bytes=size)
 
 
 def _misnamed(partition: Partition, expected: _Key, *, is_led: bool) -> Ahead:
-    size, topic = find_log_bytes(partition), expected[0]
-    detail = (
-        f"its topic id is that of {topic}: a broker loads it as {partition.topic}-{partition.partition}, and never "
-        f"serves or deletes it; its {size:,} bytes of records stay there"
-    )
-    if is_led:
-        detail += (
-            "; where it should lead or follow this name, it fails (InconsistentTopicIdException), and may leave other "
-            "partitions of the broker without a leader, too"
-        )
+    size, name = find_log_bytes(partition), f"{partition.topic}-{partition.partition}"
+    led = AheadCause.FAILS_TO_LEAD() if is_led else ""
+    detail = AheadCause.MISNAMED(topic=expected[0], name=name, size=size, led=led)
     return Ahead(partition.path, What.MISNAMED, detail, lost_bytes=size)
 
 
@@ -105,9 +94,5 @@ def _own_voter(cluster: Cluster) -> str | None:
 
 
 def _unnamed(path: str, directory: str, names: Sequence[str]) -> Ahead:
-    told = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-    detail = (
-        f"the cluster has {len(names):,} partitions of this broker in a log dir with directory.id {directory}, which "
-        f"is not named here ({told}): a broker that starts without it creates them anew, empty"
-    )
+    detail = AheadCause.LEFT_OUT(count=len(names), directory=directory, names=few_names(names))
     return Ahead(path, What.LEFT_OUT, detail)

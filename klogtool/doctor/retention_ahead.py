@@ -15,7 +15,9 @@ from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex
 from klogtool.broker.unified_log.kept_segments import ages_of, explain_kept
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import TIME, Deletion, delete_old_segments
+from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.causes import AheadCause
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.log.file import LogFile
@@ -45,7 +47,8 @@ def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints, *, ends_
     if Partition(path).state is not PartitionDirState.CURRENT:
         return
     if zeros := zeros_that_fill(log):
-        yield _rolls(path, log, zeros)
+        rolls = AheadCause.ROLLS(zeros=zeros, segment=log.segments.last.base_offset)
+        yield Ahead(path, What.ROLLS_EARLY, rolls, severity=Severity.WARNING)
     elif not ends_early and (writes_fail := _find_refused_writes(path, log)) is not None:
         yield writes_fail
     segments = {segment.base_offset: segment for segment in log.segments.all}
@@ -75,14 +78,6 @@ def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints, *, ends_
         yield _deletes(path, log, early, doubt, [logs[deletion.segment] for deletion in early])
 
 
-def _rolls(path: str, log: LoadedLog, zeros: int) -> Ahead:
-    detail = (
-        f"{zeros:,} entries of the active segment's indexes are zeros, which the broker takes for entries: its first "
-        f"append rolls segment {log.segments.last.base_offset}, and retention then takes the segment for one of 1970"
-    )
-    return Ahead(path, What.ROLLS_EARLY, detail, severity=Severity.WARNING)
-
-
 def _find_refused_writes(path: str, log: LoadedLog) -> Ahead | None:
     """Return the point about an index whose last entry has an offset beyond the log. A start after a clean stop does
     not look at it; each append that adds an entry compares it (OffsetIndex.append, TimeIndex.maybeAppend), the time
@@ -96,21 +91,12 @@ def _find_refused_writes(path: str, log: LoadedLog) -> Ahead | None:
     except KlogError:  # told as what the broker cannot open
         return None
     if offsets.entries and offsets.last_offset >= end:
-        which, last = "index", offsets.last_offset
-        what = "writes fail (UnknownServerException) where they add an entry"
-    elif times.entries and times.last_entry.offset > end:
-        which, last = "time index", times.last_entry.offset
-        what = (
-            f"writes with a later timestamp than {time_text(times.last_entry.timestamp)} fail "
-            "(UnknownServerException) where they add an entry or need a new segment"
-        )
-    else:
-        return None
-    detail = (
-        f"the {which} of the active segment ends with offset {last:,}, but the log ends at {end:,}: {what}, after "
-        "their bytes are in the log"
-    )
-    return Ahead(path, What.WRITES_FAIL, detail)
+        return Ahead(path, What.WRITES_FAIL, AheadCause.WRITES_FAIL(last=offsets.last_offset, end=end))
+    if times.entries and times.last_entry.offset > end:
+        time = time_text(times.last_entry.timestamp)
+        detail = AheadCause.LATER_WRITES_FAIL(last=times.last_entry.offset, end=end, time=time)
+        return Ahead(path, What.WRITES_FAIL, detail)
+    return None
 
 
 def _walk_kept(path: str, log: LoadedLog, doubts: Sequence[IndexDoubt]) -> Iterator[Ahead]:
@@ -119,26 +105,24 @@ def _walk_kept(path: str, log: LoadedLog, doubts: Sequence[IndexDoubt]) -> Itera
     for doubt in doubts:
         is_to_come = doubt.log_timestamp < doubt.believed_timestamp > log.terms.now_ms
         if is_to_come or (is_known and doubt.effect is FalseIndexEffect.KEPT_TOO_LONG):
-            detail = (
-                f"retention does not delete segment {doubt.segment}, nor what follows it, in time: {dates_text(doubt)} "
-                f"({_retention_text(log)})"
-            )
+            dates, retention = dates_text(doubt), _retention(log)
+            detail = AheadCause.KEPT_TOO_LONG(segment=doubt.segment, dates=dates, retention=retention)
             yield Ahead(path, What.EXPIRES_LATE, detail, severity=Severity.WARNING)
 
 
-def _retention_text(log: LoadedLog) -> str:
-    source = "as set" if "retention.ms" in log.terms.sources else "Kafka's default"
-    return f"retention.ms: {duration_text(log.terms.config.retention_ms)}, {source}"
+def _retention(log: LoadedLog) -> Reason:
+    is_set = "retention.ms" in log.terms.sources
+    cause = AheadCause.RETENTION_SET if is_set else AheadCause.RETENTION_DEFAULT
+    return cause(duration=duration_text(log.terms.config.retention_ms))
 
 
 def _deletes(path: str, log: LoadedLog, early: Sequence[Deletion], doubt: IndexDoubt, logs: Sequence[str]) -> Ahead:
     runs = [run for deletion, file in zip(early, logs, strict=True) for run in _runs(file, deletion.segment)]
-    what = f"segment {doubt.segment}" if len(early) == 1 else f"{len(early)} segments from {doubt.segment} on"
-    detail = f"the first check of retention deletes {what} too early: {dates_text(doubt)} ({_retention_text(log)})"
+    cause = AheadCause.SEGMENT_EXPIRES if len(early) == 1 else AheadCause.SEGMENTS_EXPIRE
     return Ahead(
         path,
         What.EXPIRES_EARLY,
-        detail,
+        cause(count=len(early), segment=doubt.segment, dates=dates_text(doubt), retention=_retention(log)),
         min((run.first_offset for run in runs), default=None),
         max((run.last_offset for run in runs), default=None),
         sum(run.records for run in runs),

@@ -11,33 +11,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, structs
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Leadership, What, ahead_of
+from klogtool.doctor.causes import AdviceCause, NoteCause, VoterCause
+from klogtool.doctor.exceptions import message_of, stop_at
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
+from klogtool.escape import quoted
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.quorum.controllers import Controller, read_controller
 from klogtool.quorum.election import ElectionCause, ElectionOutcome, Outlook, is_reached, look_ahead, voters_of
 from klogtool.quorum.settings import (
     ANY_HOST,
-    BOOTSTRAP_SERVERS,
     BROKER,
     CONTROLLER,
     REGISTRATION_TIMEOUT_MS,
-    ROLES,
-    VOTERS,
     is_loopback,
 )
-from klogtool.verify.cures import remove
 from klogtool.verify.findings import Kind, Severity
-from klogtool.verify.stops import refuses
 from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_voters import read_identities, verify_voters
-
-_NEVER_REGISTERED = "Unable to register the broker because the RPC got timed out before it could be sent."
-_NO_DIRECTORY_ID = "<undefined>"
-_NO_EPOCH = "Received invalid partition leader epoch entry EpochEntry[epoch=-2147483648"
-_RAFT_FAULT = "Encountered fatal fault: Unexpected error in raft IO thread"
 
 
 class QuorumView(Struct, frozen=True):
@@ -127,9 +121,9 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
     is_open = elected is None and (len(ids) > 1 or not view.own.log.position.end_offset)
     lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0)
     if view.outlook.seat.why_not is ElectionCause.LISTENER_UNKNOWN:
-        return structs.replace(lead, ends=True, message=_RAFT_FAULT)
+        return structs.replace(lead, ends=True, message=message_of("raft-fault"))
     if elected is False and any(seat.has_no_epoch_left for seat in view.outlook.election.seats):
-        return structs.replace(lead, ends=True, message=_NO_EPOCH) if len(ids) == 1 else lead
+        return structs.replace(lead, ends=True, message=message_of("no-epoch-left")) if len(ids) == 1 else lead
     is_unreached = _is_out_of_reach(view)
     if elected is not False and not is_unreached:
         return lead
@@ -137,10 +131,10 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
         return structs.replace(lead, ends=True if view.is_broker or len(ids) == 1 else None)
     if view.is_broker:
         timeout_ms = REGISTRATION_TIMEOUT_MS if settings is None else settings.registration_timeout_ms
-        return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=_NEVER_REGISTERED)
+        return structs.replace(lead, ends=True, ends_after_ms=timeout_ms, message=message_of("never-registered"))
     candidate = "ProspectiveState(" if patient.rules.has_pre_vote else "CandidateState("
     observer = "FollowerState(" if _follows(view.own) else "Unattached"  # UnattachedState( since 4.0
-    message = f"Completed transition to {candidate if view.outlook.seat.believes else observer}"
+    message = message_of("transition", state=candidate if view.outlook.seat.believes else observer)
     if view.outlook.seat.forgot:
         return lead
     return lead if is_unreached else structs.replace(lead, ends=view.is_broker, message=message)
@@ -189,9 +183,8 @@ def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ah
         yield from _without_static_voters(view)
         if view.outlook.seat.why_not is ElectionCause.OTHER_CLUSTER:
             path = os.path.join(view.own.path, FileKind.META_PROPERTIES.value)
-            detail = f"its cluster.id is {view.own.cluster_id}, and the other controllers have another one"
-            cure = f"compare cluster.id of all controllers: {path} may be of another cluster's disk"
-            yield Ahead(path, What.NOT_VOTER, detail, cure=cure)
+            detail = VoterCause.OTHER_CLUSTER(cluster_id=str(view.own.cluster_id))
+            yield Ahead(path, What.NOT_VOTER, detail, cure=AdviceCause.COMPARE_CLUSTER_IDS(path=path))
         yield from _unknown_listener(view)
         yield from _stale_endpoint(view)
         yield from _no_majority(view)
@@ -208,13 +201,8 @@ def _without_static_voters(view: QuorumView) -> Iterator[Ahead]:
         return
     own = next((endpoint.address for endpoint in settings.endpoints or settings.servers), None)
     named = ",".join(f"{one}@{own if one == settings.node_id else 'HOST:PORT'}" for one in view.voter_ids)
-    setting = f"{VOTERS}={named}" if named else f"{VOTERS} to all voters, as other controllers have it,"
-    others = "" if named else "; nothing here says who else does"
-    detail = (
-        f"its quorum is static (kraft.version 0), so {VOTERS} says who votes, and the file of settings has only "
-        f"{BOOTSTRAP_SERVERS}: this controller does not vote{others}"
-    )
-    cure = f"set {setting} in the file of settings, or take the folder of a controller that was upgraded"
+    detail = VoterCause.STATIC_WITHOUT_VOTERS(who="" if named else VoterCause.NOBODY_SAYS_WHO())
+    cure = AdviceCause.SET_VOTERS(voters=named) if named else AdviceCause.SET_ALL_VOTERS()
     yield Ahead(view.path, What.NOT_VOTER, detail, cure=cure)
 
 
@@ -223,42 +211,28 @@ def _unknown_listener(view: QuorumView) -> Iterator[Ahead]:
     if view.outlook.seat.why_not is not ElectionCause.LISTENER_UNKNOWN or settings is None:
         return
     others = [voter for voter in voters_of(view.own) or () if voter.id != view.own.node_id]
-    names = ", ".join(dict.fromkeys(endpoint.name for voter in others for endpoint in voter.endpoints))
-    detail = (
-        f"it looks for other controllers at their listener {settings.listener} (controller.listener.names), but the "
-        f"metadata log has only {names} of the other voters: it ends as soon as it needs one"
-    )
-    cure = f"name the listener {names} again, in controller.listener.names and listeners"
-    yield Ahead(view.path, What.ENDPOINT_STALE, detail, cure=cure)
+    names = tuple(dict.fromkeys(endpoint.name for voter in others for endpoint in voter.endpoints))
+    detail = VoterCause.LISTENER_UNKNOWN(listener=str(settings.listener), names=names)
+    yield Ahead(view.path, What.ENDPOINT_STALE, detail, cure=AdviceCause.NAME_LISTENER(names=names))
 
 
 def _stale_endpoint(view: QuorumView) -> Iterator[Ahead]:
-    settings, voter = view.own.settings, view.voter
+    settings, voter, is_dynamic = view.own.settings, view.voter, view.own.is_dynamic
     is_never = view.outlook.elected is False and ElectionCause.ENDPOINTS_STALE in view.outlook.election.causes
     if settings is None or voter is None or not (_is_elsewhere(view) or is_never):
         return
-    known = ", ".join(endpoint.address for endpoint in voter.endpoints)
-    is_same_port = {endpoint.port for endpoint in settings.endpoints} & {endpoint.port for endpoint in voter.endpoints}
-    here = (
-        ", ".join(endpoint.address for endpoint in settings.endpoints)
-        if is_same_port
-        else f"port {_numbers(endpoint.port for endpoint in settings.endpoints)}"
-    )
-    severity = Severity.ERROR if is_never or _is_out_of_reach(view) else Severity.WARNING
-    if not view.own.is_dynamic:
-        detail = (
-            f"{VOTERS} has this controller at {known}, but it listens at {here}: unless something forwards it, "
-            "nobody reaches it, and a broker ends without a leader"
-        )
-    elif len(view.voter_ids) > 1:
-        detail = f"the metadata log has this voter at {known}, but it listens at {here}: " + (
-            "so it is with most of the voters, and no leader is ever elected"
-            if is_never
-            else "the leader learns it; but if a majority of the voters has moved, none is ever elected"
-        )
-    else:  # a new leader writes its own endpoint
+    if is_dynamic and len(view.voter_ids) < 2:  # a new leader writes its own endpoint
         return
-    cure = f"start it with the listener {known}" if view.own.is_dynamic else f"correct {VOTERS}, or the listener"
+    known = tuple(endpoint.address for endpoint in voter.endpoints)
+    ports = {endpoint.port for endpoint in settings.endpoints}
+    here = tuple(endpoint.address for endpoint in settings.endpoints)
+    moved = VoterCause.MOST_ELSEWHERE if is_never else VoterCause.ELSEWHERE
+    detail = (moved if is_dynamic else VoterCause.STATIC_ELSEWHERE)(
+        known=known,
+        here=here if ports & {endpoint.port for endpoint in voter.endpoints} else VoterCause.PORT(ports=_sorted(ports)),
+    )
+    cure = AdviceCause.START_WITH_LISTENER(known=known) if is_dynamic else AdviceCause.CORRECT_VOTERS()
+    severity = Severity.ERROR if is_never or _is_out_of_reach(view) else Severity.WARNING
     yield Ahead(view.path, What.ENDPOINT_STALE, detail, cure=cure, severity=severity)
 
 
@@ -272,13 +246,13 @@ def _no_majority(view: QuorumView) -> Iterator[Ahead]:
         return
     is_doubtful = bool(view.others) or (not view.own.is_dynamic and bool(view.known) and {*view.known} != {*ids})
     severity = Severity.ERROR if elected is False else Severity.WARNING if is_doubtful else Severity.INFO
-    here = sorted(set(ids) - set(view.outlook.election.missing)) if view.others else [view.own.node_id]
-    detail = (
-        f"this controller is one of the voters {_numbers(ids)}: a leader needs {len(ids) // 2 + 1} of them, and "
-        + (f"{_numbers(here)} can vote here" if view.others else "what the others have is not known here")
-        + ("" if elected is None else ": no leader is ever elected")
+    here = set(ids) - set(view.outlook.election.missing)
+    detail = (VoterCause.NO_MAJORITY if elected is None else VoterCause.NEVER_MAJORITY)(
+        voters=_sorted(ids),
+        needed=len(ids) // 2 + 1,
+        who=VoterCause.CAN_VOTE(here=_sorted(here)) if view.others else VoterCause.OTHERS_UNKNOWN(),
     )
-    cure = "klogtool quorum LOGDIR...  # the metadata log dirs of all controllers, compared"
+    cure = AdviceCause.COMPARE_CONTROLLERS()
     yield Ahead(view.path, What.NO_MAJORITY, detail, cure=cure, cure_looks=True, severity=severity)
 
 
@@ -290,88 +264,57 @@ def walk_cut_points(view: QuorumView | None) -> Iterator[Ahead]:
     if log.damage is None or not view.outlook.seat.starts or own.node_id not in view.voter_ids:
         return
     end, is_alone = log.position.end_offset, len(view.voter_ids) == 1
-    detail = f"a batch of the metadata log is damaged, and the start cuts the log at offset {end:,}: " + (
-        "this is the only voter, so the cluster forgets what was after it"
-        if is_alone
-        else "it gets what was after it from the leader, if that has it"
-    )
-    what, severity = (What.TRUNCATED, Severity.ERROR) if is_alone else (What.METADATA_BEHIND, Severity.WARNING)
     yield Ahead(
         view.path,
-        what,
-        detail,
+        What.TRUNCATED if is_alone else What.METADATA_BEHIND,
+        (VoterCause.METADATA_CUT if is_alone else VoterCause.METADATA_CUT_HERE)(end=end),
         first_offset=end,
         lost_bytes=log.cut_bytes,
         is_uncounted=True,
         cure=FROM_A_CONTROLLER,
-        severity=severity,
+        severity=Severity.ERROR if is_alone else Severity.WARNING,
     )
 
 
 def _behind(view: QuorumView) -> Iterator[Ahead]:
     """Yield a point if a controller may lead that lacks metadata which a copy at hand has."""
-    election, own = view.outlook.election, view.own
-    if election.leader_is_empty or election.lost is not None:
-        what = "may have no metadata at all" if election.leader_is_empty else "may lack metadata"
-        lost = "" if election.lost is None else f", offsets {election.lost[0]} to {election.lost[1]}"
-        detail = (
-            f"the leader {what} that {election.best} has{lost}: others are cut where the leader's log ends. Whether it "
-            "was committed is unknown"
-        )
-        cure = (
-            f"start the controller of {election.best} with {election.majority - 1} of the other voters first; the rest "
-            "once it leads"
-        )
-        first, last = election.lost or (None, None)
-        severity = Severity.ERROR if election.leader_is_empty else Severity.WARNING
+    election, own, is_empty = view.outlook.election, view.own, view.outlook.election.leader_is_empty
+    first, last = election.lost or (None, None)
+    if is_empty or first is not None:
+        lost = "" if first is None or last is None else VoterCause.LOST_OFFSETS(first=first, last=last)
+        detail = (VoterCause.LEADER_EMPTY if is_empty else VoterCause.LEADER_LACKS)(best=str(election.best), lost=lost)
+        cure = AdviceCause.BEST_FIRST(best=str(election.best), others=election.majority - 1)
+        severity = Severity.ERROR if is_empty else Severity.WARNING
         yield Ahead(view.path, What.METADATA_BEHIND, detail, first, last, cure=cure, severity=severity)
     if election.apart is not None:
-        apart = election.apart
-        detail = (
-            f"the metadata logs of {apart.better} and {apart.other} differ at offset {apart.offset:,} of epoch "
-            f"{apart.epoch}: these are two logs, and Kafka would never notice"
-        )
-        cure = "find out which of them is the cluster's; start the other one only with an empty metadata log"
-        yield Ahead(view.path, What.METADATA_BEHIND, detail, cure=cure)
-    is_told = election.leader_is_empty or election.lost is not None
+        detail = VoterCause.TWO_LOGS(**structs.asdict(election.apart))
+        yield Ahead(view.path, What.METADATA_BEHIND, detail, cure=AdviceCause.ONE_OF_TWO())
     if (
-        not is_told
+        not (is_empty or first is not None)
         and not own.log.position.end_offset
         and view.outlook.seat.believes
         and len(view.voter_ids) > 1
         and election.outcome is not ElectionOutcome.ELECTED
     ):
-        detail = (
-            "the metadata log of this controller is empty, as on a new disk, and it may be elected: a majority of such "
-            "controllers elects a leader without any topic"
-        )
-        cure = "start one with a whole log first, and this one once that leads"
-        yield Ahead(view.path, What.METADATA_BEHIND, detail, cure=cure, severity=Severity.WARNING)
+        empty, cure = VoterCause.EMPTY_LOG(), AdviceCause.WHOLE_FIRST()
+        yield Ahead(view.path, What.METADATA_BEHIND, empty, cure=cure, severity=Severity.WARNING)
 
 
 def _contradicting_state(view: QuorumView) -> Iterator[Ahead]:
     seat, state = view.outlook.seat, view.own.quorum_state
     path = os.path.join(view.path, FileKind.QUORUM_STATE.value)
+    cure = AdviceCause.STATE_AGAIN(path=quoted(path))
     yield from _other_leader(view)
     if seat.ends_as_candidate:
-        detail = "it has a vote for this node, which is no voter by its own copy of the metadata: the start ends"
-        own = f"Local replica ({view.own.node_id}, {view.own.directory_id or _NO_DIRECTORY_ID})"
-        stop = refuses("IllegalArgumentException", f"{own} must be in the set of voters VoterSet(voters={{")
-        yield Ahead(path, What.REFUSES, detail, cure=remove(path, "a new election writes it again"), stop=stop)
+        directory_id = view.own.directory_id or "<undefined>"
+        stop = stop_at("candidate-no-voter", node=view.own.node_id, directory_id=directory_id)
+        yield Ahead(path, What.REFUSES, VoterCause.VOTED_AS_NO_VOTER(), cure=cure, stop=stop)
     if seat.has_no_epoch_left:
-        detail = "its epoch is the highest of 32 bits: whoever becomes a candidate after it ends"
-        yield Ahead(path, What.STATE_CONTRADICTS, detail, cure=remove(path, "a new election writes it again"))
+        yield Ahead(path, What.STATE_CONTRADICTS, VoterCause.NO_EPOCH_LEFT(), cure=cure)
     if not seat.repeats_epoch or state is None or not seat.starts:
         return
-    then = (
-        "if another controller answers before its first election timeout, and none leads, it ends (Received unexpected "
-        "invalid request error)"
-        if seat.is_stale
-        else "it leads the same epoch again, and one offset and epoch then mean two records"
-    )
-    detail = f"it has a vote for itself in epoch {state.leader_epoch}, in which another node led: {then}"
+    detail = (VoterCause.REPEATS_STALE if seat.is_stale else VoterCause.REPEATS_EPOCH)(epoch=state.leader_epoch)
     severity = Severity.ERROR if ElectionCause.STALE_CANDIDATE in view.outlook.election.causes else Severity.WARNING
-    cure = remove(path, "a new election writes it again")
     yield Ahead(path, What.STATE_CONTRADICTS, detail, cure=cure, may_end=seat.is_stale, severity=severity)
 
 
@@ -379,18 +322,12 @@ def _other_leader(view: QuorumView) -> Iterator[Ahead]:
     """Yield a point if this node may hear of another leader of an epoch than it knows: then it ends."""
     seat, state = view.outlook.seat, view.own.quorum_state
     if seat.forgot:
-        detail = (
-            "by quorum-state of another controller this node leads an epoch that it does not know, because its log is "
-            "gone or older: it ends if it is told so before it knows better"
-        )
+        detail = VoterCause.FORGOT_EPOCH()
     elif seat.may_be_contradicted and state is not None:
-        detail = (
-            f"by its quorum-state node {state.leader_id} leads epoch {state.leader_epoch}, which most voters here do "
-            "not know: if they elect another one in it, this node ends"
-        )
+        detail = VoterCause.OTHER_LEADER(node=state.leader_id, epoch=state.leader_epoch)
     else:
         return
-    look = "klogtool quorum LOGDIR...  # the metadata log dirs of all controllers: it prints what to do"
+    look = AdviceCause.ASK_QUORUM()
     severity = Severity.ERROR if ElectionCause.FORGOT_EPOCH in view.outlook.election.causes else Severity.WARNING
     yield Ahead(view.path, What.STATE_CONTRADICTS, detail, cure=look, cure_looks=True, may_end=True, severity=severity)
 
@@ -398,35 +335,26 @@ def _other_leader(view: QuorumView) -> Iterator[Ahead]:
 # Notes.
 
 
-def walk_unlike_settings(view: QuorumView | None) -> Iterator[str]:
+def walk_unlike_settings(view: QuorumView | None) -> Iterator[Reason]:
     """Yield where the file of settings and the metadata log do not name the same voters."""
     if view is None or view.own.settings is None:
         return
     settings, recorded = view.own.settings, view.own.log.quorum.voters
+    named = _sorted(settings.voters)
     if recorded is None:
-        if view.known and settings.voters and set(view.known) != set(settings.voters):
-            needed = len(settings.voters) // 2 + 1
-            yield (
-                f"{VOTERS} has nodes {_numbers(settings.voters)}, but the voters were {_numbers(view.known)}: a leader "
-                f"needs {needed} of those in the file of settings"
-            )
+        if view.known and named and set(view.known) != set(named):
+            yield NoteCause.OTHER_VOTERS(voters=named, known=_sorted(view.known), needed=len(named) // 2 + 1)
         return
     ids = {voter.id for voter in recorded}
-    named = ", ".join(f"{voter.id}@{address}" for voter in recorded for address in voter.addresses)
-    if settings.voters and set(settings.voters) != ids:
-        yield (
-            f"{VOTERS} has nodes {_numbers(settings.voters)}, but the metadata log has the voters {named}: those of "
-            "the log count"
-        )
-    servers = [server.address for server in settings.servers]
+    known = tuple(f"{voter.id}@{address}" for voter in recorded for address in voter.addresses)
+    if named and set(named) != ids:
+        yield NoteCause.VOTERS_OF_LOG(voters=named, known=known)
+    servers = tuple(server.address for server in settings.servers)
     if servers and not {*servers} & {address for voter in recorded for address in voter.addresses}:
-        yield (
-            f"no address of {BOOTSTRAP_SERVERS} ({', '.join(servers)}) is that of a voter in the "
-            f"metadata log ({named}): unless they are other names of the same, this node finds no leader of others"
-        )
+        yield NoteCause.NO_VOTERS_ADDRESS(servers=servers, known=known)
     if settings.node_id in ids and not settings.is_controller:
-        yield f"node {settings.node_id} is a voter by the metadata log, but {ROLES} has no controller"
+        yield NoteCause.NO_CONTROLLER(node=settings.node_id or 0)
 
 
-def _numbers(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(numbers)))
+def _sorted(numbers: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(numbers))

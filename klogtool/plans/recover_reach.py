@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 HIGH_WATERMARK = "high watermark"
+ORPHANED_INDEX = "index without its .log"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
 
@@ -106,7 +107,7 @@ def walk_told(log: LoadedLog) -> Iterator[Evidence]:
         yield Evidence("leader epoch", log.last_epoch_start, FileKind.LEADER_EPOCH_CHECKPOINT.value)
     orphans = find_orphans(log.draft)
     if orphans:
-        yield Evidence("index without its .log", max(orphans), orphans[max(orphans)])
+        yield Evidence(ORPHANED_INDEX, max(orphans), orphans[max(orphans)])
 
 
 def find_orphans(draft: Draft) -> dict[int, str]:

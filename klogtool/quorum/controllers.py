@@ -113,10 +113,13 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
         refusal = error
     identity = LogDir(path).meta_properties
     state, problem = _quorum_state(path)
+    directory_id = None if identity is None else identity.directory_id
+    if directory_id is not None and is_reserved_directory_id(directory_id):
+        directory_id = None
     return Controller(
         path,
         None if identity is None else identity.node_id,
-        None if identity is None else _directory_id(identity.directory_id),
+        None if directory_id is None else build_uuid(directory_id),
         None if identity is None else identity.cluster_id,
         identity is not None,
         read_metadata_log(os.path.join(path, CLUSTER_METADATA_DIR)),
@@ -125,10 +128,6 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
         own,
         refusal,
     )
-
-
-def _directory_id(value: bytes | None) -> str | None:
-    return None if value is None or is_reserved_directory_id(value) else build_uuid(value)
 
 
 def _quorum_state(path: str) -> tuple[QuorumState | None, KlogError | None]:
@@ -171,7 +170,8 @@ def _read_metadata_log(partition: Partition) -> MetadataLog:
         return MetadataLog(problem=error)
     snapshot = MetadataLog() if newest is None else _read_snapshot(newest)
     if segments and segments[0].base_offset > snapshot.position.end_offset and snapshot.trouble is None:
-        snapshot = replace(snapshot, snapshot_problem=_absent_snapshot(partition.path, segments[0].base_offset))
+        absent = f"the log starts at offset {segments[0].base_offset:,}, and no snapshot reaches that offset"
+        snapshot = replace(snapshot, snapshot_problem=KlogError(absent, path=partition.path))
     log = _with_epochs_of(partition, _read_log(segments, snapshot))
     if snapshot.trouble is None and log.position < snapshot.position:
         behind = log.position > Position()
@@ -183,10 +183,6 @@ def _newest(partition: Partition) -> KraftSnapshot | None:
     """Return the snapshot that a start reads. Those that end before the log are deleted (recoverSnapshots)."""
     start = next((segment.base_offset for segment in partition.segments), 0)
     return next((one for one in reversed(partition.kraft_snapshots) if (one.end_offset or 0) >= start), None)
-
-
-def _absent_snapshot(path: str, start: int) -> KlogError:
-    return KlogError(f"the log starts at offset {start:,}, and no snapshot reaches that offset", path=path)
 
 
 def _read_snapshot(snapshot: KraftSnapshot) -> MetadataLog:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.metadata.quorum import Quorum, VoterMatch, is_key_of, match_of
+from klogtool.causes import Cause
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.uuids import build_uuid
@@ -34,7 +35,7 @@ class ElectionOutcome(Enum):
     UNKNOWN = "unknown"
 
 
-class ElectionCause(Enum):
+class ElectionCause(Cause):
     """Why a controller is no voter, cannot start, or cannot be elected."""
 
     NO_IDENTITY = "no-meta-properties"

@@ -126,7 +126,8 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
 
 def _absent(voters: Sequence[Voter], controllers: Sequence[Controller]) -> list[int]:
     """Return the ids of those whose copy is not here."""
-    return [voter.id for voter in voters if not any(_has_copy_of(found, voter) for found in controllers)]
+    copies = [found for found in controllers if found.log.position.end_offset]
+    return [voter.id for voter in voters if not any(_is_own(found, voter) for found in copies)]
 
 
 def _check_one_cluster(controllers: Sequence[Controller]) -> None:
@@ -397,11 +398,6 @@ def _mended(controller: Controller, old: Sequence[Voter], voters: Sequence[Voter
         return controller
     settings = controller.settings or QuorumSettings(None, frozenset({CONTROLLER}), {})
     return replace(controller, settings=replace(settings, endpoints=new.endpoints, bound=()))
-
-
-def _has_copy_of(controller: Controller, voter: Voter) -> bool:
-    """Return whether this is the disk of a voter, with its copy."""
-    return _is_own(controller, voter) and controller.log.position.end_offset > 0
 
 
 def _epoch(controllers: Sequence[Controller]) -> int:

@@ -9,13 +9,26 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 
 import msgspec
+from msgspec import Struct
 
 from klogtool.broker.timestamps import duration_text
-from klogtool.doctor.answers import Ahead, Diagnosis, Effect, Leadership, Option, Prospect, Starts, Trouble, What, Work
+from klogtool.doctor.answers import (
+    GIVING_UP,
+    HIDING,
+    Ahead,
+    Diagnosis,
+    Effect,
+    Leadership,
+    Option,
+    Prospect,
+    Starts,
+    Trouble,
+    What,
+    Work,
+)
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim, Claim, LogDirClaim, OptionClaim, PartitionClaim
 from klogtool.doctor.fixes import first_fix
-from klogtool.doctor.host import HostPoint
 from klogtool.escape import joined, quoted
 from klogtool.format.names import PartitionDirState
 from klogtool.log.folder import find_partition_dir_name
@@ -31,6 +44,7 @@ from klogtool.verify.findings import Severity
 MOST_TROUBLES = 50  # shown in full; the rest is counted
 _MARKS = {Severity.ERROR: "!!", Severity.WARNING: "!", Severity.INFO: "."}
 _INDENT = "        "
+_HOST_FIELDS = ("name", "found", "recommended", "why", "path", "severity")
 _ASIDE = {
     PartitionDirState.STRAY: "set aside as -stray, it stays as it is and serves nobody",
     PartitionDirState.FUTURE: "-future, a copy that a move between log dirs has not finished, it serves nobody",
@@ -49,7 +63,7 @@ def diagnosis_rows(diagnosis: Diagnosis) -> Iterator[dict[str, object]]:
     yield from (_prospect_row(prospect) for prospect in diagnosis.prospects)
     yield from (claim_row(claim) for claim in walk_claims(diagnosis))
     yield from map(_tiered_row, diagnosis.tiered)
-    yield from ({"type": "host", **_host_row(point)} for point in diagnosis.host)
+    yield from ({"type": "host", **_fields(point, *_HOST_FIELDS)} for point in diagnosis.host)
 
 
 _ABOUT = {BrokerClaim: "broker", LogDirClaim: "log-dir", PartitionClaim: "partition", OptionClaim: "option"}
@@ -78,26 +92,20 @@ def verdict_row(diagnosis: Diagnosis) -> dict[str, object]:
         else {"path": as_of.path, "next_offset": _end_of(as_of, diagnosis), "timestamp": as_of.kept_timestamp},
         "partitions": len(diagnosis.prospects),
         "is_quick": diagnosis.is_quick,
-        "notes": list(diagnosis.notes),
+        "notes": list(map(words, diagnosis.notes)),
     }
+
+
+def _fields(answer: Struct, *names: str) -> dict[str, object]:
+    row: dict[str, object] = in_words({name: getattr(answer, name) for name in names})
+    return row
 
 
 def _ahead_row(point: Ahead) -> dict[str, object]:
-    stop = point.stop
-    return {
-        "type": "ahead",
-        "path": point.path,
-        "what": point.what.value,
-        "detail": point.detail,
-        "severity": point.severity.value,
-        "first_offset": point.first_offset,
-        "last_offset": point.last_offset,
-        "lost_records": point.lost_records,
-        "lost_bytes": point.lost_bytes,
-        "lost_ms": point.lost_ms,
-        "finding": point.kind,
-        "exception": None if stop is None else {"class": stop.kafka_class, "message": stop.message},
-    }
+    own = _fields(point, "path", "what", "detail", "severity", "first_offset", "last_offset")
+    lost = _fields(point, "lost_records", "lost_bytes", "lost_ms")
+    stop = point.stop and {"class": point.stop.kafka_class, "message": point.stop.message}
+    return {"type": "ahead", **own, **lost, "finding": point.kind, "exception": stop}
 
 
 def _option_row(option: Option) -> dict[str, object]:
@@ -105,29 +113,19 @@ def _option_row(option: Option) -> dict[str, object]:
         "type": "option",
         "number": option.number,
         "for": option.path,
-        "title": option.title,
-        "command": option.command,
+        **_fields(option, "title", "command"),
         "strategy": None if option.promise is None else option.promise.value,
-        "lost_records": option.lost_records,
-        "lost_ms": option.lost_ms,
-        "price": option.price or None,
+        **_fields(option, "lost_records", "lost_ms"),
+        "price": words(option.price) or None,
         "undo": option.is_undone,
         "fix": bool(option.remedies),
     }
 
 
 def _prospect_row(prospect: Prospect) -> dict[str, object]:
-    return {
-        "type": "partition",
-        "path": prospect.path,
-        "work": prospect.work.value,
-        "state": _state_of(prospect).name.lower(),
-        "bytes_to_scan": prospect.bytes_to_scan,
-        "log_bytes": prospect.log_bytes,
-        "unread_bytes": prospect.unread_bytes,
-        "log_end_offset": prospect.log_end_offset,
-        "segments": prospect.segments,
-    }
+    counts = _fields(prospect, "bytes_to_scan", "log_bytes", "unread_bytes", "log_end_offset", "segments")
+    work, state = words(prospect.work()), _state_of(prospect).name.lower()
+    return {"type": "partition", "path": prospect.path, "work": work, "state": state, **counts}
 
 
 def _tiered_row(part: SafePart) -> dict[str, object]:
@@ -143,11 +141,6 @@ def _tiered_row(part: SafePart) -> dict[str, object]:
         "why": part.why.value,
         "detail": part.detail,
     }
-
-
-def _host_row(point: HostPoint) -> dict[str, object]:
-    row: dict[str, object] = in_words(point)
-    return {name: row[name] for name in ("name", "found", "recommended", "why", "path", "severity")}
 
 
 def _as_of(diagnosis: Diagnosis) -> Ahead | None:
@@ -239,23 +232,11 @@ def _end_text(lead: Leadership) -> str:
     return "waits for ever" if lead.ends is False else "a broker ends after about a minute"
 
 
-_HIDING = {
-    What.ABSENT,
-    What.ENDS_EARLY,
-    What.HIDDEN,
-    What.IGNORED,
-    What.LINK_BROKEN,
-    What.STRAY,
-    What.METADATA_LOST,
-    What.MISNAMED,
-    What.LEFT_OUT,
-}
-_GIVING_UP = {What.OFFLINE, What.FAILS_AT_READ, What.LEADER_FAILS, What.UNSERVED, What.NO_ROOM}
 # What a start does to data, the worst first: the verb of the first line, and the label of the line with the numbers.
 _PRICES = (
-    ("LOSE DATA", "lost", set(What) - _HIDING - _GIVING_UP),
-    ("HIDE DATA", "hidden", _HIDING),
-    ("NOT SERVE DATA", "not served", _GIVING_UP),
+    ("LOSE DATA", "lost", set(What) - HIDING - GIVING_UP),
+    ("HIDE DATA", "hidden", HIDING),
+    ("NOT SERVE DATA", "not served", GIVING_UP),
 )
 
 
@@ -346,14 +327,14 @@ def trouble_lines(trouble: Trouble) -> Iterator[str]:
     """Yield the lines of a trouble: what is ahead, what to look at first, the options."""
     for point in trouble.ahead:
         yield f"  {_MARKS[point.severity]:2}  {trouble.path}"
-        detail = point.detail.partition(chr(10))[0]
+        detail = words(point.detail).partition(chr(10))[0]
         yield f"{_INDENT}{detail if detail.startswith(point.what.value) else f'{point.what.value}: {detail}'}"
         if point.stop is not None:
             yield f"{_INDENT}{point.stop.kafka_class}: {point.stop.message.partition(chr(10))[0]}"
-    yield from (f"{_INDENT}look first  {line}" for line in trouble.look_first)
+    yield from (f"{_INDENT}look first  {words(line)}" for line in trouble.look_first)
     for option in trouble.options:
-        yield f"{_INDENT}{option.number:>3}  {option.title}: {price_text(option)}"
-        yield f"{_INDENT}     →  {option.command}"
+        yield f"{_INDENT}{option.number:>3}  {words(option.title)}: {price_text(option)}"
+        yield f"{_INDENT}     →  {words(option.command)}"
 
 
 _EFFECTS = {
@@ -376,7 +357,7 @@ def price_text(option: Option) -> str:
     diverges = ["may differ from other replicas"] if option.strategy.value == "may-diverge" else []
     undo = [] if not option.remedies else ["can be undone"]
     by_hand = [] if option.remedies else ["by hand"]
-    return "; ".join([lost, *([option.price] if option.price else []), *diverges, *undo, *by_hand])
+    return "; ".join([lost, *([words(option.price)] if option.price else []), *diverges, *undo, *by_hand])
 
 
 def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
@@ -391,7 +372,7 @@ def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
     works = Counter((noun_of(prospect), work_text(prospect)) for prospect in fine)
     yield from (f"  .   {count_text(count, noun)}: {work}" for (noun, work), count in works.most_common())
     yield from map(_tiered_line, diagnosis.tiered)
-    yield from (f"  note: {note}" for note in diagnosis.notes)
+    yield from (f"  note: {words(note)}" for note in diagnosis.notes)
     for point in diagnosis.host:
         found, recommended = words(point.found), words(point.recommended)
         yield f"  {_MARKS[point.severity]:2}  {point.name}: {found}; recommended: {recommended}"
@@ -418,8 +399,8 @@ def work_text(prospect: Prospect) -> str:
     """Return what happens to a partition dir. One whose name has a suffix serves nobody: that is not called clean."""
     aside = _ASIDE.get(_state_of(prospect))
     if aside is None:
-        return prospect.work.value
-    return aside if prospect.work is Work.CLEAN else f"{aside}; {prospect.work.value}"
+        return words(prospect.work())
+    return aside if prospect.work is Work.CLEAN else f"{aside}; {words(prospect.work())}"
 
 
 def noun_of(prospect: Prospect) -> str:
@@ -437,7 +418,7 @@ def _state_of(prospect: Prospect) -> PartitionDirState:
 
 def matrix_row(diagnosis: Diagnosis) -> dict[str, object]:
     """Return the verdict of one release, with all reasons."""
-    why = [f"{os.path.basename(point.path)}: {point.detail}" for point in diagnosis.points]
+    why = [f"{os.path.basename(point.path)}: {words(point.detail)}" for point in diagnosis.points]
     return {**verdict_row(diagnosis), "why": "; ".join(why)}
 
 
@@ -469,4 +450,4 @@ def _why(diagnosis: Diagnosis) -> str:
 def _in_brief(point: Ahead) -> str:
     if point.what is not What.REFUSES:
         return str(point.what.value)
-    return point.detail.partition(": Kafka ")[0].partition("\n")[0]
+    return words(point.detail).partition(": Kafka ")[0].partition("\n")[0]

@@ -27,6 +27,7 @@ from klogtool.render.html_page import CLOSE_TABLE, MOST_ROWS, html_page, minute_
 from klogtool.render.kept_answer import answer_block
 from klogtool.render.lookup import exact_time_text
 from klogtool.render.retain import size_text
+from klogtool.render.words import words
 from klogtool.verify.findings import Severity
 
 MOST_SEGMENTS = 300  # drawn on a page
@@ -156,7 +157,7 @@ def _trouble(trouble: Trouble, name: str, prospect: Prospect | None, number: int
     yield f'<p class="muted"><code>{shown(trouble.path)}</code></p>'
     for point in trouble.ahead:
         kind, word = _SEVERITIES[point.severity]
-        first = point.detail.splitlines()[0] if point.detail else ""
+        first = next(iter(words(point.detail).splitlines()), "")
         yield f'<p class="{kind}"><b>{word}</b> {shown(first)}</p>'
         if point.stop is not None:
             yield f"<pre>{shown(point.stop.kafka_class)}: {shown(point.stop.message)}</pre>"
@@ -166,7 +167,7 @@ def _trouble(trouble: Trouble, name: str, prospect: Prospect | None, number: int
         yield from _segments(segments, trouble, prospect)
     if trouble.look_first:
         yield "<h4>Look first</h4><ul>"
-        yield from (f"<li>{shown(line)}</li>" for line in trouble.look_first)
+        yield from (f"<li>{shown(words(line))}</li>" for line in trouble.look_first)
         yield "</ul>"
     if trouble.options:
         yield "<h4>Options, the cheapest first</h4><ol>"
@@ -183,8 +184,8 @@ def _name(path: str, diagnosis: Diagnosis) -> str:
 
 def _option(option: Option) -> str:
     return (
-        f'<li value="{option.number}"><b>{shown(option.title)}</b>: {shown(price_text(option))}'
-        f"<pre>{shown(option.command)}</pre></li>"
+        f'<li value="{option.number}"><b>{shown(words(option.title))}</b>: {shown(price_text(option))}'
+        f"<pre>{shown(words(option.command))}</pre></li>"
     )
 
 
@@ -287,5 +288,5 @@ def _remote(diagnosis: Diagnosis) -> Iterator[str]:
 def _notes(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.notes:
         yield '<section aria-labelledby="notes"><h2 id="notes">Notes</h2><ul>'
-        yield from (f"<li>{shown(note)}</li>" for note in diagnosis.notes)
+        yield from (f"<li>{shown(words(note))}</li>" for note in diagnosis.notes)
         yield "</ul></section>"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec.structs import asdict
 
+from klogtool.causes import sentences, words
 from klogtool.escape import joined, quoted
 from klogtool.plans.plan import Plan
 from klogtool.plans.quorum_voters import VotersResult
@@ -20,78 +21,27 @@ if TYPE_CHECKING:
     from klogtool.quorum.controllers import Controller, MetadataLog
 
 
-class VoterRow(Struct, frozen=True):
-    """A voter. directory_id: null in a static quorum. endpoints: as kafka-metadata-quorum prints them."""
-
-    id: int
-    directory_id: str | None
-    endpoints: tuple[str, ...]
-
-
-class SeatRow(Struct, frozen=True):
-    """A disk. why_not: the id of the cause. believes: whether it is a voter by its own copy. epoch: of its last
-    record; end_offset: the offset after that."""
-
-    path: str
-    node_id: int | None
-    directory_id: str | None
-    cluster_id: str | None
-    is_voter: bool
-    why_not: str | None
-    believes: bool
-    epoch: int
-    end_offset: int
-    leader_epoch: int | None
-
-
-class PositionRow(Struct, frozen=True):
-    """Where the last VotersRecord stands."""
-
-    offset: int
-    epoch: int
-
-
-class QuorumRow(Struct, frozen=True):
-    """The answer of the contract."""
-
-    kraft_version: int
-    voters: tuple[VoterRow, ...]
-    voters_at: PositionRow | None
-    here: tuple[SeatRow, ...]
-    majority: int
-    missing: tuple[int, ...]
-    leader: str
-    may_lead: tuple[int, ...]
-    why: str
-    causes: tuple[str, ...]
-    leader_is_empty: bool
-    most_complete: str | None
-    would_be_lost: tuple[tuple[int, int], ...]
-    would_be_lost_records: int | None
-    cures: tuple[str, ...]
-
-
-def quorum_row(election: Election) -> QuorumRow:
+def quorum_row(election: Election) -> dict[str, object]:
     """Return the contract's answer."""
     best = _ruling(election)
     at = None if best is None else best.log.voters_at
-    return QuorumRow(
-        0 if best is None else best.log.quorum.kraft_version,
-        tuple(_voter_row(voter) for voter in election.voters),
-        None if at is None else PositionRow(at.end_offset, at.epoch),
-        tuple(_seat_row(seat) for seat in election.seats),
-        election.majority,
-        election.missing,
-        election.outcome.value,
-        election.may_lead,
-        " ".join(_why(election)),
-        tuple(cause.value for cause in election.causes),
-        election.leader_is_empty,
-        election.best,
-        () if election.lost is None else (election.lost,),
-        election.lost_records,
-        cures_of(election),
-    )
+    return {
+        "kraft_version": 0 if best is None else best.log.quorum.kraft_version,
+        "voters": list(map(_voter_row, election.voters)),
+        "voters_at": at and {"offset": at.end_offset, "epoch": at.epoch},
+        "here": list(map(_seat_row, election.seats)),
+        "majority": election.majority,
+        "missing": election.missing,
+        "leader": election.outcome.value,
+        "may_lead": election.may_lead,
+        "why": " ".join(_why(election)),
+        "causes": [cause.value for cause in election.causes],
+        "leader_is_empty": election.leader_is_empty,
+        "most_complete": election.best,
+        "would_be_lost": [election.lost] if election.lost else [],
+        "would_be_lost_records": election.lost_records,
+        "cures": cures_of(election),
+    }
 
 
 def _ruling(election: Election) -> Controller | None:
@@ -101,28 +51,31 @@ def _ruling(election: Election) -> Controller | None:
     return max(everyone, key=lambda found: found.log.position, default=None)
 
 
-def _voter_row(voter: Voter) -> VoterRow:
-    return VoterRow(voter.id, voter.directory_id or None, tuple(map(_endpoint_text, voter.endpoints)))
+def _voter_row(voter: Voter) -> dict[str, object]:
+    """directory_id: null in a static quorum. endpoints: as kafka-metadata-quorum prints them."""
+    endpoints = list(map(_endpoint_text, voter.endpoints))
+    return {"id": voter.id, "directory_id": voter.directory_id or None, "endpoints": endpoints}
 
 
 def _endpoint_text(endpoint: Endpoint) -> str:
     return f"{endpoint.name}://{endpoint.address}" if endpoint.name else endpoint.address
 
 
-def _seat_row(seat: Seat) -> SeatRow:
-    controller = seat.controller
-    return SeatRow(
-        controller.path,
-        controller.node_id,
-        controller.directory_id,
-        controller.cluster_id,
-        seat.why_not is None,
-        None if seat.why_not is None else seat.why_not.value,
-        seat.believes,
-        controller.log.position.epoch,
-        controller.log.position.end_offset,
-        None if controller.quorum_state is None else controller.quorum_state.leader_epoch,
-    )
+def _seat_row(seat: Seat) -> dict[str, object]:
+    """believes: whether it is a voter by its own copy. epoch: of its last record; end_offset: the offset after that."""
+    own, position, state = seat.controller, seat.controller.log.position, seat.controller.quorum_state
+    return {
+        "path": own.path,
+        "node_id": own.node_id,
+        "directory_id": own.directory_id,
+        "cluster_id": own.cluster_id,
+        "is_voter": seat.why_not is None,
+        "why_not": seat.why_not and seat.why_not.value,
+        "believes": seat.believes,
+        "epoch": position.epoch,
+        "end_offset": position.end_offset,
+        "leader_epoch": state and state.leader_epoch,
+    }
 
 
 def quorum_text(election: Election) -> str:
@@ -180,7 +133,7 @@ def _seat_lines(election: Election) -> Iterator[str]:
     yield "Disks:"
     for seat in election.seats:
         controller, position = seat.controller, seat.controller.log.position
-        what = "voter" if seat.why_not is None else f"no voter: {_WHY_NOT[seat.why_not]}"
+        what = "voter" if seat.why_not is None else f"no voter: {sentences()['WhyNoVoter'][seat.why_not.name]}"
         best = ", the most complete copy" if controller.path == election.best and len(election.seats) > 1 else ""
         node = "no node id" if controller.node_id is None else f"node {controller.node_id}"
         end = f"ends at offset {position.end_offset:,}, epoch {position.epoch}"
@@ -197,74 +150,16 @@ def _damage_text(log: MetadataLog) -> str:
     return "; its log is behind its newest snapshot, and a start throws the log away" if log.is_behind_snapshot else ""
 
 
-_WHY_NOT = {
-    ElectionCause.NO_IDENTITY: "it has no meta.properties",
-    ElectionCause.STATE_CORRUPT: "its start ends at quorum-state",
-    ElectionCause.LOG_DAMAGED: "its start ends at its newest snapshot",
-    ElectionCause.SIDE_FILE_CORRUPT: "its start ends at a small file beside its metadata log",
-    ElectionCause.OTHER_NODE: "the settings have another node.id",
-    ElectionCause.SETTINGS_REFUSED: "its start ends at its settings",
-    ElectionCause.LISTENER_UNKNOWN: "it ends, because no voter is known at its controller.listener.names",
-    ElectionCause.NO_CONTROLLER: "process.roles has no controller",
-    ElectionCause.OTHER_DIRECTORY: "the voter with this node.id has another directory.id",
-    ElectionCause.UNKNOWN_NODE: "no voter has this node.id",
-    ElectionCause.NO_VOTERS: "no voters are known",
-    ElectionCause.SETTINGS_UNKNOWN: "the voters are in its settings, which are not known",
-    ElectionCause.OTHER_CLUSTER: "it has another cluster.id",
-}
-
-
-_CAUSES = {
-    ElectionCause.NO_IDENTITY: "A log dir without meta.properties does not start.",
-    ElectionCause.STATE_CORRUPT: "A controller does not start, because it cannot read quorum-state.",
-    ElectionCause.OTHER_NODE: "A controller does not start, because meta.properties has another node.id.",
-    ElectionCause.SETTINGS_REFUSED: "A controller does not start with its settings.",
-    ElectionCause.LOG_DAMAGED: "A metadata log is damaged. What only that copy had is not counted.",
-    ElectionCause.SIDE_FILE_CORRUPT: (
-        "A controller does not start, because it cannot take leader-epoch-checkpoint or partition.metadata as it is."
-    ),
-    ElectionCause.NO_CONTROLLER: "A disk is that of a broker, which does not vote.",
-    ElectionCause.OTHER_DIRECTORY: "A controller does not have the directory.id with which it votes.",
-    ElectionCause.UNKNOWN_NODE: "A controller has a node.id that no voter has.",
-    ElectionCause.NO_VOTERS: "Neither the metadata log nor controller.quorum.voters names voters.",
-    ElectionCause.SETTINGS_UNKNOWN: "The voters are in the settings, which are not known.",
-    ElectionCause.VERSION_WITHOUT_VOTERS: (
-        "kraft.version is 1, but no record names voters: the node that becomes leader ends."
-    ),
-    ElectionCause.ENDPOINTS_STALE: "The voters are here, but they do not listen where the voters' record says.",
-    ElectionCause.LISTENER_UNKNOWN: (
-        "A controller ends, because the voters' record has no endpoint with its first controller.listener.names."
-    ),
-    ElectionCause.STALE_CANDIDATE: (
-        "A controller voted for itself in an epoch of its log: it ends if another one is up first."
-    ),
-    ElectionCause.FORGOT_EPOCH: "A controller lost the epoch that it led: it may end when another one tells it.",
-    ElectionCause.NO_EPOCH_LEFT: "A controller knows of epoch 2,147,483,647, after which there is none.",
-    ElectionCause.VOTERS_DIFFER: (
-        "DANGER: these controllers do not have the same voters, so that two of them may lead at the same time."
-    ),
-    ElectionCause.CANDIDATE_NO_VOTER: (
-        "A controller does not start: quorum-state has its vote for itself, but by its own copy it is no voter."
-    ),
-    ElectionCause.OTHER_CLUSTER: "A controller has another cluster.id than the others.",
-}
-
-
 def _cause_text(cause: ElectionCause, election: Election) -> str:
     if cause is ElectionCause.COPIES_DIFFER and election.apart is not None:
-        apart = election.apart
-        return (
-            f"DANGER: {apart.other} and {apart.better} differ at offset {apart.offset:,} of epoch {apart.epoch}: these "
-            "are two logs, and Kafka would never notice."
-        )
+        return words(cause(**asdict(election.apart)))
     if cause is not ElectionCause.NO_MAJORITY:
-        return _CAUSES[cause]
-    here = len(election.voters) - len(election.missing)
-    missing = f"; {' and '.join(map(str, election.missing))} {'is' if len(election.missing) == 1 else 'are'} not"
-    return (
-        f"A leader needs {election.majority} of {len(election.voters)} voters, with logs that are no better than its "
-        f"own: {here} {'is' if here == 1 else 'are'} here{missing if election.missing else ''}."
-    )
+        return words(cause())
+    voters, absent = len(election.voters), election.missing
+    here = voters - len(absent)
+    missing = f"; {' and '.join(map(str, absent))} {'is' if len(absent) == 1 else 'are'} not" if absent else ""
+    is_or_are = "is" if here == 1 else "are"
+    return words(cause(majority=election.majority, voters=voters, here=here, is_or_are=is_or_are, missing=missing))
 
 
 def voters_text(plan: Plan) -> str:

@@ -6,12 +6,15 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Unpack
 
+from msgspec.structs import replace
+
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, What
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.errors import KlogError
 from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
 from klogtool.objects import circumstances_of
 from klogtool.render.doctor import diagnosis_text, headline
+from klogtool.render.words import words
 
 if TYPE_CHECKING:
     from klogtool.objects import KnownArguments
@@ -65,7 +68,7 @@ class Verdict:
     @property
     def ahead(self) -> tuple[Ahead, ...]:
         """Everything that the start does or shows: `what`, `path`, `detail`, `first_offset`, `lost_records`, ..."""
-        return self.diagnosis.points
+        return tuple(replace(point, detail=words(point.detail)) for point in self.diagnosis.points)
 
     @property
     def does(self) -> Collection[str]:
@@ -80,7 +83,11 @@ class Verdict:
     @property
     def options(self) -> tuple[Option, ...]:
         """Ways out: `title`, `command`, `lost_records`, `strategy`."""
-        return tuple(option for trouble in self.diagnosis.troubles for option in trouble.options)
+        return tuple(
+            replace(option, title=words(option.title), command=words(option.command), price=words(option.price))
+            for trouble in self.diagnosis.troubles
+            for option in trouble.options
+        )
 
     def partition(self, name: str) -> Prospect:
         """Return what the start does to a partition dir: `log_end_offset`, `work`, ... Raises KeyError for a name that
@@ -105,7 +112,7 @@ class Verdict:
 
 
 def _refusal(point: Ahead) -> str:
-    return point.detail if point.stop is None else f"{point.stop.kafka_class}: {point.stop.message}"
+    return words(point.detail) if point.stop is None else f"{point.stop.kafka_class}: {point.stop.message}"
 
 
 def _log_dir_around(path: str) -> str:

@@ -54,7 +54,7 @@ def meta_properties_lines(path: str, log_dirs: Sequence[LogDir]) -> list[str] | 
     return [f"version={version}", *(f"{key}={values[key]}" for key in present)]
 
 
-def drop_directory_id(path: str, why: str) -> str:
+def drop_directory_id(path: str, why: str = "a broker creates a new id") -> str:
     """Let a broker create a new directory.id."""
     return edit(path, [r"/^\s*directory\.id\s*[=:]/d"], why)
 

@@ -132,7 +132,7 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
         reserved = build_uuid(identity.directory_id)
         reason = LogDirCause.RESERVED(directory_id=reserved)
         known = lost_directory_id(log_dir.path, (), identity.node_id)
-        cure = with_directory_id(path, known) if known else drop_directory_id(path, "a broker creates a new id")
+        cure = with_directory_id(path, known) if known else drop_directory_id(path)
         stop = refuses("RuntimeException", f"Invalid reserved directory ID {reserved} found in {log_dir.path}")
         yield Finding(Kind.META_PROPERTIES_CORRUPT, path, reason, field=DIRECTORY_ID, cure=cure, stop=stop)
 
