@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka import layout
@@ -63,23 +63,13 @@ def scan(files: Files, reader: Reader, *, deep: bool = False, jobs: int = 1) -> 
         for kind, data in files.files.items():
             (pathlib.Path(folder) / build_file_name(kind, files.base_offset)).write_bytes(data)
         segment = Segment(str(pathlib.Path(folder) / build_file_name(LOG, files.base_offset)))
-        findings, report = drain(verify_segment(segment, files.context, deep=deep, jobs=jobs))
+        findings, report = verify_segment(segment, files.context, deep=deep, jobs=jobs)
     assert native is None or not files.log or native.asked["prove"] > 0
 
     def of(suffix: str) -> list[Finding]:
         return [finding for finding in findings if finding.path.endswith(suffix)]
 
     return Told(of(".log"), of(".index"), of(".timeindex"), report)
-
-
-def drain(findings: Iterator[Finding]) -> tuple[list[Finding], SegmentReport]:
-    """All that a generator yields, and what it returns."""
-    found = []
-    while True:
-        try:
-            found.append(next(findings))
-        except StopIteration as end:
-            return found, end.value
 
 
 def segment_of(path: pathlib.Path, *, is_active: bool = True, next_base: int | None = None) -> Files:

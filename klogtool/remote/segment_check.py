@@ -53,9 +53,11 @@ class Unhelped(StrEnum):
 class Unread(Enum):
     """Why a segment was not read."""
 
-    WITHOUT_HELP = "a key is missing, or the store did not give it"
-    BEFORE = "an earlier run read it, and found nothing"
-    TIME = "time was up"
+    WITHOUT_HELP = "without-help"
+    """A key is missing, or the store did not give it."""
+    BEFORE = "before"
+    """An earlier run read it, and found nothing."""
+    TIME = "time"
 
 
 class CheckedSegment(Struct, frozen=True):

@@ -67,24 +67,15 @@ def _sentences(summary: ScrubSummary, now_ms: int) -> Iterator[str]:
         yield f"Nothing is unchecked for longer than {duration_text(minutes * MINUTE_MS)}"
 
 
-class CopyRow(Struct, frozen=True):
-    """What the copy of another broker is, in JSON."""
-
-    name: str
-    state: CopyState
-    path: str | None
-
-
 class ScrubFindingRow(FindingRow, Struct, frozen=True, omit_defaults=True, tag_field="type", tag="finding"):
     """A finding in JSON; copies is absent without --replica."""
 
-    copies: tuple[CopyRow, ...] = ()
+    copies: tuple[CopyVerdict, ...] = ()
 
 
 def scrub_finding_row(finding: Finding, copies: Sequence[CopyVerdict]) -> ScrubFindingRow:
     """Return a finding as it is in JSON."""
-    rows = tuple(CopyRow(one.name, one.state, one.path) for one in copies)
-    return ScrubFindingRow(**asdict(finding_row(finding)), copies=rows)
+    return ScrubFindingRow(**asdict(finding_row(finding)), copies=tuple(copies))
 
 
 def earlier_row(earlier: EarlierFindings) -> dict[str, object]:

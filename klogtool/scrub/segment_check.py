@@ -98,7 +98,7 @@ def _read(segment: ClosedSegment, before: Covered | None, now_ms: int) -> _Readi
             file = SummedFile(path)
             with file:
                 if kind is FileKind.LOG:
-                    findings += verify_segment(segment.segment, segment.context, file=file)
+                    findings += verify_segment(segment.segment, segment.context, file=file)[0]
                 files[kind.value] = file.finish(now_ms)
             is_doubtful |= file.is_doubtful
         except Changed:  # the caller sees that, too

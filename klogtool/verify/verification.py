@@ -47,8 +47,8 @@ LARGE_BYTES = 32 << 20
 class WhyLeftOut(Enum):
     """Why a partition was not read."""
 
-    SUBSET = "not in this subset (--subset)"
-    TIME = "time was up (--max-duration)"
+    SUBSET = "subset"
+    TIME = "time"
     EXCLUDED = "excluded"
 
 
@@ -138,15 +138,10 @@ class Summary(Struct):
         self.was_changed |= other.was_changed
         self.deep |= other.deep
 
-    def count(self, finding: Finding) -> None:
-        """Count a finding."""
-        match finding.severity:
-            case Severity.ERROR:
-                self.errors += 1
-            case Severity.WARNING:
-                self.warnings += 1
-            case Severity.INFO:
-                self.infos += 1
+    def count(self, finding: Finding, number: int = 1) -> None:
+        """Count a finding. number: -1 takes it back."""
+        name = f"{finding.severity.value}s"
+        setattr(self, name, getattr(self, name) + number)
 
 
 _SUMS = (
@@ -437,19 +432,8 @@ class _Verification:
     def _scan(self, share: _SegmentShare, jobs: int = 1) -> _Scan:
         if share.path is None or share.context is None:
             return None
-        findings: list[Finding] = []
-        scan = verify_segment(
-            Segment(share.path),
-            share.context,
-            deep=self.options.deep,
-            jobs=jobs,
-            on_progress=self.options.on_progress,
-        )
-        while True:
-            try:
-                findings.append(next(scan))
-            except StopIteration as end:
-                return findings, end.value
+        deep, on_progress = self.options.deep, self.options.on_progress
+        return verify_segment(Segment(share.path), share.context, deep=deep, jobs=jobs, on_progress=on_progress)
 
     def _leave_out(self, target: Target, why: WhyLeftOut) -> None:
         if why is WhyLeftOut.EXCLUDED:

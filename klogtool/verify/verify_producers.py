@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -29,53 +28,16 @@ from klogtool.log.producer_replay import Halt, make_replay, replay_segment
 from klogtool.log.segment import Segment
 from klogtool.verify.causes import FindingCause, SegmentCause, SnapshotCause, TxnIndexCause
 from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.stable_offsets import StableOffsets, false_entry
 from klogtool.verify.verify_names import Layout
-
-if TYPE_CHECKING:
-
-    class Scanned(Protocol):
-        """What a scan of a segment must have reported: see verify_segment."""
-
-        @property
-        def path(self) -> str:
-            """The path of the `.log`."""
-
-        @property
-        def base_offset(self) -> int:
-            """The base offset in its name."""
-
-        @property
-        def first_offset(self) -> int | None:
-            """Offset of its first sound batch."""
-
-        @property
-        def next_offset(self) -> int:
-            """The offset after its last sound batch; its base offset if it has none."""
-
-        @property
-        def sound(self) -> tuple[tuple[int, int], ...]:
-            """Byte ranges of consecutive complete, valid batches."""
-
-        @property
-        def is_damaged(self) -> bool:
-            """Whether it has bytes that are not a sound batch."""
-
-        @property
-        def has_gaps(self) -> bool:
-            """Whether offsets between its first and last batch are missing, as after compaction."""
-
-        @property
-        def has_producers(self) -> bool:
-            """Whether any batch has a producer id."""
-
 
 MOST_SIDE_FILE_BYTES = 256 << 20  # five million producers, or eight million aborted transactions in a segment
 MOST_FINDINGS_OF_A_FILE = 10
 
 
 def verify_producers(
-    layout: Layout, segments: Sequence[Scanned], log_start_offset: int, certain_end: int | None = None
+    layout: Layout, segments: Sequence[SegmentReport], log_start_offset: int, certain_end: int | None = None
 ) -> Iterator[Finding]:
     """Yield findings of every `.txnindex` and `.snapshot` of a partition, in the order of the log.
 
@@ -122,7 +84,7 @@ class _Replay:
         ] = {}  # by offset: producers, and the last offset of what they did before
         self._is_damaged = False
 
-    def begin_segment(self, segment: Scanned) -> None:
+    def begin_segment(self, segment: SegmentReport) -> None:
         """Begin the next segment. In a damaged one, no transaction counts that ends in it, or is open at its end."""
         if self._is_damaged:
             self.lose_track()
@@ -155,7 +117,7 @@ class _Replay:
 
 
 def _verify_segment(
-    layout: Layout, segment: Scanned, replay: _Replay, marks: list[int], stable_offsets: StableOffsets
+    layout: Layout, segment: SegmentReport, replay: _Replay, marks: list[int], stable_offsets: StableOffsets
 ) -> Iterator[Finding]:
     replay.begin_segment(segment)
     spans = segment.sound if segment.has_producers else ()
@@ -187,7 +149,7 @@ def _impossible(path: str, halt: Halt) -> Iterator[Finding]:
 
 
 def _verify_txn_index(
-    layout: Layout, segment: Scanned, replay: _Replay, stable_offsets: StableOffsets
+    layout: Layout, segment: SegmentReport, replay: _Replay, stable_offsets: StableOffsets
 ) -> Iterator[Finding]:
     path = layout.find(FileKind.TXN_INDEX, segment.base_offset)
     if path is None:
@@ -205,7 +167,7 @@ def _verify_txn_index(
     yield from _first_few(check.findings(data), path)
 
 
-def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iterator[Finding]:
+def _missing_txn_index(layout: Layout, segment: SegmentReport, replay: _Replay) -> Iterator[Finding]:
     exposed = [txn for txn in replay.aborted if txn.visible_from != NOTHING and txn.is_known]
     if exposed:
         yield Finding(
@@ -220,7 +182,7 @@ def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Ite
 class _TxnIndexCheck:
     """Compares one `.txnindex` with the replay of its segment."""
 
-    def __init__(self, path: str, segment: Scanned, replay: _Replay, stable_offsets: StableOffsets) -> None:
+    def __init__(self, path: str, segment: SegmentReport, replay: _Replay, stable_offsets: StableOffsets) -> None:
         self.path, self.segment, self.replay = path, segment, replay
         self.stable_offsets = stable_offsets
         self.expected = {txn.last_offset: txn for txn in replay.aborted}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 
 from msgspec.structs import replace
@@ -50,25 +50,26 @@ def verify_segment(
     jobs: int = 1,
     on_progress: Callable[[int], None] | None = None,
     file: LogFile | None = None,
-) -> Generator[Finding, None, SegmentReport]:
-    """Yield findings of a segment's `.log`, `.index` and `.timeindex`; the generator returns the report.
+) -> tuple[list[Finding], SegmentReport]:
+    """Return the findings of a segment's `.log`, `.index` and `.timeindex`, and the report.
 
     deep: decompress and parse every record. jobs: threads. on_progress: gets the number of bytes done, in pieces. file:
     the log, if it is open already; it stays open. A file that cannot be read is a finding. Raises Corrupt for a segment
     whose name is not an offset.
     """
     base_offset = max(0, segment.base_offset)
-    report = SegmentReport(segment.path, base_offset, base_offset)
+    report, found = SegmentReport(segment.path, base_offset, base_offset), list[Finding]()
     try:
         with LogFile(segment.path) if file is None else nullcontext(file) as file:
             report.size = file.size
             verification = _SegmentVerification(segment, file, context, report)
-            yield from verification.findings(deep=deep, jobs=jobs, on_progress=on_progress)
+            # What comes before an error stays: the list grows finding by finding.
+            found.extend(verification.findings(deep=deep, jobs=jobs, on_progress=on_progress))
     except KlogError as error:
         report.is_complete, report.is_damaged = False, True
         report.has_changed = isinstance(error, Changed)
-        yield Finding(Kind.UNREADABLE, segment.path, from_text(error.reason), start=error.position)
-    return report
+        found.append(Finding(Kind.UNREADABLE, segment.path, from_text(error.reason), start=error.position))
+    return found, report
 
 
 class _SegmentVerification:

@@ -67,22 +67,13 @@ class Weighing:
 
     def take_as_known(self, weighed: Weighed) -> None:
         """Count a finding as known that was weighed as one that counts: a new baseline has it."""
-        match weighed.finding.severity:
-            case Severity.ERROR:
-                self.summary.errors -= 1
-            case Severity.WARNING:
-                self.summary.warnings -= 1
-            case Severity.INFO:
-                self.summary.infos -= 1
+        self.summary.count(weighed.finding, -1)
         self.not_counted.known = (self.not_counted.known or 0) + 1
 
     def finish(self, summary: Summary, paths: Sequence[str]) -> Summary:
         """Return what was read, with the findings that count; paths: what was verified, to know what is gone."""
-        summary.errors, summary.warnings, summary.infos = (
-            self.summary.errors,
-            self.summary.warnings,
-            self.summary.infos,
-        )
+        counted = self.summary
+        summary.errors, summary.warnings, summary.infos = counted.errors, counted.warnings, counted.infos
         if self._baseline is not None and summary.is_whole_but_excluded:
             self.not_counted.gone = tuple(
                 gone for gone in self._baseline.gone(paths) if not self.is_excluded(gone.path)

@@ -17,7 +17,7 @@ from kafka.generated import by_klogtool, shapes
 from kafka.layout import Entry
 from msgspec.structs import replace
 from readers import READERS, Reader
-from scanning import INDEX, LOG, NOW_MS, TIMEINDEX, Files, drain, scan, sound_segments
+from scanning import INDEX, LOG, NOW_MS, TIMEINDEX, Files, scan, sound_segments
 
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES, Record, build_batch
@@ -654,7 +654,7 @@ def test_a_batch_too_large_for_a_window(reader: Reader, monkeypatch: pytest.Monk
 
 def test_a_file_that_cannot_be_read_is_a_finding(reader: Reader) -> None:
     with reader.reading():
-        findings, report = drain(verify_segment.verify_segment(Segment("none/00000000000000000007.log"), CONTEXT))
+        findings, report = verify_segment.verify_segment(Segment("none/00000000000000000007.log"), CONTEXT)
     assert [(f.id, f.path) for f in findings] == [("unreadable", "none/00000000000000000007.log")]
     assert not report.is_complete
     assert report.next_offset == 7
@@ -666,7 +666,7 @@ def test_progress_adds_up_to_the_file(reader: Reader, tmp_path: pathlib.Path) ->
     path, done = tmp_path / "00000000000000000000.log", []
     path.write_bytes(log + b"junk")
     with reader.reading():
-        drain(verify_segment.verify_segment(Segment(str(path)), CONTEXT, on_progress=done.append))
+        verify_segment.verify_segment(Segment(str(path)), CONTEXT, on_progress=done.append)
     assert sum(done) == len(log) + 4
 
 

@@ -17,11 +17,16 @@ from klogtool.render.ci.report import Ending, Places, Report, message_text, told
 from klogtool.render.counts import count_text
 from klogtool.render.findings import not_counted_texts
 from klogtool.verify.findings import Severity
-from klogtool.verify.verification import PartitionDone
+from klogtool.verify.verification import PartitionDone, WhyLeftOut
 from klogtool.verify.weighing import Weighed
 
 MOST_TOLD = 50  # findings of a testcase in full
 OWN_FILES = "(files of the log dir)"
+_WHY = {
+    WhyLeftOut.SUBSET: "not in this subset (--subset)",
+    WhyLeftOut.TIME: "time was up (--max-duration)",
+    WhyLeftOut.EXCLUDED: "excluded",
+}
 
 
 class _Case(Struct):
@@ -59,7 +64,7 @@ class JunitReport(Report):
         if done.log_dir is not None:
             self._case(suite, suite)
         case = self._case(suite, done.path)
-        case.skipped = None if done.why_left_out is None else f"not read: {done.why_left_out.value}"
+        case.skipped = None if done.why_left_out is None else f"not read: {_WHY[done.why_left_out]}"
         return ""
 
     def finding(self, weighed: Weighed) -> str:
