@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.internal.records import REMOTE_LOG, parse_metadata_record
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
-from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState, key_of, segment_of, state_of
+from klogtool.format.tiered.segments import RemoteSegment, key_of, segment_of, state_of
 from klogtool.log.entries import RecordBatch
 from klogtool.log.log_end import find_log_end
 from klogtool.log.logdir import LogDir
@@ -26,35 +26,17 @@ MOST_COUNT = 1 << 12  # of partitions of the topic, when their number is looked 
 _SEGMENT, _UPDATE = "RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataUpdateRecord"
 
 
-class Event(Struct, frozen=True):
-    """A record about a segment. path, offset: where it stands. segment: of a new copy, None for an update. is_taken:
-    False if Kafka drops it."""
-
-    path: str
-    offset: int
-    key: SegmentKey
-    state: SegmentState
-    segment: RemoteSegment | None
-    is_taken: bool
-
-
 class RemoteMetadata(Struct):
-    """caches: by topic id and partition. problems: where the topic cannot be read. names: topics by id. dropped: events
-    that Kafka does not take. started_ms: of segments, when their copy began. numbers: the partitions of the topic that
-    are here. homes: which of them has a topic partition."""
+    """caches: by topic id and partition. problems: where the topic cannot be read. names: topics by id. dropped: how
+    many events Kafka does not take. numbers: the partitions of the topic that are here. homes: which of them has a
+    topic partition."""
 
     caches: dict[tuple[str, int], RemoteLogCache] = field(default_factory=dict)
     problems: list[KlogError] = field(default_factory=list)
-    dropped: list[Event] = field(default_factory=list)
+    dropped: int = 0
     names: dict[str, str] = field(default_factory=dict)
-    started_ms: dict[SegmentKey, int] = field(default_factory=dict)
     numbers: set[int] = field(default_factory=set)
     homes: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    def find(self, key: SegmentKey) -> RemoteSegment | None:
-        """Return what is known of a segment; None if nothing is, or it is deleted."""
-        cache = self.caches.get((key.topic_id, key.partition))
-        return None if cache is None else cache.segments.get(key)
 
     def knows(self, topic_id: str | None, partition: int) -> bool:
         """Return whether it has segments of a partition that are not deleted."""
@@ -142,17 +124,13 @@ def _take(metadata: RemoteMetadata, number: int, path: str, offset: int, value: 
         key, state = key_of(message.values), state_of(message.values)
         segment = segment_of(message.values) if message.name == _SEGMENT else None
     except KlogError as error:
-        problem = Corrupt(f"offset {offset}: {error.reason}", path=path)
-        metadata.problems.append(problem)
+        metadata.problems.append(Corrupt(f"offset {offset}: {error.reason}", path=path))
         return
     cache = metadata.caches.setdefault((key.topic_id, key.partition), RemoteLogCache())
     metadata.homes.setdefault((key.topic_id, key.partition), number)
-    event_ms = message.values["eventTimestampMs"]
     if segment is None:
-        is_taken = cache.update(key, state, event_ms)
+        is_taken = cache.update(key, state, message.values["eventTimestampMs"])
     else:
         is_taken = cache.add(segment)
         metadata.names[key.topic_id] = segment.topic
-        metadata.started_ms.setdefault(key, event_ms)
-    if not is_taken:
-        metadata.dropped.append(Event(path, offset, key, state, segment, is_taken))
+    metadata.dropped += not is_taken
