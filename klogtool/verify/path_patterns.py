@@ -30,7 +30,9 @@ class PathPattern(Struct, frozen=True):
         if self.text.startswith(os.sep):
             return _matches(_parts(self.text), _parts(place))
         if not place.startswith(inside):
-            return not self._is_one_name and _is_outside(self.text) and self._matches_above(place)
+            begins_above = not self._is_one_name and self.text.split(os.sep, 1)[0] == os.pardir
+            above = os.path.normpath(os.path.join(self.folder, self.text))
+            return begins_above and _matches(_parts(above), _parts(place))
         names = _parts(place.removeprefix(inside))
         if self._is_one_name:
             return any(fnmatchcase(name, self.text.rstrip(os.sep)) for name in names)
@@ -39,14 +41,6 @@ class PathPattern(Struct, frozen=True):
     @property
     def _is_one_name(self) -> bool:
         return os.sep not in self.text.rstrip(os.sep) and self.text.rstrip(os.sep) not in (ANY_FOLDERS, os.pardir)
-
-    def _matches_above(self, place: str) -> bool:
-        """Compare a pattern that begins with `..`."""
-        return _matches(_parts(os.path.normpath(os.path.join(self.folder, self.text))), _parts(place))
-
-
-def _is_outside(text: str) -> bool:
-    return text.split(os.sep, 1)[0] == os.pardir
 
 
 def _parts(path: str) -> list[str]:
@@ -60,7 +54,8 @@ def _matches(patterns: Sequence[str], names: Sequence[str]) -> bool:
         reached = _past_any(reached, patterns)
         if len(patterns) in reached:
             return True
-        reached = {at + (patterns[at] != ANY_FOLDERS) for at in reached if _fits(patterns[at], name)}
+        fitting = (at for at in reached if patterns[at] == ANY_FOLDERS or fnmatchcase(name, patterns[at]))
+        reached = {at + (patterns[at] != ANY_FOLDERS) for at in fitting}
     return len(patterns) in _past_any(reached, patterns)
 
 
@@ -71,7 +66,3 @@ def _past_any(reached: set[int], patterns: Sequence[str]) -> set[int]:
         if at in places and patterns[at] == ANY_FOLDERS:
             places.add(at + 1)
     return places
-
-
-def _fits(pattern: str, name: str) -> bool:
-    return pattern == ANY_FOLDERS or fnmatchcase(name, pattern)

@@ -535,8 +535,11 @@ def _finished(begun: _Begun) -> VerifiedPartition:
         target.partition.state is PartitionDirState.DELETE
     ):  # only what stops a broker counts, because the dir may be half deleted
         findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
-    in_order = tuple(sorted(without_repeats(findings), key=_by_place))
-    return VerifiedPartition(in_order, ends, counted, layout is not None, layout is not None and layout.is_metadata)
+    # By file and byte; findings about the whole file come last.
+    placed = sorted(without_repeats(findings), key=lambda one: (one.path, MAX_LONG if one.start is None else one.start))
+    return VerifiedPartition(
+        tuple(placed), ends, counted, layout is not None, layout is not None and layout.is_metadata
+    )
 
 
 def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -548,11 +551,6 @@ def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
         if is_of_file:
             reported.add(finding.path)
-
-
-def _by_place(finding: Finding) -> tuple[str, int]:
-    """Sort key: file and byte; findings about the whole file come last."""
-    return finding.path, MAX_LONG if finding.start is None else finding.start
 
 
 def _ends_of(begun: _Begun) -> PartitionEnds:
