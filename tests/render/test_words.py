@@ -3,11 +3,12 @@
 import ast
 import importlib
 import pathlib
+import pickle
 import string
 from collections.abc import Iterator
 
 import klogtool
-from klogtool.causes import Cause, Told, sentences
+from klogtool.causes import Cause, Told, from_text, sentences
 from klogtool.render.words import words
 
 ROOT = pathlib.Path(klogtool.__file__).parent
@@ -46,3 +47,14 @@ def test_a_reason_within_a_reason_and_a_list_are_said() -> None:
     assert words(Told.TEXT(text=(1, 2))) == "1, 2"
     assert inner == Told.TEXT(text="it is {gone}") != Told.TEXT(text="")
     assert len({inner, Told.TEXT(text="it is {gone}")}) == 1
+
+
+def test_reasons_are_said_one_after_another() -> None:
+    assert words(Told.TEXT(text=(from_text("one"), from_text("two")))) == "one; two"
+
+
+def test_a_pickled_cause_is_its_name() -> None:
+    """The values of members differ from process to process: they count up as modules are loaded."""
+    reason = FLOORS["OrderCause"]["COPY"](offset=1, before=2)
+    assert pickle.loads(pickle.dumps(reason)) == reason
+    assert b"COPY" in pickle.dumps(reason)
