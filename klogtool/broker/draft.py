@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from klogtool.broker.content import Content, FileRange, Part, content_size, part_size, part_span, read_content
+from klogtool.broker.spools import MakeSpool, Spool
 from klogtool.errors import Corrupt
 from klogtool.format.names import is_found_by_java
 from klogtool.log.file import LogFile, ReadErrors
 from klogtool.log.second_reading import read_again
 from klogtool.values import PartlyCompared
-
-if TYPE_CHECKING:
-    from klogtool.broker.spools import MakeSpool, Spool
 
 
 class DraftFile(PartlyCompared, frozen=True, eq=False):

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from construct import ConstructError, Container
 from msgspec import Struct
 
 from klogtool.errors import AboveLimit, Corrupt, KlogError, Unsupported
+from klogtool.format.buffers import Buffer
 from klogtool.format.checksums import crc32c
 from klogtool.format.codecs import CODEC_NAMES as CODEC_NAMES
 from klogtool.format.codecs import compress, decompress
@@ -29,10 +30,6 @@ from klogtool.format.layouts import BATCH_HEADER, RECORD
 from klogtool.format.text import java_utf8
 from klogtool.format.varint import InvalidCount, OverlongVarint, TooMany, Varint, build_zigzag
 from klogtool.values import PartlyCompared
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
 
 _BATCH_HEADER, _BATCH_FIELDS = numbers(BATCH_HEADER), field_names(BATCH_HEADER)
 RECORD_BATCH_OVERHEAD = _BATCH_HEADER.size

@@ -7,7 +7,6 @@ judged in format/succession.py. The kernels do the same for runs of plain entrie
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,15 +30,12 @@ from klogtool.format.batch import (
     parse_batch,
     stream_records,
 )
+from klogtool.format.buffers import Buffer
 from klogtool.format.control import parse_control_type_id, parse_end_transaction_marker
 from klogtool.format.framing import LOG_OVERHEAD, Frame
 from klogtool.format.java_numbers import to_signed
 from klogtool.format.layouts import ENTRY_HEAD
 from klogtool.format.message import HEAD_SIZES, Message, check_magic, parse_message
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
 
 KNOWN_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
 KNOWN_MESSAGE_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_BIT

@@ -12,19 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from klogtool.errors import Corrupt, Unsupported
+from klogtool.format.buffers import Buffer
 from klogtool.format.java_text import split_fields, walk_lines
 from klogtool.format.layouts import CHECKPOINT_HEAD, LEADER_EPOCH_CHECKPOINT_LINE, OFFSET_CHECKPOINT_LINE
 from klogtool.format.names import TopicPartition
 from klogtool.format.text_values import Member, members_of
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
 
 _HEAD, _OFFSET_LINE = members_of(CHECKPOINT_HEAD), members_of(OFFSET_CHECKPOINT_LINE)
 _EPOCH_LINE = members_of(LEADER_EPOCH_CHECKPOINT_LINE)

@@ -10,13 +10,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import crcmod.predefined
 
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
+from klogtool.format.buffers import Buffer
 
 PIECE_BYTES = 1 << 20  # crcmod takes bytes only: a copy of so many at a time
 

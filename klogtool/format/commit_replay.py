@@ -10,15 +10,13 @@ The kernel's class of this name (kernels/_offsets.pxi) does the same, and is fas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, NO_TIMESTAMP, Record, RecordBatch
 from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.internal.offset_commits import find_commit_timestamp
-
-if TYPE_CHECKING:
-    from klogtool.format.message import Message
+from klogtool.format.message import Message
 
 OFFSET_COMMIT_TYPES = (0, 1)  # LegacyOffsetCommitKey, OffsetCommitKey: the same fields
 _TYPE_BYTES = _LENGTH_BYTES = 2

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from construct import Construct, Renamed, Struct
 
 from klogtool.errors import Corrupt
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
+from klogtool.format.buffers import Buffer
 
 
 def field_positions(declaration: Struct) -> Iterator[tuple[str, int, Construct]]:

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
+from klogtool.format.buffers import Buffer
 from klogtool.format.fields import numbers
 from klogtool.format.layouts import FRAME
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
 
 _FRAME = numbers(FRAME)
 LOG_OVERHEAD = 12  # offset and length fields, which `length` does not include

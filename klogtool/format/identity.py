@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
+from klogtool.format.buffers import Buffer
 from klogtool.format.java_numbers import INT_BITS, LONG_BITS, MAX_INT, parse_java_int, parse_java_long, wrap_int
 from klogtool.format.java_text import JAVA_BLANKS, build_properties, parse_properties, walk_lines
 from klogtool.format.layouts import (
@@ -25,10 +26,6 @@ from klogtool.format.layouts import (
 )
 from klogtool.format.text_values import Member, members_of
 from klogtool.format.uuids import ZERO_UUID
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
 
 # meta.properties
 

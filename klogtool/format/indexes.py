@@ -11,21 +11,17 @@ an entry is due stands in kernels/_indexes.pxi, too.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from klogtool.errors import Corrupt, Refused
+from klogtool.format.buffers import Buffer
 from klogtool.format.fields import numbers, unpack_entries
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.layouts import ABORTED_TXN, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
-
-if TYPE_CHECKING:
-    import struct
-
-    from klogtool.format.buffers import Buffer
-
 
 _ABORTED_TXN = numbers(ABORTED_TXN)
 ABORTED_TXN_SIZE = _ABORTED_TXN.size

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.buffers import Buffer
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.record_digests import ITEM_FIELDS
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
 
 DAMAGED = -2
 MOST_STRETCHES = 1000

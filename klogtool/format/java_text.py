@@ -7,15 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt
-
-if TYPE_CHECKING:
-    import re
-
-    from klogtool.format.buffers import Buffer
-
+from klogtool.format.buffers import Buffer
 
 _READER_CHARACTERS = 8192  # java.io.BufferedReader fills this many UTF-16 units at a time
 JAVA_BLANKS = " \t\n\x0b\f\r"  # Java's \s knows no others

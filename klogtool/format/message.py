@@ -9,7 +9,6 @@ inner offsets are absolute under a magic 0 wrapper and relative under a magic 1 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import (
@@ -30,18 +29,14 @@ from klogtool.format.batch import (
     parse_batch,
 )
 from klogtool.format.batch import inflate as inflate_batch
+from klogtool.format.buffers import Buffer
 from klogtool.format.checksums import crc32
 from klogtool.format.codecs import compress, decompress
 from klogtool.format.fields import number
-from klogtool.format.framing import LOG_OVERHEAD, MIN_LENGTH
+from klogtool.format.framing import LOG_OVERHEAD, MIN_LENGTH, Frame
 from klogtool.format.java_numbers import to_signed
 from klogtool.format.layouts import ENTRY_HEAD, MESSAGE_V0, MESSAGE_V0_HEAD, MESSAGE_V1, MESSAGE_V1_HEAD, SIZED_BYTES
 from klogtool.values import PartlyCompared
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-    from klogtool.format.framing import Frame
-
 
 CRC_COVERS_FROM = 4  # magic to the end of the message
 HEAD_SIZES: tuple[int, int] = (MESSAGE_V0_HEAD.sizeof(), MESSAGE_V1_HEAD.sizeof())  # by magic

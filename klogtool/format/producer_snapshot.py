@@ -7,19 +7,16 @@ rules are those of ProducerStateManager.readSnapshot and of the generated Produc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
+from klogtool.format.buffers import Buffer
 from klogtool.format.checksums import crc32c
 from klogtool.format.fields import field_names, field_positions, number, numbers, unpack_entries
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
 from klogtool.format.layouts import PRODUCER_ENTRY, SNAPSHOT_HEADER
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
 
 _PRODUCER_ENTRY, _PRODUCER_FIELDS = numbers(PRODUCER_ENTRY), field_names(PRODUCER_ENTRY)
 _SNAPSHOT_HEADER = numbers(SNAPSHOT_HEADER)

@@ -12,19 +12,16 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from klogtool.errors import AboveLimit, Corrupt
 from klogtool.format.batch import NO_SEQUENCE, Record, RecordBatch
 from klogtool.format.batch_proof import judge_entry
+from klogtool.format.buffers import Buffer
 from klogtool.format.framing import LOG_OVERHEAD, Frame
 from klogtool.format.message import Message, parse_entry
 from klogtool.format.xxh64 import xxh64
 
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
-    Entry = RecordBatch | Message
+Entry = RecordBatch | Message
 
 MOST_RECORDS = 1 << 22  # of one batch: more are a compression bomb
 HEADER_AT, HEADER_END = 16, 61  # of a batch: from the magic to the count of records

@@ -9,8 +9,6 @@ This is the reference of kernels/_resync.pxi: a rule that changes here must chan
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
 from klogtool.format.batch import (
@@ -22,14 +20,11 @@ from klogtool.format.batch import (
     parse_batch,
 )
 from klogtool.format.batch_proof import SMALLEST_RECORD_BYTES
+from klogtool.format.buffers import Buffer
 from klogtool.format.checksums import crc32, crc32c
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE, parse_message
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
 
 OFFSETS_OF_A_SEGMENT = 1 << 31
 LARGEST_SOUGHT_BYTES = 128 << 20  # larger batches are not searched after damage

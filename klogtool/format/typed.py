@@ -5,15 +5,12 @@ from __future__ import annotations
 import operator
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_long
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    Moment: TypeAlias = int | str | datetime  # epoch ms, ISO 8601, or Python's own
+Moment: TypeAlias = int | str | datetime  # epoch ms, ISO 8601, or Python's own
 
 
 _UNITS = {"": 1, "B": 1}

@@ -11,14 +11,10 @@ The watch is in kernels/_mapped.pxi.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from klogtool import kernels
+from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, Reads
-
-if TYPE_CHECKING:
-    from klogtool.log.file import LogFile
-
 
 MAPPED_FROM_BYTES = 1 << 20  # a smaller file is read before it would be mapped
 FETCHED_UP_TO_BYTES = 16 << 20  # of a larger entry, only the pages that are looked at come into memory

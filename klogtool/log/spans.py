@@ -8,7 +8,7 @@ record, if the span before ends exactly there. If it does not, a single thread c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from klogtool import kernels
 from klogtool.errors import KlogError
@@ -16,24 +16,24 @@ from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
 from klogtool.log.resync import find_next_batch
 
-if TYPE_CHECKING:
 
-    class Done(Protocol):
-        """The result for a span, or for its first part.
+class Done(Protocol):
+    """The result for a span, or for its first part.
 
-        start: where its first entry begins, None if none was found. reached: the byte after its last entry. last: no
-        entry follows. is_enough: it ends early, perhaps inside the entry at `reached`, because it is large already.
-        """
+    start: where its first entry begins, None if none was found. reached: the byte after its last entry. last: no
+    entry follows. is_enough: it ends early, perhaps inside the entry at `reached`, because it is large already.
+    """
 
-        start: int | None
-        reached: int
-        last: bool
+    start: int | None
+    reached: int
+    last: bool
 
-        @property
-        def is_enough(self) -> bool:
-            """Whether the span ends early here."""
+    @property
+    def is_enough(self) -> bool:
+        """Whether the span ends early here."""
 
-    Made = TypeVar("Made", bound=Done)
+
+Made = TypeVar("Made", bound=Done)
 
 
 OFFSET_BYTES = 8

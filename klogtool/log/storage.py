@@ -19,15 +19,13 @@ from datetime import datetime
 from functools import lru_cache
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from types import ModuleType
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from klogtool.errors import AboveLimit, Refused, Unsupported
 from klogtool.log.file import LogFile, ReadErrors, Unreadable, read_whole, unreadable
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 AHEAD_BYTES = 8 << 20  # read ahead in a remote file that is read from one end to the other
 MOST_SIDE_BYTES = 1 << 30

@@ -11,16 +11,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
+from klogtool.broker.coordinator.coordinators import Coordinators
 from klogtool.broker.coordinator.decided_ends import CLOCKS_APART_MS, DecidedEnd, DecidedEnds
+from klogtool.broker.coordinator.transaction_parts import PartitionParts, TransactionPart
 from klogtool.broker.unified_log.log_transactions import Status
-
-if TYPE_CHECKING:
-    from klogtool.broker.coordinator.coordinators import Coordinators
-    from klogtool.broker.coordinator.transaction_parts import PartitionParts, TransactionPart
 
 _Transaction: TypeAlias = tuple[int, int]  # producer id, epoch of the data
 

@@ -11,17 +11,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from klogtool.broker.coordinator.coordinators import Coordinators
 from klogtool.broker.coordinator.transaction_state import TransactionMetadata, TransactionState
 from klogtool.broker.unified_log.log_transactions import Status
 from klogtool.format.java_numbers import MAX_LONG
-
-if TYPE_CHECKING:
-    from klogtool.broker.coordinator.coordinators import Coordinators
-    from klogtool.format.names import TopicPartition
+from klogtool.format.names import TopicPartition
 
 CLOCKS_APART_MS = 1000  # how far the clocks of two brokers of a cluster may differ
 _FATES = {

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from klogtool.broker.coordinator.coordinators import Coordinators
+from klogtool.broker.coordinator.transaction_state import TransactionMetadata
 from klogtool.broker.unified_log.log_transactions import Status, Transaction
-
-if TYPE_CHECKING:
-    from klogtool.broker.coordinator.coordinators import Coordinators
-    from klogtool.broker.coordinator.transaction_state import TransactionMetadata
-    from klogtool.format.names import TopicPartition
-    from klogtool.format.producers import ProducerState
+from klogtool.format.names import TopicPartition
+from klogtool.format.producers import ProducerState
 
 MAX_TIMEOUT_MS = 15 * 60 * 1000  # transaction.max.timeout.ms; find-hanging looks for what is open longer
 

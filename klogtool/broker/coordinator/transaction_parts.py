@@ -6,21 +6,17 @@ what an audit needs beside: a marker's own epoch and time, and epochs that diffe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.broker.unified_log.log_transactions import Status
 from klogtool.errors import KlogError
 from klogtool.format.batch import LOG_APPEND_TIME, RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
-
-if TYPE_CHECKING:
-    from klogtool.broker.unified_log.loaded_partition import LoadedPartition
-    from klogtool.format.names import TopicPartition
-    from klogtool.log.entries import Entry
+from klogtool.format.names import TopicPartition
+from klogtool.log.entries import Entry
 
 
 class TransactionPart(Struct, frozen=True):

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.internal.records import TRANSACTION, ApiMessage, UnknownRecordType, parse_coordinator_record
 from klogtool.format.names import TopicPartition
-
-if TYPE_CHECKING:
-    from klogtool.broker.unified_log.log_loader import LoadedLog
-    from klogtool.log.entries import Entry
+from klogtool.log.entries import Entry
 
 TOPIC = "__transaction_state"
 _Found: TypeAlias = tuple[int, int, bytes]  # offset, timestamp, value of a record

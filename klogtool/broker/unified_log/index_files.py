@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
@@ -39,8 +39,7 @@ from klogtool.format.indexes import (
 )
 from klogtool.format.java_numbers import MAX_INT
 
-if TYPE_CHECKING:
-    _Found = TypeVar("_Found")
+_Found = TypeVar("_Found")
 
 Entry = TypeVar("Entry", OffsetIndexEntry, TimeIndexEntry)
 

@@ -9,36 +9,32 @@ from __future__ import annotations
 
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from klogtool import kernels
-from klogtool.broker.unified_log.log_segment import walk_valid
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.log_segment import LogSegment, walk_valid
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn, TimeIndexEntry
 from klogtool.format.producers import BatchMetadata, ProducerState
-from klogtool.log.leader_epochs import UNDEFINED_EPOCH
-from klogtool.log.producer_state import TxnMetadata
+from klogtool.log.entries import Entry
+from klogtool.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochFileCache
+from klogtool.log.producer_state import ProducerStateManager, TxnMetadata
 
-if TYPE_CHECKING:
-    from klogtool.broker.unified_log.content_file import ContentFile
-    from klogtool.broker.unified_log.log_segment import LogSegment
-    from klogtool.log.entries import Entry
-    from klogtool.log.leader_epochs import LeaderEpochFileCache
-    from klogtool.log.producer_state import ProducerStateManager
 
-    class Indexing(Protocol):
-        """What goes on batch by batch; most often a SegmentRecovery. valid_bytes: position of the next batch.
-        bytes_since_entry: bytes from the batch of the last index entry to there."""
+class Indexing(Protocol):
+    """What goes on batch by batch; most often a SegmentRecovery. valid_bytes: position of the next batch.
+    bytes_since_entry: bytes from the batch of the last index entry to there."""
 
-        segment: LogSegment
-        epochs: LeaderEpochFileCache
-        producers: ProducerStateManager
-        valid_bytes: int
-        bytes_since_entry: int
+    segment: LogSegment
+    epochs: LeaderEpochFileCache
+    producers: ProducerStateManager
+    valid_bytes: int
+    bytes_since_entry: int
 
-        def take(self, entry: Entry) -> None:
-            """Take one more batch, whose checksum matches."""
+    def take(self, entry: Entry) -> None:
+        """Take one more batch, whose checksum matches."""
 
 
 ENDED_FIELDS = 5  # longs of a row, see native.Recovery.take_txns_ended

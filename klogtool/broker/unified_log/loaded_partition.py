@@ -8,11 +8,12 @@ size of the log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, terms_of
+from klogtool.broker.content import Content
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log import lookup, reading
+from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.broker.unified_log.log_transactions import (
@@ -23,19 +24,14 @@ from klogtool.broker.unified_log.log_transactions import (
 )
 from klogtool.broker.unified_log.reading import Fetched, Isolation
 from klogtool.errors import AtPath, KlogError
+from klogtool.format.batch import Record
 from klogtool.format.control import ControlRecordType, parse_control_type_id
-from klogtool.format.typed import parse_moment, whole_number
+from klogtool.format.indexes import AbortedTxn
+from klogtool.format.typed import Moment, parse_moment, whole_number
 from klogtool.log.cores import usable_cores
+from klogtool.log.entries import Entry
 from klogtool.log.opened import open_partition_dir
 from klogtool.log.second_reading import read_again
-
-if TYPE_CHECKING:
-    from klogtool.broker.content import Content
-    from klogtool.broker.unified_log.content_file import ContentFile
-    from klogtool.format.batch import Record
-    from klogtool.format.indexes import AbortedTxn
-    from klogtool.format.typed import Moment
-    from klogtool.log.entries import Entry
 
 
 def load(

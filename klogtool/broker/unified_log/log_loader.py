@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -29,8 +29,7 @@ from klogtool.log.file import Unreadable, is_denied
 from klogtool.log.folder import own_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 
-if TYPE_CHECKING:
-    _Result = TypeVar("_Result")
+_Result = TypeVar("_Result")
 
 
 _KRAFT_DELETED = ".checkpoint.deleted"

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.broker.unified_log.reading import collect_aborted_txns, find_first_unstable
 from klogtool.errors import KlogError
 from klogtool.format.batch import LOG_APPEND_TIME, RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.indexes import AbortedTxn
-
-if TYPE_CHECKING:
-    from klogtool.broker.unified_log.log_loader import LoadedLog
-    from klogtool.format.producers import ProducerState
+from klogtool.format.producers import ProducerState
 
 
 class Status(Enum):

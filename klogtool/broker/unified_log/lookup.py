@@ -9,29 +9,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from klogtool.broker.decompressed_sizes import walk_limited
-from klogtool.broker.unified_log.log_segment import base_offset_of, walk_from
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment, base_offset_of, walk_from
 from klogtool.broker.unified_log.reading import fetch
 from klogtool.broker.unified_log.segment_age import age_of
 from klogtool.errors import AtPath, KlogError, Refused
-from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, RecordBatch, stream_records
+from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Record, RecordBatch, stream_records
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import OffsetIndexEntry, TimeIndexEntry
-from klogtool.format.message import walk_messages
+from klogtool.format.message import Message, walk_messages
 from klogtool.format.names import FileKind
+from klogtool.log.entries import Entry
 from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import UNDEFINED_EPOCH_OFFSET
-
-if TYPE_CHECKING:
-    from klogtool.broker.unified_log.log_loader import LoadedLog
-    from klogtool.broker.unified_log.log_segment import LogSegment
-    from klogtool.format.batch import Record
-    from klogtool.format.message import Message
-    from klogtool.log.entries import Entry
 
 # ListOffsetsRequest
 LATEST_TIMESTAMP = -1

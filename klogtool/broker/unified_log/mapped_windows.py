@@ -7,7 +7,7 @@ batches.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from klogtool import kernels
 from klogtool.broker.unified_log.content_file import ContentFile
@@ -18,19 +18,18 @@ from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads, Window
 
-if TYPE_CHECKING:
 
-    class Reader(Protocol):
-        """Takes the entries of a log."""
+class Reader(Protocol):
+    """Takes the entries of a log."""
 
-        def take(self, window: MappedWindow) -> int:
-            """Take entries of a piece from `reached` on, and move `reached`. Return why it stopped.
+    def take(self, window: MappedWindow) -> int:
+        """Take entries of a piece from `reached` on, and move `reached`. Return why it stopped.
 
-            The reasons are those of native.Recovery.take. If it sets the piece's `last`, the walk ends.
-            """
+        The reasons are those of native.Recovery.take. If it sets the piece's `last`, the walk ends.
+        """
 
-        def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-            """Take at most `most` entries. Return their count and their bytes. Raises KlogError at a wrong entry."""
+    def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
+        """Take at most `most` entries. Return their count and their bytes. Raises KlogError at a wrong entry."""
 
 
 SPAN_BYTES = 8 << 20

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from klogtool.broker.content import Content
 from klogtool.broker.draft import span_of
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import BatchPosition, LogSegment
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.indexes import AbortedTxn
-
-if TYPE_CHECKING:
-    from klogtool.broker.content import Content
-    from klogtool.broker.unified_log.log_loader import LoadedLog
-    from klogtool.broker.unified_log.log_segment import BatchPosition, LogSegment
 
 UNKNOWN = -1  # LogOffsetMetadata: no segment, no position
 CHUNK_BYTES = 1 << 20
