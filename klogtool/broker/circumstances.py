@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Struct, field, to_builtins
@@ -221,8 +222,6 @@ class Checkpoints:
         self.log_dir = log_dir
         self._resets_unreadable = resets_unreadable
         self._cluster = cluster
-        self._knows_topic_ids: bool | None = None
-        self._has_remote_storage: bool | None = None
         self._read: dict[FileKind, tuple[Offsets | None, str]] = {}
 
     @classmethod
@@ -251,19 +250,15 @@ class Checkpoints:
                 self._cluster = ClusterConfig.among(self.log_dir, real)
         return self.cluster
 
-    @property
+    @cached_property
     def knows_topic_ids(self) -> bool:
         """Whether brokers with topic ids have written the log dir; looked up at first use."""
-        if self._knows_topic_ids is None:
-            self._knows_topic_ids = self.log_dir is not None and knows_topic_ids(LogDir(self.log_dir))
-        return self._knows_topic_ids
+        return self.log_dir is not None and knows_topic_ids(LogDir(self.log_dir))
 
-    @property
+    @cached_property
     def has_remote_storage(self) -> bool:
         """Whether the log dir shows tiered storage; looked up at first use."""
-        if self._has_remote_storage is None:
-            self._has_remote_storage = self.log_dir is not None and has_remote_storage(self.log_dir)
-        return self._has_remote_storage
+        return self.log_dir is not None and has_remote_storage(self.log_dir)
 
     @property
     def has_clean_marker(self) -> bool:
@@ -287,9 +282,13 @@ class Checkpoints:
 
     def _read_now(self, path: str, kind: FileKind) -> tuple[Offsets | None, str]:
         try:
-            return _read_checkpoint(path, kind)
+            return find_content(path), f"there is no {kind.value}"
         except KlogError as error:
-            if not self._resets_unreadable:
+            # If one of its numbers is not a number, a broker treats the file as empty.
+            is_reset = isinstance(error, Corrupt) and (
+                error.kafka_class != _STORAGE_EXCEPTION or kind is FileKind.REPLICATION_CHECKPOINT
+            )
+            if not is_reset and not self._resets_unreadable:
                 raise
             return None, f"{kind.value} cannot be read ({error.reason})"
 
@@ -324,7 +323,9 @@ def terms_of(
     beside = checkpoints or Checkpoints.beside(path)
     cluster = beside.cluster_among(circumstances.log_dirs)
     is_clean, stop_note = _last_stop(beside, circumstances, clean_by_default)
-    is_replaced = name is not None and _is_replaced(name, beside.log_dir)
+    # The checkpoints say nothing of a folder to be deleted that has a successor: they are about that one.
+    is_going = name is not None and name.state is PartitionDirState.DELETE
+    is_replaced = is_going and os.path.isdir(os.path.join(beside.log_dir or os.devnull, str(topic_partition)))
     notes = [*_fate_notes(name), _release_note(circumstances.kafka, cluster), stop_note]
     offsets: list[int | None] = []
     for what, kind, value, default in (
@@ -406,13 +407,6 @@ def _fate_notes(name: PartitionDirName | None) -> Iterator[str]:
         yield f"{name.state.value}: {fate}"
 
 
-def _is_replaced(name: PartitionDirName, log_dir: str | None) -> bool:
-    """Return whether a folder to be deleted has a successor in the log dir: the checkpoints are about that one."""
-    plain = f"{name.topic}-{name.partition}"
-    is_going = name.state is PartitionDirState.DELETE and log_dir is not None
-    return is_going and os.path.isdir(os.path.join(log_dir or "", plain))
-
-
 def _size_limit_notes(config: LogConfig, sources: Mapping[str, str], rules: Rules) -> Iterator[str]:
     """Yield what becomes of max.decompressed.message.bytes, where it is set: most releases do not know it."""
     if rules.limits_decompressed_size:
@@ -461,14 +455,3 @@ def _last_stop(beside: Checkpoints, circumstances: Circumstances, clean_by_defau
     if beside.has_clean_marker:
         return True, f"last stop: clean, {marker} is there"
     return False, f"last stop: unclean, there is no {marker}"
-
-
-def _read_checkpoint(path: str, kind: FileKind) -> tuple[Offsets | None, str]:
-    """Read a checkpoint of the log dir; if one of its numbers is not a number, a broker treats the file as empty."""
-    try:
-        offsets: Offsets | None = find_content(path)
-    except Corrupt as error:
-        if error.kafka_class == _STORAGE_EXCEPTION and kind is not FileKind.REPLICATION_CHECKPOINT:
-            raise
-        return None, f"{kind.value} cannot be read ({error.reason})"
-    return offsets, f"there is no {kind.value}"

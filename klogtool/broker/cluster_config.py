@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TypeAlias
 
 from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, fitting
@@ -50,7 +51,9 @@ class ClusterConfig:
         path = None if log_dir is None else os.path.join(log_dir, CLUSTER_METADATA_DIR)
         if log_dir is None or path is None or not os.path.isdir(path):
             return cls(None, None)
-        return cls(read_cluster_metadata(path), _broker_of(log_dir))
+        identity = _identity_of(log_dir)
+        node_id = None if identity is None else identity.node_id
+        return cls(read_cluster_metadata(path), None if node_id is None else str(node_id))
 
     @classmethod
     def among(cls, log_dir: str, others: Iterable[str]) -> ClusterConfig:
@@ -80,7 +83,9 @@ class ClusterConfig:
         metadata = self.metadata
         if metadata is None:
             return
-        topic_id, own_id = self.topic_id(topic), _topic_id_of(path)
+        topic_id, own_id = self.topic_id(topic), None
+        with suppress(KlogError):  # verify and loading report it
+            own_id = Partition(path).topic_id
         if topic_id is not None and own_id not in (None, topic_id):
             yield (
                 f"topic id: {own_id}, but {topic_id} in __cluster_metadata: a broker would treat the partition "
@@ -128,20 +133,6 @@ def _all_from(settings: Settings, where: str) -> dict[str, tuple[str, str]]:
 
 def _layer(sourced: Mapping[str, tuple[str, str]]) -> Layer:
     return {name: text for name, (text, _) in sourced.items()}, {name: where for name, (_, where) in sourced.items()}
-
-
-def _topic_id_of(path: str) -> str | None:
-    try:
-        return Partition(path).topic_id
-    except KlogError:  # verify and loading report it
-        return None
-
-
-def _broker_of(log_dir: str) -> str | None:
-    """Return the broker id from the log dir's meta.properties, if it has one."""
-    identity = _identity_of(log_dir)
-    node_id = None if identity is None else identity.node_id
-    return None if node_id is None else str(node_id)
 
 
 def _identity_of(log_dir: str) -> MetaProperties | None:

@@ -8,6 +8,7 @@ size is that in front of a record of magic 2, or that of a message inside a wrap
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import islice
 from typing import TypeVar
 
@@ -85,14 +86,14 @@ def _inflated(entry: Entry) -> bytes | None:
 def _find_record(body: bytes, count: int, limit: int) -> TooLarge | None:
     at = 0
     for number in range(count):
-        reader = _SizeCursor(body[at : at + _LONGEST_VARINT])
+        reader = BytesIO(body[at : at + _LONGEST_VARINT])
         try:
             size = read_zigzag(reader.read, VARINT_BITS)
         except (EOFError, Overlong):
             return None
         if size > limit:
             return TooLarge(number, size, limit)
-        at += reader.at + size
+        at += reader.tell() + size
         if size < 0 or at > len(body):
             return None
     return None
@@ -109,16 +110,3 @@ def _find_message(body: bytes, limit: int) -> TooLarge | None:
             return TooLarge(0, size, limit)
         at += LOG_OVERHEAD + size
     return None
-
-
-class _SizeCursor:
-    """Reads bytes one after another."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self.at = data, 0
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes, fewer at the end."""
-        chunk = self._data[self.at : self.at + size]
-        self.at += len(chunk)
-        return chunk

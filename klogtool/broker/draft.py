@@ -69,8 +69,9 @@ class Draft:
             mtime_ns = os.stat(path).st_mtime_ns
             with os.scandir(path) as scanned:
                 entries = list(scanned)
-            if not passes_over_links:
-                _check_links(entries)
+        for entry in () if passes_over_links else entries:
+            if entry.is_symlink() and not os.path.exists(entry):
+                LogFile(entry.path).close()  # Unreadable: the target disk may not be mounted
         files = []
         for entry in (entry for entry in entries if entry.is_file()):
             with ReadErrors(entry.path):
@@ -139,14 +140,6 @@ class Draft:
     def changed(self) -> set[str]:
         """Return the names whose file is new, gone or replaced."""
         return {name for name in {*self.before, *self.files} if self.before.get(name) != self.files.get(name)}
-
-
-def _check_links(entries: Iterable[os.DirEntry[str]]) -> None:
-    """Raises Unreadable for a broken link: the target disk may not be mounted."""
-    for entry in entries:
-        if entry.is_symlink() and not os.path.exists(entry):
-            with LogFile(entry.path):
-                return
 
 
 def span_of(content: Content, start: int, size: int) -> Content:

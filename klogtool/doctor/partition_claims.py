@@ -12,7 +12,8 @@ from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
+from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown, Witness
 from klogtool.doctor.measured import After, Before, Measured, measure
 from klogtool.doctor.passed_over import Followed, follow_consumer

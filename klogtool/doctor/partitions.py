@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
+from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of

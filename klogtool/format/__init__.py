@@ -32,7 +32,6 @@ producers          what is remembered of one producer
 producer_replay    producers and transactions, from a walk over batch headers
 commit_replay      committed offsets of groups, record by record
 batch_encoding     columns of records, made into batches
-batch_filling      a batch that is filled record by record
 entry_fields       one header field of an entry, set by its name
 blanking           keys and values taken out of an entry, in place
 blanked_entries    entries with their keys and values taken out

@@ -25,7 +25,6 @@ from klogtool.format.batch import (
     RECORD_BATCH_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
-    Record,
     RecordBatch,
     parse_batch,
     stream_records,
@@ -306,16 +305,12 @@ def _contradictions(batch: RecordBatch) -> Iterator[str]:
             yield from _unlike("first timestamp", batch.base_timestamp, record.timestamp)
         before, largest = delta, record.timestamp if largest is None else max(largest, record.timestamp)
         if batch.is_control:
-            yield from _control_contradiction(record)
+            try:
+                parse_control_type_id(record.key)
+            except KlogError as error:
+                yield error.reason
     if largest is not None:
         yield from _unlike("largest timestamp", batch.max_timestamp, largest)
-
-
-def _control_contradiction(record: Record) -> Iterator[str]:
-    try:
-        parse_control_type_id(record.key)
-    except KlogError as error:
-        yield error.reason
 
 
 def _unlike(what: str, header: int, records: int) -> Iterator[str]:

@@ -35,6 +35,7 @@ from klogtool.format.codecs import compress, decompress
 from klogtool.format.codecs.padding import padded
 from klogtool.format.control import KEY_BYTES, TRANSACTION_MARKERS, ControlRecordType
 from klogtool.format.control_values import VALUE_MESSAGES
+from klogtool.format.entry_fields import put_field
 from klogtool.format.fields import field_names, number, numbers
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, find_frame
 from klogtool.format.internal.blanked_metadata import has_unknown_tags
@@ -120,7 +121,7 @@ def blank_batch(
     else:
         _fill(body, (0, len(body)))
         _keep_end(body, with_end)
-    _set_batch_crc(entry, crc32c(entry[CRC_COVERS_FROM:]))
+    _set_batch_field(entry, "crc", crc32c(entry[CRC_COVERS_FROM:]))
     return stays
 
 
@@ -199,7 +200,7 @@ def blank_damaged(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
     if not is_head_of_log(entry, most_offset):
         _blank_head(entry, most_offset)
     set_right_checksum(entry)
-    _set_checksum(entry, stored if stored != _checksum(entry) else stored ^ 1)
+    put_field(entry, "crc", stored if stored != _checksum(entry) else stored ^ 1)
 
 
 def _is_filled(entry: memoryview) -> bool:
@@ -277,7 +278,7 @@ def set_right_checksum(entry: memoryview) -> None:
     """Compute the checksum of an entry anew."""
     is_batch = entry[HEADER_SIZE_UP_TO_MAGIC - 1] >= 2
     covered = entry[CRC_COVERS_FROM if is_batch else LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]
-    _set_checksum(entry, crc32c(covered) if is_batch else crc32(covered))
+    put_field(entry, "crc", crc32c(covered) if is_batch else crc32(covered))
 
 
 def _blank_offset(entry: memoryview, most_offset: int) -> None:
@@ -304,17 +305,6 @@ def _blank_head(entry: memoryview, most_offset: int) -> None:
 def _checksum(entry: memoryview) -> int:
     is_batch = entry[HEADER_SIZE_UP_TO_MAGIC - 1] >= 2
     return int(_BATCH_HEADER.unpack_from(entry)[_CRC] if is_batch else _MESSAGE_CRC.unpack_from(entry, LOG_OVERHEAD)[0])
-
-
-def _set_checksum(entry: memoryview, crc: int) -> None:
-    if entry[HEADER_SIZE_UP_TO_MAGIC - 1] >= 2:
-        _set_batch_crc(entry, crc)
-    else:
-        _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc)
-
-
-def _set_batch_crc(entry: memoryview, crc: int) -> None:
-    _set_batch_field(entry, "crc", crc)
 
 
 def _set_batch_field(entry: memoryview, name: str, value: int) -> None:
@@ -426,7 +416,6 @@ class _Records(Struct, frozen=True):
     is_control: bool
 
     def blank(self, body: memoryview, count: int) -> None:
-        """Blank the uncompressed records of a batch."""
         at = 0
         for record in walk_record_spans(body, count):
             for span in record.headers:

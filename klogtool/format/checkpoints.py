@@ -114,7 +114,12 @@ def _parse_checkpoint(data: Buffer, line_members: tuple[Member, ...]) -> list[li
     count = _parse_head_line(count_member, count_line)
     if count < 0:
         raise Corrupt(f"Illegal Capacity: {count}", kafka_class="IllegalArgumentException")
-    entries = [_parse_line(line_members, line) for line in lines]
+    entries = []
+    for line in lines:
+        fields = split_fields(line)
+        if len(fields) != len(line_members):
+            raise _malformed_line(line)
+        entries.append([member.read(field) for member, field in zip(line_members, fields, strict=True)])
     # A count that Java cannot allocate ends Kafka with an OutOfMemoryError before this; the file is no better for it.
     if len(entries) != count:
         told = f"Expected [{count}] entries in checkpoint file"  # then Kafka has the path
@@ -128,13 +133,6 @@ def _parse_head_line(member: Member, line: str) -> int:
     except Corrupt:
         raise _malformed_line(line) from None
     return number
-
-
-def _parse_line(members: tuple[Member, ...], line: str) -> list[Any]:
-    fields = split_fields(line)
-    if len(fields) != len(members):
-        raise _malformed_line(line)
-    return [member.read(field) for member, field in zip(members, fields, strict=True)]
 
 
 def _build_checkpoint(members: tuple[Member, ...], entries: Iterable[tuple[Any, ...]]) -> bytes:

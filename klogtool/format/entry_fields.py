@@ -24,7 +24,10 @@ def put_field(entry: memoryview, name: str, value: int) -> None:
     for start, head in heads:
         for field, at, kind in field_positions(head):
             if field == name:
-                _put(entry, start + at, number(kind), name, value)
+                try:
+                    number(kind).pack_into(entry, start + at, value)
+                except struct.error as error:
+                    raise KlogError(f"{value} does not fit into the field '{name}' ({kind.sizeof()} bytes)") from error
                 return
     known = ", ".join(field for _, head in heads for field in field_names(head))
     raise KlogError(f"a batch has no field '{name}': it has {known}")
@@ -35,10 +38,3 @@ def _heads(magic: int) -> tuple[tuple[int, Struct], ...]:
     if magic >= 2:
         return ((0, BATCH_HEADER),)
     return (0, ENTRY_HEAD), (LOG_OVERHEAD, MESSAGE_V1_HEAD if magic else MESSAGE_V0_HEAD)
-
-
-def _put(entry: memoryview, at: int, field: struct.Struct, name: str, value: int) -> None:
-    try:
-        field.pack_into(entry, at, value)
-    except struct.error as error:
-        raise KlogError(f"{value} does not fit into the field '{name}' ({field.size} bytes)") from error

@@ -81,7 +81,10 @@ NAMES = (
 def foreign_bytes(head: bytes) -> Foreign | None:
     """Return what a file with these first HEAD_BYTES is; None if it may be Kafka's, or nobody knows."""
     if head.startswith(GZIP_MAGIC):
-        return TAR if _is_tar(_inflated(head)) else GZIP
+        try:
+            return TAR if _is_tar(zlib.decompressobj(wbits=31).decompress(head, TAR_HEADER_BYTES)) else GZIP
+        except zlib.error:
+            return GZIP
     return TAR if _is_tar(head) else next((kind for magic, kind in MAGICS if head.startswith(magic)), None)
 
 
@@ -104,10 +107,3 @@ def _is_tar(head: bytes) -> bool:
         return False
     summed = sum(head[:TAR_HEADER_BYTES]) - sum(head[TAR_SUM]) + sum(b" " * 8)
     return head[TAR_SUM].strip(b" \0").lstrip(b"0") == b"%o" % summed
-
-
-def _inflated(head: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, TAR_HEADER_BYTES)
-    except zlib.error:
-        return b""

@@ -263,7 +263,12 @@ def parse_quorum_state(data: Buffer) -> QuorumState:
         )
     # Read the fields in the order of QuorumStateDataJsonConverter.read: the first wrong one decides the error.
     members = _QUORUM_STATE[data_version]
-    return QuorumState(data_version, **{_attribute(member): _read_field(node, member) for member in members})
+    values: dict[str, Any] = {}
+    for member in members:
+        if member.name not in node and not member.is_optional:
+            raise _runtime(f"QuorumStateData: unable to locate field '{member.name}', which is mandatory")
+        values[_attribute(member)] = member.read(node[member.name]) if member.name in node else member.default
+    return QuorumState(data_version, **values)
 
 
 def build_quorum_state(state: QuorumState) -> bytes:
@@ -271,14 +276,6 @@ def build_quorum_state(state: QuorumState) -> bytes:
     written = (member for member in _QUORUM_STATE[state.data_version] if not member.is_optional)
     fields = {member.name: member.write(getattr(state, _attribute(member))) for member in written}
     return _build_json(fields | {"data_version": state.data_version})
-
-
-def _read_field(node: Mapping[str, object], member: Member) -> Any:
-    if member.name in node:
-        return member.read(node[member.name])
-    if member.is_optional:
-        return member.default
-    raise _runtime(f"QuorumStateData: unable to locate field '{member.name}', which is mandatory")
 
 
 def _attribute(member: Member) -> str:

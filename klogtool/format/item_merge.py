@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.buffers import Buffer
@@ -84,7 +85,6 @@ class _Cluster(Struct):
         return 1
 
     def stretch(self) -> tuple[int, int, int, int, int, int, int]:
-        """What it is as a stretch."""
         epoch_a, epoch_b = self.epochs if self.epochs[0] != self.epochs[1] else self.latest_epochs
         kind = StretchKind.REBATCHED if epoch_a == epoch_b else StretchKind.UNLIKE_EPOCH
         kind = StretchKind.UNCOMPARED if self.is_damaged else kind
@@ -168,7 +168,10 @@ class ItemMerge:
             return 0, 1
         if one[:2] == other[:2] and DAMAGED not in (one[3], other[3]):
             epochs = (ANY_EPOCH, ANY_EPOCH) if one[3] == other[3] else (one[3], other[3])
-            self.note((_kind_of(one, other), one[0], one[1], 1, 1, *epochs))
+            same, another = StretchKind.SAME, StretchKind.OTHER_EPOCH
+            if one[2] != other[2]:
+                same, another = StretchKind.UNLIKE, StretchKind.UNLIKE_EPOCH
+            self.note((same if one[3] == other[3] else another, one[0], one[1], 1, 1, *epochs))
             return 1, 1
         self._cluster = _Cluster(min(one[0], other[0]), max(one[1], other[1]))
         return 0, 0
@@ -176,22 +179,16 @@ class ItemMerge:
     def stretches(self) -> list[tuple[int, ...]]:
         """The stretches that are not SAME, as far as they were kept."""
         self._keep_now()
-        return [_fields(stretch) for stretch in self._stretches]
+        return list(map(astuple, self._stretches))
 
     def totals(self) -> list[tuple[int, ...]]:
         """A stretch from the first to the last of each kind that there was."""
-        return [_fields(self._totals[kind]) for kind in sorted(self._totals)]
+        return [astuple(self._totals[kind]) for kind in sorted(self._totals)]
 
 
 def _rows(items: Buffer) -> list[tuple[int, ...]]:
     numbers = memoryview(items).cast("B").cast("q").tolist()
     return list(zip(*(numbers[n::ITEM_FIELDS] for n in range(ITEM_FIELDS)), strict=True))
-
-
-def _kind_of(one: tuple[int, ...], other: tuple[int, ...]) -> StretchKind:
-    if one[2] == other[2]:
-        return StretchKind.SAME if one[3] == other[3] else StretchKind.OTHER_EPOCH
-    return StretchKind.UNLIKE if one[3] == other[3] else StretchKind.UNLIKE_EPOCH
 
 
 def joined(before: Stretch | None, new: Stretch) -> Stretch:
@@ -201,10 +198,6 @@ def joined(before: Stretch | None, new: Stretch) -> Stretch:
     items = before.items_a + new.items_a, before.items_b + new.items_b
     last = max(before.last_offset, new.last_offset)
     return Stretch(before.kind, before.first_offset, last, *items, before.epoch_a, before.epoch_b)
-
-
-def _fields(stretch: Stretch) -> tuple[int, ...]:
-    return tuple(getattr(stretch, name) for name in Stretch.__struct_fields__)
 
 
 def equal_entries(a: Buffer, b: Buffer, before: int) -> tuple[int, int, int, int, int]:

@@ -75,11 +75,6 @@ class LongHashKeys:
             self._bucket_of(key).append(key)
 
     def _bucket_of(self, key: int) -> list[int]:
-        return self._table[_spread_hash(key) % len(self._table)]
-
-
-def _spread_hash(number: int) -> int:
-    """java.util.HashMap.hash of a java.lang.Long."""
-    long_bits = number % (1 << 64)
-    hash_code = (long_bits ^ (long_bits >> 32)) % (1 << 32)
-    return hash_code ^ (hash_code >> 16)
+        # java.util.HashMap.hash of a java.lang.Long.
+        hash_code = (key ^ (key >> 32)) % (1 << 32)
+        return self._table[(hash_code ^ (hash_code >> 16)) % len(self._table)]

@@ -50,30 +50,17 @@ def wrap_long(number: int) -> int:
 def _parse(text: str, bits: int) -> int:
     if len(text) <= _PLAIN_DIGITS and text.isascii() and text.isdigit() and (plain := int(text)) < 1 << (bits - 1):
         return plain  # the usual case; all others digit by digit, because Java and Python accept different ones
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits:
+    # Java looks at UTF-16 units: digits beyond the basic plane are two units, and neither is a digit.
+    digits = [unicodedata.decimal(one, None) if one <= _LAST_OF_BASIC_PLANE else None for one in text.lstrip("+-")]
+    number, is_signed = 0, text[:1] in ("+", "-")
+    if not digits or None in digits or len(text) - len(digits) > is_signed:
         raise _number_format(text)
-    limit = 1 << (bits - 1)
-    number = 0
-    for character in digits:
-        digit = _digit(character)
-        if digit is None:
-            raise _number_format(text)
-        number = number * 10 + digit
-        if number > limit:
-            raise _number_format(text)
-    if text.startswith("-"):
-        return -number
-    if number == limit:
+    for digit in digits:
+        number = min(number * 10 + (digit or 0), 1 << bits)  # a number above all others stays one
+    number = -number if text.startswith("-") else number
+    if number != to_signed(number, bits):
         raise _number_format(text)
     return number
-
-
-def _digit(character: str) -> int | None:
-    if character in "0123456789":
-        return int(character)
-    # Java looks at UTF-16 units: digits beyond the basic plane are two units, and neither is a digit.
-    return unicodedata.decimal(character, None) if character <= _LAST_OF_BASIC_PLANE else None
 
 
 def _number_format(text: str) -> Corrupt:

@@ -118,19 +118,13 @@ def _unescape(text: str) -> str:
 
 
 def _escape(text: str, *, is_key: bool) -> str:
-    escaped = "".join(_STORED_ESCAPES.get(unit) or _escape_unit(unit) for unit in _utf16_units(text))
+    data = text.encode("utf-16-be", "surrogatepass")
+    units = (chr(int.from_bytes(data[at : at + 2], "big")) for at in range(0, len(data), 2))
+    stored = (_STORED_ESCAPES.get(unit, unit if " " <= unit <= "~" else f"\\u{ord(unit):04X}") for unit in units)
+    escaped = "".join(stored)
     if is_key:
         return escaped.replace(" ", "\\ ")
     return "\\" + escaped if escaped.startswith(" ") else escaped
-
-
-def _escape_unit(unit: str) -> str:
-    return unit if " " <= unit <= "~" else f"\\u{ord(unit):04X}"
-
-
-def _utf16_units(text: str) -> Iterator[str]:
-    units = text.encode("utf-16-be", "surrogatepass")
-    return (chr(int.from_bytes(units[at : at + 2], "big")) for at in range(0, len(units), 2))
 
 
 def _text_read_before(sound: str) -> str:

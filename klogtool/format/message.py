@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import (
     CODEC_MASK,
@@ -213,16 +215,7 @@ def walk_messages(outer: Message) -> Iterator[Message]:
     for message in inner:
         if message.codec != "none":
             raise outer._corrupt("inner messages must not be compressed", "InvalidRecordException")
-        yield Message(
-            message.position,
-            to_signed(base + message.offset, 64),
-            message.magic,
-            message.crc,
-            message.attributes,
-            message.timestamp,
-            message.timestamp_type,
-            message.message,
-        )
+        yield replace(message, offset=to_signed(base + message.offset, 64))
 
 
 def to_record(message: Message) -> Record:
@@ -323,16 +316,13 @@ def build_message(
     timestamp: ms, only magic 1 has room for it. attributes: codec id and timestamp type bit.
     """
     layout = MESSAGE_V0 if magic == 0 else MESSAGE_V1
-    parts = {name: {"size": _size_of(part), "bytes": part} for name, part in (("key", key), ("value", value))}
-    fields = {"crc": 0, "magic": magic, "attributes": attributes, "timestamp": timestamp, **parts}
+    parts = (("key", key), ("value", value))
+    sized = {name: {"size": -1 if part is None else len(part), "bytes": part} for name, part in parts}
+    fields = {"crc": 0, "magic": magic, "attributes": attributes, "timestamp": timestamp, **sized}
     fields["crc"] = crc32(layout.build(fields)[CRC_COVERS_FROM:])
     message = layout.build(fields)
     built: bytes = ENTRY_HEAD.build({"offset": offset, "message_size": len(message)}) + message
     return built
-
-
-def _size_of(part: bytes | None) -> int:
-    return -1 if part is None else len(part)
 
 
 def build_message_set(

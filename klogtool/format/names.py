@@ -165,8 +165,11 @@ _RENAMED_LOG = re.compile(rf"(\d{{{OFFSET_DIGITS}}}{re.escape(FileKind.LOG.value
 @lru_cache(MOST_NAMES_KEPT)
 def parse_file_name(name: str) -> FileName:
     """Parse a name; FileKind.FOREIGN for one that is not Kafka's, or that a broker does not find. Never raises."""
-    stem, suffix = _split_suffix(name)
-    kind = _KINDS_BY_NAME.get(stem) or _kind_by_end(stem)
+    stem = name
+    while stem.endswith(SUFFIXES):
+        stem = stem[: stem.rindex(".")]
+    suffix, ends = name[len(stem) :], (*_KINDS_WITH_BASE_OFFSET, FileKind.KRAFT_SNAPSHOT)
+    kind = _KINDS_BY_NAME.get(stem) or next((end for end in ends if stem.endswith(end.value)), FileKind.FOREIGN)
     if kind not in _LISTED_BY_NIO and not is_found_by_java(name):
         return FileName(name, FileKind.FOREIGN)
     if kind.has_base_offset:
@@ -213,20 +216,6 @@ def _padded(number: int, digits: int) -> str:
     return f"{'-' if number < 0 else ''}{abs(number):0{digits}d}"
 
 
-def _split_suffix(name: str) -> tuple[str, str]:
-    stem = name
-    while stem.endswith(SUFFIXES):
-        stem = stem[: stem.rindex(".")]
-    return stem, name[len(stem) :]
-
-
-def _kind_by_end(stem: str) -> FileKind:
-    for kind in (*_KINDS_WITH_BASE_OFFSET, FileKind.KRAFT_SNAPSHOT):
-        if stem.endswith(kind.value):
-            return kind
-    return FileKind.FOREIGN
-
-
 def find_base_offset(name: str) -> int | None:
     """Return the offset at the beginning of a file's name, as `parse_base_offset`; None if there is none."""
     try:
@@ -247,7 +236,8 @@ def parse_partition_dir_name(name: str) -> PartitionDirName:
 
     Raises Corrupt (KafkaException) for any other name. Two names may mean the same partition: t-0, t-00, t-+0.
     """
-    state = _partition_dir_state(name)
+    renamings = (PartitionDirState.DELETE, PartitionDirState.FUTURE, PartitionDirState.STRAY)
+    state = next((one for one in renamings if name.endswith(one.value)), PartitionDirState.CURRENT)
     current_name, unique_id = name, None
     if state is not PartitionDirState.CURRENT:
         renamed = name.removesuffix(state.value)
@@ -274,13 +264,6 @@ def build_partition_dir_name(name: PartitionDirName) -> str:
     if name.state is PartitionDirState.FUTURE:
         return name.topic + tail
     return name.topic[: max(0, MAX_DIR_NAME_LENGTH - len(tail))] + tail
-
-
-def _partition_dir_state(name: str) -> PartitionDirState:
-    for state in (PartitionDirState.DELETE, PartitionDirState.FUTURE, PartitionDirState.STRAY):
-        if name.endswith(state.value):
-            return state
-    return PartitionDirState.CURRENT
 
 
 def _not_a_partition_dir(name: str) -> Corrupt:

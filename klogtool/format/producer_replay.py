@@ -64,12 +64,12 @@ class _Producer(ProducerState):
     """One producer. before, visible_*: of its open transaction. last: the last offset it wrote or marked outside of
     that. doubtful: part of the log was missing since that began."""
 
-    __slots__ = ("before", "doubtful", "last", "last_marker", "visible_from", "visible_to")
-
-    def __init__(self, producer_id: int) -> None:
-        super().__init__(producer_id)
-        self.before = self.last = self.last_marker = self.visible_from = self.visible_to = NOTHING
-        self.doubtful = False
+    before: int = NOTHING
+    last: int = NOTHING
+    last_marker: int = NOTHING
+    visible_from: int = NOTHING
+    visible_to: int = NOTHING
+    doubtful: bool = False
 
 
 class ProducerReplay:

@@ -7,19 +7,18 @@ rules are those of ProducerStateManager.readSnapshot and of the generated Produc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from klogtool.errors import Corrupt
 from klogtool.format.buffers import Buffer
 from klogtool.format.checksums import crc32c
-from klogtool.format.fields import field_names, field_positions, number, numbers, unpack_entries
+from klogtool.format.fields import field_positions, number, numbers, unpack_entries
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
 from klogtool.format.layouts import PRODUCER_ENTRY, SNAPSHOT_HEADER
 
-_PRODUCER_ENTRY, _PRODUCER_FIELDS = numbers(PRODUCER_ENTRY), field_names(PRODUCER_ENTRY)
-_SNAPSHOT_HEADER = numbers(SNAPSHOT_HEADER)
+_PRODUCER_ENTRY, _SNAPSHOT_HEADER = numbers(PRODUCER_ENTRY), numbers(SNAPSHOT_HEADER)
 PRODUCER_ENTRY_SIZE, SNAPSHOT_HEADER_SIZE = _PRODUCER_ENTRY.size, _SNAPSHOT_HEADER.size
 _VERSION = number(SNAPSHOT_HEADER.version)
 _CRC_COVERS_FROM = next(at for name, at, _ in field_positions(SNAPSHOT_HEADER) if name == "entries_count")
@@ -79,7 +78,8 @@ def parse_producer_snapshot(data: Buffer, checksum: Callable[[Buffer], int] = cr
         )
     end = SNAPSHOT_HEADER_SIZE + entries_count * PRODUCER_ENTRY_SIZE
     entries = unpack_entries(_PRODUCER_ENTRY, data[SNAPSHOT_HEADER_SIZE:end])
-    return [ProducerStateEntry(*_none_for_no_txn(fields)) for fields in entries]
+    # The first offset of the current transaction is the last field of an entry.
+    return [ProducerStateEntry(*(*fields[:-1], None if fields[-1] < 0 else fields[-1])) for fields in entries]
 
 
 def build_producer_snapshot(entries: Sequence[ProducerStateEntry], checksum: Callable[[Buffer], int] = crc32c) -> bytes:
@@ -87,7 +87,8 @@ def build_producer_snapshot(entries: Sequence[ProducerStateEntry], checksum: Cal
 
     checksum: a CRC-32C, for callers that have a faster one.
     """
-    body = b"".join(_PRODUCER_ENTRY.pack(*_stored_fields(entry)) for entry in entries)
+    stored = ((_NO_TXN if value is None else value for value in astuple(entry)) for entry in entries)
+    body = b"".join(_PRODUCER_ENTRY.pack(*fields) for fields in stored)
     crc = checksum((_SNAPSHOT_HEADER.pack(CURRENT_SNAPSHOT_VERSION, 0, len(entries)) + body)[_CRC_COVERS_FROM:])
     return _SNAPSHOT_HEADER.pack(CURRENT_SNAPSHOT_VERSION, crc, len(entries)) + body
 
@@ -120,14 +121,3 @@ def _parse_header(data: Buffer) -> tuple[int, int]:
 
 def _failed_schema(why: str) -> Corrupt:
     return Corrupt(f"Snapshot failed schema validation: {why}", kafka_class="CorruptSnapshotException")
-
-
-def _none_for_no_txn(fields: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The first offset of the current transaction is the last field of an entry."""
-    *others, current_txn_first_offset = fields
-    return (*others, current_txn_first_offset if current_txn_first_offset >= 0 else None)
-
-
-def _stored_fields(entry: ProducerStateEntry) -> list[int]:
-    fields = [getattr(entry, name) for name in _PRODUCER_FIELDS]
-    return [_NO_TXN if value is None else value for value in fields]

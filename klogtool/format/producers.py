@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from klogtool.format.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, RecordBatch
 from klogtool.format.java_numbers import wrap_long
@@ -43,32 +45,15 @@ class BatchMetadata(Struct, frozen=True):
         return wrap_long(self.last_offset - self.offset_delta)
 
 
-class ProducerState:
-    """One producer: its epochs, its last five batches, the start of its open transaction."""
+class ProducerState(Struct):
+    """One producer: its epochs, the start of its open transaction, its last five batches."""
 
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-        "last_timestamp",
-        "producer_epoch",
-        "producer_id",
-    )
-
-    def __init__(
-        self,
-        producer_id: int,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        coordinator_epoch: int = NO_COORDINATOR_EPOCH,
-        last_timestamp: int = NO_TIMESTAMP,
-        current_txn_first_offset: int | None = None,
-    ) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp = last_timestamp
-        self.current_txn_first_offset = current_txn_first_offset
-        self.batches: deque[BatchMetadata] = deque(maxlen=NUM_BATCHES_TO_RETAIN)
+    producer_id: int
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    last_timestamp: int = NO_TIMESTAMP
+    current_txn_first_offset: int | None = None
+    batches: deque[BatchMetadata] = field(default_factory=partial(deque, maxlen=NUM_BATCHES_TO_RETAIN))
 
     @classmethod
     def of_snapshot(cls, entry: ProducerStateEntry) -> ProducerState:
@@ -111,19 +96,11 @@ class ProducerState:
 
     def copied(self) -> ProducerState:
         """Return a copy."""
-        copy = self.without_batches()
-        copy.batches.extend(self.batches)
-        return copy
+        return replace(self, batches=self.batches.copy())
 
     def without_batches(self) -> ProducerState:
         """Return a copy without any batch (ProducerStateEntry.withProducerId)."""
-        return ProducerState(
-            self.producer_id,
-            self.producer_epoch,
-            self.coordinator_epoch,
-            self.last_timestamp,
-            self.current_txn_first_offset,
-        )
+        return replace(self, batches=deque(maxlen=NUM_BATCHES_TO_RETAIN))
 
     def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
         """Add a batch; batches of another epoch are forgotten."""

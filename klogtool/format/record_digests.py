@@ -79,17 +79,14 @@ def sound_entry(data: Buffer, frame: Frame, *, base: int, deep: bool) -> RecordB
 def record_items(entry: RecordBatch | Message) -> array[int]:
     """The items of an entry's records, ITEM_FIELDS numbers each. Raises Corrupt if its records cannot be read."""
     epoch, position = entry.partition_leader_epoch, entry.position
+    flags = (CONTROL if entry.is_control else 0) | (TRANSACTIONAL if entry.is_transactional else 0)
     items = array("q")
     for record in entry.records():
-        items.extend((record.offset, record.offset, _signed(xxh64(_item_bytes(entry, record))), epoch, position))
+        sequence = NO_SEQUENCE if entry.producer_id < 0 else record.sequence
+        producer = _PRODUCER.pack(entry.producer_id, entry.producer_epoch, sequence)
+        data = b"".join(_parts(record, _HEAD.pack(record.timestamp, flags) + producer))
+        items.extend((record.offset, record.offset, _signed(xxh64(data)), epoch, position))
     return items
-
-
-def _item_bytes(entry: RecordBatch | Message, record: Record) -> bytes:
-    flags = (CONTROL if entry.is_control else 0) | (TRANSACTIONAL if entry.is_transactional else 0)
-    sequence = NO_SEQUENCE if entry.producer_id < 0 else record.sequence
-    producer = _PRODUCER.pack(entry.producer_id, entry.producer_epoch, sequence)
-    return b"".join(_parts(record, _HEAD.pack(record.timestamp, flags) + producer))
 
 
 def head_item(data: Buffer, frame: Frame, last_offset: int, *, base: int) -> array[int]:

@@ -121,21 +121,16 @@ def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
     if frame.size < RECORD_BATCH_OVERHEAD or len(data) - frame.position < RECORD_BATCH_OVERHEAD:
         return bool(frame.size >= RECORD_BATCH_OVERHEAD)
     batch = parse_batch(data, frame.position)
+    count, body_size = batch.records_count, batch.size - RECORD_BATCH_OVERHEAD
     return bool(
         batch.attributes & ~BATCH_ATTRIBUTES == 0
         and batch.attributes & 0x07 < len(CODEC_NAMES)
-        and 0 <= batch.records_count <= batch.last_offset_delta + 1
+        and 0 <= count <= batch.last_offset_delta + 1
         and batch.last_offset_delta >= 0
         and batch.producer_id >= NO_PRODUCER_ID
-        and _has_room(batch)
-    )
-
-
-def _has_room(batch: RecordBatch) -> bool:
-    """Return whether so many records fit into a batch of its size; a sequence of numbers passes all other tests."""
-    count, body_size = batch.records_count, batch.size - RECORD_BATCH_OVERHEAD
-    return bool(count) == bool(body_size) and (
-        batch.attributes & 0x07 != 0 or count * SMALLEST_RECORD_BYTES <= body_size
+        # so many records fit into a batch of its size; a sequence of numbers passes all other tests
+        and bool(count) == bool(body_size)
+        and (batch.attributes & 0x07 != 0 or count * SMALLEST_RECORD_BYTES <= body_size)
     )
 
 

@@ -97,10 +97,8 @@ class Succession:
 
         Returns (the number of the first that was not taken, why).
         """
-        width = len(FACTS)
         for number in range(at, min(count, at + MOST_AT_ONCE)):
-            entry = EntryFacts(*rows[number * width : (number + 1) * width])
-            why = self._take(entry)
+            why = self._take(facts_at(rows, number))
             if why:
                 return number, why
         return min(count, at + MOST_AT_ONCE), Why.DONE
@@ -191,9 +189,16 @@ class Succession:
             if position == entry.position:
                 self.index_at, self.index_noted = self.index_at + 1, relative_offset
         if entry.max_timestamp > self.largest_timestamp:
-            self._raise_timestamp(entry)
+            self.largest_timestamp = entry.max_timestamp
+            if self.time_at < len(self._time_index):
+                timestamp, relative_offset = self._time_index[self.time_at]
+                if timestamp == entry.max_timestamp:
+                    self.time_at, self.time_noted = self.time_at + 1, relative_offset
         if entry.max_timestamp > self.now_ms:
-            self._note_future(entry, first)
+            entries, position, _, first_offset, _, timestamp = self.future
+            since = (position, first_offset) if entries else (entry.position, first)
+            timestamp = max(timestamp, entry.max_timestamp)
+            self.future = entries + 1, since[0], entry.end, since[1], entry.last_offset, timestamp
         if not self.batches:
             self.first_offset = first
         self.magics |= 1 << entry.magic
@@ -201,25 +206,8 @@ class Succession:
         # Fewer records than offsets: a cleaner took some out of the batch, and kept its last offset.
         self.sparse |= entry.magic == 2 and entry.records_count <= delta
         self.has_producers |= entry.producer_id > NO_PRODUCER_ID
-        self.batches, self.records, self.bytes = (
-            self.batches + 1,
-            self.records + entry.records_count,
-            self.bytes + entry.size,
-        )
-
-    def _raise_timestamp(self, entry: EntryFacts) -> None:
-        self.largest_timestamp = entry.max_timestamp
-        if self.time_at < len(self._time_index):
-            timestamp, relative_offset = self._time_index[self.time_at]
-            if timestamp == entry.max_timestamp:
-                self.time_at, self.time_noted = self.time_at + 1, relative_offset
-
-    def _note_future(self, entry: EntryFacts, first: int) -> None:
-        entries, position, _, first_offset, _, timestamp = self.future
-        if not entries:
-            position, first_offset = entry.position, first
-        timestamp = max(timestamp, entry.max_timestamp)
-        self.future = entries + 1, position, entry.end, first_offset, entry.last_offset, timestamp
+        self.batches, self.bytes = self.batches + 1, self.bytes + entry.size
+        self.records += entry.records_count
 
     # Producers.
 

@@ -3,7 +3,6 @@
 opened            what a path is: a log dir, a partition dir or a file
 logdir            a log dir: its partition dirs and its own files
 partition         a partition dir: its segments and the files beside them
-causes            what happens to a log while it is read
 log_end           where a log ends
 segment           a segment: its `.log` and its indexes; KRaft snapshots
 side_file         files that are no logs, as objects

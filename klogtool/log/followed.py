@@ -11,11 +11,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from klogtool.causes import Reason
+from klogtool.causes import Cause, Reason, some
 from klogtool.errors import KlogError
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.causes import LogEvent
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import list_folder
 
@@ -25,6 +24,12 @@ MOST_SEGMENTS_KEPT = 16
 
 
 Read = Callable[["FollowedSegment", LogFile], None]
+
+
+class LogEvent(Cause):
+    """What happens to a partition that is followed; see klogtool.causes."""
+
+    DELETED, DELETED_UNREAD, GONE, BACK, REPLACED, WENT_BACK, CUT = some(7)
 
 
 class FollowedSegment:

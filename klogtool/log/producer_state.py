@@ -141,7 +141,9 @@ class ProducerAppendInfo:
 
     def _check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
         if producer_epoch == self.updated.producer_epoch:
-            last_sequence = self._last_sequence_of_epoch(producer_epoch)
+            is_same_epoch = producer_epoch == self._current.producer_epoch
+            before = self.updated if self.updated.batches else self._current if is_same_epoch else None
+            last_sequence = NO_SEQUENCE if before is None else before.last_sequence
             is_known = self._current.producer_epoch != NO_PRODUCER_EPOCH
             if is_known and not is_in_sequence(last_sequence, first_sequence):
                 raise _refused(
@@ -156,11 +158,6 @@ class ProducerAppendInfo:
                 f"{self.updated.producer_epoch} (current producer epoch)",
                 "OutOfOrderSequenceException",
             )
-
-    def _last_sequence_of_epoch(self, producer_epoch: int) -> int:
-        if self.updated.batches:
-            return self.updated.last_sequence
-        return self._current.last_sequence if producer_epoch == self._current.producer_epoch else NO_SEQUENCE
 
     def _check_coordinator_epoch(self, marker: EndTransactionMarker, offset: int) -> None:
         current = self.updated.coordinator_epoch
@@ -303,26 +300,14 @@ class ProducerStateManager:
 
     def state(self) -> object:
         """Return everything that decides the effect of further batches: managers with equal states behave the same."""
-        producers = {
-            known.producer_id: (
-                known.producer_epoch,
-                known.coordinator_epoch,
-                known.last_timestamp,
-                known.current_txn_first_offset,
-                list(known.batches),
-            )
-            for known in self.producers.values()
-        }
+        producers = {producer_id: known.copied() for producer_id, known in self.producers.items()}
         return self.map_end_offset, producers, dict(self._ongoing), dict(self._unreplicated), self._order.buckets
 
     def share(self, other: ProducerStateManager) -> None:
         """Share producers, transactions and end offset with `other` from now on; offsets of snapshots stay."""
         self.producers, self._order, self.map_end_offset = other.producers, other._order, other.map_end_offset
-        self._ongoing, self._first_offsets, self._unreplicated = (
-            other._ongoing,
-            other._first_offsets,
-            other._unreplicated,
-        )
+        self._ongoing, self._first_offsets = other._ongoing, other._first_offsets
+        self._unreplicated = other._unreplicated
 
     def producer_of_txn(self, first_offset: int) -> int | None:
         """Return the producer whose transaction is open from this offset on, or None."""

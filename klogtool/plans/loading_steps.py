@@ -52,7 +52,8 @@ from itertools import accumulate
 from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size, read_content
 from klogtool.broker.draft import Draft, DraftFile, span_of
 from klogtool.broker.unified_log.log_loader import LoadReport
-from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
+from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, FileName, build_file_name, parse_file_name
 from klogtool.kernels import crc32c

@@ -17,7 +17,7 @@ from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints, LoadTerms
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.overflow_split import DELETED
+from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.opened import open_partition_dir

@@ -16,7 +16,8 @@ from klogtool.broker.circumstances import Evidence
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
+from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.succession import facts_at

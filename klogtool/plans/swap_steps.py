@@ -15,7 +15,8 @@ from collections.abc import Iterable
 
 from klogtool.broker.content import Content, content_size
 from klogtool.broker.draft import DraftFile
-from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
+from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.plans.plan import Delete, Rename, Step, Write
 

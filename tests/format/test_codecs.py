@@ -19,7 +19,7 @@ from mutate import mutations
 
 from klogtool.errors import AboveLimit, Corrupt, Refused, Unsupported
 from klogtool.format.codecs import CODECS, compress, decompress
-from klogtool.format.codecs.xxh32 import xxh32
+from klogtool.format.codecs.lz4 import xxh32
 
 COMPRESSING = CODECS[1:]
 

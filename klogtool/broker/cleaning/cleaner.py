@@ -200,7 +200,8 @@ class Pass:
         sizes: tuple[int, ...] = ()
         limits = (self.config.segment_bytes, self.config.segment_index_bytes, self.config.segment_index_bytes)
         for n, segment in enumerate(segments):
-            own = (segment.size, *_index_sizes(segment))
+            indexes = (segment.offset_index, segment.time_index)
+            own = (segment.size, *(index.entries * index.entry_size for index in indexes))
             last = segments[n + 1].base_offset - 1 if n + 1 < len(segments) else self.bound - 1
             together = tuple(map(sum, zip(sizes or (0, 0, 0), own, strict=True)))
             fits = groups and all(size <= limit for size, limit in zip(together, limits, strict=True))
@@ -326,12 +327,6 @@ class Pass:
 
 class CleaningAborted(Exception):
     """Not an error: a broker tries again later."""
-
-
-def _index_sizes(segment: LogSegment) -> tuple[int, int]:
-    """Return the bytes of the entries of the offset index and of the time index."""
-    offset_index, time_index = segment.offset_index, segment.time_index
-    return offset_index.entries * offset_index.entry_size, time_index.entries * time_index.entry_size
 
 
 class _CleanedChunk:

@@ -65,6 +65,10 @@ def find_log_to_clean(log: LoadedLog, checkpoint: int | None, now_ms: int) -> Lo
     if uncleanable < first_dirty:
         uncleanable, why = first_dirty, "first dirty offset"
     bound = next(iter(non_active_from(log.segments, uncleanable)), log.segments.last).base_offset
+    # maxCompactionDelay, which uses the largest timestamp of each segment's first batch.
+    firsts = (segment.read_first_timestamp() for segment in non_active_from(log.segments, first_dirty))
+    earliest = min((timestamp for timestamp in firsts if timestamp > 0), default=MAX_LONG)
+    clean_until = wrap_long(now_ms - max(log.terms.config.max_compaction_lag_ms, 0))
     return LogToClean(
         first_dirty,
         uncleanable,
@@ -73,7 +77,7 @@ def find_log_to_clean(log: LoadedLog, checkpoint: int | None, now_ms: int) -> Lo
         bound,
         clean_bytes=_size(log.segments.values(-1, first_dirty)),
         cleanable_bytes=_size(log.segments.values(min(first_dirty, bound), bound)),
-        compaction_delay_ms=_compaction_delay_ms(log, first_dirty, now_ms),
+        compaction_delay_ms=wrap_long(clean_until - earliest) if earliest < clean_until else 0,
         min_cleanable_dirty_ratio=log.terms.config.min_cleanable_dirty_ratio,
     )
 
@@ -105,14 +109,6 @@ def _first_uncleanable(log: LoadedLog, first_dirty: int, now_ms: int) -> tuple[i
                 bounds.append((segment.base_offset, MIN_COMPACTION_LAG))
                 break
     return min(bounds, key=lambda pair: pair[0])
-
-
-def _compaction_delay_ms(log: LoadedLog, first_dirty: int, now_ms: int) -> int:
-    """Return Kafka's maxCompactionDelay, which uses the largest timestamp of each segment's first batch."""
-    firsts = (segment.read_first_timestamp() for segment in non_active_from(log.segments, first_dirty))
-    earliest = min((timestamp for timestamp in firsts if timestamp > 0), default=MAX_LONG)
-    clean_until = wrap_long(now_ms - max(log.terms.config.max_compaction_lag_ms, 0))
-    return wrap_long(clean_until - earliest) if earliest < clean_until else 0
 
 
 def _size(segments: list[LogSegment]) -> int:

@@ -8,7 +8,7 @@ If the new segment cannot hold a batch, the reference cleans the whole group, be
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from klogtool import kernels
 from klogtool.broker.cleaning.cleaned_transactions import CleanedTransactions
@@ -47,25 +47,7 @@ def has_kernels_map(offsets: object) -> bool:
     return isinstance(offsets, kernels.native.OffsetMap)
 
 
-class Taker(Protocol):
-    """Takes batches: runs of them by a kernel, the others one by one."""
-
-    kernel: Any
-
-    def take(self, window: MappedWindow) -> tuple[int, int]:
-        """Let the kernel take batches from `reached` on. Returns (where the next one begins, why it was not taken)."""
-
-    def take_one(self, window: MappedWindow, batch: RecordBatch, why: int) -> bool:
-        """Take the batch at which the kernel has stopped. False if it ends the walk."""
-
-    def take_by_reference(self, batch: Entry) -> bool:
-        """Take a batch that is not for the kernel. False if it ends the walk."""
-
-    def put_down(self, file: ContentFile) -> None:
-        """Save the results so far, while the file is open."""
-
-
-def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> bool:
+def walk(taker: MapFilling | GroupCleaning, file: ContentFile, start: int, buffer: ReadBuffer) -> bool:
     """Take all batches from a position on, up to one that ends the walk. Returns whether the walk reached the end.
 
     Raises KlogError where Kafka's cleaner fails.
@@ -79,7 +61,7 @@ def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> boo
 class _CleanerReader:
     """A mapped_windows.Reader: batches as the cleaner reads them. is_ended: a batch has ended the walk."""
 
-    def __init__(self, taker: Taker, file: ContentFile, buffer: ReadBuffer) -> None:
+    def __init__(self, taker: MapFilling | GroupCleaning, file: ContentFile, buffer: ReadBuffer) -> None:
         self._taker, self._file, self._buffer = taker, file, buffer
         self.is_ended = False
 

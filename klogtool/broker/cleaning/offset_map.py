@@ -13,7 +13,7 @@ import mmap
 import secrets
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Protocol
+from typing import TypeAlias
 
 from klogtool import kernels
 from klogtool.errors import Refused
@@ -24,27 +24,6 @@ NOT_FOUND = -1
 SECRET_SIZE = 16
 _HASH_SIZE = 16
 _OFFSET_SIZE = 8  # of a slot: a hash, then the offset plus one, 0 in an empty slot
-
-
-class KeyMap(Protocol):
-    """The interface of this map and of the kernel's. usable: how many keys it has room for."""
-
-    latest_offset: int
-    usable: int
-
-    @property
-    def is_full(self) -> bool:
-        """No further record is to be put, whatever its key."""
-
-    @property
-    def entries(self) -> int:
-        """Keys in it."""
-
-    def put(self, key: bytes, offset: int) -> None:
-        """The offset of a record with this key."""
-
-    def get(self, key: bytes) -> int:
-        """The last offset with this key, or NOT_FOUND."""
 
 
 class OffsetMap:
@@ -100,6 +79,9 @@ class OffsetMap:
                 return at, hashed, offset_after
             slot = slot + 1 if slot + 1 < self.slots else 0
         return 0, hashed, 0  # every slot has another key, so this key is not in the map
+
+
+KeyMap: TypeAlias = OffsetMap | kernels.native.OffsetMap
 
 
 def slots_of(memory_bytes: int, load_factor: float) -> tuple[int, int]:

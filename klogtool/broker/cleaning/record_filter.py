@@ -211,17 +211,14 @@ def _should_retain(batch: Entry, part: Part, terms: FilterTerms) -> bool:
     if part.offset < terms.offsets.get(key):
         terms.tally.superseded += 1
         return False
-    if part.value_size < 0 and not _retains_tombstones(batch, terms):
-        terms.tally.tombstones += 1
-        return False
-    return True
-
-
-def _retains_tombstones(batch: Entry, terms: FilterTerms) -> bool:
-    if batch.magic < CURRENT_MAGIC:
-        return terms.retains_legacy_tombstones
+    if part.value_size >= 0:
+        return True
     horizon = batch.delete_horizon_ms
-    return horizon is None or terms.now_ms < horizon
+    retains = terms.retains_legacy_tombstones
+    if batch.magic >= CURRENT_MAGIC:
+        retains = horizon is None or terms.now_ms < horizon
+    terms.tally.tombstones += not retains
+    return retains
 
 
 # --- what is written --------------------------------------------------------------------------------------------------
@@ -253,7 +250,8 @@ def _emptied(batch: Entry) -> bytes:
 
 def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_magic: bool) -> bytes:
     """Build a batch of the kept records (buildRetainedRecordsInto)."""
-    kept = [_rewritten(part) if isinstance(part, Record) else to_record(part) for part in parts]
+    records = [part if isinstance(part, Record) else to_record(part) for part in parts]
+    kept = [replace(record, headers=rewritten_headers(record.headers)) for record in records]
     append_time = batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
     if isinstance(batch, Message) and keeps_magic:
         return build_message_set(
@@ -278,11 +276,6 @@ def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_mag
         is_control=batch.is_control,
         partition_leader_epoch=batch.partition_leader_epoch,
     )
-
-
-def _rewritten(record: Record) -> Record:
-    headers = rewritten_headers(record.headers)
-    return record if headers is record.headers else replace(record, headers=headers)
 
 
 def _check(batch: Entry, kept: list[Record], base_offset: int | None) -> None:

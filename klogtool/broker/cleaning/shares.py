@@ -24,14 +24,13 @@ from klogtool.broker.cleaning.offset_map import new_secret
 from klogtool.broker.cleaning.record_filter import CleaningTally
 from klogtool.broker.content import Content
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.log_segment import SEGMENT_FILES, LogSegment
 from klogtool.broker.unified_log.overflow_split import CLEANED
 from klogtool.errors import KlogError
 from klogtool.format.indexes import AbortedTxn, TimeIndexEntry
 from klogtool.format.names import FileKind, build_file_name
 
 MOST_ROUNDS = 5  # of groups that began with wrong transactions
-FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class NotShared(KlogError):
@@ -184,7 +183,8 @@ class SharedPass(Pass):
             if done.is_queried:
                 if not shares[n].transactions.is_like(now):
                     wrong[n] = now
-                now = _carried(done)
+                now = done.copy()
+                now.is_queried = False  # nobody has asked the next share yet
             else:
                 now = now.copy()
                 for m in range(len(group)):
@@ -192,7 +192,6 @@ class SharedPass(Pass):
         return wrong
 
     def _taken(self, share: GroupShare, done: GroupCleaned) -> LogSegment:
-        """Add the new segment to the draft of this pass."""
         base_offset, draft = share.base_offsets[0], self.log.draft
         for kind, content in done.files.items():
             draft.write(build_file_name(kind, base_offset, CLEANED), content)
@@ -218,13 +217,6 @@ def _follow_on(shares: Sequence[KeyShare], results: Sequence[KeysResult]) -> boo
     )
 
 
-def _carried(transactions: CleanedTransactions) -> CleanedTransactions:
-    """Return the transactions as the next share begins with them: nobody has asked it yet."""
-    carried = transactions.copy()
-    carried.is_queried = False
-    return carried
-
-
 # What one share is.
 
 
@@ -244,7 +236,7 @@ def clean_group(whole: Pass, share: GroupShare) -> GroupCleaned:
     except CleaningAborted:
         raise NotShared("a segment is to be split", path=whole.log.draft.path) from None
     files = whole.log.draft.files
-    names = {kind: cleaned.name_of(kind) for kind in FILES}
+    names = {kind: cleaned.name_of(kind) for kind in SEGMENT_FILES}
     contents = {kind: files[name].content for kind, name in names.items() if name in files}
     cleaned.delete()
     tallies = {base: whole.stats.tallies[base] for base in share.base_offsets}

@@ -250,7 +250,6 @@ class _CommitsReading:
                 self._read_segment(segment)
 
     def told(self, number: int, others: tuple[str, ...]) -> OffsetsLog:
-        """Return what is to be said of the log."""
         is_compacted = self.replay.gap_end >= 0
         return OffsetsLog(
             self.path,
@@ -323,7 +322,6 @@ class _CommitSteps(Steps):
         self._replay, self._work, self._path, self.reached = replay, work, path, reached
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Let the kernel take batches."""
         at, why = self._replay.take(window.data, at, stop, self._work, body)
         self.reached = window.base + at
         return at, why

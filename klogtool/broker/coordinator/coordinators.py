@@ -79,7 +79,8 @@ def find_coordinators(
     loaded: list[CoordinatorPartition] = []
     problems: list[KlogError] = []
     general = replace(circumstances, recovery_point=None, log_start_offset=None, high_watermark=None)
-    for path in dict.fromkeys((*_partitions_in(known), *filter(_is_of_topic, map(os.path.abspath, paths)))):
+    inside = [partition.path for folder in known for partition in LogDir(folder).partitions]
+    for path in filter(_is_of_topic, dict.fromkeys((*inside, *map(os.path.abspath, paths)))):
         try:
             checkpoints = known[os.path.dirname(path)]
             log = load(path, general, jobs, checkpoints).log
@@ -105,11 +106,6 @@ def _folder_of(path: str) -> str:
     """Return the folder that has the partition dirs: the log dir, or what a partition dir is in."""
     whole = os.path.abspath(path)
     return whole if isinstance(open_path(whole), LogDir) else os.path.dirname(whole)
-
-
-def _partitions_in(folders: Iterable[str]) -> Iterator[str]:
-    for folder in folders:
-        yield from (partition.path for partition in LogDir(folder).partitions if _is_of_topic(partition.path))
 
 
 def _is_of_topic(path: str) -> bool:

@@ -77,14 +77,10 @@ def find_open(
     held = {known.producer_id: known for known in producers if known.current_txn_first_offset is not None}
     for txn in transactions:
         yield _judged(txn, held.pop(txn.producer_id, None), partition, coordinators, now_ms)
-    for known in held.values():
-        yield _judged(_remembered(known), known, partition, coordinators, now_ms)
-
-
-def _remembered(known: ProducerState) -> Transaction:
-    """Return a transaction of which the log has no data."""
-    first = known.current_txn_first_offset
-    return Transaction(known.producer_id, known.producer_epoch, first, None, Status.OPEN, None, None)
+    for known in held.values():  # the log has no data of them
+        first, epoch = known.current_txn_first_offset, known.producer_epoch
+        txn = Transaction(known.producer_id, epoch, first, None, Status.OPEN, None, None)
+        yield _judged(txn, known, partition, coordinators, now_ms)
 
 
 def _judged(
@@ -98,22 +94,16 @@ def _judged(
     former = metadata or coordinators.find_former(txn.producer_id)
     if known is None:
         return OpenTransaction(txn, Data.WHOLE, None, TransactionVerdict.FORGOTTEN, former)
-    since = known.current_txn_first_offset
-    if metadata is None:
-        verdict = _without_coordinator(coordinators, now_ms - known.last_timestamp)
-    else:
-        verdict = TransactionVerdict.ONGOING if partition in metadata.partitions else TransactionVerdict.HANGING
-    is_late = metadata is not None and metadata.start_ms + metadata.timeout_ms < now_ms
-    return OpenTransaction(txn, _data_of(txn, since), since, verdict, former, is_late)
-
-
-def _without_coordinator(coordinators: Coordinators, idle_ms: int) -> TransactionVerdict:
-    if coordinators.is_whole:
-        return TransactionVerdict.HANGING
-    return TransactionVerdict.SUSPECT if idle_ms > MAX_TIMEOUT_MS else TransactionVerdict.UNKNOWN
-
-
-def _data_of(txn: Transaction, since: int | None) -> Data:
+    since, data = known.current_txn_first_offset, Data.WHOLE
     if txn.last_offset is None or txn.first_offset is None:
-        return Data.GONE
-    return Data.PARTLY_GONE if since is not None and since < txn.first_offset else Data.WHOLE
+        data = Data.GONE
+    elif since is not None and since < txn.first_offset:
+        data = Data.PARTLY_GONE
+    verdict = TransactionVerdict.HANGING
+    if metadata is not None and partition in metadata.partitions:
+        verdict = TransactionVerdict.ONGOING
+    elif metadata is None and not coordinators.is_whole:
+        is_old = now_ms - known.last_timestamp > MAX_TIMEOUT_MS
+        verdict = TransactionVerdict.SUSPECT if is_old else TransactionVerdict.UNKNOWN
+    is_late = metadata is not None and metadata.start_ms + metadata.timeout_ms < now_ms
+    return OpenTransaction(txn, data, since, verdict, former, is_late)

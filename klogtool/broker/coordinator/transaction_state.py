@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -63,8 +63,13 @@ class TransactionMetadata(Struct, frozen=True):
     def of(cls, key: ApiMessage, value: ApiMessage, at: tuple[int, int, int]) -> TransactionMetadata:
         """Make it of a record's key and value. at: the partition, offset and timestamp of the record. Raises Corrupt
         (IllegalStateException) for a state that no release has."""
-        values = value.values
-        state = _state_of(values["transactionStatus"])
+        values, number = value.values, value.values["transactionStatus"]
+        try:
+            state = TransactionState(number)
+        except ValueError:
+            reason = f"Unknown transaction state id {number} from the transaction status message"
+            raise Corrupt(reason, kafka_class="IllegalStateException") from None
+        topics = () if state is TransactionState.EMPTY else values["transactionPartitions"] or ()
         return cls(
             key.values["transactionalId"],
             *at,
@@ -74,7 +79,7 @@ class TransactionMetadata(Struct, frozen=True):
             values["producerEpoch"],
             values["transactionTimeoutMs"],
             state,
-            frozenset() if state is TransactionState.EMPTY else frozenset(_partitions_of(values)),
+            frozenset(TopicPartition(topic["topic"], number) for topic in topics for number in topic["partitionIds"]),
             values["transactionStartTimestampMs"],
             values["transactionLastUpdateTimestampMs"],
             values.get("clientTransactionVersion", 0),
@@ -96,25 +101,7 @@ class CoordinatorPartition(Struct, frozen=True):
     whole_from_ms: int | None = None
 
 
-def _state_of(number: int) -> TransactionState:
-    try:
-        return TransactionState(number)
-    except ValueError:
-        reason = f"Unknown transaction state id {number} from the transaction status message"
-        raise Corrupt(reason, kafka_class="IllegalStateException") from None
-
-
-def _partitions_of(values: Any) -> Iterator[TopicPartition]:
-    for topic in values["transactionPartitions"] or ():
-        yield from (TopicPartition(topic["topic"], number) for number in topic["partitionIds"])
-
-
-_HISTORY = (
-    TransactionState.PREPARE_COMMIT,
-    TransactionState.PREPARE_ABORT,
-    TransactionState.COMPLETE_COMMIT,
-    TransactionState.COMPLETE_ABORT,
-)
+_HISTORY = tuple(TransactionState)[TransactionState.PREPARE_COMMIT.value : TransactionState.DEAD.value]
 
 
 def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False) -> CoordinatorPartition | None:
@@ -132,7 +119,8 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     for entry in _walk(log):
         for record in entry.records():
             if record.key is None:
-                raise _without_key(entry)
+                reason = "requirement failed: Transaction state log's key should not be null"
+                raise Corrupt(reason, position=entry.position, kafka_class="IllegalArgumentException")
             if record.offset != next_offset or whole_from_ms is None:
                 whole_from, whole_from_ms = record.offset, record.timestamp
                 run.clear()
@@ -171,8 +159,3 @@ def _walk_parsed(records: Iterable[tuple[bytes, _Found]], partition: int) -> Ite
             if error.kafka_class != _UNKNOWN_VERSION:
                 error.reason = f"the record at offset {offset}: {error.reason}"
                 raise
-
-
-def _without_key(entry: Entry) -> Corrupt:
-    reason = "requirement failed: Transaction state log's key should not be null"
-    return Corrupt(reason, position=entry.position, kafka_class="IllegalArgumentException")

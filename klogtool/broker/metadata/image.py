@@ -51,8 +51,7 @@ class Replicas(Struct, frozen=True):
 
     def directory_of(self, broker: int) -> str | None:
         """Return the id of the log dir that has the partition on this broker; None if unknown."""
-        by_broker = dict(zip(self.brokers, self.directories, strict=False))
-        return by_broker.get(broker)
+        return dict(zip(self.brokers, self.directories, strict=False)).get(broker)
 
 
 class ClusterMetadata(Struct):
@@ -90,8 +89,11 @@ class ClusterMetadata(Struct):
         match message.name:
             case "TopicRecord":
                 self.topic_ids[values["name"]] = values["topicId"]
-            case "RemoveTopicRecord":
-                self._remove_topic(values["topicId"])
+            case "RemoveTopicRecord":  # with its settings, so that a new topic of that name has none
+                for name in [name for name, known in self.topic_ids.items() if known == values["topicId"]]:
+                    del self.topic_ids[name]
+                    self.topics.pop(name, None)
+                self.replicas.pop(values["topicId"], None)
             case "PartitionRecord" | "PartitionChangeRecord":
                 self._place(values)
             case "FeatureLevelRecord":
@@ -115,13 +117,6 @@ class ClusterMetadata(Struct):
             values.get("partitionEpoch", before.partition_epoch + 1),
             _new_or_before(values, "lastKnownElr", before.last_known_elr),
         )
-
-    def _remove_topic(self, topic_id: str) -> None:
-        """Remove a topic with its settings, so that a new topic of that name has none."""
-        for name in [name for name, known in self.topic_ids.items() if known == topic_id]:
-            del self.topic_ids[name]
-            self.topics.pop(name, None)
-        self.replicas.pop(topic_id, None)
 
     def _set(self, values: Mapping[str, str | int | None]) -> None:
         """Set a setting; without a value, remove it."""

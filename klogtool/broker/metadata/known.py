@@ -5,7 +5,7 @@ This is less than a broker's image: no leaders, no settings. `klogtool.broker.me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
@@ -63,30 +63,57 @@ class Known(Struct):
 
     def learn(self, message: ApiMessage) -> None:
         """Take a record that was not refused. Records that no other one depends on are left alone."""
-        learn = _LEARN.get(message.name)
-        if learn is not None:
-            learn(self, message.values)
+        values = message.values
+        match message.name:
+            case "TopicRecord":
+                self.topics[values["topicId"]] = values["name"]
+                self.topic_ids[values["name"]] = values["topicId"]
+                self.partitions[values["topicId"]] = {}
+            case "RemoveTopicRecord":
+                self.topic_ids.pop(self.topics.pop(values["topicId"]), None)
+                self.partitions.pop(values["topicId"], None)
+            case "PartitionRecord":
+                assigned = Assigned.of(len(values["replicas"]), values.get("directories"))
+                self.partitions.setdefault(values["topicId"], {})[values["partitionId"]] = assigned
+            case "PartitionChangeRecord":
+                partitions = self.partitions[values["topicId"]]
+                partitions[values["partitionId"]] = merged(partitions[values["partitionId"]], values)
+            case "RegisterBrokerRecord":
+                self._register(values["brokerId"], values["brokerEpoch"], values.get("logDirs") or ())
+            case "UnregisterBrokerRecord":
+                self._unregister(values["brokerId"])
+            case "BrokerRegistrationChangeRecord":
+                before = self.brokers[values["brokerId"]]
+                self._register(values["brokerId"], before.epoch, values.get("logDirs") or before.directories)
+            case "RegisterControllerRecord":
+                self.controllers.add(values["controllerId"])
+            case "UnregisterControllerRecord":
+                self.controllers.discard(values["controllerId"])
+            case "AccessControlEntryRecord":
+                # What an ACL says, without its id (StandardAcl).
+                content = tuple(value for name, value in values.items() if name != "id")
+                self.acls[values["id"]] = content
+                self.acl_contents.add(content)
+            case "RemoveAccessControlEntryRecord":
+                self.acl_contents.discard(self.acls.pop(values["id"]))
+            case "UserScramCredentialRecord":
+                self.credentials.add((values["name"], values["mechanism"]))
+            case "RemoveUserScramCredentialRecord":
+                self.credentials.discard((values["name"], values["mechanism"]))
+            case "ProducerIdsRecord":
+                self.producer_ids = values["brokerId"], values["nextProducerId"]
 
+    def _register(self, broker: int, epoch: int, directories: Iterable[str]) -> None:
+        self._unregister(broker)
+        self.brokers[broker] = Registered(epoch, tuple(sorted(directories, key=_uuid_order)))
+        for directory in self.brokers[broker].directories:
+            self.owners.setdefault(directory, broker)
 
-def _topic(known: Known, values: Values) -> None:
-    known.topics[values["topicId"]] = values["name"]
-    known.topic_ids[values["name"]] = values["topicId"]
-    known.partitions[values["topicId"]] = {}
-
-
-def _remove_topic(known: Known, values: Values) -> None:
-    known.topic_ids.pop(known.topics.pop(values["topicId"]), None)
-    known.partitions.pop(values["topicId"], None)
-
-
-def _partition(known: Known, values: Values) -> None:
-    assigned = Assigned.of(len(values["replicas"]), values.get("directories"))
-    known.partitions.setdefault(values["topicId"], {})[values["partitionId"]] = assigned
-
-
-def _partition_change(known: Known, values: Values) -> None:
-    partitions = known.partitions[values["topicId"]]
-    partitions[values["partitionId"]] = merged(partitions[values["partitionId"]], values)
+    def _unregister(self, broker: int) -> None:
+        before = self.brokers.pop(broker, None)
+        for directory in () if before is None else before.directories:
+            if self.owners.get(directory) == broker:
+                del self.owners[directory]
 
 
 def merged(before: Assigned, values: Values) -> Assigned:
@@ -96,88 +123,7 @@ def merged(before: Assigned, values: Values) -> Assigned:
     return Assigned(replicas, before.directories) if directories is None else Assigned.of(replicas, directories)
 
 
-def _register_broker(known: Known, values: Values) -> None:
-    _register(known, values["brokerId"], values["brokerEpoch"], values.get("logDirs"))
-
-
-def _registration_change(known: Known, values: Values) -> None:
-    before, directories = known.brokers[values["brokerId"]], values.get("logDirs")
-    _register(known, values["brokerId"], before.epoch, directories or before.directories)
-
-
-def _register(known: Known, broker: int, epoch: int, directories: Iterable[str] | None) -> None:
-    _unregister(known, broker)
-    registered = Registered(epoch, tuple(sorted(directories or (), key=_uuid_order)))
-    known.brokers[broker] = registered
-    for directory in registered.directories:
-        known.owners.setdefault(directory, broker)
-
-
-def _unregister_broker(known: Known, values: Values) -> None:
-    _unregister(known, values["brokerId"])
-
-
-def _unregister(known: Known, broker: int) -> None:
-    before = known.brokers.pop(broker, None)
-    for directory in () if before is None else before.directories:
-        if known.owners.get(directory) == broker:
-            del known.owners[directory]
-
-
 def _uuid_order(text: str) -> tuple[int, int]:
     """Uuid.compareTo: two signed halves."""
     uuid = parse_uuid(text)
     return int.from_bytes(uuid[:8], "big", signed=True), int.from_bytes(uuid[8:], "big", signed=True)
-
-
-def _register_controller(known: Known, values: Values) -> None:
-    known.controllers.add(values["controllerId"])
-
-
-def _unregister_controller(known: Known, values: Values) -> None:
-    known.controllers.discard(values["controllerId"])
-
-
-def _acl(known: Known, values: Values) -> None:
-    content = acl_content(values)
-    known.acls[values["id"]] = content
-    known.acl_contents.add(content)
-
-
-def _remove_acl(known: Known, values: Values) -> None:
-    known.acl_contents.discard(known.acls.pop(values["id"]))
-
-
-def acl_content(values: Values) -> tuple[object, ...]:
-    """Return what an ACL says, without its id (StandardAcl)."""
-    return tuple(value for name, value in values.items() if name != "id")
-
-
-def _credential(known: Known, values: Values) -> None:
-    known.credentials.add((values["name"], values["mechanism"]))
-
-
-def _remove_credential(known: Known, values: Values) -> None:
-    known.credentials.discard((values["name"], values["mechanism"]))
-
-
-def _producer_ids(known: Known, values: Values) -> None:
-    known.producer_ids = values["brokerId"], values["nextProducerId"]
-
-
-_LEARN: Mapping[str, Callable[[Known, Values], None]] = {
-    "TopicRecord": _topic,
-    "RemoveTopicRecord": _remove_topic,
-    "PartitionRecord": _partition,
-    "PartitionChangeRecord": _partition_change,
-    "RegisterBrokerRecord": _register_broker,
-    "UnregisterBrokerRecord": _unregister_broker,
-    "BrokerRegistrationChangeRecord": _registration_change,
-    "RegisterControllerRecord": _register_controller,
-    "UnregisterControllerRecord": _unregister_controller,
-    "AccessControlEntryRecord": _acl,
-    "RemoveAccessControlEntryRecord": _remove_acl,
-    "UserScramCredentialRecord": _credential,
-    "RemoveUserScramCredentialRecord": _remove_credential,
-    "ProducerIdsRecord": _producer_ids,
-}

@@ -15,7 +15,6 @@ sound_batches           whether all batches of a log are sound, and where they e
 overflow_split          splits a segment whose offsets do not fit its indexes (splitOverflowedSegment)
 
 producer_snapshots      producer state together with its snapshot files (ProducerStateManager)
-rebuild_producer_state  producer state up to an offset, from snapshots and batches (rebuildProducerState)
 replayed_batches        producers after batches that a broker reads again at its start
 log_transactions        open and ended transactions of a log
 

@@ -15,16 +15,16 @@ from msgspec import Struct, field
 from klogtool.broker.circumstances import LoadTerms
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_segment import LogSegment, LogSegmentOffsetOverflow
-from klogtool.broker.unified_log.log_segments import LogSegments
-from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP, split_overflowed_segment
+from klogtool.broker.unified_log.log_segments import DELETED, LogSegments
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP, split_overflowed_segment
 from klogtool.broker.unified_log.producer_snapshots import SnapshotNames, SnapshottedProducers
-from klogtool.broker.unified_log.rebuild_producer_state import rebuild_producer_state
+from klogtool.broker.unified_log.replayed_batches import rebuild_producer_state
 from klogtool.broker.unified_log.segment_recovery import Recovered, SegmentRecovery
 from klogtool.errors import AtPath, Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, build_file_name, parse_base_offset
+from klogtool.format.names import FileKind, build_file_name, find_base_offset, parse_base_offset
 from klogtool.log.file import Unreadable, is_denied
 from klogtool.log.folder import own_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
@@ -371,7 +371,8 @@ class _Loader:
         spans = [self._span_of_swap(name) for name in swaps if name.removesuffix(SWAP).endswith(FileKind.LOG.value)]
         if spans:
             low, high = min(base for base, _ in spans), max(end for _, end in spans)
-            in_span = [name for name in self.draft.names_found() if not name.endswith(SWAP) and _is_in(name, low, high)]
+            names = [name for name in self.draft.names_found() if not name.endswith(SWAP)]
+            in_span = [name for name in names if (base := find_base_offset(name)) is not None and low <= base < high]
             self.report.replaced = in_span
             for name in in_span:
                 self.draft.delete(name)
@@ -451,7 +452,7 @@ class _Loader:
                 truncated = segment.truncate_to(segment.base_offset)
             if truncated > 0:
                 segment.read_next_offset()  # for a log message; it may fail
-                self._remove_segments(unflushed[n + 1 :])
+                self._delete(unflushed[n + 1 :])
                 self._mark_snapshots_deleted(unflushed[n + 1 :])
                 return
 
@@ -463,18 +464,14 @@ class _Loader:
             return end_offset
         # Kafka intends to rename their snapshots, but iterates over a view of the segments that is empty by then.
         self.report.below_start = list(self.segments.base_offsets)
-        self._remove_segments(self.segments.all)
+        self._delete(self.segments.all)
         self.log.epochs.clear()
         self.log.producers.truncate_fully_and_start_at(self.terms.log_start_offset)
         return None
 
-    def _remove_segments(self, segments: list[LogSegment]) -> None:
-        """Rename their files; a broker deletes them a minute later."""
+    def _delete(self, segments: list[LogSegment]) -> None:
         self.report.deleted_segments += [segment.base_offset for segment in segments]
-        for segment in segments:
-            self.segments.remove(segment.base_offset)
-        for segment in segments:
-            segment.change_suffix(DELETED)
+        self.segments.delete(segments)
 
     def _mark_snapshots_deleted(self, segments: list[LogSegment]) -> None:
         for segment in segments:
@@ -494,13 +491,6 @@ class _Loader:
 def _base_of(draft: Draft, name: str) -> int:
     with AtPath(os.path.join(draft.path, name)):
         return parse_base_offset(name)
-
-
-def _is_in(name: str, low: int, high: int) -> bool:
-    try:
-        return low <= parse_base_offset(name) < high
-    except Corrupt:  # not the name of a segment's file
-        return False
 
 
 def _parsed(draft: Draft, name: str, parse: Callable[[bytes], _Result]) -> _Result:

@@ -63,6 +63,7 @@ class BatchMarks(Struct, frozen=True):
 
 
 Indexed = format_batch.RecordBatch | format_message.Message | BatchMarks
+SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class IndexMarks(Struct, frozen=True):
@@ -222,7 +223,9 @@ class LogSegment:
         with self.open_log() as file:
             reader, previous = FrameReader(file), None
             if not self.rules.finds_batch_by_base:
-                return _search_by_last_offset(reader, target_offset, position)
+                reaching = (one for one in walk_from(reader, position) if reader.last_offset(one) >= target_offset)
+                found = next(reaching, None)
+                return BatchPosition(base_offset_of(reader, found), found.position, found.size) if found else None
             for frame in walk_from(reader, position):
                 batch = BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
                 if batch.base_offset == target_offset:
@@ -360,8 +363,7 @@ class LogSegment:
     def change_suffix(self, suffix: str) -> None:
         """Rename its files in a broker's order; a missing file is skipped."""
         self.write_back()
-        kinds = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-        for kind in kinds:
+        for kind in SEGMENT_FILES:
             name = self.name_of(kind)
             if name in self.draft:
                 self.draft.move(name, build_file_name(kind, self.base_offset, suffix))
@@ -371,7 +373,7 @@ class LogSegment:
 
     def delete(self) -> None:
         """Delete its files (deleteIfExists); the segment must not be used afterwards."""
-        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
+        for kind in SEGMENT_FILES:
             self.draft.delete(self.name_of(kind))
 
     def close(self) -> None:
@@ -498,13 +500,6 @@ def walk_valid(file: ContentFile, start: int = 0) -> Iterator[Entry]:
     """
     for window, frame in walk_windows_of(file, start):
         yield ensure_valid(window, frame, file.path)
-
-
-def _search_by_last_offset(reader: FrameReader, target_offset: int, position: int) -> BatchPosition | None:
-    for frame in walk_from(reader, position):
-        if reader.last_offset(frame) >= target_offset:
-            return BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
-    return None
 
 
 def walk_from(reader: FrameReader, position: int) -> Iterator[Frame]:

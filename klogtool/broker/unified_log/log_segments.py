@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.errors import Corrupt
+
+DELETED = ".deleted"
 
 
 class LogSegments:
@@ -34,6 +37,14 @@ class LogSegments:
         """Remove this segment, if it exists."""
         if self._by_base.pop(base_offset, None) is not None:
             del self.base_offsets[bisect_left(self.base_offsets, base_offset)]
+
+    def delete(self, segments: Iterable[LogSegment]) -> None:
+        """Remove segments, and rename their files; a broker deletes them a minute later (removeAndDeleteSegments)."""
+        removed = list(segments)
+        for segment in removed:
+            self.remove(segment.base_offset)
+        for segment in removed:
+            segment.change_suffix(DELETED)
 
     def clear(self) -> None:
         """Remove all segments."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
@@ -83,7 +84,9 @@ def walk_transactions(log: LoadedLog) -> Iterator[Transaction]:
             if ended is not None:
                 yield ended
         else:
-            is_open[batch.producer_id] = _with(batch, is_open.get(batch.producer_id))
+            before = is_open.get(batch.producer_id) or _begun(batch)
+            latest = replace(before, producer_epoch=batch.producer_epoch, last_offset=batch.last_offset)
+            is_open[batch.producer_id] = latest
     yield from sorted(is_open.values(), key=lambda txn: txn.first_offset or 0)
 
 
@@ -97,27 +100,14 @@ def _walk_transactional(log: LoadedLog) -> Iterator[RecordBatch]:
                     yield entry
 
 
-def _with(batch: RecordBatch, txn: Transaction | None) -> Transaction:
-    """Return the transaction with one more batch, or a new one."""
-    first_offset, first_timestamp = batch.base_offset, _first_timestamp(batch)
-    if txn is not None and txn.first_offset is not None:
-        first_offset, first_timestamp = txn.first_offset, txn.first_timestamp
-    return Transaction(
-        batch.producer_id,
-        batch.producer_epoch,
-        first_offset,
-        batch.last_offset,
-        Status.OPEN,
-        first_timestamp,
-        None,
-    )
-
-
-def _first_timestamp(batch: RecordBatch) -> int | None:
-    """Return the header's first timestamp; None for a compacted batch that has a delete horizon there."""
-    if batch.timestamp_type == LOG_APPEND_TIME:
-        return batch.max_timestamp
-    return batch.base_timestamp if batch.delete_horizon_ms is None else None
+def _begun(batch: RecordBatch) -> Transaction:
+    timestamp: int | None = batch.max_timestamp
+    if (
+        batch.timestamp_type != LOG_APPEND_TIME
+    ):  # a compacted batch has a delete horizon in place of its first timestamp
+        timestamp = batch.base_timestamp if batch.delete_horizon_ms is None else None
+    first = batch.base_offset
+    return Transaction(batch.producer_id, batch.producer_epoch, first, None, Status.OPEN, timestamp, None)
 
 
 def _ended(batch: RecordBatch, txn: Transaction | None) -> Transaction | None:
@@ -133,12 +123,5 @@ def _ended(batch: RecordBatch, txn: Transaction | None) -> Transaction | None:
     if txn is None:
         status, timestamp = Status.EMPTY, record.timestamp
         return Transaction(batch.producer_id, batch.producer_epoch, None, None, status, timestamp, batch.base_offset)
-    return Transaction(
-        txn.producer_id,
-        txn.producer_epoch,
-        txn.first_offset,
-        txn.last_offset,
-        Status.ABORTED if marker.is_abort else Status.COMMITTED,
-        txn.first_timestamp,
-        batch.base_offset,
-    )
+    status = Status.ABORTED if marker.is_abort else Status.COMMITTED
+    return replace(txn, status=status, marker_offset=batch.base_offset)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import takewhile
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -208,16 +210,14 @@ def _steps_to(
         start = max(lookup.position, 0)
         with _opened(segment) as reader:
             end = frame.position if segment is last else segment.size
-            batches = sum(1 for _ in _up_to(reader, start, end))
+            # Do not read further than the batch that was found: there may be damage.
+            before = takewhile(partial(_begins_before, end), walk_from(reader, start))
+            batches = sum(1 for _ in before) + (segment is last)
         yield Scan(segment.log_name, start, batches, end - start + (frame.size if segment is last else 0), record)
 
 
-def _up_to(reader: FrameReader, start: int, last: int) -> Iterator[Frame]:
-    """Yield frames up to and including the one at `last`."""
-    for frame in walk_from(reader, start):
-        yield frame
-        if frame.position >= last:  # do not read further: there may be damage
-            return
+def _begins_before(position: int, frame: Frame) -> bool:
+    return frame.position < position
 
 
 # By timestamp.

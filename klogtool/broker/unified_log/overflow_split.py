@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from klogtool.broker.draft import span_of
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_segment import LogSegment, first_inner_offset, walk_entries
-from klogtool.broker.unified_log.log_segments import LogSegments
+from klogtool.broker.unified_log.log_segments import DELETED, LogSegments
 from klogtool.errors import Corrupt
 from klogtool.format.batch import CODEC_MASK
 from klogtool.format.framing import CURRENT_MAGIC
@@ -19,7 +19,7 @@ from klogtool.format.indexes import to_relative_offset
 from klogtool.format.names import FileKind
 from klogtool.log.entries import Entry, Message
 
-CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
+CLEANED, SWAP = ".cleaned", ".swap"
 _MILLISECOND_NS = 1_000_000
 
 
@@ -47,7 +47,9 @@ def _split(segment: LogSegment) -> list[LogSegment]:
     with segment.open_log() as file:
         while position < file.size:
             base_offset = _base_of_first(file, position)
-            _check_is_new(base_offset, new, segment)
+            # The second part of one base offset would take the first one's files, and Kafka fails to rename them.
+            if base_offset in (one.base_offset for one in new):
+                raise Corrupt(new[0].name_of(FileKind.LOG), path=segment.path, kafka_class="NoSuchFileException")
             part = LogSegment(segment.draft, base_offset, segment.config, CLEANED, rules=segment.rules)
             new.append(part)
             appended = _append_what_fits(part, segment, file, position)
@@ -59,14 +61,6 @@ def _split(segment: LogSegment) -> list[LogSegment]:
         part.write_back()
         copy_mtime(part, segment)
     return new
-
-
-def _check_is_new(base_offset: int, parts: list[LogSegment], segment: LogSegment) -> None:
-    """Raises Corrupt for two parts of the same base offset: the second would take the first one's files, and Kafka
-    fails to rename them."""
-    for part in parts:
-        if part.base_offset == base_offset:
-            raise Corrupt(part.log_name, path=segment.path, kafka_class="NoSuchFileException")
 
 
 def _base_of_first(file: ContentFile, position: int) -> int:

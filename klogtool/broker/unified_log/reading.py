@@ -101,7 +101,9 @@ def end_of(log: LoadedLog, isolation: Isolation) -> OffsetMetadata:
     """Return where the log ends for a reader: at its end, at the high watermark or at the last stable offset."""
     if isolation is Isolation.LOG_END:
         return _log_end(log)
-    high_watermark = _fetch_high_watermark(log)
+    # Inside a batch, the high watermark moves to the batch's beginning.
+    is_end = log.high_watermark >= log.log_end_offset
+    high_watermark = _log_end(log) if is_end else _locate(log, log.high_watermark)
     if isolation is Isolation.HIGH_WATERMARK:
         return high_watermark
     first_unstable = find_first_unstable(log)
@@ -122,13 +124,6 @@ def find_first_unstable(log: LoadedLog) -> OffsetMetadata | None:
 def _log_end(log: LoadedLog) -> OffsetMetadata:
     last = log.segments.last
     return OffsetMetadata(log.log_end_offset, last.base_offset, last.size)
-
-
-def _fetch_high_watermark(log: LoadedLog) -> OffsetMetadata:
-    """Return the high watermark; inside a batch, it moves to the batch's beginning."""
-    if log.high_watermark >= log.log_end_offset:
-        return _log_end(log)
-    return _locate(log, log.high_watermark)
 
 
 def watermark_as_leader(log: LoadedLog) -> OffsetMetadata:
@@ -170,7 +165,6 @@ class _Fetch:
         self.end, self.committed = end, committed
 
     def run(self) -> Fetched:
-        """Return what a fetch gets; see `fetch`."""
         segment = self.log.segments.floor(self.offset)
         if self.offset > self.log.log_end_offset or segment is None:
             raise Refused(
@@ -184,7 +178,12 @@ class _Fetch:
         if self.offset > self.end.offset:
             return self._empty(_locate_or_refuse(self.log, self.offset))
         while segment is not None:
-            self._check_max_bytes(segment)
+            if self.max_bytes < 0:
+                raise Refused(
+                    f"Invalid max size {self.max_bytes} for log read from segment {segment.log_name}",
+                    path=segment.path,
+                    kafka_class="IllegalArgumentException",
+                )
             batch = segment.translate_offset(self.offset)
             if batch is not None:
                 return self._cut(segment, batch)
@@ -192,14 +191,6 @@ class _Fetch:
         # Everything after the offset is gone, although the log's end is higher.
         at_end = _log_end(self.log)
         return Fetched(at_end.offset, at_end.segment, at_end.position, 0, self.end.offset)
-
-    def _check_max_bytes(self, segment: LogSegment) -> None:
-        if self.max_bytes < 0:
-            raise Refused(
-                f"Invalid max size {self.max_bytes} for log read from segment {segment.log_name}",
-                path=segment.path,
-                kafka_class="IllegalArgumentException",
-            )
 
     def _empty(self, at: OffsetMetadata) -> Fetched:
         aborted = () if self.committed else None

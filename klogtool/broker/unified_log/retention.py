@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.overflow_split import DELETED
 from klogtool.broker.unified_log.rolling import roll
 from klogtool.broker.unified_log.segment_age import age_of
 from klogtool.format.java_numbers import wrap_long
@@ -125,9 +124,6 @@ def _delete(segments: list[LogSegment], log: LoadedLog) -> None:
         else:
             log.raise_start_of_kept(following.base_offset)
     log.report.dropped += [segment.base_offset for segment in segments]
-    for segment in segments:
-        log.segments.remove(segment.base_offset)
-    for segment in segments:
-        segment.change_suffix(DELETED)
+    log.segments.delete(segments)
     for segment in segments:
         log.producers.mark_snapshot_deleted(segment.base_offset)

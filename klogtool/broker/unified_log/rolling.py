@@ -11,14 +11,12 @@ import os
 from msgspec import Struct
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.overflow_split import DELETED
+from klogtool.broker.unified_log.log_segment import SEGMENT_FILES, LogSegment
+from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.errors import Refused
 from klogtool.format.indexes import to_relative_offset
 from klogtool.format.java_numbers import wrap_int, wrap_long
-from klogtool.format.names import FileKind, build_file_name
-
-_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+from klogtool.format.names import build_file_name
 
 
 class Incoming(Struct, frozen=True, rename={"size_bytes": "bytes"}):
@@ -86,8 +84,7 @@ def put_in_place(log: LoadedLog, new_base: int, old: LogSegment) -> LogSegment:
         old.change_suffix(DELETED)
         return add_segment(log, new_base)
     segment = add_segment(log, new_base)
-    log.segments.remove(old.base_offset)
-    old.change_suffix(DELETED)
+    log.segments.delete([old])
     return segment
 
 
@@ -120,7 +117,7 @@ def _begin(log: LoadedLog, new_base: int) -> LogSegment:
         raise _refused(log, new_base, f"while it already exists. Existing segment is {log.segments[new_base].log_name}")
     if new_base < active.base_offset:
         raise _refused(log, new_base, f"lower than start offset of the active segment {active.log_name}")
-    for kind in _KINDS:
+    for kind in SEGMENT_FILES:
         log.draft.delete(build_file_name(kind, new_base))
     active.become_inactive()
     return add_segment(log, new_base)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.overflow_split import DELETED
-from klogtool.broker.unified_log.rebuild_producer_state import rebuild_producer_state
+from klogtool.broker.unified_log.replayed_batches import rebuild_producer_state
 from klogtool.broker.unified_log.rolling import put_in_place
 from klogtool.errors import Refused
 from klogtool.log.folder import own_name
@@ -35,7 +34,7 @@ def truncate_to(log: LoadedLog, target_offset: int) -> bool:
         truncate_fully_and_start_at(log, target_offset)
         return True
     deleted = [segment for segment in log.segments.all if segment.base_offset > target_offset]
-    _remove_segments(log, deleted)
+    _delete(log, deleted)
     active = log.segments.last
     active.truncate_to(target_offset)
     if not active.size:
@@ -61,7 +60,7 @@ def truncate_fully_and_start_at(log: LoadedLog, new_offset: int, log_start_offse
     """
     holder = log.segments.floor(new_offset) if new_offset < log.log_end_offset or new_offset in log.segments else None
     *others, last = log.segments.all
-    _remove_segments(log, others)
+    _delete(log, others)
     put_in_place(log, new_offset, last)
     log.report.cut_off.append(last.base_offset)
     log.report.began_anew = new_offset
@@ -76,13 +75,9 @@ def truncate_fully_and_start_at(log: LoadedLog, new_offset: int, log_start_offse
     log.update_high_watermark(log.log_end_offset)
 
 
-def _remove_segments(log: LoadedLog, segments: list[LogSegment]) -> None:
-    """Remove segments (LocalLog.removeAndDeleteSegments)."""
+def _delete(log: LoadedLog, segments: list[LogSegment]) -> None:
     log.report.cut_off += [segment.base_offset for segment in segments]
-    for segment in segments:
-        log.segments.remove(segment.base_offset)
-    for segment in segments:
-        segment.change_suffix(DELETED)
+    log.segments.delete(segments)
 
 
 def _rebuild_producers(log: LoadedLog, end_offset: int) -> None:

@@ -9,7 +9,6 @@ limit.
     snappy        snappy in Java's framing, and raw
     snappy_block  a raw snappy block, the same bytes as libsnappy's
     lz4           LZ4 frames (Lz4BlockInputStream, Lz4BlockOutputStream)
-    xxh32         xxHash32, the checksum in LZ4 frames
     zstd          zstd (zstd-jni)
     padding       a compressed stream of a given size
     inflated      output that grows up to a limit

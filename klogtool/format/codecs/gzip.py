@@ -7,7 +7,6 @@ which depends on how much of its 8 KiB buffer is left; anything else after a mem
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from functools import partial
 
 from klogtool.errors import Corrupt
@@ -135,11 +134,5 @@ def _build_trailer(crc: int, size: int) -> bytes:
 def compress(data: Buffer, level: int) -> bytes:
     """One member, as GzipOutputStream writes it."""
     deflater = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return b"".join(_build_member(deflater, data))
-
-
-def _build_member(deflater: zlib._Compress, data: Buffer) -> Iterator[bytes]:
-    yield _HEADER
-    yield deflater.compress(data)
-    yield deflater.flush()
-    yield _build_trailer(zlib.crc32(data), len(data))
+    deflated = deflater.compress(data) + deflater.flush()
+    return _HEADER + deflated + _build_trailer(zlib.crc32(data), len(data))

@@ -10,6 +10,7 @@ This is the reference of kernels/_codecs.pxi, which inflates what Kafka itself w
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +21,6 @@ import lz4.frame
 from klogtool.errors import Corrupt
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs.inflated import Inflated
-from klogtool.format.codecs.xxh32 import xxh32
 
 _MAGIC = bytes.fromhex("04224d18")
 _STORED = 0x80000000  # bit of a block's size: the bytes are not compressed
@@ -170,3 +170,39 @@ def _walk_blocks(view: memoryview, level: int) -> Iterator[bytes | memoryview]:
         else:
             yield (len(block) | _STORED).to_bytes(4, "little")
             yield block
+
+
+_PRIME_1, _PRIME_2, _PRIME_3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
+_PRIME_4, _PRIME_5 = 0x27D4EB2F, 0x165667B1
+_MASK = 0xFFFFFFFF
+_STRIPE = struct.Struct("<4I")
+
+
+def xxh32(data: bytes | memoryview) -> int:
+    """Hash of `data` as an unsigned number. Plain Python: some 10 MB/s."""
+    striped = len(data) - len(data) % _STRIPE.size
+    hashed = (_mix_stripes(data[:striped]) if striped else _PRIME_5) + len(data)
+    end = len(data) - len(data) % 4
+    for at in range(striped, end, 4):
+        word = int.from_bytes(data[at : at + 4], "little")
+        hashed = _rotate(hashed + word * _PRIME_3 & _MASK, 17) * _PRIME_4
+    for byte in data[end:]:
+        hashed = _rotate(hashed + byte * _PRIME_5 & _MASK, 11) * _PRIME_1
+    hashed &= _MASK
+    hashed = (hashed ^ hashed >> 15) * _PRIME_2 & _MASK
+    hashed = (hashed ^ hashed >> 13) * _PRIME_3 & _MASK
+    return hashed ^ hashed >> 16
+
+
+def _mix_stripes(data: bytes | memoryview) -> int:
+    one, two, three, four = _PRIME_1 + _PRIME_2 & _MASK, _PRIME_2, 0, -_PRIME_1 & _MASK
+    for a, b, c, d in _STRIPE.iter_unpack(data):
+        one = _rotate(one + a * _PRIME_2 & _MASK, 13) * _PRIME_1 & _MASK
+        two = _rotate(two + b * _PRIME_2 & _MASK, 13) * _PRIME_1 & _MASK
+        three = _rotate(three + c * _PRIME_2 & _MASK, 13) * _PRIME_1 & _MASK
+        four = _rotate(four + d * _PRIME_2 & _MASK, 13) * _PRIME_1 & _MASK
+    return _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
+
+
+def _rotate(number: int, by: int) -> int:
+    return (number << by | number >> 32 - by) & _MASK

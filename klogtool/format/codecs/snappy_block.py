@@ -58,7 +58,9 @@ def _compress_fragment(data: bytes, out: bytearray) -> None:
         _put_literal(data[at:place], out)
         at = place
         while data[before : before + 4] == data[at : at + 4]:
-            size = _match_size(data, before, at)
+            size = 4
+            while at + size < len(data) and data[before + size] == data[at + size]:
+                size += 1
             _put_copy(at - before, size, out)
             at += size
             if at >= limit:
@@ -81,13 +83,6 @@ def _find_match(data: bytes, at: int, limit: int, table: _MatchTable) -> tuple[i
         if data[before : before + 4] == data[at : at + 4]:
             return at, before
         at += step
-
-
-def _match_size(data: bytes, before: int, at: int) -> int:
-    size = 4
-    while at + size < len(data) and data[before + size] == data[at + size]:
-        size += 1
-    return size
 
 
 def _put_literal(data: bytes, out: bytearray) -> None:

@@ -119,8 +119,9 @@ def _inflate_frames(view: memoryview, limit: int, decompressor: zstandard.ZstdDe
             if expected_bytes is not None and out.size() - start + len(chunk) > expected_bytes:
                 raise Corrupt("a zstd frame gives more than its content size", kafka_class="KafkaException")
             out.add(chunk)
-        if not frame.is_whole:
-            _check_cut(at, len(view))
+        # zstd-jni does not notice that a frame is cut short if another one has ended since it last read a piece.
+        if not frame.is_whole and (at == 0 or (at - 1) // _INPUT_BYTES != (len(view) - 1) // _INPUT_BYTES):
+            raise Corrupt("Truncated source", kafka_class="KafkaException")
         at = frame.end
     return out.to_bytes()
 
@@ -145,15 +146,6 @@ def _walk_cut_chunks(cut: memoryview, decompressor: zstandard.ZstdDecompressor) 
             yield stream.decompress(cut[at : at + _CUT_INPUT_BYTES])
     except zstandard.ZstdError as error:
         raise _corrupt(error) from error
-
-
-def _check_cut(at: int, size: int) -> None:
-    """Raise Corrupt if zstd-jni notices that the frame at `at` is cut short by the input's end at `size`.
-
-    It does not notice if another frame has ended since it last read a piece of input.
-    """
-    if at == 0 or (at - 1) // _INPUT_BYTES != (size - 1) // _INPUT_BYTES:
-        raise Corrupt("Truncated source", kafka_class="KafkaException")
 
 
 def _find_frame(view: memoryview, at: int) -> _Frame:

@@ -45,7 +45,7 @@ HARMLESS = frozenset(
     }
 )
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_BROKER_NAME = re.compile(r"[0-9]{0,10}")
+_RESOURCES, _NO_RESOURCE = {_TOPIC: _TOPIC_NAME, _BROKER: re.compile(r"[0-9]{0,10}")}, re.compile(r"(?!)")
 _FEATURE = re.compile(r"(metadata|kraft|transaction|group|share|streams|eligible\.leader\.replicas)\.version")
 
 
@@ -63,22 +63,17 @@ class Replacing(Struct, frozen=True):
 def blank_metadata_value(value: memoryview, replacing: Replacing) -> bool:
     """Blank the value of a metadata record in place. Return whether it can still be read as a record."""
     data = bytes(value)
-    if metadata_record_name(data) in HARMLESS and _is_harmless(data):
-        return True
+    message = _find_message(data) if metadata_record_name(data) in HARMLESS else None
+    if message is not None and not has_unknown_tags(message.values):  # only ids and numbers that its schema knows
+        is_feature = message.name == "FeatureLevelRecord"
+        if not is_feature or _FEATURE.fullmatch(message.values["name"]):
+            return True
     blanked = _blanked(data, replacing)
     is_record = blanked is not None and len(blanked) == len(data)
     if blanked is None or not is_record:
         blanked = data[:_FRAME_BYTES] + bytes(max(0, len(data) - _FRAME_BYTES))
     value[:] = blanked
     return is_record
-
-
-def _is_harmless(data: bytes) -> bool:
-    """Return whether a record has only ids and numbers that its schema knows."""
-    message = _find_message(data)
-    if message is None or has_unknown_tags(message.values):
-        return False
-    return message.name != "FeatureLevelRecord" or bool(_FEATURE.fullmatch(message.values["name"]))
 
 
 def _find_message(data: bytes) -> ApiMessage | None:
@@ -106,7 +101,9 @@ def _blanked(data: bytes, replacing: Replacing) -> bytes | None:
             if not _TOPIC_NAME.fullmatch(values["name"]):
                 return None
             values = {**values, "name": replacing.name_of(values["name"])}
-        elif message.name == "ConfigRecord" and _is_resource(values["resourceType"], values["resourceName"]):
+        elif message.name == "ConfigRecord" and _RESOURCES.get(values["resourceType"], _NO_RESOURCE).fullmatch(
+            values["resourceName"]
+        ):
             values = _blanked_setting(values, replacing)
         else:
             values = _hidden(schema_of(message.name).struct, values, replacing.hide)
@@ -118,26 +115,19 @@ def _blanked(data: bytes, replacing: Replacing) -> bytes | None:
 def _hidden(struct: StructSchema, values: Values, hide: Callable[[str], str]) -> Values:
     """Return the values of a struct without text and bytes; numbers and ids stay."""
     fields = [field for field in struct.fields if field.name in values]
-    return {field.name: _hidden_field(field, values[field.name], hide) for field in fields}
+    return {field.name: _hidden_value(field, values[field.name], hide) for field in fields}
 
 
-def _hidden_field(field: Field, value: Any, hide: Callable[[str], str]) -> Any:
+def _hidden_value(field: Field, value: Any, hide: Callable[[str], str], *, is_item: bool = False) -> Any:
     if value is None:
         return None
-    return [_hidden_value(field, item, hide) for item in value] if field.is_array else _hidden_value(field, value, hide)
-
-
-def _hidden_value(field: Field, value: Any, hide: Callable[[str], str]) -> Any:
+    if field.is_array and not is_item:
+        return [_hidden_value(field, item, hide, is_item=True) for item in value]
     if field.struct is not None:
-        return None if value is None else _hidden(field.struct, value, hide)
+        return _hidden(field.struct, value, hide)
     if field.type == "string":
         return value if _FEATURE.fullmatch(value) else hide(value)
     return bytes(len(value)) if field.type in ("bytes", "records") else value
-
-
-def _is_resource(kind: int, name: str) -> bool:
-    names = {_TOPIC: _TOPIC_NAME, _BROKER: _BROKER_NAME}
-    return kind in names and bool(names[kind].fullmatch(name))
 
 
 def _blanked_setting(values: Values, replacing: Replacing) -> Values:

@@ -48,21 +48,6 @@ class TextPair(Struct, frozen=True):
     value: str | None
 
 
-def decode_consumer_offsets(offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False) -> TextPair:
-    """`--offsets-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(GROUP, offset, key, value, of_4_4=of_4_4)
-
-
-def decode_transaction_state(offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False) -> TextPair:
-    """`--transaction-log-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(TRANSACTION, offset, key, value, of_4_4=of_4_4)
-
-
-def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False) -> TextPair:
-    """`--share-group-state-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(SHARE, offset, key, value, of_4_4=of_4_4)
-
-
 def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False) -> TextPair:
     """`--cluster-metadata-decoder`. The key is ignored."""
     try:
@@ -86,8 +71,10 @@ def decode_remote_log_metadata(
         return TextPair(None, f"Error at offset {offset}, skipping. {java_message(error)}")
 
 
-def _decode_coordinator(module: str, offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool) -> TextPair:
-    """CoordinatorRecordMessageParser.parse."""
+def _decode_coordinator(
+    module: str, offset: int, key: bytes | None, value: bytes | None, *, of_4_4: bool = False
+) -> TextPair:
+    """CoordinatorRecordMessageParser.parse. Raises Unsupported for a record without key, which ends Kafka's tool."""
     if key is None:
         reason = f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
         raise Unsupported(reason, kafka_class="RuntimeException")
@@ -97,17 +84,19 @@ def _decode_coordinator(module: str, offset: int, key: bytes | None, value: byte
         return TextPair(f"Unknown record type {error.record_type} at offset {offset}, skipping.", None)
     except KlogError as error:
         return TextPair(f"Error at offset {offset}, skipping. {java_message(error)}", None)
-    return TextPair(_key_text(key_message), _value_text(value_message, of_4_4=of_4_4))
+    key_node = {"type": str(schema_of(key_message.name).api_key), "data": to_json(*key_message)}
+    if value_message is None:
+        return TextPair(write_json(key_node), TOMBSTONE)
+    node = {"version": str(value_message.version), "data": value_json(value_message, of_4_4=of_4_4)}
+    return TextPair(write_json(key_node), write_json(node))
 
 
-def _key_text(message: ApiMessage) -> str:
-    return write_json({"type": str(schema_of(message.name).api_key), "data": to_json(*message)})
-
-
-def _value_text(message: ApiMessage | None, *, of_4_4: bool) -> str:
-    if message is None:
-        return TOMBSTONE
-    return write_json({"version": str(message.version), "data": value_json(message, of_4_4=of_4_4)})
+decode_consumer_offsets = functools.partial(_decode_coordinator, GROUP)
+"""`--offsets-decoder`."""
+decode_transaction_state = functools.partial(_decode_coordinator, TRANSACTION)
+"""`--transaction-log-decoder`."""
+decode_share_group_state = functools.partial(_decode_coordinator, SHARE)
+"""`--share-group-state-decoder`."""
 
 
 def value_json(message: ApiMessage, *, of_4_4: bool = False, keeps_unknown: bool = False) -> Json:
@@ -115,13 +104,11 @@ def value_json(message: ApiMessage, *, of_4_4: bool = False, keeps_unknown: bool
     keeps_unknown: see `to_json`."""
     node = to_json(*message, of_4_4=of_4_4, keeps_unknown=keeps_unknown)
     if message.name == "GroupMetadataValue" and node["protocolType"] == CONSUMER_PROTOCOL:
+        members = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
         for member, values in zip(node["members"], message.values["members"], strict=True):
-            for field, name in _MEMBER_FIELDS.items():
+            for field, name in members.items():
                 member[field] = _embedded_json(name, values[field], member[field])
     return node
-
-
-_MEMBER_FIELDS = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
 
 
 def _embedded_json(name: str, data: bytes, otherwise: Json) -> Json:

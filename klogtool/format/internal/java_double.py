@@ -72,7 +72,9 @@ def _digits_by_division(fraction: int, exponent: int, precision: int) -> tuple[s
     tail = (fraction & -fraction).bit_length() - 1
     width = FRACTION_BITS + 1 - tail  # bits of the fraction that are not trailing zeros
     tiny = max(0, width - exponent - 1)
-    power = _estimate_power(fraction, exponent)
+    # The floor of the decimal logarithm, or one more (estimateDecExp).
+    scaled = fraction / (1 << FRACTION_BITS)
+    power = math.floor((scaled - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
     b5, s5 = max(0, -power), max(0, power)
     b2, s2 = b5 + tiny + exponent, s5 + tiny
     m2 = b2 - precision
@@ -110,21 +112,11 @@ def _divide(b: int, s: int, m: int, power: int, bits: int | None) -> tuple[str, 
         if first and not -3 <= power < 8:
             low = high = False  # with an exponent at least two digits are printed
         first = False
-    return _round(digits, power, low=low, high=high, half=2 * b - ten_s)
-
-
-def _round(digits: list[int], power: int, *, low: bool, high: bool, half: int) -> tuple[str, int]:
+    half = 2 * b - ten_s
     up = high and (not low or half > 0 or (half == 0 and digits[-1] % 2 == 1))
     text = str(int("".join(map(str, digits))) + up).zfill(len(digits))
-    if len(text) > len(digits):  # 99 became 100: Java keeps the count of digits
-        return text[: len(digits)], power + 2
-    return text, power + 1
-
-
-def _estimate_power(fraction: int, exponent: int) -> int:
-    """Return the floor of the decimal logarithm, or one more (estimateDecExp)."""
-    scaled = fraction / (1 << FRACTION_BITS)
-    return math.floor((scaled - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
+    # 99 became 100: Java keeps the count of digits.
+    return text[: len(digits)], power + 1 + (len(text) > len(digits))
 
 
 def _bits_of_power(n: int) -> int:

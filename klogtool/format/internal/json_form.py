@@ -62,22 +62,18 @@ def _struct_json(struct: StructSchema, version: int, values: Values, keeps_unkno
         if version in field.versions:
             value = values[field.name] if field.name in values else field.default(version)
             if version not in field.tagged or not field.is_default(value, version):
-                node[field.name] = _field_json(field, version, value, keeps_unknown)
+                node[field.name] = _value_json(field, version, value, keeps_unknown)
     if keeps_unknown and values.get(UNKNOWN_TAGS):
         unknown = values[UNKNOWN_TAGS]
         node[UNKNOWN_TAGS] = [{"tag": tag, "data": base64.b64encode(bytes(data)).decode()} for tag, data in unknown]
     return node
 
 
-def _field_json(field: Field, version: int, value: Any, keeps_unknown: bool) -> Json:
+def _value_json(field: Field, version: int, value: Any, keeps_unknown: bool, *, is_item: bool = False) -> Json:
     if value is None:
         return None
-    if field.is_array:
-        return [_value_json(field, version, item, keeps_unknown) for item in value]
-    return _value_json(field, version, value, keeps_unknown)
-
-
-def _value_json(field: Field, version: int, value: Any, keeps_unknown: bool) -> Json:
+    if field.is_array and not is_item:
+        return [_value_json(field, version, item, keeps_unknown, is_item=True) for item in value]
     if field.struct is not None:
         return _struct_json(field.struct, version, value, keeps_unknown)
     if field.type == "bytes":

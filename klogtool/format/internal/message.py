@@ -108,13 +108,10 @@ class _Fields(Adapter):  # type: ignore[misc]
             raise ValueError(f"{self.struct.name} has no field {', '.join(sorted(strangers))}")
         check_absent(self.struct, self.version, obj)
         values = {f.name: obj[f.name] if f.name in obj else f.default(self.version) for f in self.plain}
-        present = {f.name: obj[f.name] for f in self.tagged if f.name in obj}
-        values[TAGS] = {f.name: present[f.name] for f in self.tagged if not self._left_out(f, present)}
+        present = ((f, obj[f.name]) for f in self.tagged if f.name in obj)
+        values[TAGS] = {f.name: value for f, value in present if not f.is_default(value, self.version)}
         values[TAGS][UNKNOWN_TAGS] = obj.get(UNKNOWN_TAGS, ())
         return values
-
-    def _left_out(self, field: Field, present: Values) -> bool:
-        return field.name not in present or field.is_default(present[field.name], self.version)
 
 
 def _declare_struct(struct: StructSchema, version: int, *, flexible: bool) -> Construct:

@@ -73,13 +73,18 @@ def parse_manifest(data: bytes) -> SegmentManifest:
         raise Corrupt(f"not a manifest: {error}") from error
     if json.version != aiven.VERSION:
         raise Corrupt(f"version {json.version!r} of a manifest is unknown")
-    sizes = _stored_sizes(json.chunk_index)
+    sizes, encryption = _stored_sizes(json.chunk_index), None
+    if json.encryption is not None:
+        key_id, colon, wrapped = json.encryption.data_key.partition(":")
+        if not colon or not key_id:
+            raise Corrupt("the data key does not name the key pair that unwraps it")
+        encryption = Encryption(key_id, _base64(wrapped), _base64(json.encryption.aad))
     manifest = SegmentManifest(
         json.chunk_index.original_chunk_size,
         json.chunk_index.original_file_size,
         sizes,
         json.compression,
-        None if json.encryption is None else _encryption(json.encryption.data_key, json.encryption.aad),
+        encryption,
         dict(_ranges(json)),
         None if json.remote_log_segment_metadata is None else _segment(json.remote_log_segment_metadata, json),
     )
@@ -143,13 +148,6 @@ def _check_sizes(manifest: SegmentManifest) -> None:
         if stored != manifest.size_of(chunk) + sealing:
             needed = manifest.size_of(chunk) + sealing
             raise Corrupt(f"chunk {chunk} is stored in {stored} bytes, and needs {needed}")
-
-
-def _encryption(data_key: str, aad: str) -> Encryption:
-    key_id, colon, wrapped = data_key.partition(":")
-    if not colon or not key_id:
-        raise Corrupt("the data key does not name the key pair that unwraps it")
-    return Encryption(key_id, _base64(wrapped), _base64(aad))
 
 
 def _ranges(json: ManifestJson) -> list[tuple[str, tuple[int, int]]]:
