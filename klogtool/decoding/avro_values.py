@@ -11,6 +11,7 @@ import datetime
 import decimal
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from klogtool.decoding.avro_programs import AvroProgram, build_program
@@ -21,8 +22,9 @@ from klogtool.decoding.framing import SINGLE_OBJECT, SINGLE_OBJECT_SIZE, find_sc
 from klogtool.decoding.schemas import AVRO, Schemas
 from klogtool.errors import Corrupt
 from klogtool.format.serdes import parse_little_double, parse_little_float
+from klogtool.format.varint import Overlong, read_groups
 
-INT_BITS, LONG_BITS, LONGEST_VARINT = 32, 64, 10
+INT_BITS, LONG_BITS = 32, 64
 MOST_DECIMAL_BYTES = 1000
 EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -69,16 +71,12 @@ class AvroDecoder:
         if data[: len(SINGLE_OBJECT)] != SINGLE_OBJECT or len(data) < SINGLE_OBJECT_SIZE:
             return None
         if self._by_fingerprint is None:
-            self._by_fingerprint = dict(self._fingerprints())
+            self._by_fingerprint = {}
+            for name in sorted(self._schemas.files, reverse=True):
+                with suppress(Corrupt):  # a value that needs it says why
+                    self._by_fingerprint[fingerprint_of(self._schemas, name)] = name
         file = self._by_fingerprint.get(data[len(SINGLE_OBJECT) : SINGLE_OBJECT_SIZE])
         return None if file is None else (file, data[SINGLE_OBJECT_SIZE:])
-
-    def _fingerprints(self) -> Iterator[tuple[bytes, str]]:
-        for file in sorted(self._schemas.files, reverse=True):
-            try:
-                yield fingerprint_of(self._schemas, file), file
-            except Corrupt:
-                continue  # a value that needs it says why
 
 
 def read_avro(schema: AvroSchema, data: bytes) -> Any:
@@ -106,9 +104,11 @@ class _AvroReader:
         self._complex: dict[str, Callable[[Any, int], Any]] = {
             "record": self._record,
             "error": self._record,
-            "array": self._array,
+            "array": lambda schema, depth: [
+                self.value(schema["items"], depth + 1) for count in self._counts() for _ in range(count)
+            ],
             "map": self._map,
-            "enum": self._enum,
+            "enum": lambda schema, _: _item_of(schema["symbols"], self._varint(INT_BITS), "symbol"),
             "fixed": lambda schema, _: self._take(schema["size"]),
         }
 
@@ -122,7 +122,11 @@ class _AvroReader:
         if isinstance(schema, list):
             return self.value(_item_of(schema, self._varint(LONG_BITS), "branch"), depth + 1)
         if isinstance(schema, str):
-            return self._primitives[schema]() if schema in self._primitives else self.value(self._type(schema), depth)
+            if schema in self._primitives:
+                return self._primitives[schema]()
+            if self._named.get(schema) is None:
+                raise Corrupt(f"the schema has no type {schema[:100]}")
+            return self.value(self._named[schema], depth)
         kind = schema["type"]
         if isinstance(kind, str) and kind in self._complex:
             value = self._complex[kind](schema, depth)
@@ -132,12 +136,6 @@ class _AvroReader:
         if isinstance(shown, str):
             self._budget.take_text(len(shown))
         return shown
-
-    def _type(self, name: str) -> Any:
-        named_type = self._named.get(name)
-        if named_type is None:
-            raise Corrupt(f"the schema has no type {name[:100]}")
-        return named_type
 
     def _take(self, size: int) -> bytes:
         if size > self.left:
@@ -149,14 +147,11 @@ class _AvroReader:
         if self.left and self._data[self._at] < 0x80:  # most numbers have one byte
             self._at += 1
             return (self._data[self._at - 1] >> 1) ^ -(self._data[self._at - 1] & 1)
-        number = 0
-        for n in range(LONGEST_VARINT):
-            byte = self._take(1)[0]
-            number |= (byte & 0x7F) << (7 * n)
-            if byte < 0x80:
-                break
-        else:
-            raise Corrupt(f"a number at byte {self._at - LONGEST_VARINT} has no end")
+        start = self._at
+        try:
+            number = read_groups(self._take, LONG_BITS)
+        except Overlong:
+            raise Corrupt(f"a number at byte {start} has no end") from None
         if number >= 1 << bits:
             raise Corrupt(f"a number before byte {self._at} has more than {bits} bits")
         return (number >> 1) ^ -(number & 1)
@@ -168,8 +163,7 @@ class _AvroReader:
         return size
 
     def _boolean(self) -> bool:
-        byte = self._take(1)[0]
-        if byte > 1:
+        if (byte := self._take(1)[0]) > 1:
             raise Corrupt(f"byte {self._at - 1} is no boolean")
         return byte == 1
 
@@ -183,9 +177,6 @@ class _AvroReader:
     def _record(self, schema: Any, depth: int) -> dict[str, object]:
         return {field["name"]: self.value(field["type"], depth + 1) for field in schema["fields"]}
 
-    def _enum(self, schema: Any, _: int) -> Any:
-        return _item_of(schema["symbols"], self._varint(INT_BITS), "symbol")
-
     def _counts(self) -> Iterator[int]:
         """Yield the number of items of each block."""
         while count := self._varint(LONG_BITS):
@@ -194,9 +185,6 @@ class _AvroReader:
                 self._length()  # the size of the block, for those who skip it
             self._budget.take(count)
             yield count
-
-    def _array(self, schema: Any, depth: int) -> list[Any]:
-        return [self.value(schema["items"], depth + 1) for count in self._counts() for _ in range(count)]
 
     def _map(self, schema: Any, depth: int) -> dict[str, object]:
         row: dict[str, object] = {}

@@ -81,15 +81,13 @@ def _to_json(value: Any, depth: int, budget: Budget, bytes_form: Callable[[bytes
     if isinstance(value, list | tuple):
         return [_to_json(item, depth + 1, budget, bytes_form) for item in value]
     if isinstance(value, dict):
-        return _object(value, depth, budget, bytes_form)
+        row = {
+            _key(key, budget, bytes_form): _to_json(item, depth + 1, budget, bytes_form) for key, item in value.items()
+        }
+        if len(row) != len(value):
+            raise Corrupt("two keys of an object are the same in JSON")
+        return row
     raise Corrupt(f"the decoder gave a {type(value).__name__}, which JSON does not have")
-
-
-def _object(value: dict[Any, Any], depth: int, budget: Budget, bytes_form: Callable[[bytes], Any]) -> dict[str, object]:
-    row = {_key(key, budget, bytes_form): _to_json(item, depth + 1, budget, bytes_form) for key, item in value.items()}
-    if len(row) != len(value):
-        raise Corrupt("two keys of an object are the same in JSON")
-    return row
 
 
 def _key(key: Any, budget: Budget, bytes_form: Callable[[bytes], Any]) -> str:

@@ -47,7 +47,9 @@ class Decoded(Struct, frozen=True):
     def text(self) -> str:
         """Return one line for people: what it contains cannot begin a new line, or move the cursor."""
         if self.reading is None:
-            return f"{_hex(self.data)} (not decoded: {escaped(self.failure or '')})".lstrip()
+            more = len(self.data) - MOST_SHOWN_BYTES
+            shown = self.data[:MOST_SHOWN_BYTES].hex() + (f"... and {more:,} bytes more" if more > 0 else "")
+            return f"{shown} (not decoded: {escaped(self.failure or '')})".lstrip()
         value = self.reading.value
         told = escaped(value) if isinstance(value, str) and self.form in AS_THEY_ARE else json_text(value)
         beside = self.reading.unknown_bytes
@@ -70,9 +72,3 @@ def bytes_form(data: bytes) -> dict[str, str]:
         return {"utf8": data.decode()}
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
-
-
-def _hex(data: bytes) -> str:
-    if len(data) <= MOST_SHOWN_BYTES:
-        return data.hex()
-    return f"{data[:MOST_SHOWN_BYTES].hex()}... and {len(data) - MOST_SHOWN_BYTES:,} bytes more"

@@ -29,24 +29,19 @@ def parse_json(data: bytes) -> Any:
     try:
         text = data.decode()
         value = json.loads(
-            text, parse_constant=_no_constant, parse_int=_int, parse_float=_float, object_pairs_hook=_object
+            text, parse_constant=_constant, parse_int=_int, parse_float=_float, object_pairs_hook=_object
         )
     except UnicodeDecodeError as error:
         raise Corrupt(f"not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise Corrupt(_why(error, text)) from None
+        at = len(text[: error.pos].encode(errors="surrogatepass"))
+        raise Corrupt(f"not JSON at byte {at}" if text.strip(" \t\r\n") else "not JSON: empty") from None
     except RecursionError:
         raise Corrupt("nested too deeply") from None
     return to_json(value, bytes_form, size=len(data))
 
 
-def _why(error: json.JSONDecodeError, text: str) -> str:
-    if not text.strip(" \t\r\n"):
-        return "not JSON: empty"
-    return f"not JSON at byte {len(text[: error.pos].encode(errors='surrogatepass'))}"
-
-
-def _no_constant(name: str) -> NoReturn:
+def _constant(name: str) -> NoReturn:
     raise Corrupt(f"not JSON: {name}")
 
 
@@ -66,14 +61,7 @@ def _float(digits: str) -> float:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) != len(pairs):
-        raise Corrupt(f"the name {json.dumps(_twice(pairs))[:60]} is twice in an object")
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise Corrupt(f"the name {json.dumps(twice)[:60]} is twice in an object")
     return row
-
-
-def _twice(pairs: list[tuple[str, object]]) -> str:
-    """Return the first name that was there before."""
-    seen = dict[str, int]()
-    for n, (name, _) in enumerate(pairs):
-        if seen.setdefault(name, n) != n:
-            return name
-    return ""

@@ -64,8 +64,11 @@ class _MsgpackReader:
             size, signed = _INTS[first]
             return self._number(size, signed=signed)
         if first in _SIZED:
-            kind, size = _SIZED[first]
-            return self._sized(kind, self._number(size), depth)
+            kind, size = _SIZED[first][0], self._number(_SIZED[first][1])
+            if kind in ("array", "map"):
+                return self._array(size, depth) if kind == "array" else self._map(size, depth)
+            of: dict[str, Callable[[int], Any]] = {"bin": self._take, "str": self._text, "ext": self._extension}
+            return of[kind](size)
         if first in _FIXED_EXT:
             return self._extension(_FIXED_EXT[first])
         if first in (0xCA, 0xCB):
@@ -73,12 +76,6 @@ class _MsgpackReader:
         if first == UNUSED:
             raise Corrupt(f"byte {self._at - 1} is 0xc1, which MessagePack never uses")
         return {NIL: None, FALSE: False, TRUE: True}[first]
-
-    def _sized(self, kind: str, size: int, depth: int) -> Any:
-        if kind in ("array", "map"):
-            return self._array(size, depth) if kind == "array" else self._map(size, depth)
-        of: dict[str, Callable[[int], Any]] = {"bin": self._take, "str": self._text, "ext": self._extension}
-        return of[kind](size)
 
     def _text(self, size: int) -> str | bytes:
         data = self._take(size)

@@ -103,8 +103,13 @@ class _LoadedSchema:
         self._pool, every = pools.DescriptorPool(), pb2.FileDescriptorSet()
         try:
             every.ParseFromString(data)
-            for name in _missing(every):
-                self._pool.AddSerializedFile(_well_known(name))
+            # Files of Protobuf's own that the set refers to and does not have.
+            there = {one.name for one in every.file}
+            wanted = {name for one in every.file for name in one.dependency} - there
+            for known in WELL_KNOWN:
+                if f"google/protobuf/{known}.proto" in wanted:
+                    module = importlib.import_module(f"google.protobuf.{known}_pb2")
+                    self._pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
             for one in every.file:
                 self._pool.AddSerializedFile(one.SerializeToString())
         except self._refusals as error:
@@ -150,30 +155,12 @@ def _take_fields(message: Any, depth: int, budget: Budget) -> None:
         budget.take_text(len(message.value))
     for field, value in message.ListFields():
         budget.take_text(len(field.name))
-        items = _items_of(value)
+        is_one = hasattr(value, "ListFields") or isinstance(value, str | bytes | int | float)
+        items = (value,) if is_one else list(value.values()) if hasattr(value, "values") else value
         budget.take(len(items))
         if items and hasattr(items[0], "ListFields"):
             for item in items:
                 _take_fields(item, depth + 1, budget)
-
-
-def _items_of(value: Any) -> Any:
-    if hasattr(value, "ListFields") or isinstance(value, str | bytes | int | float):
-        return (value,)
-    return list(value.values()) if hasattr(value, "values") else value
-
-
-def _missing(every: Any) -> list[str]:
-    """Return files of Protobuf's own that a set refers to and does not have."""
-    there = {one.name for one in every.file}
-    wanted = {name for one in every.file for name in one.dependency}
-    return sorted(name for name in wanted - there if name in {f"google/protobuf/{known}.proto" for known in WELL_KNOWN})
-
-
-def _well_known(name: str) -> bytes:
-    module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-    data: bytes = module.DESCRIPTOR.serialized_pb
-    return data
 
 
 def _line(error: Exception) -> str:

@@ -56,16 +56,13 @@ def read_schemas(path: str) -> Schemas:
         raise AboveLimit(f"more than {MOST_FILES:,} schemas", path=path)
     files: dict[str, bytes] = {}
     for name in names:
-        files[name] = _read(os.path.join(path, name))
+        with LogFile(os.path.join(path, name)) as file:
+            if file.size > MOST_SCHEMA_BYTES:
+                reason = f"more than {MOST_SCHEMA_BYTES >> 20} MiB, too large for a schema"
+                raise AboveLimit(reason, path=file.path)
+            files[name] = file.read(0, file.size)
         if sum(map(len, files.values())) > MOST_FOLDER_BYTES:
             raise AboveLimit(f"more than {MOST_FOLDER_BYTES >> 20} MiB of schemas", path=path)
     if not files:
         raise KlogError(f"no schemas in it: no file ends in {', '.join(AVRO + PROTOBUF)}", path=path)
     return Schemas(path, files, AVRO + PROTOBUF)
-
-
-def _read(path: str) -> bytes:
-    with LogFile(path) as file:
-        if file.size > MOST_SCHEMA_BYTES:
-            raise AboveLimit(f"more than {MOST_SCHEMA_BYTES >> 20} MiB, too large for a schema", path=path)
-        return file.read(0, file.size)

@@ -409,13 +409,11 @@ class _ViewStream:
         self._view, self._at = view, 0
 
     def read(self, size: int) -> bytes:
-        """The next bytes, fewer at the end."""
         chunk = bytes(self._view[self._at : self._at + size])
         self._at += len(chunk)
         return chunk
 
     def tell(self) -> int:
-        """Bytes read so far."""
         return self._at
 
 

@@ -91,7 +91,13 @@ def walk_records(path: str, start: int = 0) -> Iterator[Record]:
 
     Raises Corrupt or Unsupported at the first entry whose records cannot be read, and the errors of `walk_entries`.
     """
-    return _joined(_walk_chunks_of_file(path, start), path)
+
+    def chunks() -> Iterator[Iterable[Record]]:
+        with LogFile(path) as file:
+            for window in _walk_windows(file, start, BufferPool()):  # records have bytes of their own
+                yield from _RecordSteps(window, path).walk()
+
+    return _joined(chunks(), path)
 
 
 def tail_bytes(path: str) -> int:
@@ -145,12 +151,6 @@ def _records_of(entry: Entry) -> Iterator[Record]:
     return _joined(_RecordSteps(window, entry.path, entry).walk(), entry.path)
 
 
-def _walk_chunks_of_file(path: str, start: int) -> Iterator[Iterable[Record]]:
-    with LogFile(path) as file:
-        for window in _walk_windows(file, start, BufferPool()):  # records have bytes of their own
-            yield from _RecordSteps(window, path).walk()
-
-
 class _RecordSteps(Steps):
     """The records of the entries of a window (log.walking.Steps). entry: the only one in it, if it is known."""
 
@@ -166,7 +166,6 @@ class _RecordSteps(Steps):
             yield from chunks
 
     def step(self, _: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Let the kernel make records."""
         reader = self._reader
         if at > reader.at:
             reader.step_to(at)
@@ -177,7 +176,6 @@ class _RecordSteps(Steps):
         return reader.at, why
 
     def take_entry(self, window: Window, at: int) -> int:
-        """Take the records of one entry by the reference."""
         entry = self._entry
         if entry is None:
             entry = read_entry(window, next(walk_frames(window.data, at, window.cut, base=window.base)), self._path)

@@ -96,16 +96,16 @@ class LogFile:
         ends earlier. Raises KlogError on an I/O error."""
         view, done = memoryview(buffer), 0
         try:
-            while done < size and (count := self._read_some(view[done:size], position + done)):
+            while done < size:
+                part, at = view[done:size], position + done
+                direct = self._direct
+                count = os.preadv(self._fd, [part], at) if direct is None else direct.read_into(part, at)
+                if not count:
+                    break
                 done += count
         except OSError as error:
             raise unreadable(self.path, error, position + done) from error
         return view[:done]
-
-    def _read_some(self, view: memoryview, position: int) -> int:
-        if self._direct is not None:
-            return self._direct.read_into(view, position)
-        return os.preadv(self._fd, [view], position)
 
     def map(self, position: int, size: int) -> memoryview:
         """Return the bytes from a position on, mapped: see the module docstring. Raises OSError or ValueError if that

@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
 from klogtool.errors import Unsupported
 from klogtool.escape import quoted
@@ -82,7 +83,12 @@ def _some_files(path: str) -> Iterator[str]:
         if not folders or names > MOST_NAMES:
             return
         folder, depth = folders.popleft()
-        for entry in _entries(folder):
+        try:
+            with os.scandir(folder) as listed:
+                entries = list(islice(listed, MOST_NAMES - names + 1))
+        except OSError:
+            continue
+        for entry in entries:
             names += 1
             if names > MOST_NAMES:
                 return
@@ -91,11 +97,3 @@ def _some_files(path: str) -> Iterator[str]:
                     folders.append((entry.path, depth + 1))
             else:
                 yield entry.path
-
-
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except OSError:
-        return

@@ -66,7 +66,6 @@ class _Slot:
         self.done.set()
 
     def wait(self) -> tuple[Any, Any]:
-        """Return the piece and its result; raise what the work raised."""
         self.done.wait()
         if self._error is not None:
             raise self._error

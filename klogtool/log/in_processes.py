@@ -103,17 +103,15 @@ def _serve(work: Callable[[Any], Any], things: Sequence[Any], pipe: int) -> None
     try:
         with os.fdopen(pipe, "wb") as out:
             for thing in things:
-                out.write(pickle.dumps(_result_or_error(work, thing)))
+                result: tuple[Any, BaseException | None]
+                try:
+                    result = _outcome(work, thing), None
+                except BaseException as error:
+                    result = None, error
+                out.write(pickle.dumps(result))
                 out.flush()
         status = 0
     except BrokenPipeError:  # the reader is gone
         pass
     finally:
         os._exit(status)
-
-
-def _result_or_error(work: Callable[[Any], Any], thing: Any) -> tuple[Any, BaseException | None]:
-    try:
-        return _outcome(work, thing), None
-    except BaseException as error:
-        return None, error

@@ -7,6 +7,7 @@ links, and skips what it may not read.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from itertools import islice
 
 from msgspec import Struct
@@ -54,7 +55,11 @@ class _LogDirSearch:
                 continue
             if self._is_over():
                 break
-            if self._is_log_dir(folder):
+            is_log_dir = False
+            with suppress(Unreadable):
+                names = self._names_in(folder)
+                is_log_dir = has_root_file(names) or holds_partition_dirs(folder, names)
+            if is_log_dir:
                 self.found.append(folder)
             elif not os.path.islink(folder):
                 kept.append(folder)
@@ -76,10 +81,3 @@ class _LogDirSearch:
             return []
         self._folders, self._names = self._folders + 1, self._names + len(names)
         return names
-
-    def _is_log_dir(self, path: str) -> bool:
-        try:
-            names = self._names_in(path)
-            return has_root_file(names) or holds_partition_dirs(path, names)
-        except Unreadable:
-            return False

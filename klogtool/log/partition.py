@@ -162,10 +162,6 @@ def has_partition_files(names: Iterable[str]) -> bool:
 
     Offsets must have at least 20 digits: a `1.log` may belong to anything.
     """
-    return any(_is_brokers(name) for name in names)
-
-
-def _is_brokers(name: str) -> bool:
-    file = parse_file_name(name)
-    has_digits = not file.kind.has_base_offset or len(name.partition(".")[0]) >= OFFSET_DIGITS
-    return belongs_in_partition_dir(file) and has_digits
+    files = ((parse_file_name(name), len(name.partition(".")[0])) for name in names)
+    in_full = (file for file, digits in files if not file.kind.has_base_offset or digits >= OFFSET_DIGITS)
+    return any(map(belongs_in_partition_dir, in_full))

@@ -138,29 +138,25 @@ class Prover:
             at = proved.reached
             wanted = min(max(needed, min(span.stop - at, SPAN_BYTES) + BEHIND_BYTES), self._end - at)
             data = reads.read(at, wanted)
-            self._prove_window(proved, data, min(span.stop - at, len(data)))
+            window = Window(at, data, len(data), last=False)
+            steps = _ProofSteps(proved, self._rows, self._work, end=self._end - at, deep=self._deep)
+            for reached in walk_steps(steps, window, min(span.stop - at, len(data)), self._zstd):
+                proved.reached = at + reached
             done = proved.reached - at
-            needed = self._needed(data, done, self._end - at)
+            needed = _needed(data, done, self._end - at)
             # In doubt: it is whole, and was not taken. Or the file is shorter by now.
             in_doubt = needed <= len(data) - done or (done == 0 and len(data) < wanted)
             proved.last = proved.reached >= self._end or (in_doubt and proved.reached < span.stop)
             reads.give_back(data)
         return proved
 
-    def _needed(self, data: memoryview, at: int, end: int) -> int:
-        """The size of the entry at byte `at`; 0 if there is none, or if it is too large."""
-        if len(data) - at <= HEADER_SIZE_UP_TO_MAGIC < end - at:
-            return int(HEADER_SIZE_UP_TO_MAGIC + 1)
-        frame = find_frame(data, at, end)
-        size = frame.size if isinstance(frame, Frame) else 0
-        return size if size <= LARGEST_WHOLE_BYTES else 0
 
-    def _prove_window(self, proved: Proved, data: memoryview, stop: int) -> None:
-        """Prove the entries of a window that begin before its byte `stop` and are whole in it."""
-        window = Window(proved.reached, data, len(data), last=False)
-        steps = _ProofSteps(proved, self._rows, self._work, end=self._end - window.base, deep=self._deep)
-        for at in walk_steps(steps, window, stop, self._zstd):
-            proved.reached = window.base + at
+def _needed(data: memoryview, at: int, end: int) -> int:
+    """The size of the entry at byte `at`; 0 if there is none, or if it is too large."""
+    if len(data) - at <= HEADER_SIZE_UP_TO_MAGIC < end - at:
+        return int(HEADER_SIZE_UP_TO_MAGIC + 1)
+    frame = find_frame(data, at, end)
+    return frame.size if isinstance(frame, Frame) and frame.size <= LARGEST_WHOLE_BYTES else 0
 
 
 class _ProofSteps(Steps):
@@ -170,7 +166,6 @@ class _ProofSteps(Steps):
         self._proved, self._rows, self._work, self._end, self._deep = proved, rows, work, end, deep
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Let the kernel fill a buffer with facts."""
         rows = self._rows.take()
         at, count, why = kernels.native.prove(window.data, at, stop, window.base, rows, self._deep, body, self._work)
         if count:

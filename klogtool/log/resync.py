@@ -52,8 +52,11 @@ def search_next_batch(
         reach = len(chunk) - (OVERLAP_BYTES if position + len(chunk) < end else 0)
         reach = reach if stop is None else min(reach, stop - position)
         found_at, needed = kernels.native.find_batch(chunk, 0, reach, lowest, end - position)
-        if found_at >= 0 and (not needed or _is_sound(file, position + found_at, needed, lowest)):
-            return position + found_at, is_sure
+        if found_at >= 0:
+            # An entry that ends outside of its piece has to prove itself.
+            whole = file.read(position + found_at, needed) if needed else b""
+            if not needed or kernels.native.find_batch(whole, 0, 1, lowest, needed) == (0, 0):
+                return position + found_at, is_sure
         if found_at >= 0:
             left -= needed + len(chunk) - found_at
             position += found_at + 1
@@ -62,8 +65,3 @@ def search_next_batch(
             left -= 0 if found_at == -1 else GIVEN_UP_BYTES
             position += reach
     return None, is_sure and left > 0
-
-
-def _is_sound(file: LogFile, position: int, size: int, lowest: int) -> bool:
-    """Whether an entry that ends outside of its piece proves itself."""
-    return kernels.native.find_batch(file.read(position, size), 0, 1, lowest, size) == (0, 0)

@@ -52,7 +52,9 @@ def _searched(path: str, result: FoundBelow) -> list[str]:
     """Record a folder if it is Kafka's; else return the folders in it."""
     try:
         names, folders, links = _listed(path)
-        is_found = _is_kafkas(path, names, folders)
+        is_found = has_root_file(names) or has_partition_files(names)
+        if not is_found and all(map(find_partition_dir_name, folders)):
+            is_found = holds_partition_dirs(path, names)
     except Unreadable as error:
         result.unreadable.append(error)
         return []
@@ -60,8 +62,9 @@ def _searched(path: str, result: FoundBelow) -> list[str]:
         result.paths.append(path)
         return []
     result.links += links
-    below = (os.path.join(path, name) for name in folders)
-    return [folder for folder in below if not _is_never_searched(folder)]
+    searched = (name for name in folders if name not in NOT_SEARCHED and not name.endswith(JOURNAL_SUFFIX))
+    below = (os.path.join(path, name) for name in searched)
+    return [folder for folder in below if folder not in SYSTEM_FOLDERS]
 
 
 def _listed(path: str) -> tuple[list[str], list[str], int]:
@@ -74,14 +77,3 @@ def _listed(path: str) -> tuple[list[str], list[str], int]:
                 folders.append(entry.name)
             links += entry.is_symlink() and os.path.isdir(entry.path)
     return sorted(names), sorted(folders), links
-
-
-def _is_kafkas(path: str, names: list[str], folders: list[str]) -> bool:
-    if has_root_file(names) or has_partition_files(names):
-        return True
-    return all(map(find_partition_dir_name, folders)) and holds_partition_dirs(path, names)
-
-
-def _is_never_searched(path: str) -> bool:
-    name = os.path.basename(path)
-    return name in NOT_SEARCHED or name.endswith(JOURNAL_SUFFIX) or path in SYSTEM_FOLDERS

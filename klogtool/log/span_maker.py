@@ -16,26 +16,15 @@ from klogtool.format.framing import Frame, walk_frames
 from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
-from klogtool.log.spans import Span, find_start, walk_spans
+from klogtool.log.spans import Done, Span, find_start, walk_spans
 from klogtool.log.walking import walk_steps
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
 
 
-class Made(Protocol):
-    """The result for a span, or for its first part.
+class Made(Done, Protocol):
+    """The result for a span, or for its first part. tail: the error of an impossible length after the last entry."""
 
-    start, reached, last: see log.spans. tail: the error of an impossible length after the last entry. is_enough: the
-    result is so large that the rest of the span becomes another one.
-    """
-
-    start: int | None
-    reached: int
-    last: bool
     tail: Corrupt | None
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether the rest of the span becomes another result."""
 
 
 MadeT = TypeVar("MadeT", bound=Made)

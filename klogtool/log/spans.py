@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
+from msgspec import Struct
+
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
@@ -40,15 +42,18 @@ OFFSET_BYTES = 8
 NEAR_BYTES = 64 << 10  # most batches are smaller: where the next one is looked for at first
 
 
-class Span:
+class Span(Struct, frozen=True):
     """The entries that begin in [start, stop).
+
 
     guessed: it is not known whether an entry begins at `start`; the first one that proves itself is the first entry.
     lowest: the smallest offset that an entry may have.
     """
 
-    def __init__(self, start: int, stop: int, *, guessed: bool = False, lowest: int = 0) -> None:
-        self.start, self.stop, self.guessed, self.lowest = start, stop, guessed, lowest
+    start: int
+    stop: int
+    guessed: bool = False
+    lowest: int = 0
 
 
 def walk_spans(

@@ -20,7 +20,7 @@ from functools import lru_cache
 from importlib import import_module
 from operator import attrgetter
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -93,22 +93,6 @@ class Traffic(Struct):
     bytes: int = 0
 
 
-class Storage(Protocol):
-    """Access to the files of a place. prefix: makes a URI of a path; empty for this machine."""
-
-    prefix: str
-    traffic: Traffic
-
-    def list(self, path: str) -> list[Stored]:
-        """Return all files under a folder, by path; a file is its own list. Raises Unreadable if there is nothing."""
-
-    def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
-        """Open a listed file. ahead_bytes: read ahead, if it has to be fetched."""
-
-    def read(self, stored: Stored) -> bytes:
-        """All bytes of a small file."""
-
-
 def expand(place: Place) -> list[Place]:
     """Return the places that a local path with * ? or [ matches; any other place stands for itself.
 
@@ -148,24 +132,24 @@ def open_place(place: Place) -> tuple[Storage, str]:
 
 
 class LocalStorage:
-    """This machine."""
+    """The files of this machine. prefix: makes a URI of a path; empty here."""
 
     def __init__(self) -> None:
         self.prefix, self.traffic = "", Traffic()
 
     def list(self, path: str) -> list[Stored]:
-        """See `Storage`."""
+        """Return all files under a folder, by path; a file is its own list. Raises Unreadable if there is nothing."""
         with ReadErrors(path):
             if not os.path.isdir(path):
                 return [_stored(path, os.stat(path))]
             return sorted(_walk(path), key=attrgetter("path"))
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
-        """See `Storage`."""
+        """Open a listed file. ahead_bytes: read ahead, if it has to be fetched."""
         return LogFile(stored.path)
 
     def read(self, stored: Stored) -> bytes:
-        """See `Storage`."""
+        """All bytes of a small file."""
         return read_whole(stored.path, limit=MOST_SIDE_BYTES)
 
 
@@ -273,7 +257,7 @@ class RemoteStorage(Struct):
     traffic: Traffic = field(default_factory=Traffic)
 
     def list(self, path: str) -> list[Stored]:
-        """See `Storage`."""
+        """Return all files under a path, as `LocalStorage.list`."""
         with ReadErrors(self.prefix + path):
             found = self.walk(path)
         if not found:
@@ -281,7 +265,7 @@ class RemoteStorage(Struct):
         return sorted(found, key=lambda stored: stored.path)
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
-        """See `Storage`."""
+        """Open a listed file, as `LocalStorage.open`."""
 
         def fetch(position: int, size: int) -> bytes:
             found = self.fetch(stored.path, position, size)
@@ -292,7 +276,7 @@ class RemoteStorage(Struct):
         return StoredFile(self.prefix + stored.path, stored.size, fetch, ahead_bytes)
 
     def read(self, stored: Stored) -> bytes:
-        """See `Storage`."""
+        """All bytes of a small file."""
         if stored.size > MOST_SIDE_BYTES:
             raise AboveLimit(
                 f"{stored.size} bytes are too many for an index, snapshot or checkpoint file",
@@ -300,6 +284,9 @@ class RemoteStorage(Struct):
             )
         with self.open(stored, ahead_bytes=stored.size) as file:
             return file.read(0, stored.size)
+
+
+Storage: TypeAlias = LocalStorage | RemoteStorage
 
 
 def file_system(place: Place) -> tuple[Any, str]:

@@ -98,7 +98,6 @@ class _Analysis:
         self._kernel = kernels.native.AppendSurvey()
 
     def take(self, window: MappedWindow) -> int:
-        """Let the kernel take regular batches."""
         kernel, info, base = self._kernel, self.info, window.base
         if self.skips or not info.valid_bytes:  # the reference takes the first batch, which sets the first offset
             return kernels.native.REFERENCE
@@ -115,7 +114,6 @@ class _Analysis:
         return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """Take at most `most` batches, one by one."""
         count = size = 0
         for entry in islice(walk_set(file, position), most):
             count, size = count + 1, size + entry.size

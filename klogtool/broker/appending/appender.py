@@ -147,7 +147,11 @@ class Appender:
     def _reply(self, call: Call, done: AppendInfo | KlogError, *, rolled: bool) -> Appended | NotAppended:
         file, end = UNSET if call.file is None else call.file, self._log.log_end_offset
         if isinstance(done, KlogError):
-            return NotAppended(file, _error(done), rolled, end)
+            refusal = CallError(done.kafka_class or "", done.reason)
+            if isinstance(done, RecordsRefused):
+                wrong = [RefusedRecord(one.index, one.message) for one in done.record_errors]
+                refusal = replace(refusal, invalid_class=done.invalid_class, record_errors=wrong)
+            return NotAppended(file, refusal, rolled, end)
         return Appended(
             file,
             done.first_offset,
@@ -167,7 +171,10 @@ class Appender:
         origin = call.from_whom
         keeps_offsets = call.is_follower or origin is AppendOrigin.RAFT_LEADER
         limit = None if call.is_follower else self._log.terms.config.max_message_bytes
-        rules = AppendRules(self._partition, origin, self._highest_epoch(call), keeps_offsets, limit)
+        # A follower takes no batches above its leader epoch.
+        takes_any = call.is_follower and not self._log.terms.rules.stops_at_higher_epoch
+        epoch = MAX_INT if takes_any else call.leader_epoch
+        rules = AppendRules(self._partition, origin, epoch, keeps_offsets, limit)
         with ContentFile(self._partition, call.content) as file:
             info = analyze(file, rules, self._log.jobs)
             if not info.valid_bytes:
@@ -187,11 +194,6 @@ class Appender:
                 ]
                 self._check_sizes(batches if validated.may_differ else ())
             return self._append_valid(valid, batches, content, info, call)
-
-    def _highest_epoch(self, call: Call) -> int:
-        """Return the leader epoch above which a follower takes no batches; a leader's own epoch."""
-        takes_any = call.is_follower and not self._log.terms.rules.stops_at_higher_epoch
-        return MAX_INT if takes_any else call.leader_epoch
 
     # Offsets.
 
@@ -252,7 +254,10 @@ class Appender:
         self._assign_epochs(info)
         self._check_fits_a_segment(file.size)
         segment = self._maybe_roll(file.size, info)
-        begun = self._append_by_kernel(segment, file, info) if self._is_large(file, call) else None
+        # The kernel makes index entries for batches, never one for the whole set.
+        is_for_kernel = call.is_follower and self._log.terms.rules.index_entry_per_batch
+        is_large = is_for_kernel and file.size >= KERNEL_FROM_BYTES
+        begun = self._append_by_kernel(segment, file, info) if is_large else None
         if begun is None:
             begun = self._append_batch_by_batch(segment, batches, info, call)
         if begun is None:
@@ -287,11 +292,6 @@ class Appender:
         # The first offset of a set of magic 0 or 1 is known only when it is opened; this value is not above it.
         is_known = info.first_offset != UNKNOWN_OFFSET
         return roll(self._log, info.first_offset if is_known else info.last_offset - MAX_INT)
-
-    def _is_large(self, file: ContentFile, call: Call) -> bool:
-        """Whether the kernel appends a set. It makes index entries for batches, never one for the whole set."""
-        is_large = file.size >= KERNEL_FROM_BYTES
-        return call.is_follower and is_large and self._log.terms.rules.index_entry_per_batch
 
     def _append_by_kernel(self, segment: LogSegment, file: ContentFile, info: AppendInfo) -> list[int] | None:
         """Append a large set. None, with nothing changed, if it is refused: the reference finds Kafka's first error."""
@@ -332,14 +332,6 @@ class Appender:
         return [txn.first_offset for update in examined.updates for txn in update.started]
 
 
-def _error(error: KlogError) -> CallError:
-    refusal = CallError(error.kafka_class or "", error.reason)
-    if not isinstance(error, RecordsRefused):
-        return refusal
-    wrong = [RefusedRecord(one.index, one.message) for one in error.record_errors]
-    return replace(refusal, invalid_class=error.invalid_class, record_errors=wrong)
-
-
 def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:
     """Add index entries for the next batches. If an index refuses one of several batches, Kafka leaves bytes in the
     file that nothing refers to; here nothing of the set is appended."""
@@ -354,7 +346,6 @@ def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:
 
 
 def _grow(segment: LogSegment, content: Content) -> None:
-    """Append content to the `.log`."""
     draft, name = segment.draft, segment.name_of(FileKind.LOG)
     parts = list(draft.files[name].content)
     for part in content:

@@ -49,7 +49,6 @@ class _Indexing:
         self.ended: list[tuple[int, int, int, bool]] = []
 
     def take(self, entry: Entry) -> None:
-        """Take a batch that the kernel does not take."""
         self.bytes_since_entry = self.segment.index_batch(entry, self.valid_bytes, self.bytes_since_entry)
         self.valid_bytes += entry.size
         if isinstance(entry, RecordBatch):
@@ -65,8 +64,6 @@ class _Indexing:
 
 
 class _AppendRun(RegularBatches):
-    """A mapped_windows.Reader over a set."""
-
     def __init__(self, log: LoadedLog, segment: LogSegment) -> None:
         segment.read_max_timestamp_so_far()
         self._indexing = _Indexing(log, segment)

@@ -95,17 +95,14 @@ class _RecordCursor:
         self.data, self.at = data, 0
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, fewer at the end."""
         chunk = self.data[self.at : self.at + size]
         self.at += len(chunk)
         return chunk
 
     def varint(self) -> int:
-        """A zig-zag int."""
         return self._number(VARINT_BITS)
 
     def varlong(self) -> int:
-        """A zig-zag long."""
         return self._number(VARLONG_BITS)
 
     def skip(self, size: int) -> None:

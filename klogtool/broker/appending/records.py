@@ -98,21 +98,16 @@ def walk_record_calls(chunks: Iterator[bytes], path: str, batching: Batching) ->
 
 def _call_with(filling: BatchFilling, batching: Batching) -> Call:
     """Return the call for the records so far, and begin the next batch."""
-    build = _build_message_set if batching.magic < 2 else _build_batch
-    data = build(filling, batching)
+    codec = batching.codec
+    if batching.magic < 2:
+        data = build_message_set(filling.to_records(), magic=batching.magic, codec=codec)
+    else:
+        columns = filling.to_columns()
+        form = BatchForm(INT_MAX, attributes=CODEC_NAMES.index(codec), least_timestamp=-MAX_LONG - 1)
+        compress = None if codec == "none" else partial(kernels.compress, codec, magic=2)
+        data = kernels.native.encode_batches(columns, 0, columns.rows, form, compress)
     filling.clear()
     return Call((data,), False, batching.leader_epoch, None, to_magic=batching.magic)
-
-
-def _build_message_set(filling: BatchFilling, batching: Batching) -> bytes:
-    return build_message_set(filling.to_records(), magic=batching.magic, codec=batching.codec)
-
-
-def _build_batch(filling: BatchFilling, batching: Batching) -> bytes:
-    columns, codec = filling.to_columns(), batching.codec
-    form = BatchForm(INT_MAX, attributes=CODEC_NAMES.index(codec), least_timestamp=-MAX_LONG - 1)
-    compress = None if codec == "none" else partial(kernels.compress, codec, magic=2)
-    return kernels.native.encode_batches(columns, 0, columns.rows, form, compress)
 
 
 # One line.
@@ -186,7 +181,8 @@ def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row |
     if kind != RECORD:
         if kind in PASSED_OVER:
             return None
-        raise wrong_line(number, path, f"not a record: {_said(row) or kind}")
+        kind = f"{kind}: {row['detail']}" if "detail" in row else kind
+        raise wrong_line(number, path, f"not a record: {kind}")
     try:
         check_fields(row, FIELDS, "a record")
         if row.get("is_control"):
@@ -200,10 +196,6 @@ def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row |
     if headers and batching.magic < 2:
         raise wrong_line(number, path, f"records of magic {batching.magic} have no headers")
     return timestamp, key, value, headers
-
-
-def _said(row: Mapping[str, object]) -> str:
-    return f"{row.get('type')}: {row['detail']}" if "detail" in row else ""
 
 
 def _bytes_of(value: Any) -> bytes | None:

@@ -266,7 +266,12 @@ class Pass:
             try:
                 self._clean_into(cleaned, segment, writer, terms)
             except LogSegmentOffsetOverflow:
-                self._split(segment, cleaned)
+                # As a broker does: split the segment, and end the pass. It cleans again later.
+                cleaned.delete()
+                del self.stats.groups[cleaned.base_offset]
+                for gone in split_overflowed_segment(segment, self.log.segments):
+                    self.log.producers.mark_snapshot_deleted(gone.base_offset)
+                raise CleaningAborted from None
         self.log.draft.write(cleaned.log_name, writer.content())
 
     def _walk_group(self, group: list[LogSegment], terms: FilterTerms) -> Iterator[LogSegment]:
@@ -316,14 +321,6 @@ class Pass:
             writer.end_run()
         self.buffer.restore()
 
-    def _split(self, segment: LogSegment, cleaned: LogSegment) -> None:
-        """Split a segment whose offsets do not fit, as a broker does, and end the pass: a broker cleans again later."""
-        cleaned.delete()
-        del self.stats.groups[cleaned.base_offset]
-        for gone in split_overflowed_segment(segment, self.log.segments):
-            self.log.producers.mark_snapshot_deleted(gone.base_offset)
-        raise CleaningAborted
-
 
 class CleaningAborted(Exception):
     """Not an error: a broker tries again later."""
@@ -351,7 +348,6 @@ class _CleanedChunk:
             self._start = batch.position
 
     def append(self, source: ContentFile, batch: Entry, kept: KeptBatch) -> None:
-        """Add what is kept of a batch."""
         position = self._writer.size
         if kept.data is None:
             self._writer.copy(source, batch.position, self._stop)

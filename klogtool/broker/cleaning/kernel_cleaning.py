@@ -93,7 +93,6 @@ class _CleanerReader:
         return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """Take batches that are not for the kernel."""
         count = size = 0
         for batch in islice(walk_batches(file, self._buffer, position), most):
             if not self._taker.take_by_reference(batch):

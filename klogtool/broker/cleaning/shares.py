@@ -141,7 +141,10 @@ class SharedPass(Pass):
         ]
         entries, results = self._crew.find_keys(self._sent, shares)
         has_room = all(keys.is_all for keys in results) and entries < self.offsets.usable
-        if not has_room or not _follow_on(shares, results):
+        # Each share has to begin with the transactions that the share before ended with.
+        pairs = zip(results, shares[1:], strict=False)
+        ends = ((done.transactions, share.transactions, share.base_offset) for done, share in pairs)
+        if not has_room or any(end.aborted_from(base) != begun.aborted_from(base) for end, begun, base in ends):
             return None
         messages_read = sum(keys.messages_read for keys in results)
         return MapResult(entries, self.bound - 1, is_full=False, messages_read=messages_read)
@@ -207,14 +210,6 @@ def _begun(aborted: Iterable[AbortedTxn], offset: int | None) -> CleanedTransact
     found = CleanedTransactions()
     found.add_aborted(txn for txn in aborted if offset is None or txn.last_offset >= offset)
     return found
-
-
-def _follow_on(shares: Sequence[KeyShare], results: Sequence[KeysResult]) -> bool:
-    """Whether each share began with the transactions that the share before ended with."""
-    return all(
-        done.transactions.aborted_from(share.base_offset) == share.transactions.aborted_from(share.base_offset)
-        for done, share in zip(results, shares[1:], strict=False)
-    )
 
 
 # What one share is.

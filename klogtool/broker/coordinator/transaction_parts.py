@@ -69,8 +69,6 @@ def read_parts(loaded: LoadedPartition, partition: TopicPartition | None) -> Par
 
 
 class _PartsReader:
-    """Takes batch after batch."""
-
     def __init__(self, parts: PartitionParts, log_start_offset: int) -> None:
         self.parts, self._start, self._next = parts, log_start_offset, log_start_offset
         self._open: dict[int, TransactionPart] = {}
@@ -89,7 +87,6 @@ class _PartsReader:
             (self._marker if entry.is_control else self._data)(entry)
 
     def close(self) -> None:
-        """Add what is open."""
         self.parts.parts += sorted(self._open.values(), key=lambda part: part.first_offset or 0)
 
     def _data(self, batch: RecordBatch) -> None:

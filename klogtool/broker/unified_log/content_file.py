@@ -48,7 +48,11 @@ class ContentFile(LogFile):
         view, done = memoryview(buffer), 0
         parts = list(self._parts_of(position, size))
         if len(parts) == 1 and isinstance(part := parts[0][0], FileRange):
-            return self._read_range_into(buffer, part, parts[0][1], parts[0][2])
+            start, stop = parts[0][1:]  # of one file, without a copy
+            view = self._files[part.path].read_into(buffer, part.start + start, stop - start)
+            if len(view) < stop - start:
+                self._read_part(part, start, stop)  # raises the error
+            return view
         for part, start, stop in parts:
             piece = self._read_part(part, start, stop)
             view[done : done + len(piece)] = piece
@@ -96,13 +100,6 @@ class ContentFile(LogFile):
                 yield n, position - start, min(end, stop) - start
                 position = min(end, stop)
             n += 1
-
-    def _read_range_into(self, buffer: bytearray | mmap.mmap, part: FileRange, start: int, stop: int) -> memoryview:
-        """Do the same for one file, without a copy."""
-        view = self._files[part.path].read_into(buffer, part.start + start, stop - start)
-        if len(view) < stop - start:
-            self._read_part(part, start, stop)  # raises the error
-        return view
 
     def _read_part(self, part: FileRange | bytes, start: int, stop: int) -> bytes:
         if isinstance(part, bytes):

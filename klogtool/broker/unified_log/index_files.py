@@ -54,6 +54,7 @@ class _MappedIndex(Generic[Entry]):
     def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
         """Raises Refused or Corrupt (IllegalArgumentException) for an index that Kafka could not create or map."""
         self.name, self.path, self.base_offset = name, os.path.join(draft.path, name), base_offset
+        self.entry_size = self.layout.entry_size
         self._draft, self._max_bytes = draft, segment_index_bytes
         self._content = draft.files[name].content if name in draft else ()
         self._buffer: bytearray | None = None  # the file's bytes, once they are needed
@@ -61,7 +62,7 @@ class _MappedIndex(Generic[Entry]):
         if name in draft:
             self.length = draft.size(self.name)
             if self.length > MAX_INT:
-                raise Corrupt("Size exceeds Integer.MAX_VALUE", path=self.path, kafka_class="IllegalArgumentException")
+                raise self._corrupt("Size exceeds Integer.MAX_VALUE")
             self._held = self.length  # bytes of the file as found that still count; the rest is zeros
             self.entries = self.length // self.entry_size
         else:
@@ -73,11 +74,6 @@ class _MappedIndex(Generic[Entry]):
             draft.write(name, b"")
         self.max_entries = self.length // self.entry_size
         self.last_entry: Entry = self._last_entry()
-
-    @property
-    def entry_size(self) -> int:
-        """The bytes of an entry."""
-        return self.layout.entry_size
 
     @property
     def is_full(self) -> bool:
@@ -113,9 +109,7 @@ class _MappedIndex(Generic[Entry]):
             return False
         position = self.entries * self.entry_size
         if position > rounded:
-            raise Corrupt(
-                f"newPosition > limit: ({position} > {rounded})", path=self.path, kafka_class="IllegalArgumentException"
-            )
+            raise self._corrupt(f"newPosition > limit: ({position} > {rounded})")
         if self._buffer is not None:
             del self._buffer[rounded:]
         self._held = min(self._held, rounded)
@@ -124,7 +118,6 @@ class _MappedIndex(Generic[Entry]):
         return True
 
     def trim_to_valid_size(self) -> None:
-        """Cut the file after its last entry."""
         self.resize(self.entries * self.entry_size)
 
     def reset(self) -> None:
@@ -142,7 +135,6 @@ class _MappedIndex(Generic[Entry]):
             self._truncate_to_entries(count)
 
     def write_back(self) -> None:
-        """Write the file to the draft."""
         if not self._is_changed:
             return
         self._is_changed = False
@@ -175,11 +167,9 @@ class _MappedIndex(Generic[Entry]):
         )
 
     def entry(self, slot: int) -> Entry:
-        """Return the entry in a slot that exists."""
         return self._look(lambda packed: self._parse(packed(slot)))
 
     def parse(self) -> list[Entry]:
-        """Return all entries."""
         return self.layout.parse(self.data, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
@@ -199,7 +189,7 @@ class _MappedIndex(Generic[Entry]):
     def _put(self, entries: bytes) -> None:
         at = self.entries * self.entry_size
         if at + len(entries) > self.length:
-            raise Corrupt("no room in the index", path=self.path, kafka_class="BufferOverflowException")
+            raise self._corrupt("no room in the index", "BufferOverflowException")
         self._data[at : at + len(entries)] = entries
         self.entries += len(entries) // self.entry_size
         self._is_changed = True
@@ -207,27 +197,18 @@ class _MappedIndex(Generic[Entry]):
     def _relative(self, offset: int) -> int:
         relative_offset = to_relative_offset(offset, self.base_offset)
         if relative_offset is None:
-            raise Corrupt(
-                f"Integer overflow for offset: {offset} ({self.name})",
-                path=self.path,
-                kafka_class="IndexOffsetOverflowException",
-            )
+            raise self._corrupt(f"Integer overflow for offset: {offset} ({self.name})", "IndexOffsetOverflowException")
         return relative_offset
 
-    def _full(self, what: str) -> Corrupt:
-        return Corrupt(
-            f"Attempt to append to a full {what} (size = {self.entries}).",
-            path=self.path,
-            kafka_class="IllegalArgumentException",
-        )
+    def _corrupt(self, reason: str, kafka_class: str = "IllegalArgumentException") -> Corrupt:
+        return Corrupt(reason, path=self.path, kafka_class=kafka_class)
 
-    def _not_larger(self, offset: int, last_offset: int) -> Corrupt:
-        return Corrupt(
-            f"Attempt to append an offset {offset} to position {self.entries} no larger than the last offset "
-            f"appended ({last_offset}) to {self.name}",
-            path=self.path,
-            kafka_class="InvalidOffsetException",
-        )
+    def _check_append(self, what: str, offset: int, last_offset: int, *, is_above: bool, is_full: bool) -> None:
+        if is_full:
+            raise self._corrupt(f"Attempt to append to a full {what} (size = {self.entries}).")
+        if self.entries and not is_above:
+            reason = f"Attempt to append an offset {offset} to position {self.entries} no larger than the last offset "
+            raise self._corrupt(f"{reason}appended ({last_offset}) to {self.name}", "InvalidOffsetException")
 
 
 class OffsetIndex(_MappedIndex[OffsetIndexEntry]):
@@ -243,10 +224,8 @@ class OffsetIndex(_MappedIndex[OffsetIndexEntry]):
     def append(self, offset: int, position: int) -> None:
         """Append an entry for the batch at a position. Raises Corrupt if the index is full, or the offset is not above
         the last one."""
-        if self.is_full:
-            raise self._full("index")
-        if self.entries and offset <= self.last_offset:
-            raise self._not_larger(offset, self.last_offset)
+        last = self.last_offset
+        self._check_append("index", offset, last, is_above=offset > last, is_full=self.is_full)
         self._put(OFFSET_ENTRIES.pack(self._relative(offset), position))
         self.last_entry = OffsetIndexEntry(offset, position)
 
@@ -273,16 +252,14 @@ class TimeIndex(_MappedIndex[TimeIndexEntry]):
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
         """Append an entry if its timestamp is above the last one's. Raises Corrupt if the index is full, or the offset
         is below the last one."""
-        if not skip_full_check and self.is_full:
-            raise self._full("time index")
-        if self.entries and offset < self.last_entry.offset:
-            raise self._not_larger(offset, self.last_entry.offset)
+        last, is_full = self.last_entry.offset, not skip_full_check and self.is_full
+        self._check_append("time index", offset, last, is_above=offset >= last, is_full=is_full)
         if self.entries and timestamp < self.last_entry.timestamp:
-            raise Corrupt(
+            reason = (
                 f"Attempt to append a timestamp ({timestamp}) to slot {self.entries} no larger than the last timestamp "
-                f"appended ({self.last_entry.timestamp}) to {self.name}",
-                path=self.path,
-                kafka_class="IllegalStateException",
+            )
+            raise self._corrupt(
+                f"{reason}appended ({self.last_entry.timestamp}) to {self.name}", "IllegalStateException"
             )
         if timestamp > self.last_entry.timestamp:
             self._put(TIME_ENTRIES.pack(timestamp, self._relative(offset)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -16,7 +17,6 @@ from klogtool.broker.unified_log.segment_age import Age, age_by
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.framing import Frame
-from klogtool.format.indexes import TimeIndexEntry
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.log.frames import FrameReader
@@ -53,18 +53,14 @@ class Kept(Struct, frozen=True):
 def ages_of(log: LoadedLog) -> dict[int, Age]:
     """Return the age of each segment, by base offset."""
     draft = Draft(log.draft.path, dict(log.draft.files))  # opening an index changes a draft
-    return {
-        segment.base_offset: age_by(log, segment, segment.max_timestamp_so_far or _last_time_entry(segment, draft))
-        for segment in log.segments.all
-    }
-
-
-def _last_time_entry(segment: LogSegment, draft: Draft) -> TimeIndexEntry | None:
-    name = segment.name_of(FileKind.TIME_INDEX)
-    try:
-        return TimeIndex(draft, name, segment.base_offset, segment.config.segment_index_bytes).last_entry
-    except KlogError:  # a broker fails at it only if it has to read it
-        return None
+    ages = {}
+    for segment in log.segments.all:
+        latest, name = segment.max_timestamp_so_far, segment.name_of(FileKind.TIME_INDEX)
+        with suppress(KlogError):  # a broker fails at an index only if it has to read it
+            size = segment.config.segment_index_bytes
+            latest = latest or TimeIndex(draft, name, segment.base_offset, size).last_entry
+        ages[segment.base_offset] = age_by(log, segment, latest)
+    return ages
 
 
 def explain_kept(log: LoadedLog, ages: Mapping[int, Age]) -> Iterator[Kept]:

@@ -209,16 +209,10 @@ def walk_committed(entries: Iterable[Entry], aborted: Iterable[AbortedTxn]) -> I
         if entry.producer_id >= 0:
             while waiting and waiting[-1].first_offset <= entry.last_offset:
                 in_aborted_txn.add(waiting.pop().producer_id)
-            if entry.is_control and _is_abort_marker(entry):
-                in_aborted_txn.discard(entry.producer_id)
+            if entry.is_control and (marker := next(iter(entry.records()), None)) is not None:
+                with AtPath(entry.path):
+                    if ControlRecordType.of(parse_control_type_id(marker.key)) is ControlRecordType.ABORT:
+                        in_aborted_txn.discard(entry.producer_id)
         is_aborted = entry.is_transactional and entry.producer_id in in_aborted_txn
         if not entry.is_control and not is_aborted:
             yield entry
-
-
-def _is_abort_marker(entry: Entry) -> bool:
-    first = next(iter(entry.records()), None)
-    if first is None:
-        return False
-    with AtPath(entry.path):
-        return ControlRecordType.of(parse_control_type_id(first.key)) is ControlRecordType.ABORT

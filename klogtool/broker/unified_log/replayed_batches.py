@@ -77,7 +77,6 @@ class _StateReplay:
             kernel.set_txn(txn.first_offset, txn.producer_id)
 
     def takes_over(self, file: ContentFile) -> bool:
-        """Apply the whole run. False, and nothing has changed, if the reference has to do it."""
         try:
             with file:
                 walk_mapped(file, self)

@@ -37,7 +37,6 @@ class _SoundBatches:
         self.position = 0
 
     def note(self, entry: Entry) -> None:
-        """Note the last batch so far."""
         self.next_offset, self.position = wrap_long(entry.last_offset + 1), entry.position + entry.size
 
     def take(self, window: MappedWindow) -> int:
@@ -55,7 +54,6 @@ class _SoundBatches:
             self.note(read_entry(window, frame, self._path))
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """Take batches one by one."""
         count = size = 0
         for entry in islice(walk_valid(file, position), most):
             count, size = count + 1, size + entry.size
@@ -92,7 +90,6 @@ class _Epochs:
         return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """Take batches one by one, by the reference."""
         count = size = 0
         for entry in islice(walk_entries(file, position), most):
             count, size = count + 1, size + entry.size

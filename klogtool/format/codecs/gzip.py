@@ -79,7 +79,6 @@ def _inflate_member(view: memoryview, at: int, filled: int, out: Inflated) -> tu
 
 
 def _inflate(inflater: zlib._Decompress, deflated: memoryview, max_bytes: int) -> bytes:
-    """Inflate this input, to at most `max_bytes`."""
     try:
         return inflater.decompress(deflated, max_bytes)
     except zlib.error as error:
