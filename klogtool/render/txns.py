@@ -21,6 +21,7 @@ from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.render.counts import count_text
 from klogtool.render.lookup import exact_time_text, named_row
 from klogtool.render.terminal import columns
+from klogtool.render.words import words
 
 if TYPE_CHECKING:
     from klogtool.broker.coordinator.coordinators import Coordinators
@@ -186,7 +187,7 @@ def audit_row(result: AuditFinding) -> Row:
     return {
         "type": "audit",
         "id": result.anomaly.value,
-        "detail": result.detail,
+        "detail": words(result.detail),
         "producer_id": result.producer_id,
         "transactional_id": result.transactional_id,
         "parts": [_part_row(part) for part in result.parts],
@@ -196,7 +197,7 @@ def audit_row(result: AuditFinding) -> Row:
 def audit_text(result: AuditFinding) -> str:
     """Return a paragraph: what is wrong, the evidence, what users see."""
     named = "" if result.transactional_id is None else f" ({result.transactional_id})"
-    head = f"{result.anomaly.value}: producer {result.producer_id}{named}: {result.detail}"
+    head = f"{result.anomaly.value}: producer {result.producer_id}{named}: {words(result.detail)}"
     seen = textwrap.wrap(SEEN[result.anomaly], columns(), initial_indent="  ", subsequent_indent="  ")
     lines = textwrap.wrap(head, columns(), subsequent_indent="  ", break_on_hyphens=False)
     return joined([*lines, *(f"    {line}" for part in result.parts for line in _part_lines(part)), *seen])

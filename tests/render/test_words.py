@@ -12,8 +12,9 @@ from klogtool.causes import Cause, Told, from_text, sentences
 from klogtool.render.words import words
 
 ROOT = pathlib.Path(klogtool.__file__).parent
-for module in ROOT.glob("*/causes.py"):
-    importlib.import_module(f"klogtool.{module.parent.name}.causes")
+for module in ROOT.rglob("*.py"):
+    if "(Cause):" in module.read_text(encoding="utf-8"):
+        importlib.import_module(".".join(("klogtool", *module.relative_to(ROOT).with_suffix("").parts)))
 FLOORS = {kind.__name__: kind for kind in Cause.__subclasses__()}
 
 

@@ -19,6 +19,7 @@ from klogtool.broker.coordinator.coordinators import Coordinators
 from klogtool.broker.coordinator.decided_ends import CLOCKS_APART_MS, DecidedEnd, DecidedEnds
 from klogtool.broker.coordinator.transaction_parts import PartitionParts, TransactionPart
 from klogtool.broker.unified_log.log_transactions import Status
+from klogtool.causes import Cause, Reason, some
 
 _Transaction: TypeAlias = tuple[int, int]  # producer id, epoch of the data
 
@@ -35,11 +36,18 @@ class Anomaly(Enum):
     HANGING = "hanging"
 
 
+class AuditCause(Cause):
+    """What shows it."""
+
+    DATA_AFTER_END, TWO_EPOCHS, LATER_DATA, TWO_FATES, OF_EPOCH_BEFORE, TWO_FATES_AT_ONCE = some(6)
+    OPEN, OPEN_AFTER_MARKER, NOT_DECIDED, OTHER_DECISION, MARKER_MISSING = some(5)
+
+
 class AuditFinding(Struct, frozen=True):
     """One of them. parts: the evidence. transactional_id: None if no coordinator at hand knows the producer."""
 
     anomaly: Anomaly
-    detail: str
+    detail: Reason
     parts: tuple[TransactionPart, ...]
     producer_id: int
     transactional_id: str | None = None
@@ -69,7 +77,7 @@ def _named(finding: AuditFinding, coordinators: Coordinators) -> AuditFinding:
     return AuditFinding(finding.anomaly, finding.detail, finding.parts, finding.producer_id, named)
 
 
-def _finding(anomaly: Anomaly, detail: str, *parts: TransactionPart) -> AuditFinding:
+def _finding(anomaly: Anomaly, detail: Reason, *parts: TransactionPart) -> AuditFinding:
     return AuditFinding(anomaly, detail, parts, parts[0].producer_id)
 
 
@@ -81,13 +89,13 @@ def _of_epochs(part: TransactionPart) -> Iterator[AuditFinding]:
     if part.first_offset is None:
         return
     if part.epoch < part.ended_epoch:
-        detail = f"data of epoch {part.epoch} follow a marker of epoch {part.ended_epoch}, which ended that epoch"
+        detail = AuditCause.DATA_AFTER_END(epoch=part.epoch, ended=part.ended_epoch)
         yield _finding(Anomaly.STALE_DATA, detail, part)
     if part.epoch != part.last_epoch:
-        detail = f"it has data of epoch {part.epoch} and of epoch {part.last_epoch}, without a marker between them"
+        detail = AuditCause.TWO_EPOCHS(epoch=part.epoch, last=part.last_epoch)
         yield _finding(Anomaly.JOINED, detail, part)
     if part.marker_epoch is not None and part.marker_epoch < part.last_epoch:
-        detail = f"a marker of epoch {part.marker_epoch} ended data of epoch {part.last_epoch}, which is later"
+        detail = AuditCause.LATER_DATA(marker=part.marker_epoch, last=part.last_epoch)
         yield _finding(Anomaly.LATE_MARKER, detail, part)
 
 
@@ -100,8 +108,8 @@ def _torn(parts: Iterable[TransactionPart]) -> Iterator[AuditFinding]:
             groups.setdefault((part.producer_id, part.last_epoch, part.marker_epoch), []).append(part)
     for (_, epoch, _), group in groups.items():
         if len({part.fate for part in group}) > 1:
-            detail = f"the transaction of epoch {epoch} is committed on some partitions and aborted on others"
-            yield _finding(Anomaly.TORN, detail, *{part.fate: part for part in reversed(group)}.values())
+            differing = {part.fate: part for part in reversed(group)}.values()
+            yield _finding(Anomaly.TORN, AuditCause.TWO_FATES(epoch=epoch), *differing)
 
 
 def _late_epochs(parts: Iterable[TransactionPart]) -> list[AuditFinding]:
@@ -117,10 +125,7 @@ def _late_epochs(parts: Iterable[TransactionPart]) -> list[AuditFinding]:
         if part.first_offset is None or part.marker_epoch != part.last_epoch or before is None:
             continue
         if part.fate is Status.COMMITTED or (part.producer_id, part.last_epoch) in bumped:
-            detail = (
-                f"a marker of epoch {part.marker_epoch} ended data of the same epoch, but that marker belongs to the "
-                f"transaction of epoch {before.last_epoch}, which was committed with it"
-            )
+            detail = AuditCause.OF_EPOCH_BEFORE(marker=part.marker_epoch, before=before.last_epoch)
             findings.append(_finding(Anomaly.LATE_MARKER, detail, part, before))
     return findings
 
@@ -138,11 +143,7 @@ def _torn_in_time(parts: Iterable[TransactionPart]) -> Iterator[AuditFinding]:
         for part in group:
             others = by_fate[Status.ABORTED if part.fate is Status.COMMITTED else Status.COMMITTED]
             if (other := _ended_meanwhile(part, others)) is not None:
-                detail = (
-                    f"both parts of epoch {epoch} were open at the same time, and ended with different fates: a marker "
-                    "came late, or the coordinator did not know one of them"
-                )
-                yield _finding(Anomaly.TORN, detail, part, other)
+                yield _finding(Anomaly.TORN, AuditCause.TWO_FATES_AT_ONCE(epoch=epoch), part, other)
 
 
 def _marker_ms(part: TransactionPart) -> int:
@@ -168,9 +169,8 @@ def _hanging(part: TransactionPart, coordinators: Coordinators) -> Iterator[Audi
     if known is None and not coordinators.is_whole:
         return
     if known is None or part.partition not in known.partitions:
-        after = "" if part.ended_epoch < part.epoch else f", after a marker of epoch {part.ended_epoch}"
-        detail = f"data of epoch {part.epoch} are open{after}, and no coordinator has a transaction on this partition"
-        yield _finding(Anomaly.HANGING, detail, part)
+        cause = AuditCause.OPEN if part.ended_epoch < part.epoch else AuditCause.OPEN_AFTER_MARKER
+        yield _finding(Anomaly.HANGING, cause(epoch=part.epoch, ended=part.ended_epoch), part)
 
 
 def _against(part: TransactionPart, ends: DecidedEnds) -> Iterator[AuditFinding]:
@@ -182,15 +182,11 @@ def _against(part: TransactionPart, ends: DecidedEnds) -> Iterator[AuditFinding]
         return
     fitting = ends.fitting(part.producer_id, part.partition, part.marker_ms)
     if not fitting:
-        detail = (
-            f"the coordinator decided nothing when this {'abort' if part.fate is Status.ABORTED else 'commit'} marker "
-            "was written: it came late, or somebody aborted by hand"
-        )
-        yield _finding(Anomaly.LATE_MARKER, detail, part)
+        marker = "abort" if part.fate is Status.ABORTED else "commit"
+        yield _finding(Anomaly.LATE_MARKER, AuditCause.NOT_DECIDED(marker=marker), part)
     elif all(end.fate is not part.fate for end in fitting):
         decided = fitting[0].record
-        decision = f"{decided.state.told} at offset {decided.offset}"
-        detail = f"the marker says {part.fate.value}, but the coordinator decided {decision}"
+        detail = AuditCause.OTHER_DECISION(fate=part.fate.value, state=decided.state.told, offset=decided.offset)
         yield _finding(Anomaly.WRONG_FATE, detail, part)
 
 
@@ -205,8 +201,7 @@ def _lost_ends(partition: PartitionParts, ends: DecidedEnds) -> Iterator[AuditFi
             )
             decided = (end for end in ends.of_producer[part.producer_id] if _is_lost(end, part, markers))
             if (end := next(decided, None)) is not None:
-                decision = f"{end.record.state.told} at offset {end.record.offset}"
-                detail = f"the coordinator decided {decision} and completed it, but the marker is not in this log"
+                detail = AuditCause.MARKER_MISSING(state=end.record.state.told, offset=end.record.offset)
                 yield _finding(Anomaly.LOST_END, detail, part)
 
 
