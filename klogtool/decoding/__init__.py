@@ -15,5 +15,4 @@ protobuf_values    Protobuf
 framing            what serializers of schema registries put before a value
 schemas            a folder of schemas
 piped              a program that decodes: bytes in, lines of JSON out
-plugged            decoders of other Python packages
 """

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from running import KLOGTOOL, ROOT, run_apart
 
-from klogtool.decoding import plugged
+from klogtool.decoding import formats
 from klogtool.decoding.formats import find_decoder, known_formats
 from klogtool.decoding.piped import PipedDecoder
 from klogtool.decoding.record_values import Piece
@@ -196,9 +196,9 @@ def test_a_reader_who_goes_away_ends_it_quietly() -> None:
 def installed(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     def entry_points(group: str, name: str | None = None) -> list[EntryPoint]:
         point = EntryPoint("acme", target, group)
-        return [point] if name in (None, point.name) and group == plugged.GROUP else []
+        return [point] if name in (None, point.name) and group == formats.GROUP else []
 
-    monkeypatch.setattr(plugged, "entry_points", entry_points)
+    monkeypatch.setattr(formats, "entry_points", entry_points)
 
 
 def told_by_package(monkeypatch: pytest.MonkeyPatch, decode: Callable[..., Any]) -> Any:
