@@ -19,13 +19,15 @@ from datetime import datetime
 from functools import lru_cache
 from importlib import import_module
 from operator import attrgetter
-from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
 from klogtool.errors import AboveLimit, Refused, Unsupported
 from klogtool.log.file import LogFile, ReadErrors, Unreadable, read_whole, unreadable
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 AHEAD_BYTES = 8 << 20  # read ahead in a remote file that is read from one end to the other
 MOST_SIDE_BYTES = 1 << 30
@@ -93,6 +95,22 @@ class Traffic(Struct):
     bytes: int = 0
 
 
+class Storage(Protocol):
+    """Access to the files of a place. prefix: makes a URI of a path; empty for this machine."""
+
+    prefix: str
+    traffic: Traffic
+
+    def list(self, path: str) -> list[Stored]:
+        """Return all files under a folder, by path; a file is its own list. Raises Unreadable if there is nothing."""
+
+    def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
+        """Open a listed file. ahead_bytes: read ahead, if it has to be fetched."""
+
+    def read(self, stored: Stored) -> bytes:
+        """All bytes of a small file."""
+
+
 def expand(place: Place) -> list[Place]:
     """Return the places that a local path with * ? or [ matches; any other place stands for itself.
 
@@ -132,24 +150,24 @@ def open_place(place: Place) -> tuple[Storage, str]:
 
 
 class LocalStorage:
-    """The files of this machine. prefix: makes a URI of a path; empty here."""
+    """This machine."""
 
     def __init__(self) -> None:
         self.prefix, self.traffic = "", Traffic()
 
     def list(self, path: str) -> list[Stored]:
-        """Return all files under a folder, by path; a file is its own list. Raises Unreadable if there is nothing."""
+        """See `Storage`."""
         with ReadErrors(path):
             if not os.path.isdir(path):
                 return [_stored(path, os.stat(path))]
             return sorted(_walk(path), key=attrgetter("path"))
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
-        """Open a listed file. ahead_bytes: read ahead, if it has to be fetched."""
+        """See `Storage`."""
         return LogFile(stored.path)
 
     def read(self, stored: Stored) -> bytes:
-        """All bytes of a small file."""
+        """See `Storage`."""
         return read_whole(stored.path, limit=MOST_SIDE_BYTES)
 
 
@@ -257,7 +275,7 @@ class RemoteStorage(Struct):
     traffic: Traffic = field(default_factory=Traffic)
 
     def list(self, path: str) -> list[Stored]:
-        """Return all files under a path, as `LocalStorage.list`."""
+        """See `Storage`."""
         with ReadErrors(self.prefix + path):
             found = self.walk(path)
         if not found:
@@ -265,7 +283,7 @@ class RemoteStorage(Struct):
         return sorted(found, key=lambda stored: stored.path)
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
-        """Open a listed file, as `LocalStorage.open`."""
+        """See `Storage`."""
 
         def fetch(position: int, size: int) -> bytes:
             found = self.fetch(stored.path, position, size)
@@ -276,7 +294,7 @@ class RemoteStorage(Struct):
         return StoredFile(self.prefix + stored.path, stored.size, fetch, ahead_bytes)
 
     def read(self, stored: Stored) -> bytes:
-        """All bytes of a small file."""
+        """See `Storage`."""
         if stored.size > MOST_SIDE_BYTES:
             raise AboveLimit(
                 f"{stored.size} bytes are too many for an index, snapshot or checkpoint file",
@@ -284,9 +302,6 @@ class RemoteStorage(Struct):
             )
         with self.open(stored, ahead_bytes=stored.size) as file:
             return file.read(0, stored.size)
-
-
-Storage: TypeAlias = LocalStorage | RemoteStorage
 
 
 def file_system(place: Place) -> tuple[Any, str]:
