@@ -1,0 +1,38 @@
+"""What `klogtool export` wrote on two brokers, read by Spark as docs/export.md says."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+from typing import Any
+
+from running import FIXTURES, ROOT, run_here
+
+SCRIPT = re.compile(r"```python\n(.*?)```", re.DOTALL)
+WHERE = '"s3a://bucket/export"'
+AS_TEXT = "spark.sql.sources.partitionColumnTypeInference.enabled"
+COLUMNS = ["topic", "partition", "offset", "key", "value", "timestamp", "timestampType", "headers"]
+
+
+def test_the_exports_of_two_brokers_are_one_table(spark: Any, tmp_path: pathlib.Path) -> None:
+    """Also where the names of all topics are numbers."""
+    log_dir = tmp_path / "logs"
+    shutil.copytree(FIXTURES / "transactions/logdir/t-0", log_dir / "007-0")
+    for broker in (1, 2):
+        (tmp_path / "export").mkdir(exist_ok=True)
+        output = tmp_path / f"export/broker={broker}"
+        assert run_here(["export", str(log_dir), "--output", str(output)], tmp_path).status == 0
+    (script,) = SCRIPT.findall((ROOT / "docs/export.md").read_text(encoding="utf-8"))
+    assert WHERE in script
+    names: dict[str, Any] = {}
+    try:
+        exec(script.replace(WHERE, repr(str(tmp_path / "export"))), names)
+        rows = names["rows"]
+        assert [row.broker for row in rows.select("broker").distinct().orderBy("broker").collect()] == ["1", "2"]
+        once = rows.dropDuplicates(COLUMNS[:3]).select(COLUMNS)
+        logs = spark.read.format("klog").option("includeHeaders", True).load(str(log_dir)).select(COLUMNS)
+        assert rows.count() == 2 * logs.count() > 0
+        assert once.exceptAll(logs).count() == logs.exceptAll(once).count() == 0
+    finally:
+        spark.conf.unset(AS_TEXT)
