@@ -16,7 +16,7 @@ from here import HERE
 from planned import read
 from running import ROOT, Done, run_here
 
-from klogtool.cli import spark_export
+from klogtool.cli.spark_options import OnSpark
 from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import read_schemas
 from klogtool.errors import KlogError
@@ -34,7 +34,7 @@ def tasks_here(_: Any) -> Iterator[Session]:
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_export, "running", tasks_here)
+    monkeypatch.setattr(OnSpark, "session", tasks_here)
 
 
 def export(tmp_path: pathlib.Path, topic: str, *words: str) -> Done:

@@ -16,6 +16,7 @@ from here import HERE
 from running import FIXTURES, Done, run_here
 
 from klogtool.cli import spark_export
+from klogtool.cli.spark_options import OnSpark
 from klogtool.errors import StalePlan, Unsupported
 from klogtool.spark.starting import Session, SparkFailed, SparkNotStarted
 
@@ -30,7 +31,7 @@ def tasks_here(_: Any) -> Iterator[Session]:
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_export, "running", tasks_here)
+    monkeypatch.setattr(OnSpark, "session", tasks_here)
 
 
 def export(tmp_path: pathlib.Path, *words: str, source: str = WOUNDED) -> Done:
@@ -158,7 +159,7 @@ def test_where_spark_does_not_start_nothing_is_left(
     def fails(_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(spark_export, "running", fails)
+    monkeypatch.setattr(OnSpark, "session", fails)
     done = export(tmp_path, source=SOUND)
     assert (done.status, done.told) == (4, f"klogtool: {error}\n")
     assert os.listdir(tmp_path) == []

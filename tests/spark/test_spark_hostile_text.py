@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from hostile import (
 )
 
 from klogtool.cli.spark import SPARK_COMMANDS
+from klogtool.cli.spark_options import OnSpark
 from klogtool.spark.starting import Session
 
 # What a command needs beside a path, in several ways.
@@ -64,7 +64,7 @@ def test_no_command_prints_what_it_read_raw(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(importlib.import_module(SPARK_COMMANDS[command][0]), "running", tasks_here)
+    monkeypatch.setattr(OnSpark, "session", tasks_here)
     out, statuses = f"out{NO_TEXT}", set()
     for more in MORE[command]:
         for path in disks:
