@@ -32,6 +32,7 @@ LastStop: TypeAlias = Literal["clean", "unclean"]
 CLEAN: LastStop = "clean"
 UNCLEAN: LastStop = "unclean"
 REMOTE_STORAGE = "remote.storage.enable"
+REMOTE_SYSTEM = "remote.log.storage.system.enable"
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
 SIZE_LIMIT = "max.decompressed.message.bytes"
 OTHERS_ARE_DEFAULTS = "all other settings: Kafka's defaults"
@@ -87,6 +88,13 @@ class Circumstances(Struct, frozen=True):
     def server_settings(self) -> Mapping[str, str]:
         """Return the settings of --config-file for the broker itself; empty without a file."""
         return {key: value for pattern, own in self.sections if pattern is None for key, value in own.items()}
+
+    @property
+    def has_no_remote_storage(self) -> bool:
+        """Return whether it is known that the broker has no remote storage (remote.log.storage.system.enable): a
+        setting says so, or a file with the settings of a broker does not have it, and that is Kafka's default."""
+        said = self.settings.get(REMOTE_SYSTEM, self.server_settings.get(REMOTE_SYSTEM))
+        return bool(self.log_dirs) if said is None else said.strip().lower() == "false"
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -343,7 +351,9 @@ def terms_of(
     recovery_note = notes[-len(offsets)]
     config, sources = circumstances.settled_for(topic_partition.topic, cluster)
     has_line = circumstances.log_start_offset is None and log_start_offset is not None
-    is_tiered = _is_tiered(topic_partition.topic, config, sources, cluster, has_line=has_line)
+    is_tiered = not circumstances.has_no_remote_storage and _is_tiered(
+        topic_partition.topic, config, sources, cluster, has_line=has_line
+    )
     is_held = name is not None and name.state.is_live
     return LoadTerms(
         config,

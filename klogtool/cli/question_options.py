@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.broker.config import check_names, check_spelling, check_topic_names, log_config
+from klogtool.broker.config import KNOWN_NAMES, check_names, check_spelling, check_topic_names, log_config
+from klogtool.broker.provided_settings import provided_names
 from klogtool.cli import options
 from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.java_text import parse_properties
@@ -135,6 +136,11 @@ def config_file(path: str) -> tuple[tuple[str | None, dict[str, str]], ...]:
     except Corrupt as error:
         raise click.BadParameter(f"{path}: {error.reason}") from None
     for pattern, settings in parsed:
+        if pattern is None and (unknown := sorted(provided_names(settings) & KNOWN_NAMES)):
+            raise click.BadParameter(
+                f"{path}: {', '.join(unknown)} from a config provider, which klogtool does not ask. "
+                "Write the value into a copy of the file."
+            )
         check = check_spelling if pattern is None else check_topic_names
         check_config(settings, check, where=f"{path}: ")
     return parsed

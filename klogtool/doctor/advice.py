@@ -61,6 +61,7 @@ _LOOK_AT: Mapping[What, tuple[AdviceCause, ...]] = {
     What.FUTURE_EMPTIED: (AdviceCause.MOVE_BETWEEN_DISKS,),
     What.MISNAMED: (AdviceCause.FOLDER_RENAMED,),
     What.LEFT_OUT: (AdviceCause.MOUNTED, AdviceCause.NAME_ALL),
+    What.REMOTE_OFF: (AdviceCause.RIGHT_FILE,),
     What.MISSING: (AdviceCause.REPLICA,),
     What.NO_ROOM: (AdviceCause.WHAT_FILLS_DISK,),
 }

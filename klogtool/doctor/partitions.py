@@ -26,6 +26,7 @@ from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_times
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
+from klogtool.doctor.remote_off import find_unserved
 from klogtool.doctor.retention_ahead import walk_retention
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
@@ -122,7 +123,11 @@ def _rehearse(
     depends = log.report.has_odd_txn_version or bool(judged.followed.odd)  # how a batch is found differs
     prospect = _prospect(path, log, plan, recovery, time.monotonic() - began, judged.claim)
     ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
-    ahead = (*ahead, *walk_retention(path, log, checkpoints, ends_early=ends_early))
+    ahead = (
+        *ahead,
+        *filter(None, [find_unserved(path, log)]),
+        *walk_retention(path, log, checkpoints, ends_early=ends_early),
+    )
     return Rehearsed(prospect, ahead, log.looked_up_unstable, depends, Growth.of(plan))
 
 

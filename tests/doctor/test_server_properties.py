@@ -121,5 +121,17 @@ def test_what_a_config_provider_has_is_not_judged(
     assert [note for note in rows[1]["notes"] if note.startswith(f"--config-file has {unknown} from")] != []
 
 
+@pytest.mark.parametrize("name", ["log.segment.bytes", "log.retention.ms", "log.cleaner.enable", "log.cleanup.policy"])
+def test_a_setting_of_logs_from_a_provider_is_not_guessed(name: str, tmp_path: pathlib.Path) -> None:
+    """Kafka's default could delete what the broker's own value keeps."""
+    shutil.copytree(HERE / "broker", tmp_path / "disks")
+    (tmp_path / "server.properties").write_text(f"{name}=${{env:X}}{PROVIDER}\n")
+    for words in (["doctor", "disks/d0", "disks/d1"], ["retain", "disks/d1/t-0"], ["compact", "disks/d1/t-0"]):
+        done = run_here([*words, "--config-file", "server.properties"], tmp_path)
+        assert (done.status, done.out) == (2, b"")
+        assert f"{name} from a config provider" in done.told
+        assert "a copy of the file" in done.told
+
+
 def test_text_like_a_variable_without_a_provider_is_text(tmp_path: pathlib.Path) -> None:
     assert "d0" in refusals(asked(tmp_path / "disks", node="${env:NODE}", dirs="log.dirs=d0,d1"))

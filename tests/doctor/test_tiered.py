@@ -32,6 +32,38 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return tiered_log_dir(tmp_path_factory.mktemp("tiered"))
 
 
+SYSTEM = "remote.log.storage.system.enable"
+OF_A_BROKER = "log.dirs=/elsewhere\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "is_off"),
+    [
+        ("", [], False),
+        (OF_A_BROKER, [], True),
+        (f"{OF_A_BROKER}{SYSTEM}=true\n", [], False),
+        (f"{OF_A_BROKER}{SYSTEM}=false\n", [f"{SYSTEM}=true"], False),
+        ("", [f"{SYSTEM}=false"], True),
+        ("[orders]\nretention.ms=-1\n", [], False),
+    ],
+)
+def test_a_broker_without_remote_storage_serves_local_segments_only(
+    file: str, words: list[str], is_off: bool, tmp_path: Path
+) -> None:
+    """A broker 4.3.1 that was started so served its tiered topic from the first local segment on."""
+    (tmp_path / "server.properties").write_text(file)
+    settings = [f"--config={word}" for word in ["remote.storage.enable=true", *words]]
+    given = [*(["--config-file", "server.properties"] if file else []), *settings, "--now=2026-11-26", "--json"]
+    done = run_here(["doctor", str(LOGS), *given], tmp_path)
+    found = list(map(json.loads, done.out.splitlines()))
+    starts = {Path(row["path"]).name: row["log_start_offset"] for row in found if row.get("about") == "partition"}
+    off = {Path(row["path"]).name: row["last_offset"] + 1 for row in found if row.get("what") == "remote-off"}
+    local = {"orders-0": 90, "orders-1": 30, "pay-0": 44}
+    assert off == (local if is_off else {})
+    assert local.items() <= starts.items() if is_off else not local.items() & starts.items()
+    assert done.status == (1 if is_off else 0)
+
+
 def test_what_was_not_copied_yet_is_not_safe() -> None:
     found = {Path(row["path"]).name: row for row in rows("doctor", LOGS, STORE, "tiered")}
     ends = {name: (row["local_start_offset"], row["safe_offset"], row["log_end_offset"]) for name, row in found.items()}

@@ -7,6 +7,7 @@ broker has the same log starts as before, and a consumer gets every record, thos
 
 from __future__ import annotations
 
+import json
 import pathlib
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from .test_brokers_start_on_it import klogtool as run
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 
 RECORDS, START = 60, 7
+REMOTE = ("remote.log", "rlmm.", "rsm.")
 LATER = "2099-01-01"  # every record is past its time
 
 # topic: what klogtool does to its partition; the log start afterwards
@@ -104,3 +106,21 @@ def test_no_command_forgets_where_a_tiered_log_starts(version: str, is_known: bo
             assert first == start, topic
             assert [record.offset for record in broker.consume(topic, 0)] == list(range(start, end)), topic
         broker.stop()
+
+
+def test_without_remote_storage_a_tiered_log_starts_where_the_doctor_says() -> None:
+    with a_tiered_broker("4.3.1", metadata_in_log_dir=True) as broker:
+        broker.start()
+        fill(broker, "4.3.1")
+        broker.stop()
+        log_dir, config = broker.log_dirs[0], dict(broker.config)
+        for off in (True, False):
+            done = run("doctor", log_dir, "--config", f"remote.log.storage.system.enable={not off}", "--json")
+            claims = [row for row in map(json.loads, done.out.splitlines()) if row.get("about") == "partition"]
+            claimed = {pathlib.Path(row["path"]).name: row["log_start_offset"] for row in claims}
+            broker.config = {name: value for name, value in config.items() if not (off and name.startswith(REMOTE))}
+            broker.start()
+            for topic in WORK:
+                assert broker.offsets(topic, 0)[0] == claimed[f"{topic}-0"], (topic, off)
+                assert (claimed[f"{topic}-0"] == START) is not off
+            broker.stop()
