@@ -286,8 +286,8 @@ def _behind(view: QuorumView) -> Iterator[Ahead]:
         cure = AdviceCause.BEST_FIRST(best=str(election.best), others=election.majority - 1)
         severity = Severity.ERROR if is_empty else Severity.WARNING
         yield Ahead(view.path, What.METADATA_BEHIND, detail, first, last, cure=cure, severity=severity)
-    if election.apart is not None:
-        detail = VoterCause.TWO_LOGS(**structs.asdict(election.apart))
+    if (apart := election.apart) is not None:
+        detail = VoterCause.TWO_LOGS(better=apart.better, other=apart.other, offset=apart.offset, epoch=apart.epoch)
         yield Ahead(view.path, What.METADATA_BEHIND, detail, cure=AdviceCause.ONE_OF_TWO())
     if (
         not (is_empty or first is not None)
