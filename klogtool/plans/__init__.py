@@ -36,9 +36,8 @@
     remote_fetch             a partition of a remote store, as a dir that a broker can load
     remote_metadata          __remote_log_metadata of a remote store, rebuilt from its objects
     recover_answer           the answer of a recovery, and its reasons
-    recover_damage           what is wrong with damaged bytes, and what they contained
     recover_gaps             offsets that are missing between segments
-    recover_reach            how far a log reached in the past, and which offsets a recovery removes from it
+    recover_reach            how far a log reached in the past, what a recovery removes from it, and what is damaged
     recover_result           what a recovery does to a log, as values of an answer
 
     free                     free: what to give up, the safest first

@@ -24,7 +24,7 @@ from klogtool.broker.unified_log.kept_segments import ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import Deletion, delete_old_segments
 from klogtool.errors import Changed, Corrupt, KlogError
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, build_file_name
+from klogtool.format.names import FileKind, TopicPartition, build_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.in_order import in_order
@@ -211,9 +211,9 @@ def _plan_log_dir(path: str, question: CompactQuestion, make_spool: MakeSpool | 
     gets a plan without steps that says why, because a broker's cleaner continues with the others too."""
     checkpoints = Checkpoints.of(path)
     ratios: dict[str, float] = {}
-    for name, parsed, skipped in walk_partition_dirs(path):
+    for name, _, skipped in walk_partition_dirs(path):
         folder = os.path.join(path, name)
-        skipped = why_left_alone(folder, parsed.state, skipped, question, checkpoints)
+        skipped = skipped or why_left_alone(folder, question, checkpoints)
         if skipped is None:
             ratios[folder] = dirty_ratio(folder, question, checkpoints)
         else:
@@ -250,15 +250,8 @@ def refused_plan(folder: str, question: CompactQuestion, error: KlogError) -> Pl
     return Plan(COMMAND, folder, question, (), (), (), CleanerFailure(told), (f"refused: {error}",))
 
 
-def why_left_alone(
-    folder: str, state: PartitionDirState, skipped: str | None, question: CompactQuestion, checkpoints: Checkpoints
-) -> str | None:
-    """Return why the cleaner ignores a partition dir of a log dir, or None. skipped: why a broker does not load it at
-    all."""
-    if state is PartitionDirState.STRAY:
-        return "stray: not a partition of this broker, which leaves it alone"
-    if skipped is not None:
-        return skipped
+def why_left_alone(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> str | None:
+    """Return why the cleaner ignores a partition dir that a broker loads, or None."""
     return None if _terms(folder, question, checkpoints).config.compact else NOT_COMPACTED
 
 

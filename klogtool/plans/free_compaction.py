@@ -36,7 +36,7 @@ def find_compactable(
         if folder.state is not PartitionDirState.CURRENT or is_metadata(folder) or why_unclear(folder) is not None:
             continue
         try:
-            if why_left_alone(folder.path, folder.state, None, question, checkpoints) is not None:
+            if why_left_alone(folder.path, question, checkpoints) is not None:
                 continue
             plan, _ = plan_one(folder.path, question, checkpoints, CountingSpool)
         except KlogError as error:

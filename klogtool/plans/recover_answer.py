@@ -17,9 +17,8 @@ from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.plan import SegmentVerdict
-from klogtool.plans.recover_damage import damage_at
 from klogtool.plans.recover_gaps import find_gaps
-from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, find_behind_end, find_lost_offsets
+from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, damage_at, find_behind_end, find_lost_offsets
 from klogtool.plans.recover_result import (
     BelowHighWatermark,
     LoadingLosses,

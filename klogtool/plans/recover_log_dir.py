@@ -47,6 +47,7 @@ COMMAND = "recover"
 UNKNOWN_BROKER_EPOCH = -1
 _MARKER = FileKind.CLEAN_SHUTDOWN.value
 _NEVER_BEYOND = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)
+_STRAY = "stray: not a partition of this broker, which leaves it alone"
 _ONLY_IN_PLACE = "files of the log dir change only with --apply: --output of a partition leaves them alone"
 
 
@@ -126,7 +127,8 @@ def walk_partition_dirs(path: str) -> Iterator[tuple[str, PartitionDirName, str 
     Raises Corrupt or Refused, with Kafka's class, if a broker refuses the log dir because of its folders.
     """
     for name, parsed in _partition_dirs(path):
-        yield name, parsed, _skipped(parsed)
+        is_stray = parsed.state is PartitionDirState.STRAY
+        yield name, parsed, _STRAY if is_stray else _skipped(parsed)
 
 
 class _LoadedDir(Struct, frozen=True):

@@ -8,9 +8,9 @@ of the log dir, names of producer snapshots, leader epochs, indexes whose `.log`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Evidence
 from klogtool.broker.draft import Draft
@@ -19,17 +19,15 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.errors import KlogError
+from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.succession import facts_at
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.proving import RowPool, walk_proved
 from klogtool.log.resync import find_next_batch
-from klogtool.plans.recover_damage import look_behind
-
-if TYPE_CHECKING:
-    from klogtool.plans.recover_damage import FoundBehind
-
+from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
+from klogtool.verify.findings import Kind
 
 HIGH_WATERMARK = "high watermark"
 ORPHANED_INDEX = "index without its .log"
@@ -66,6 +64,9 @@ class BehindEnd(Struct, frozen=True):
         return f"the log ends at offset {end:,} here, but it had offsets {end:,} to {self.last_offset:,}: {why}"
 
 
+_NOTHING_BEHIND = BehindEnd(None, None, 0, [])
+
+
 def find_behind_end(log: LoadedLog) -> BehindEnd | None:
     """Return what is after the end of a loaded log that was not changed otherwise; None if there is nothing.
 
@@ -76,23 +77,17 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
     found = _look_behind_end(log) if log.terms.is_clean else None
     if not told and found is None:
         return None
-    reaches, is_false = max([end, *(each.offset for each in told)]), log.terms.has_marker
-    if found is not None:
-        reaches = max([reaches, *filter(None, [found.sound_end, found.claimed_end])])
-    first, last = (end, reaches - 1) if reaches > end else (None, None)
-    if found is None:
-        return BehindEnd(first, last, reaches - end, told, clean_marker_false=is_false)
-    return BehindEnd(
-        first,
-        last,
-        reaches - end,
-        told,
-        found.batches,
-        found.records,
-        None if found.sound_end is None else found.sound_end - 1,
-        found.damage,
-        clean_marker_false=is_false,
-        served=found.is_served and reaches == end,
+    behind, claimed = found or (_NOTHING_BEHIND, [])
+    sound = -1 if behind.sound_last_offset is None else behind.sound_last_offset
+    reaches = max([end, sound + 1, *claimed, *(each.offset for each in told)])
+    return replace(
+        behind,
+        first_offset=end if reaches > end else None,
+        last_offset=reaches - 1 if reaches > end else None,
+        offsets=reaches - end,
+        told_by=told,
+        clean_marker_false=log.terms.has_marker,
+        served=behind.served and reaches == end,
     )
 
 
@@ -130,7 +125,7 @@ def find_orphans(draft: Draft) -> dict[int, str]:
 # The end of the active segment.
 
 
-def _look_behind_end(log: LoadedLog) -> FoundBehind | None:
+def _look_behind_end(log: LoadedLog) -> tuple[BehindEnd, list[int]] | None:
     """Return None if the active segment ends with the batch that a broker takes for the last one, and that batch is
     sound; reading from the last index entry shows that. Otherwise the whole segment is read."""
     segment = log.segments.last
@@ -140,7 +135,27 @@ def _look_behind_end(log: LoadedLog) -> FoundBehind | None:
     with segment.open_log() as file:
         if any(_is_sound_from(file, at, log.log_end_offset) for at in dict.fromkeys((start, 0))):
             return None
-        return look_behind(file, segment.base_offset, log.log_end_offset, log.jobs)
+        return _look_behind(file, segment.base_offset, log.log_end_offset, log.jobs)
+
+
+def _look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int) -> tuple[BehindEnd, list[int]]:
+    """Read all of a segment's file. Return what it has after an end, without the offsets; and the offsets up to which
+    damaged headers claim records. It may be served if the damage is one batch at the end of the file that a broker
+    counts: its header is whole, and leads to the end."""
+    stretches = list(walk_stretches(file, base_offset, jobs=jobs))
+    sound = [run for run in stretches if isinstance(run, Run) and run.last_offset >= end_offset]
+    claimed = [claimed_end(part, file) for part in stretches if isinstance(part, Rejected)]
+    last = stretches[-1] if stretches else None
+    damages = [part for part in stretches if isinstance(part, Rejected) or part.mends]
+    behind = replace(
+        _NOTHING_BEHIND,
+        sound_batches=sum(run.batches for run in sound),
+        sound_records=sum(run.records for run in sound),
+        sound_last_offset=max((run.last_offset for run in sound), default=None),
+        damage=damage_text(damages[-1], file) if damages else None,
+        served=isinstance(last, Rejected) and last.cause != Kind.TORN_BATCH and claimed[-1] == end_offset,
+    )
+    return behind, [end for end in claimed if end is not None]
 
 
 def _is_sound_from(file: LogFile, position: int, end_offset: int) -> bool:
@@ -191,3 +206,43 @@ def _end_of_run(reader: FrameReader, position: int, end: int) -> int | None:
         except KlogError:
             break
     return last_offset
+
+
+# What damaged bytes contained, for the user who loses them.
+
+
+def damage_at(file: LogFile, base_offset: int, position: int) -> tuple[str | None, int | None]:
+    """Return what is wrong with the bytes at a position, and up to which offset they claim records; (None, None) if
+    they are sound. Raises Unreadable."""
+    part = next(walk_stretches(file, base_offset, start=position), None)
+    return (damage_text(part, file), claimed_end(part, file)) if isinstance(part, Rejected) else (None, None)
+
+
+def damage_text(part: Stretch, file: LogFile) -> str:
+    """Say what is wrong with bytes that are not a sound batch, for a user who loses them. file: the file of the
+    bytes."""
+    if isinstance(part, Run):
+        return f"the {part.mends[0].field} of the batch at byte {part.start:,} is wrong"
+    if part.cause != Kind.TORN_BATCH:
+        return f"{part.size:,} bytes are damaged: {part.detail}"
+    size = _claimed_size(part, file)
+    if size is None:
+        return f"only {part.size:,} bytes of the last batch were written"
+    return f"the last batch was only partly written ({part.size:,} of {size:,} bytes)"
+
+
+def claimed_end(part: Rejected, file: LogFile) -> int | None:
+    """Return the offset after those that a damaged header claims; None if it claims none, or too many. The next batch
+    is unknown, so the limit is the size: a record takes some bytes, so there are never more offsets than bytes."""
+    if part.first_offset is None or part.last_offset is None:
+        return None
+    most = _claimed_size(part, file) if part.cause == Kind.TORN_BATCH else part.size
+    return part.last_offset + 1 if part.last_offset - part.first_offset < (most or 0) else None
+
+
+def _claimed_size(part: Rejected, file: LogFile) -> int | None:
+    """Return the size of the torn batch by its length field; None if that is missing, or is less than the bytes
+    there."""
+    head = file.read(part.start, min(LOG_OVERHEAD, part.size))
+    size = LOG_OVERHEAD + int.from_bytes(head[LOG_OVERHEAD - 4 :], "big") if len(head) == LOG_OVERHEAD else 0
+    return size if size > part.size else None

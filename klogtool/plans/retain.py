@@ -19,7 +19,6 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
 from klogtool.broker.unified_log.segment_age import Age
 from klogtool.errors import Changed, KlogError
-from klogtool.format.names import PartitionDirState
 from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -90,10 +89,8 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
     error is raised after the plans of the others."""
     checkpoints = Checkpoints.of(path)
     all_lines, errors = [], []
-    for name, parsed, skipped in walk_partition_dirs(path):
+    for name, _, skipped in walk_partition_dirs(path):
         folder = os.path.join(path, name)
-        if parsed.state is PartitionDirState.STRAY:
-            skipped = "stray: not a partition of this broker, which leaves it alone"
         if skipped is not None:
             yield Plan(COMMAND, folder, question, (), (), (), LeftAlone(skipped), (skipped,))
             continue

@@ -24,7 +24,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.format.names import FileKind, TopicPartition, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.logdir import LogDir
@@ -130,8 +130,8 @@ def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[
     for path in paths:
         if isinstance(open_path(path), LogDir):
             checkpoints = Checkpoints.of(path)
-            for name, parsed, skipped in walk_partition_dirs(path):
-                if skipped is None and parsed.state is not PartitionDirState.STRAY:
+            for name, _, skipped in walk_partition_dirs(path):
+                if skipped is None:
                     folder = os.path.join(path, name)
                     standing = read_again(partial(standing_of, folder, question, checkpoints, is_thread_dead=broken))
                     if standing.reasons[0].id != "policy":

@@ -76,9 +76,8 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolde
         raise KlogError("not a log dir", path=log_dir)
     checkpoints = Checkpoints.of(log_dir)
     found = {}
-    for name, parsed, skipped in walk_partition_dirs(log_dir):
-        path = os.path.join(log_dir, name)
-        why_not = why_left_alone(path, parsed.state, skipped, question, checkpoints)
+    for name, _, skipped in walk_partition_dirs(log_dir):
+        why_not = skipped or why_left_alone(os.path.join(log_dir, name), question, checkpoints)
         found[name] = CompactedFolder(log_dir, name, why_not)
     with ReadErrors(log_dir), os.scandir(log_dir) as entries:
         others = [entry.name for entry in entries if entry.is_dir() and entry.name not in found]
