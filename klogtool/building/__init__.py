@@ -6,15 +6,13 @@ spec             the description: typed values, as in a spec file
 spec_text        a spec file read: YAML, with limits, every error with its place
 spec_data        keys, values and contents of files in a spec: text, hex, base64, zeros
 places           where in a spec something is wrong
-bounds           how much a spec may ask for, checked before anything is made
 
-log_dir          a whole log dir: partitions, the log dir's own files, wounds
+log_dir          a whole log dir: how large it may be, partitions, its own files, wounds
 partition        one partition: its batches appended as a broker appends, its side files derived
 entries          batches and messages in words, made into bytes
 generated        records made by a seed
 
 describing       a log dir or a partition dir, described
-index_interval   with which index.interval.bytes a log was written
 describing_logs  its batches and messages, described
 
 wounds                damage by name: all wounds; a wound as a value

@@ -7,14 +7,15 @@ rules of a broker are given as they are: the description is built, and compared 
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from klogtool.broker.config import DEFAULTS
 from klogtool.broker.releases import Release
 from klogtool.building.describing_logs import walk_log
-from klogtool.building.index_interval import INDEX_INTERVAL, find_interval
 from klogtool.building.log_dir import build_log_dir
 from klogtool.building.partition import LogInMaking, Terms, build_partition, topic_id_of
 from klogtool.building.spec import (
@@ -38,7 +39,8 @@ from klogtool.format.identity import (
     parse_meta_properties,
     parse_partition_metadata,
 )
-from klogtool.format.names import FileKind, TopicPartition, parse_file_name
+from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE, entries_before_zero_tail
+from klogtool.format.names import FileKind, TopicPartition, build_file_name, parse_file_name
 from klogtool.format.uuids import build_uuid
 from klogtool.log import logdir
 from klogtool.log.entries import read_entry
@@ -327,3 +329,49 @@ def _date_of(identity: bytes) -> str | None:
     lines = identity.split(b"\n")
     date = lines[1][1:].decode(errors="replace") if len(lines) > 1 and lines[1].startswith(b"#") else ""
     return date if date and date.isascii() and date.isprintable() else None
+
+
+# With which index.interval.bytes a log was written. A broker adds an entry for a batch if more bytes than that were
+# written since the batch of the last entry. So each entry says a bound from above, and the batch before it one from
+# below.
+
+
+INDEX_INTERVAL = "index.interval.bytes"
+
+
+def find_interval(files: Mapping[str, bytes], bases: Mapping[int, str]) -> int | None:
+    """Return a value that explains the entries of all offset indexes; None if the default does, or nothing does.
+
+    bases: names of `.log` files by their base offsets.
+    """
+    least, most = 0, (1 << 31) - 1
+    for base, log in bases.items():
+        index = files.get(build_file_name(FileKind.OFFSET_INDEX, base), b"")
+        for low, high in _bounds(files[log], index):
+            least, most = max(least, low), min(most, high)
+    is_default = least <= DEFAULTS.index_interval_bytes <= most
+    return None if is_default or least > most else least
+
+
+def _starts(log: bytes) -> Iterator[int]:
+    """Yield where batches begin, up to the first damage."""
+    at = 0
+    while isinstance(frame := find_frame(log, at, len(log)), Frame):
+        yield at
+        at += frame.size
+
+
+def _bounds(log: bytes, index: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the bounds for each stretch of batches from one entry to the next; the last one has none from above."""
+    starts = list(_starts(log))
+    count = entries_before_zero_tail(index, OFFSET_INDEX_ENTRY_SIZE)
+    positions = [position for _, position in OFFSET_ENTRIES.unpack(index[: count * OFFSET_INDEX_ENTRY_SIZE])]
+    before = 0
+    for position in positions:
+        n = bisect_left(starts, position)
+        if n == len(starts) or starts[n] != position or position <= before:
+            return
+        yield (starts[n - 1] if n else 0) - before, position - before - 1
+        before = position
+    if starts and starts[-1] >= before:
+        yield starts[-1] - before, (1 << 31) - 1

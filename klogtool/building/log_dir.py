@@ -8,11 +8,12 @@ from itertools import accumulate
 from msgspec import UNSET, Struct
 
 from klogtool.broker.draft import Draft
-from klogtool.building.bounds import MOST_BYTES, check_size
 from klogtool.building.entries import clock_of
+from klogtool.building.generated import value_sizes
 from klogtool.building.partition import BuiltPartition, Terms, build_partition, take_listed_files, topic_id_of
 from klogtool.building.places import at_place
-from klogtool.building.spec import LogDirSpec, Spec
+from klogtool.building.spec import File, LogDirSpec, PartitionSpec, Spec, StepSpec
+from klogtool.building.spec_data import content_bound
 from klogtool.building.wounds import NAME, read_wound
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import build_offset_checkpoint
@@ -117,3 +118,43 @@ def _inflict(draft: Draft, wound: Mapping[str, object]) -> None:
         inflicted.inflict(draft)
     if sum(file.size for file in draft.files.values()) > MOST_BYTES:
         raise AboveLimit(f"{name} makes the log dir larger than klogtool builds ({MOST_BYTES:,} bytes)")
+
+
+# How much a spec may ask for: a log dir is made in memory, so its size is known before anything is made.
+
+
+MOST_BYTES = 1 << 30
+RECORD_OVERHEAD_BYTES = 40
+ENTRY_BYTES = 128
+KEY_BYTES = 16
+
+
+def check_size(spec: Spec) -> None:
+    """Raises AboveLimit if the spec asks for more than a log dir in memory may have; KlogError for a wrong size."""
+    size = _files_size(spec.files) + sum(_partition_size(partition) for partition in spec.partitions)
+    if size > MOST_BYTES:
+        raise AboveLimit(f"this spec makes up to {size:,} bytes: more than klogtool builds ({MOST_BYTES:,})")
+
+
+def _partition_size(partition: PartitionSpec) -> int:
+    steps = [*partition.log, *(step for segment in partition.segments for step in segment.log)]
+    return _files_size(partition.files) + sum(_step_size(step) for step in steps if isinstance(step, StepSpec))
+
+
+def _files_size(files: Iterable[File]) -> int:
+    return sum(content_bound(file.content) for file in files)
+
+
+def _step_size(step: StepSpec) -> int:
+    if step.generate is not None:
+        return step.generate.records * (value_sizes(step.generate)[1] + KEY_BYTES + RECORD_OVERHEAD_BYTES) + ENTRY_BYTES
+    if step.batch is not None:
+        data = [
+            piece
+            for record in step.batch.records
+            for piece in (record.key, record.value, *(part for header in record.headers for part in header))
+            if piece is not None
+        ]
+        body = 0 if step.batch.body is None else content_bound(step.batch.body)
+        return ENTRY_BYTES + body + RECORD_OVERHEAD_BYTES * len(step.batch.records) + sum(map(content_bound, data))
+    return ENTRY_BYTES + (0 if step.raw is None else content_bound(step.raw))

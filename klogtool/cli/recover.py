@@ -19,8 +19,7 @@ from klogtool.escape import quoted
 from klogtool.log.log_dirs import find_log_dir_among, find_log_dir_around, is_log_dir
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
-from klogtool.plans.recover import COMMAND, check_mark_clean
-from klogtool.plans.recover_log_dir import RecoverQuestion
+from klogtool.plans.recover import COMMAND, RecoverQuestion, check_mark_clean
 from klogtool.plans.start_problems import find_start_problems
 from klogtool.render.recover import RecoverTotals, recover_brief, recover_text, stop_row, stop_text
 from klogtool.verify.stops import Stop, stop_of

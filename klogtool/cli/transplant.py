@@ -14,8 +14,7 @@ from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writin
 from klogtool.errors import KlogError
 from klogtool.format.uuids import parse_uuid
 from klogtool.plans.plan import Plan
-from klogtool.plans.transplant import COMMAND, TransplantQuestion, TransplantResult
-from klogtool.plans.transplant_log_dir import LogDirTransplant
+from klogtool.plans.transplant import COMMAND, LogDirTransplant, TransplantQuestion, TransplantResult
 from klogtool.quorum.new_voters import parse_voters
 from klogtool.render.plans import plan_text
 from klogtool.render.quorum import voters_text

@@ -38,7 +38,7 @@ from klogtool.plans.decisions import SPOOLING, decide
 from klogtool.plans.free import COMMAND
 from klogtool.plans.plan import Plan
 from klogtool.plans.question import DeletingQuestion, Question
-from klogtool.plans.recover_log_dir import MarkedClean
+from klogtool.plans.recover import MarkedClean
 from klogtool.plans.results import ChangeResult
 from klogtool.plans.saved_plan import KeptPlans, SavedPlan, build_saved_plans
 from klogtool.render.plans import (

@@ -16,9 +16,8 @@ joining      merges plans that change the same file into one plan
 without_journal  makes a folder as its draft is, without undo: for log dirs that are test data
 
 staging      before the first step: writes new contents beside their targets, keeps originals
-putting      writes a file, syncs it and reads it back
+putting      writes a file, syncs it and reads it back, a large one while it is still being written
 folders      renames folders of a log dir, and moves them out: the last steps of a run
-read_behind  reads a large file back while it is still being written
 readback     compares what was written with what should have been written
 digest       whether a file still has the same bytes
 attributes   mode, owner, times and extended attributes of a file

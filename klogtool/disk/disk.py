@@ -137,6 +137,20 @@ def keep_time(disk: Disk, folder: str, mtime_ns: int | None) -> None:
         disk.describe(folder, replace(attributes_of(folder), mtime_ns=mtime_ns))
 
 
+def remove_folder(disk: Disk, folder: str) -> None:
+    """Delete a folder with everything in it, if it exists."""
+    if not os.path.isdir(folder):
+        return
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            remove_folder(disk, entry.path)
+        else:
+            disk.delete(entry.path)
+    disk.rmdir(folder)
+
+
 @contextmanager
 def _descriptor(path: str, flags: int) -> Iterator[int]:
     found = os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -266,13 +266,15 @@ def tidy_folders(disk: Disk, folders: FolderMoves) -> None:
             with suppress(OSError):  # somebody put something there, or it does not exist
                 disk.rmdir(folder)
                 disk.sync_dir(os.path.dirname(folder))
-        elif os.path.isdir(folder) and _names(os.listdir(folder)) == _names(before.names):
-            keep_time(disk, folder, before.mtime_ns)
-            disk.sync_dir(folder)
+        elif os.path.isdir(folder):
+            give_time_back(disk, folder, before)
 
 
-def _names(names: Sequence[str]) -> set[str]:
-    return set(names) - {FileKind.LOCK.value}
+def give_time_back(disk: Disk, folder: str, before: FolderBefore) -> None:
+    """Set the former time of a folder, synced, if it has the same names as before."""
+    if set(os.listdir(folder)) ^ set(before.names) <= {FileKind.LOCK.value}:
+        keep_time(disk, folder, before.mtime_ns)
+        disk.sync_dir(folder)
 
 
 def _parents(moves: Sequence[FolderMove]) -> Iterator[str]:

@@ -18,9 +18,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.disk.attributes import FileAttributes, attributes_of
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, remove_folder
 from klogtool.disk.facts import check_saving_place
-from klogtool.disk.output import check_in_no_log_dir, check_place, remove_folder
+from klogtool.disk.output import check_in_no_log_dir, check_place
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir

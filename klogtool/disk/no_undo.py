@@ -25,6 +25,7 @@ from klogtool.disk.lock import locked
 from klogtool.disk.spooling import put_made
 from klogtool.disk.staging import uncut_plan
 from klogtool.disk.states import StepsDone
+from klogtool.disk.writer import do_step
 from klogtool.errors import KlogError
 from klogtool.log.log_dirs import has_lock, log_dir_of, log_dirs_to_lock
 from klogtool.plans.plan import Delete, Discard, Plan, Rename, Step, Truncate, Write, names_of
@@ -74,29 +75,20 @@ class NoUndo:
         for n, step in enumerate(steps):
             path = os.path.join(base, step.path)
             with interrupts.held():
-                self._do_step(path, step, os.path.join(base, step.to) if isinstance(step, Rename) else "", n)
+                self._do_step(base, step, n)
                 self.steps.add(type(step).__name__.lower(), path)
         for folder in dict.fromkeys(os.path.dirname(os.path.join(base, n)) for step in steps for n in names_of(step)):
             self._disk.sync_dir(folder)
 
-    def _do_step(self, path: str, step: Step, to: str, n: int) -> None:
-        match step:
-            case Write():
-                self._write(path, step, n)
-                return
-            case Truncate():
-                self.begun = True
-                if os.stat(path).st_size > step.size:
-                    self._disk.truncate(path, step.size)
-                self._disk.sync(path)
-                return
-            case Rename():
-                self.begun = True
-                self._disk.rename(path, to)
-            case Delete():
-                self.begun = True
-                self._disk.delete(path)
-        self._disk.sync_dir(os.path.dirname(path))
+    def _do_step(self, base: str, step: Step, n: int) -> None:
+        path = os.path.join(base, step.path)
+        if isinstance(step, Write):
+            self._write(path, step, n)
+        elif isinstance(step, Truncate | Rename | Delete):
+            self.begun = True
+            do_step(self._disk, base, step)
+            if not isinstance(step, Truncate):
+                self._disk.sync_dir(os.path.dirname(path))
 
     def _write(self, path: str, step: Write, n: int) -> None:
         """Write beside the target under a name that a broker deletes at its start, then rename it to the target."""

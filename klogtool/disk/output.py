@@ -20,7 +20,7 @@ from klogtool.broker.content import Content, FileRange, content_size
 from klogtool.broker.draft import Draft, DraftFile, file_on_disk
 from klogtool.broker.spools import MakeSpool
 from klogtool.disk.attributes import FileAttributes, attributes_of, attributes_of_new_file
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, remove_folder
 from klogtool.disk.facts import check_facts
 from klogtool.disk.folders import check_no_folders
 from klogtool.disk.lock import check_free, locked
@@ -35,11 +35,14 @@ from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dirs_naming
 from klogtool.plans.plan import Delete, Plan, Rename, SavedWrite, Truncate, Write, names_of
 from klogtool.plans.saved_plan import SavedPlan
 
+FOLDER_MODE = 0o755  # of a folder whose files have a mode that was given
+
 
 class NewFolder(Struct, frozen=True):
     """A folder to build from `source`. folders: its subfolders, outer ones first. copied: files that are copied
     unchanged. plans: their steps make the other files. further: additional files. ready: files of all these that are
-    already written and synced in the same file system, by name."""
+    already written and synced in the same file system, by name. like: mode and owner of all files and folders; None: as
+    those of the source."""
 
     path: str
     source: str
@@ -48,6 +51,7 @@ class NewFolder(Struct, frozen=True):
     plans: Sequence[SavedPlan] = ()
     further: Mapping[str, Content] = field(default_factory=dict)
     ready: Mapping[str, str] = field(default_factory=dict)
+    like: FileAttributes | None = None
 
 
 class NewFile(Struct, frozen=True):
@@ -368,7 +372,11 @@ def build_folder(
             write_new_file(disk, file, path)
     changed = {os.path.dirname(name) for name in (*_names_changed(folder), *folder.further)}
     for name in reversed(["", *folder.folders]):
-        path, like = os.path.join(part, name), attributes_of(_there(os.path.join(folder.source, name))).permitted()
+        path = os.path.join(part, name)
+        if folder.like is None:
+            like = attributes_of(_there(os.path.join(folder.source, name))).permitted()
+        else:
+            like = replace(folder.like, mode=FOLDER_MODE)
         disk.describe(path, like.written_now() if name in changed else like)
         disk.sync_dir(path)
 
@@ -379,7 +387,8 @@ def walk_new_files(folder: NewFolder, make_spool: MakeSpool | None = None) -> It
     for name, file in folder.copied.items():
         yield NewFile(name, file, attributes_of_file(folder.source, name, file, of_new_file), copied=True)
     for name, file in _walk_written(folder, make_spool):
-        yield NewFile(name, file, attributes_of_file(folder.source, name, file, of_new_file), copied=False)
+        like = folder.like or attributes_of_file(folder.source, name, file, of_new_file)
+        yield NewFile(name, file, like, copied=False)
 
 
 def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
@@ -418,36 +427,23 @@ def _publish(disk: Disk, part: str, place: str) -> None:
     disk.sync_dir(os.path.dirname(place))
 
 
-def remove_folder(disk: Disk, folder: str) -> None:
-    """Delete a folder with everything in it, if it exists."""
-    if not os.path.isdir(folder):
-        return
-    with os.scandir(folder) as entries:
-        found = list(entries)
-    for entry in found:
-        if entry.is_dir(follow_symlinks=False):
-            remove_folder(disk, entry.path)
-        else:
-            disk.delete(entry.path)
-    disk.rmdir(folder)
-
-
 def write_folder(
     output: str,
     files: Mapping[str, Content],
-    source: str,
+    source: str | None,
     *,
     folders: Sequence[str] = (),
+    like: FileAttributes | None = None,
     disk: Disk | None = None,
 ) -> None:
     """Write a new folder of new files, without a plan. `output` must not exist, or be empty.
 
-    folders: its subfolders, outer ones first. source: a file or folder that the output may not contain. Raises as
-    `carry_out_to` does; then there is no output.
+    folders: its subfolders, outer ones first. source: a file or folder that the output may not contain. like: mode and
+    owner; None: as those around it. Raises as `carry_out_to` does; then there is no output.
     """
     disk = disk or Disk()
     check_place(output, source)
-    folder = NewFolder(output, output, folders, further=files)
+    folder = NewFolder(output, output, folders, further=files, like=like)
     _check_room([folder])
     with (
         _locked_around(disk, [output]),

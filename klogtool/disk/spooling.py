@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
 from klogtool.disk.attributes import FileAttributes
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, remove_folder
 from klogtool.disk.putting import put
 from klogtool.disk.readback import WrittenFile, differs
 from klogtool.kernels import crc32c
@@ -70,7 +70,7 @@ class SpoolFolder:
             return
         try:
             with suppress(OSError):  # its name says what it is; the first error is the one to report
-                _remove(self.disk, self.path)
+                remove_folder(self.disk, self.path)
         finally:
             os.close(lock)
         self._behind()
@@ -132,7 +132,7 @@ def clear_left(disk: Disk, journal: str) -> None:
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(disk, path)
+                remove_folder(disk, path)
             finally:
                 os.close(folder)
 
@@ -140,12 +140,6 @@ def clear_left(disk: Disk, journal: str) -> None:
 def new_name() -> str:
     """Return a new name for a folder in a journal."""
     return PREFIX + uuid.uuid4().hex
-
-
-def _remove(disk: Disk, folder: str) -> None:
-    for name in os.listdir(folder):
-        disk.delete(os.path.join(folder, name))
-    disk.rmdir(folder)
 
 
 # --- into place -------------------------------------------------------------------------------------------------------

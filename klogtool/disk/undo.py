@@ -21,9 +21,9 @@ from klogtool import interrupts
 from klogtool.broker.content import FileRange
 from klogtool.disk.attributes import attributes_of
 from klogtool.disk.digest import digest_of
-from klogtool.disk.disk import Disk, keep_time
+from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Inode
-from klogtool.disk.folders import checked_moves_done, record_now, take_moves_back, tidy_folders
+from klogtool.disk.folders import checked_moves_done, give_time_back, record_now, take_moves_back, tidy_folders
 from klogtool.disk.journal import Entry, OurLinks, save_manifest
 from klogtool.disk.manifest import Manifest, Original, Progress, RunRecord
 from klogtool.disk.putting import put
@@ -31,7 +31,6 @@ from klogtool.disk.readback import check_written
 from klogtool.disk.space import check_space, whole_blocks
 from klogtool.disk.states import FileState, StagedWrite, find_state, names_of
 from klogtool.errors import Refused
-from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile
 
 COMPARED_BYTES = 1 << 20
@@ -300,6 +299,4 @@ def _tidy(disk: Disk, entry: Entry, record: RunRecord) -> None:
             disk.delete(step.staged)
     for folder, before in record.folders.items():
         disk.sync_dir(folder)
-        if (set(os.listdir(folder)) - {FileKind.LOCK.value}) == set(before.names) - {FileKind.LOCK.value}:
-            keep_time(disk, folder, before.mtime_ns)
-            disk.sync_dir(folder)
+        give_time_back(disk, folder, before)

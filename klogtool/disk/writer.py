@@ -54,7 +54,7 @@ from klogtool.disk.manifest import Home, Manifest, Progress, RunRecord
 from klogtool.disk.space import check_space
 from klogtool.disk.spooling import Laid, check_made
 from klogtool.disk.staging import room_needed, stage, staged_in_place
-from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, StepsDone, find_state, find_steps_done
+from klogtool.disk.states import Names, StagedStep, StagedWrite, StepsDone, find_state, find_steps_done
 from klogtool.disk.undo import check_room, check_untouched, undo_steps
 from klogtool.errors import KlogError, Refused
 from klogtool.log.log_dirs import has_lock, log_dirs_to_lock
@@ -326,7 +326,7 @@ def _do_steps(disk: Disk, record: RunRecord, done: int, told: StepsDone) -> None
         with interrupts.held():
             if unsynced is not None and (cuts or folder != unsynced):
                 disk.sync_dir(unsynced)
-            _do_step(disk, record.path, step)
+            do_step(disk, record.path, step)
             kind = "write" if isinstance(step, StagedWrite) else kind_of(step)
             told.add(kind, os.path.join(record.path, step.path))
         unsynced = None if cuts else folder
@@ -343,7 +343,8 @@ def _sync(disk: Disk, record: RunRecord, steps: Sequence[StagedStep]) -> None:
         disk.sync_dir(folder)
 
 
-def _do_step(disk: Disk, base: str, step: StagedStep) -> None:
+def do_step(disk: Disk, base: str, step: StagedStep) -> None:
+    """Do one step below the folder `base`. A cut is synced; names are not."""
     path = os.path.join(base, step.path)
     match step:
         case StagedWrite():
@@ -364,14 +365,10 @@ def _checked_after(record: RunRecord) -> Names:
     for name, wanted in record.after.items():
         path = os.path.join(record.path, name)
         found = find_state(path)
-        if (found is None) != (wanted is None) or not _same(found, wanted):
+        if (found is None) != (wanted is None) or (found and wanted and not found.is_the(wanted)):
             raise OSError(errno.EIO, "after the last step this file is not as planned", path)
         after[name] = found if found is None or wanted is None else replace(found, digest=wanted.digest)
     return after
-
-
-def _same(found: FileState | None, wanted: FileState | None) -> bool:
-    return found is None or wanted is None or found.is_the(wanted)
 
 
 # After a run.

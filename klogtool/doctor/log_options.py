@@ -34,7 +34,7 @@ from klogtool.plans.decisions import decide
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
 from klogtool.plans.plan import Plan, Step
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
-from klogtool.plans.recover_log_dir import RecoverQuestion
+from klogtool.plans.recover import RecoverQuestion
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult

@@ -36,8 +36,7 @@ from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import TRIES, has_changed, read_again
 from klogtool.plans.plan import Plan
-from klogtool.plans.recover import recover_partition
-from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
+from klogtool.plans.recover import RecoverQuestion, log_bytes, recover_partition
 from klogtool.plans.recover_result import Recovery
 from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch

@@ -55,7 +55,7 @@ from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import read_again
-from klogtool.plans.recover_log_dir import RecoverQuestion, log_bytes
+from klogtool.plans.recover import RecoverQuestion, log_bytes
 from klogtool.plans.start_problems import find_start_problems, replay_problems
 from klogtool.remote.local import read_log
 from klogtool.remote.metadata import RemoteMetadata

@@ -30,8 +30,8 @@
     drop_producer            drop-producer
     quorum_voters            quorum --voters, --standalone: a new set of voters
 
-    recover                  recover: the result of a broker's start and a clean stop, for a partition dir
-    recover_log_dir          recover of a log dir, and whether it may be marked as cleanly stopped
+    recover                  recover: the result of a broker's start and a clean stop, and of a log dir, whether it may be
+                             marked as cleanly stopped
     start_problems           what prevents the start of a broker
     remote_fetch             a partition of a remote store, as a dir that a broker can load
     remote_metadata          __remote_log_metadata of a remote store, rebuilt from its objects
@@ -42,11 +42,8 @@
 
     free                     free: what to give up, the safest first
     free_kinds               free: the kinds of files that can be given up, and what is said about each
-    free_candidates          free: what names alone show
-    free_remote              free: local segments that are in remote storage as well
-    free_retention           free: segments past retention
-    free_compaction          free: what compact would free
-    free_ours                free: what klogtool itself keeps beside a log dir
+    free_candidates          free: what names alone show, and what klogtool itself keeps beside a log dir
+    free_segments            free: segments past retention, those in remote storage as well, and what compact would free
     free_choice              free: what is taken, and how many bytes of the disk that frees
     free_untouched           free: large files that are none of its kinds, and why each stays
 
@@ -59,7 +56,6 @@
     image_names              image: other names for topics
 
     transplant               transplant
-    transplant_log_dir       transplant --cluster-id
     salvage                  salvage
     salvage_answer           the answer of salvage
     rejected_files           the bytes that salvage rejects, as files

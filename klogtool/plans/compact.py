@@ -45,7 +45,7 @@ from klogtool.plans.index_doubts import (
 from klogtool.plans.plan import Plan, SegmentVerdict, SizedVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition, settle
 from klogtool.plans.question import DeletingQuestion
-from klogtool.plans.recover_log_dir import walk_partition_dirs
+from klogtool.plans.recover import walk_partition_dirs
 from klogtool.plans.results import ChangeResult, LeftAlone, Result
 from klogtool.plans.retain import DeletedSegment, deleted_segments
 

@@ -19,13 +19,24 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.storage import Place
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.free_candidates import LeftOut, PartitionDir, find_by_names, partition_dirs
+from klogtool.plans.free_candidates import (
+    LeftOut,
+    PartitionDir,
+    find_by_names,
+    find_rejected,
+    find_runs,
+    partition_dirs,
+)
 from klogtool.plans.free_choice import Candidate, FreeChoice, FreedBytes, Taken, choose
-from klogtool.plans.free_compaction import Compactable, find_compactable
 from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, REMOTE, RETENTION, FreeKind
-from klogtool.plans.free_ours import find_rejected, find_runs
-from klogtool.plans.free_remote import find_remote
-from klogtool.plans.free_retention import PlannedRetention, find_past_retention, plan_retention
+from klogtool.plans.free_segments import (
+    Compactable,
+    PlannedRetention,
+    find_compactable,
+    find_past_retention,
+    find_remote,
+    plan_retention,
+)
 from klogtool.plans.free_untouched import Untouched, find_untouched
 from klogtool.plans.plan import Delete, Discard, Plan, Step
 from klogtool.plans.question import PathText, Question

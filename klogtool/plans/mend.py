@@ -18,7 +18,17 @@ from klogtool.broker.file_facts import LOCK, Fact, file_fact, folder_fact, listi
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.names import TopicPartition
-from klogtool.plans.plan import Delete, FileStep, Plan, Rename, RenameFolder, Write, is_plain_name, may_rename_folder
+from klogtool.plans.plan import (
+    Delete,
+    FileStep,
+    Plan,
+    Rename,
+    RenameFolder,
+    Write,
+    is_plain_name,
+    may_rename_folder,
+    names_of,
+)
 from klogtool.plans.question import PathText, Question
 
 COMMAND = "doctor --fix"
@@ -158,7 +168,7 @@ class _Folder:
 
     def _forget_write(self, name: str) -> None:
         """Drop the last step if it wrote the same file: the next one has all lines."""
-        touching = (n for n in reversed(range(len(self.steps))) if name in _names(self.steps[n]))
+        touching = (n for n in reversed(range(len(self.steps))) if name in names_of(self.steps[n]))
         last = next(touching, None)
         if last is not None and isinstance(self.steps[last], Write):
             del self.steps[last]
@@ -178,10 +188,6 @@ class _Folder:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.draft.path, name)
-
-
-def _names(step: FileStep) -> tuple[str, ...]:
-    return (step.path, step.to) if isinstance(step, Rename) else (step.path,)
 
 
 def decide(path: str, question: MendQuestion) -> Iterator[Plan]:

@@ -30,7 +30,7 @@ from klogtool.plans.index_doubts import IndexDoubt, Timekeeper, first_too_early,
 from klogtool.plans.plan import Plan, SegmentVerdict, SizedVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition, settle
 from klogtool.plans.question import DeletingQuestion, Question
-from klogtool.plans.recover_log_dir import first_of, walk_partition_dirs
+from klogtool.plans.recover import first_of, walk_partition_dirs
 from klogtool.plans.results import ChangeResult, LeftAlone
 
 COMMAND = "retain"

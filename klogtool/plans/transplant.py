@@ -14,10 +14,11 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from klogtool import kernels
-from klogtool.broker.circumstances import UNCLEAN, Checkpoints, terms_of
+from klogtool.broker.circumstances import REMOTE_STORAGE, UNCLEAN, Checkpoints, terms_of
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.draft import Draft
-from klogtool.broker.file_facts import facts_of
+from klogtool.broker.file_facts import facts_of, file_fact
+from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.broker.spools import MakeSpool
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
@@ -25,18 +26,20 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.rolling import roll
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint
-from klogtool.format.identity import PartitionMetadata, build_partition_metadata
+from klogtool.format.identity import PartitionMetadata, build_meta_properties, build_partition_metadata
 from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition, build_file_name, parse_file_name
 from klogtool.format.producer_snapshot import build_producer_snapshot
 from klogtool.format.uuids import build_uuid, parse_uuid
 from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
-from klogtool.plans.plan import Plan, SizedVerdict
+from klogtool.plans.plan import Plan, SizedVerdict, Write
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.quorum_voters import VotersQuestion
 from klogtool.plans.quorum_voters import decide as decide_voters
@@ -44,7 +47,6 @@ from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.results import Result
 from klogtool.plans.salvage_steps import order_steps
-from klogtool.plans.transplant_log_dir import plan_log_dir
 from klogtool.verify.cures import salvage
 
 COMMAND = "transplant"
@@ -340,3 +342,57 @@ def _notes(open_txns: int, producers: int, question: TransplantQuestion, log_sta
         )
     if log_start_line is not None:
         yield f"the log starts at offset {log_start_line:,}: log-start-offset-checkpoint needs a line"
+
+
+# A whole log dir: for a clone from copies of all disks. A broker knows its cluster by meta.properties alone
+# (MetaPropertiesEnsemble). `__cluster_metadata` names nodes, directory ids and topic ids, and no cluster: so these
+# stay, and all log dirs of all nodes get the same new id.
+
+
+class LogDirTransplant(Result, frozen=True):
+    """What a log dir becomes. directory_id, node_id: they stay. partitions: how many partition dirs come along;
+    has_metadata: one of them is `__cluster_metadata-0`. voters: whom that names, of a dynamic quorum, with where they
+    listen: this stays, too. tiered_topics: topics that the metadata tiers, so that a clone shares their objects."""
+
+    cluster_id: str
+    source_cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+    partitions: int
+    has_metadata: bool
+    voters: tuple[Voter, ...] = ()
+    tiered_topics: tuple[str, ...] = ()
+
+
+def plan_log_dir(command: str, path: str, question: Question, cluster_id: str) -> Plan:
+    """Plan for one log dir. Raises KlogError for what is no log dir, or an id that is none; Refused for one without
+    meta.properties; Corrupt if that cannot be read."""
+    log_dir = open_path(path)
+    if not isinstance(log_dir, LogDir):
+        raise KlogError("not a log dir: --cluster-id is for a whole log dir", path=path)
+    parse_uuid(cluster_id)
+    draft, name = Draft.of(path), FileKind.META_PROPERTIES.value
+    identity = log_dir.meta_properties
+    if identity is None:
+        raise Refused(
+            "it has no meta.properties, so nobody knows of which node it is: kafka-storage.sh format writes one",
+            path=path,
+        )
+    partitions = log_dir.partitions
+    has_metadata = any(partition.topic == METADATA_TOPIC for partition in partitions)
+    folder = os.path.join(draft.path, CLUSTER_METADATA_DIR)
+    metadata = read_cluster_metadata(folder) if has_metadata else ClusterMetadata()
+    result = LogDirTransplant(
+        cluster_id,
+        identity.cluster_id,
+        identity.node_id,
+        None if identity.directory_id is None else build_uuid(identity.directory_id),
+        len(partitions),
+        has_metadata,
+        metadata.quorum.voters or (),
+        tuple(sorted(topic for topic, settings in metadata.topics.items() if settings.get(REMOTE_STORAGE) == "true")),
+    )
+    is_same = identity.cluster_id == cluster_id
+    content = build_meta_properties(replace(identity, cluster_id=cluster_id))
+    steps = () if is_same else (Write(name, (content,)),)
+    return Plan(command, draft.path, question, (file_fact(name, draft.files[name]),), steps, (), result)

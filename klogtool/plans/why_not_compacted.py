@@ -33,7 +33,7 @@ from klogtool.log.second_reading import read_again
 from klogtool.log.side_file import find_content
 from klogtool.plans.compact import NOT_COMPACTED, CompactQuestion, find_first_dirty, why_due
 from klogtool.plans.index_doubts import IndexDoubt, lag_doubts
-from klogtool.plans.recover_log_dir import walk_partition_dirs
+from klogtool.plans.recover import walk_partition_dirs
 from klogtool.verify.cures import drop_line, edit, number_of_lines, rebuild_index, remove, salvage
 
 _PRICE = "while the broker is down; costs one long cleaning"

@@ -10,8 +10,8 @@ from msgspec import UNSET, Struct
 
 from klogtool.escape import as_paragraph, joined, quoted
 from klogtool.plans.plan import Plan
+from klogtool.plans.recover import RecoverQuestion
 from klogtool.plans.recover_gaps import Gap
-from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import BelowHighWatermark, OffsetSpan, Recovery, RecoveryLoss
 from klogtool.plans.results import LeftAlone

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from klogtool.escape import as_paragraph, quoted
 from klogtool.plans.plan import Plan
-from klogtool.plans.transplant import TransplantResult
-from klogtool.plans.transplant_log_dir import LogDirTransplant
+from klogtool.plans.transplant import LogDirTransplant, TransplantResult
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
 from klogtool.verify.cures import move_out

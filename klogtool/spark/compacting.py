@@ -35,7 +35,7 @@ from klogtool.plans.compact import (
     why_left_alone,
 )
 from klogtool.plans.plan import Plan
-from klogtool.plans.recover_log_dir import walk_partition_dirs
+from klogtool.plans.recover import walk_partition_dirs
 from klogtool.plans.results import LeftAlone
 from klogtool.spark.findings import size_of
 from klogtool.spark.notes import log_info

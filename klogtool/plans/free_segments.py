@@ -1,4 +1,5 @@
-"""free: the segments that retention no longer keeps, as `retain` decides, and only those that can simply be deleted.
+"""free: the segments that retention no longer keeps, as `retain` decides, and only those that can simply be deleted;
+local segments that are in remote storage as well; and how much `compact` would free.
 
 `retain` leaves what a broker leaves that stops cleanly, so it also writes. Here nothing is written, because the disk
 may be full: what is left is what a broker leaves that is killed after it has deleted the segments. Its next start takes
@@ -10,21 +11,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
+from klogtool.broker.spools import CountingSpool
+from klogtool.broker.unified_log.kept_segments import TIERED, Kept
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.partition import Partition
+from klogtool.plans.compact import CompactQuestion, CompactResult, why_left_alone
+from klogtool.plans.compact import plan_one as plan_cleaning
 from klogtool.plans.free_candidates import LeftOut, PartitionDir
 from klogtool.plans.free_choice import Candidate, Name
-from klogtool.plans.free_kinds import RETENTION, FreeKind
+from klogtool.plans.free_kinds import REMOTE, RETENTION, FreeKind
 from klogtool.plans.index_doubts import FalseIndexEffect, cure_of, dates_text
 from klogtool.plans.plan import Plan
-from klogtool.plans.retain import RetainQuestion, RetainResult, plan_one
+from klogtool.plans.retain import RetainQuestion, RetainResult
+from klogtool.plans.retain import plan_one as plan_deletion
+from klogtool.remote.local import read_log
+from klogtool.remote.metadata import RemoteMetadata
+from klogtool.remote.safe_to_lose import NotSafe, find_safe_part
+from klogtool.remote.store import RemoteStore
 
 # The .log goes last: an index without it would look like the trace of a lost segment. The offset index goes first: a
 # segment that lacks it is recovered by the next start, which builds the others, too.
@@ -81,7 +93,7 @@ def plan_retention(
             left_out.append(LeftOut(folder.path, why))
             continue
         try:
-            plan, _ = plan_one(folder.path, question, checkpoints, needs_known_settings=True)
+            plan, _ = plan_deletion(folder.path, question, checkpoints, needs_known_settings=True)
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason, error.cure))
             continue
@@ -131,3 +143,83 @@ def _files_by_base(folder: PartitionDir) -> Mapping[int, list[Name]]:
         if file.base_offset is not None:
             found.setdefault(file.base_offset, []).append(name)
     return found
+
+
+# Local segments of tiered topics that are in remote storage as well go oldest first, as a broker deletes them by local
+# retention. What was verified to be there ends at the first doubt. Nothing is written: a broker takes the local log
+# start from the first segment that is left, and the log start from its checkpoint, so it loads the rest as after a
+# local retention.
+
+
+_SAY_IT = "Name the log dir with __cluster_metadata, too, or give the setting with --config or --config-file."
+
+
+def find_remote(
+    planned: Iterable[PlannedRetention], store: RemoteStore, metadata: RemoteMetadata, *, with_past_retention: bool
+) -> tuple[list[Candidate], list[LeftOut]]:
+    """Return the local segments that are safe to lose; and where a closed one is not, why. with_past_retention:
+    segments past retention go as well, as they are before these."""
+    found, left_out = list[Candidate](), list[LeftOut]()
+    for one in planned:
+        result, folder = one.plan.result, one.folder.path
+        if not isinstance(result, RetainResult):
+            continue
+        try:
+            log = read_log(Partition(folder), result.log_start_offset_before)
+        except KlogError as error:
+            left_out.append(LeftOut(folder, error.reason))
+            continue
+        if log is None or not metadata.knows(log.topic_id, log.partition):
+            continue
+        kept = result.kept
+        part = find_safe_part(store, metadata, log, is_tiered=any(segment.reason == TIERED for segment in kept))
+        bases = [segment.segment for segment in _before(kept, part.end)]
+        if part.why is NotSafe.NOT_TIERED:
+            left_out.append(LeftOut(folder, part.detail, _SAY_IT))
+        elif any(segment.reason == TIERED for segment in kept[len(bases) : -1]):
+            left_out.append(LeftOut(folder, part.detail))
+        going = one.going if with_past_retention and bases else {}
+        found += one.candidates(REMOTE, [*sorted(going), *bases], going)
+    return found, left_out
+
+
+def _before(kept: list[Kept], end: int) -> Iterator[Kept]:
+    """Yield the tiered segments that lie wholly before an offset, and have one after them."""
+    for segment, following in pairwise(kept):
+        if segment.reason != TIERED or following.segment > end:
+            return
+        yield segment
+
+
+# `compact` is only told of: to compact a log, a disk needs room for its new segments before the old ones can go.
+
+
+class Compactable(Struct, frozen=True, rename={"freed_bytes": "bytes"}):
+    """A log that `compact` would make smaller. freed_bytes: by how much; needed_bytes: room for its new segments."""
+
+    path: str
+    freed_bytes: int
+    needed_bytes: int
+
+
+def find_compactable(
+    folders: Sequence[PartitionDir], log_dir: str, circumstances: Circumstances, jobs: int | None
+) -> tuple[list[Compactable], list[LeftOut]]:
+    """Return the logs that are due for the cleaner and become smaller; and those of which nobody can tell. Reads these
+    logs as a whole."""
+    question = CompactQuestion(circumstances=circumstances, jobs=jobs, purge=True)
+    checkpoints = Checkpoints.of(log_dir)
+    found, left_out = list[Compactable](), list[LeftOut]()
+    for folder in folders:
+        if folder.state is not PartitionDirState.CURRENT or is_metadata(folder) or why_unclear(folder) is not None:
+            continue
+        try:
+            if why_left_alone(folder.path, question, checkpoints) is not None:
+                continue
+            plan, _ = plan_cleaning(folder.path, question, checkpoints, CountingSpool)
+        except KlogError as error:
+            left_out.append(LeftOut(folder.path, error.reason))
+            continue
+        if plan.bytes_freed > 0 and isinstance(plan.result, CompactResult) and plan.result.is_cleaned:
+            found.append(Compactable(folder.path, plan.bytes_freed, plan.bytes_written))
+    return found, left_out
