@@ -54,10 +54,7 @@ def content_bound(content: FileContent) -> int:
 
 def describe_data(data: bytes | None) -> Data:
     """Return how a spec says a key or a value."""
-    if data is None:
-        return None
-    text = _text_of(data)
-    return text if text is not None else _code_bytes(data)
+    return None if data is None else _describe_chunk(data)
 
 
 def describe_content(data: bytes) -> FileContent:

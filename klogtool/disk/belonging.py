@@ -103,11 +103,9 @@ class Belonging(Struct, frozen=True):
             raise Refused(
                 f"this journal belongs to another log dir: the directory.id of {found} is different", path=journal
             )
-        if not is_copy and journal != self.journal and self._is_still_there():
+        is_there = os.path.isdir(self.log_dir) and _is_same(identity_of(self.log_dir), self.log_dir_is)
+        if not is_copy and journal != self.journal and is_there:
             raise Refused(f"this journal belongs to {self.log_dir}: move the two together", path=journal)
-
-    def _is_still_there(self) -> bool:
-        return os.path.isdir(self.log_dir) and _is_same(identity_of(self.log_dir), self.log_dir_is)
 
 
 def identity_of(folder: str) -> FolderIdentity:

@@ -21,7 +21,8 @@ def joined(plans: Sequence[SavedPlan], log_dir: str) -> Sequence[SavedPlan]:
 
     The merged plan and all that it writes are held in memory. Raises StalePlan if a plan is now decided differently.
     """
-    names = [os.path.join(os.path.realpath(plan.path), name) for plan in plans for name in _names_in(plan)]
+    of_plans = ((plan, {os.path.normpath(n) for step in plan.steps for n in names_of(step)}) for plan in plans)
+    names = [os.path.join(os.path.realpath(plan.path), name) for plan, own in of_plans for name in own]
     if len(names) == len(set(names)):
         return plans
     whole = [plan.decided() for plan in plans]
@@ -30,10 +31,6 @@ def joined(plans: Sequence[SavedPlan], log_dir: str) -> Sequence[SavedPlan]:
     facts = tuple(fact for plan in whole for fact in _facts_below(plan, log_dir))
     notes = tuple(note for plan in whole for note in plan.notes)
     return [SavedPlan.of(Plan(whole[0].command, log_dir, whole[0].question, facts, tuple(steps), (), None, notes))]
-
-
-def _names_in(plan: SavedPlan) -> set[str]:
-    return {os.path.normpath(name) for step in plan.steps for name in names_of(step)}
 
 
 def _relative(path: str, log_dir: str) -> str:

@@ -49,11 +49,6 @@ class Original(Struct, frozen=True):
     cut_digest: str | None = None
     tail_digest: str | None = None
 
-    @property
-    def cut_state(self) -> FileState:
-        """Return the state of this file after the cut."""
-        return FileState(self.state.ino, self.cut, None, digest=self.cut_digest)
-
 
 class FolderBefore(Struct, frozen=True):
     """A folder in which names change: its mtime and its names before."""

@@ -51,7 +51,7 @@ class NoUndo:
         check_no_folders(self._plans, "--no-undo deletes files for good, and renames no folder: leave the option out")
         self._facts.check()
         with ExitStack() as held:
-            for folder in self._log_dirs():
+            for folder in {one for plan in self._plans for one in log_dirs_to_lock(plan.path) if has_lock(one)}:
                 held.enter_context(locked(self._disk, folder, without_if_full=True))
             self._facts.check()
             self.steps.whole = sum(not isinstance(step, Discard) for plan in self._plans for step in plan.steps)
@@ -64,9 +64,6 @@ class NoUndo:
                         with suppress(OSError):
                             self._disk.delete(path)
                 raise
-
-    def _log_dirs(self) -> set[str]:
-        return {folder for plan in self._plans for folder in log_dirs_to_lock(plan.path) if has_lock(folder)}
 
     def _do(self, plan: Plan) -> None:
         base = os.path.realpath(plan.path)

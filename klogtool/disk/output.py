@@ -82,7 +82,8 @@ def carry_out_to(
     Raises Refused, StalePlan or KlogError, and OSError if the system refuses; then there is no output.
     """
     disk = disk or Disk()
-    plans = [plan for plan in plans if not _is_around(plan.path, source)]
+    around = os.path.dirname(os.path.realpath(source))
+    plans = [plan for plan in plans if os.path.realpath(plan.path) != around]
     for place in [output, *(beside or {})]:
         check_place(place, source)
     check_no_folders(plans, "this plan renames folders of the log dir, which --output cannot do: use --apply")
@@ -122,7 +123,8 @@ def check_place(output: str, source: str | None) -> None:
     parent = os.path.dirname(place)
     if not os.path.isdir(parent):
         raise KlogError("no such folder", path=parent)
-    if source is not None and _overlap(place, os.path.realpath(source)):
+    read = None if source is None else _with_slash(os.path.realpath(source))
+    if read is not None and (_with_slash(place).startswith(read) or read.startswith(_with_slash(place))):
         raise Refused(f"the output would be inside its source, or contain it: {source}", path=output)
     if any(map(is_partition_dir, _ancestors(place))):
         raise Refused("the output cannot be inside a partition dir", path=output)
@@ -143,10 +145,6 @@ def check_in_no_log_dir(output: str, what: str) -> None:
             raise Refused(f"{what} cannot be in a log dir", path=output)
 
 
-def _overlap(place: str, read: str) -> bool:
-    return place == read or place.startswith(_with_slash(read)) or read.startswith(_with_slash(place))
-
-
 def _check_empty(place: str, output: str) -> None:
     try:
         names = os.listdir(place)
@@ -158,11 +156,6 @@ def _check_empty(place: str, output: str) -> None:
         raise Refused("the output folder is not empty", path=output)
     if os.path.ismount(place):
         raise Refused("the output folder is a mount point, which cannot be replaced: name a folder in it", path=output)
-
-
-def _is_around(path: str, source: str) -> bool:
-    """Return whether the path is the folder that contains the source."""
-    return os.path.realpath(path) == os.path.dirname(os.path.realpath(source))
 
 
 def _ancestors(path: str) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""Writes files, syncs them, and checks that they are as intended: a large file while it is still being written. Then the
-device is never idle, and one core copies while another compares."""
+"""Writes files, syncs them, and checks that they are as intended: a large file while it is still being written. Then
+the device is never idle, and one core copies while another compares."""
 
 from __future__ import annotations
 

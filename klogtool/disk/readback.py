@@ -62,7 +62,10 @@ class ReadBack:
         while self.position < end:
             size = len(self.wanted.read_into(self._expected, self.position, min(PIECE_BYTES, end - self.position)))
             is_whole = len(self.written.read_into(self._found, self.position, size)) == size
-            if not is_whole or not _same(self._found, self._expected, size):
+            is_same = (
+                self._found == self._expected if size == PIECE_BYTES else self._found[:size] == self._expected[:size]
+            )
+            if not is_whole or not is_same:
                 raise differs(self.wanted.path, self.position)
             self.position += size
 
@@ -79,10 +82,6 @@ class ReadBack:
     def __exit__(self, *_: object) -> None:
         self.written.close()
         self.wanted.close()
-
-
-def _same(one: bytearray, other: bytearray, size: int) -> bool:
-    return one == other if size == len(one) else one[:size] == other[:size]
 
 
 def differs(path: str, position: int) -> OSError:

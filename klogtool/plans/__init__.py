@@ -30,8 +30,7 @@
     drop_producer            drop-producer
     quorum_voters            quorum --voters, --standalone: a new set of voters
 
-    recover                  recover: the result of a broker's start and a clean stop, and of a log dir, whether it may be
-                             marked as cleanly stopped
+    recover                  recover: the result of a broker's start and a clean stop, of a partition dir or a log dir
     start_problems           what prevents the start of a broker
     remote_fetch             a partition of a remote store, as a dir that a broker can load
     remote_metadata          __remote_log_metadata of a remote store, rebuilt from its objects

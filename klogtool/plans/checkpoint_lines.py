@@ -54,20 +54,17 @@ def lines_of(
     name = find_partition_dir_name(own_name(log.draft.path))
     if name is None or not name.state.is_live or name.topic == METADATA_TOPIC:
         return None
-    end = end_at_next_start(log)
+    end, start = end_at_next_start(log), log.log_start_checkpoint
+    if start is not None:  # a start beyond the end deletes every segment (LogLoader.recoverLog)
+        start = min(start, end)
     return CheckpointLines(
         TopicPartition(name.topic, name.partition),
         log.log_start_offset,
         end,
-        _start_within(log.log_start_checkpoint, end),
+        start,
         first_dirty_at_most,
         first_dirty,
     )
-
-
-def _start_within(log_start_checkpoint: int | None, end: int) -> int | None:
-    """Limit a start to the log's end: a start beyond the end deletes every segment (LogLoader.recoverLog)."""
-    return None if log_start_checkpoint is None else min(log_start_checkpoint, end)
 
 
 def end_at_next_start(log: LoadedLog) -> int:

@@ -20,7 +20,6 @@ from klogtool.broker.content import Spooled
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import time_text
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex
 from klogtool.broker.unified_log.kept_segments import BEHIND, Kept, ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_from
@@ -194,11 +193,8 @@ def zeros_that_fill(log: LoadedLog) -> int:
     active, most = log.segments.last, log.terms.config.segment_index_bytes
     looked_at = LogSegment(draft, active.base_offset, log.terms.config, active.suffix)
     indexes = (looked_at.offset_index, OFFSET_INDEX_ENTRY_SIZE), (looked_at.time_index, TIME_INDEX_ENTRY_SIZE)
-    return max((_zeros_in(index, size) for index, size in indexes if index.is_full and most >= size), default=0)
-
-
-def _zeros_in(index: OffsetIndex | TimeIndex, entry_size: int) -> int:
-    return index.entries - entries_before_zero_tail(bytes(index.data), entry_size)
+    full = ((index, size) for index, size in indexes if index.is_full and most >= size)
+    return max((one.entries - entries_before_zero_tail(bytes(one.data), size) for one, size in full), default=0)
 
 
 # Cleaning.

@@ -283,7 +283,10 @@ class Plan(Struct, frozen=True):
             self.path,
             self.arguments,
             tuple(fact.below(self.path) for fact in self.facts),
-            tuple(map(_saved, self.steps)),
+            tuple(
+                SavedWrite(step.path, step.size, tuple(map(_part, step.content))) if isinstance(step, Write) else step
+                for step in self.steps
+            ),
             to_builtins(self.segments),
             self.bytes_freed,
             self.bytes_held,
@@ -348,10 +351,6 @@ def _in_order(value: Any) -> Any:
 def kind_of(step: Step | SavedStep) -> str:
     """Return the word for what a step does."""
     return str(type(step).__struct_config__.tag)
-
-
-def _saved(step: Step) -> SavedStep:
-    return SavedWrite(step.path, step.size, tuple(map(_part, step.content))) if isinstance(step, Write) else step
 
 
 def _part(part: Part) -> ContentRow:

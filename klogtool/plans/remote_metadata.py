@@ -66,7 +66,9 @@ def rebuild_metadata(
             if isinstance(described, UndescribedObject):
                 left_out.append(described)
             elif described is not None:
-                segments.append(_adopted(described) if described.key.topic_id == adopted else described)
+                is_adopted = described.key.topic_id == adopted
+                epochs = ((FIRST_EPOCH, described.start_offset),) if is_adopted else described.epochs
+                segments.append(replace(described, epochs=epochs))
     segments.sort(key=lambda one: (one.event_ms, one.start_offset, one.key))
     values: dict[int, list[tuple[int, bytes]]] = {}
     for segment in segments:
@@ -94,10 +96,6 @@ def _described(partition: ListedPartition, one: ListedSegment) -> RemoteSegment 
         return UndescribedObject(one.key, one.stored.path, None)
     # The folder decides whose segment it is: a manifest keeps the id of the topic that it was written for.
     return replace(one.metadata, key=one.key, topic=partition.topic)
-
-
-def _adopted(segment: RemoteSegment) -> RemoteSegment:
-    return replace(segment, epochs=((FIRST_EPOCH, segment.start_offset),))
 
 
 def _values(segment: RemoteSegment) -> list[tuple[int, bytes]]:

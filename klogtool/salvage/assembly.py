@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from klogtool.broker.content import Content, FileRange, Part
+from klogtool.broker.content import Content, joined
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.salvage.holes import Filling, Hole
 from klogtool.salvage.stretches import Run, cut_run
@@ -31,14 +31,7 @@ class NewSegment(Struct):
 
     def content(self) -> Content:
         """Return the content of its `.log`; adjacent bytes of one file are one piece."""
-        joined: list[Part] = []
-        for part in (part for run in self.runs for part in run.content()):
-            before = joined[-1] if joined else None
-            if isinstance(before, FileRange) and isinstance(part, FileRange) and _follows(before, part):
-                joined[-1] = FileRange(before.path, before.start, part.stop)
-            else:
-                joined.append(part)
-        return tuple(joined)
+        return joined((), tuple(part for run in self.runs for part in run.content()))
 
     def run_at(self, position: int) -> tuple[Run, int]:
         """Return the run at a byte of its `.log`, and the byte's position in the run's own file. Raises IndexError."""
@@ -47,10 +40,6 @@ class NewSegment(Struct):
                 return run, run.start + position
             position -= run.size
         raise IndexError(position)
-
-
-def _follows(before: FileRange, part: FileRange) -> bool:
-    return (before.path, before.stop) == (part.path, part.start)
 
 
 class Placed(Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import LoadTerms
-from klogtool.broker.content import Content, read_content
+from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Corrupt, KlogError, Refused
@@ -134,13 +134,6 @@ def _restore_equal(draft: Draft) -> None:
         before, now = draft.before.get(name), draft.files.get(name)
         if before is None or now is None or before.size != now.size:
             continue
-        if before.content == now.content or (_is_small(now.content) and _equal(draft, name)):
+        is_small = all(isinstance(part, bytes) for part in now.content)
+        if before.content == now.content or (is_small and read_content(before.content) == draft.read(name)):
             draft.files[name] = before
-
-
-def _is_small(content: Content) -> bool:
-    return all(isinstance(part, bytes) for part in content)
-
-
-def _equal(draft: Draft, name: str) -> bool:
-    return read_content(draft.before[name].content) == draft.read(name)
