@@ -62,10 +62,8 @@ class ReadBack:
         while self.position < end:
             size = len(self.wanted.read_into(self._expected, self.position, min(PIECE_BYTES, end - self.position)))
             is_whole = len(self.written.read_into(self._found, self.position, size)) == size
-            is_same = (
-                self._found == self._expected if size == PIECE_BYTES else self._found[:size] == self._expected[:size]
-            )
-            if not is_whole or not is_same:
+            one, other = self._found, self._expected
+            if not is_whole or not (one == other if size == PIECE_BYTES else one[:size] == other[:size]):
                 raise differs(self.wanted.path, self.position)
             self.position += size
 
