@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import click
-from msgspec import to_builtins
 
 from klogtool.cli import commands
 from klogtool.cli.question_options import question_options
@@ -18,6 +17,7 @@ from klogtool.plans.compact import COMMAND, CleanerFailure, CompactQuestion
 from klogtool.plans.plan import Plan
 from klogtool.plans.why_not_compacted import walk_standings
 from klogtool.render.compact import compact_brief, compact_text, standing_text, uncleaned_text
+from klogtool.render.words import in_words
 
 
 @commands.command("compact")
@@ -47,7 +47,7 @@ def command(paths: tuple[str, ...], why: bool, question: CompactQuestion, writin
             raise click.UsageError("--why makes no plan, so there is nothing to carry out or to save.")
         show = Show(COMMAND, writing)
         for standing in walk_standings([os.path.abspath(path) for path in paths], question):
-            show.row({"type": "answer", "command": COMMAND, **to_builtins(standing)})
+            show.row({"type": "answer", "command": COMMAND, **in_words(standing)})
             show.text(standing_text(standing))
         return DONE
     is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)

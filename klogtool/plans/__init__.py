@@ -20,6 +20,7 @@
     creation                 append: a partition dir that does not exist yet
     compact                  compact: passes of the log cleaner
     why_not_compacted        compact --why
+    causes                   why something is so; render has the sentences
     guessed_settings         default settings are checked against the disk before anything is deleted by them
     reclaimable_bytes        how much retention and the cleaner would free: for spark inventory
     delete_records           delete-records

@@ -22,6 +22,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
+from klogtool.causes import Reason, Told
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, TopicPartition, parse_file_name
@@ -31,22 +32,21 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.second_reading import read_again
 from klogtool.log.side_file import find_content
-from klogtool.plans.compact import NOT_COMPACTED, CompactQuestion, find_first_dirty, why_due
+from klogtool.plans.causes import ObstacleCause, ObstacleCure
+from klogtool.plans.compact import CompactQuestion, find_first_dirty, why_due
 from klogtool.plans.index_doubts import IndexDoubt, lag_doubts
 from klogtool.plans.recover import walk_partition_dirs
-from klogtool.verify.cures import drop_line, edit, number_of_lines, rebuild_index, remove, salvage
+from klogtool.verify.cures import drop_line, edit, number_of_lines, rebuild_index, salvage
 
-_PRICE = "while the broker is down; costs one long cleaning"
 _CHECKPOINT = FileKind.CLEANER_CHECKPOINT
-_DEAD = "the cleaner thread dies of it, and this broker compacts nothing until it is restarted"
 
 
 class Obstacle(Struct, frozen=True, rename={"id": "reason"}):
     """One cause that holds the cleaner back. id: a word for scripts. cure: a command, or what to do, or None."""
 
     id: str
-    detail: str
-    cure: str | None = None
+    detail: Reason
+    cure: Reason | None = None
 
 
 class CheckpointReason(Obstacle, frozen=True, kw_only=True):
@@ -163,7 +163,8 @@ def standing_of(
     trouble, remaining = _trial(path, terms, found)
     reasons += trouble
     if all(reason.id == "keyless" for reason in reasons):
-        reasons.insert(0, Obstacle("cleaner-dead", f"see its log dir: {_DEAD}") if is_thread_dead else _due(log, found))
+        dead = Obstacle("cleaner-dead", ObstacleCause.SEE_LOG_DIR(what=ObstacleCause.THREAD_DIES()))
+        reasons.insert(0, dead if is_thread_dead else _due(log, found))
     return LogStanding(
         path,
         tuple(reasons),
@@ -199,11 +200,10 @@ def _checkpoint_reasons(log_dirs: list[str]) -> dict[str, list[Obstacle]]:
             read[log_dir] = find_content(path)
         except Corrupt as error:
             is_number = error.kafka_class == "NumberFormatException"
-            what = _DEAD if is_number else "a broker takes the log dir offline"
-            detail = f"{_CHECKPOINT.value}: {error.reason}: {what}"
-            reasons[log_dir].append(
-                CheckpointReason("checkpoint-line", detail, remove(path, _PRICE), ends_thread=is_number)
-            )
+            what = ObstacleCause.THREAD_DIES() if is_number else ObstacleCause.GOES_OFFLINE()
+            detail = ObstacleCause.CHECKPOINT(file=_CHECKPOINT.value, error=error.reason, what=what)
+            cure = ObstacleCure.REMOVE(file=quoted(path))
+            reasons[log_dir].append(CheckpointReason("checkpoint-line", detail, cure, ends_thread=is_number))
     seen: dict[TopicPartition, str] = {}
     for log_dir, offsets in read.items():
         for key in offsets:
@@ -217,8 +217,8 @@ def _first_dirty(path: str, checkpoints: Checkpoints) -> tuple[int | None, list[
         return find_first_dirty(path, checkpoints), []
     except Corrupt:
         file = os.path.join(checkpoints.log_dir or "", _CHECKPOINT.value)
-        detail = f"{_CHECKPOINT.value} cannot be read, see its log dir: the log is treated as dirty from its start"
-        return None, [Obstacle("checkpoint-line", detail, remove(file, _PRICE))]
+        detail = ObstacleCause.CHECKPOINT_UNREAD(file=_CHECKPOINT.value)
+        return None, [Obstacle("checkpoint-line", detail, ObstacleCure.REMOVE(file=quoted(file)))]
 
 
 def _line_reasons(
@@ -229,15 +229,13 @@ def _line_reasons(
     name = f"{key.topic}-{key.partition}"
     if first != log_dir:
         stale = log_dir if os.path.isdir(os.path.join(first, name)) else first
-        detail = f"{name} has a line in {_CHECKPOINT.value} of {first} and of {log_dir}: since 4.1 {_DEAD}"
+        what = ObstacleCause.THREAD_DIES()
+        detail = ObstacleCause.TWO_LINES(name=name, file=_CHECKPOINT.value, first=first, log_dir=log_dir, what=what)
         lines = [drop_line(key), number_of_lines(len(read[stale]) - 1)]
-        cure = edit(os.path.join(stale, _CHECKPOINT.value), lines, "while the broker is down")
+        cure = ObstacleCure.EDIT(command=edit(os.path.join(stale, _CHECKPOINT.value), lines))
         yield CheckpointReason("checkpoint-duplicate", detail, cure, ends_thread=True)
     elif not any(os.path.isdir(os.path.join(other, name)) for other in log_dirs):
-        detail = (
-            f"{_CHECKPOINT.value} has a line for {name}, which is not there: harmless, unless it is on another disk"
-        )
-        yield Obstacle("checkpoint-stale", detail)
+        yield Obstacle("checkpoint-stale", ObstacleCause.STALE_LINE(file=_CHECKPOINT.value, name=name))
 
 
 # --- what keeps the cleaner away --------------------------------------------------------------------------------------
@@ -246,17 +244,14 @@ def _line_reasons(
 def _policy(log: LoadedLog) -> Iterator[Obstacle]:
     config = log.terms.config
     if not config.compact:
-        yield Obstacle("policy", f"{NOT_COMPACTED}: it is {','.join(config.cleanup_policy) or 'empty'}")
+        yield Obstacle("policy", ObstacleCause.NO_COMPACT(policy=",".join(config.cleanup_policy) or "empty"))
     if not config.log_cleaner_enable:
-        yield Obstacle(
-            "disabled", "log.cleaner.enable is false: this broker compacts nothing", "log.cleaner.enable=true"
-        )
+        yield Obstacle("disabled", ObstacleCause.CLEANER_OFF(), Told.TEXT(text="log.cleaner.enable=true"))
 
 
 def _reset(found: LogToClean) -> Iterator[Obstacle]:
     if found.is_reset:
-        detail = f"the line in {_CHECKPOINT.value} does not fit the log, which is treated as dirty from its start"
-        yield Obstacle("checkpoint-reset", detail)
+        yield Obstacle("checkpoint-reset", ObstacleCause.LINE_RESET(file=_CHECKPOINT.value))
 
 
 def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Obstacle]:
@@ -272,9 +267,8 @@ def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Obstacl
     if stable < log.high_watermark and txn is not None:
         yield _open_transaction(log, txn.producer_id, txn.first_offset, path)
     else:
-        detail = f"the high watermark is {log.high_watermark:,}, the log ends at {log.log_end_offset:,}"
-        cure = "bring all replicas in sync: only replicated records are cleaned"
-        yield WatermarkReason("high-watermark", detail, cure, high_watermark=log.high_watermark)
+        detail = ObstacleCause.HIGH_WATERMARK(high_watermark=log.high_watermark, end=log.log_end_offset)
+        yield WatermarkReason("high-watermark", detail, ObstacleCure.SYNC(), high_watermark=log.high_watermark)
 
 
 def _lag(log: LoadedLog, found: LogToClean, path: str) -> Obstacle:
@@ -282,28 +276,35 @@ def _lag(log: LoadedLog, found: LogToClean, path: str) -> Obstacle:
     lag = duration_text(log.terms.config.min_compaction_lag_ms)
     false = next((doubt for doubt in lag_doubts(log, found) if doubt.segment == found.bound), None)
     if false is None:
-        detail = f"records from offset {found.bound:,} are younger than min.compaction.lag.ms ({lag})"
-        return LagReason("lag", detail, offset=found.bound)
-    which = "the time of its file" if false.is_file_time else "its time index"
-    detail = (
-        f"segment {found.bound} seems younger than min.compaction.lag.ms ({lag}): by {which}, its newest record is of "
-        f"{time_text(false.believed_timestamp)}, by its batches it is of {time_text(false.log_timestamp)}"
+        return LagReason("lag", ObstacleCause.YOUNG(offset=found.bound, lag=lag), offset=found.bound)
+    detail = ObstacleCause.SEEMS_YOUNG(
+        segment=found.bound,
+        lag=lag,
+        which=ObstacleCause.FILE_TIME() if false.is_file_time else ObstacleCause.TIME_INDEX(),
+        believed=time_text(false.believed_timestamp),
+        newest=time_text(false.log_timestamp),
     )
-    return LagReason("lag", detail, rebuild_index(path, "timeindex"), offset=found.bound, index_doubts=[false])
+    cure = Told.TEXT(text=rebuild_index(path, "timeindex"))
+    return LagReason("lag", detail, cure, offset=found.bound, index_doubts=[false])
 
 
 def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path: str) -> Obstacle:
     producer = log.producers.producers[producer_id]
     began_ms = _timestamp_at(log, first_offset)
-    ago = "" if began_ms is None else f", {duration_text(max(0, log.terms.now_ms - began_ms))} ago"
-    detail = (
-        f"a transaction is open: producer {producer_id} epoch {producer.producer_epoch} started it at offset "
-        f"{first_offset:,}{ago}, its last write is at {producer.last_data_offset:,}, without a marker since"
+    detail = ObstacleCause.OPEN_TRANSACTION(
+        producer_id=producer_id,
+        epoch=producer.producer_epoch,
+        first=first_offset,
+        ago="" if began_ms is None else f", {duration_text(max(0, log.terms.now_ms - began_ms))} ago",
+        last=producer.last_data_offset,
     )
     name = find_partition_dir_name(own_name(path))
-    where = f"--topic {name.topic} --partition {name.partition}" if name else "--topic ... --partition ..."
-    abort = f"kafka-transactions.sh --bootstrap-server ... abort {where} --start-offset {first_offset}"
-    cure = f"{abort}  # if it hangs: klogtool txns {quoted(path)} says so"
+    cure = ObstacleCure.ABORT(
+        topic=name.topic if name else "...",
+        partition=name.partition if name else "...",
+        offset=first_offset,
+        path=quoted(path),
+    )
     return TransactionReason(
         "transaction",
         detail,
@@ -335,15 +336,13 @@ def _too_clean(
     active = log.segments.last
     free = _as_if_free(log, found)
     if not free.cleanable_bytes:
-        detail = f"only the active segment is dirty ({active.size:,} bytes), and it is never cleaned"
-        cure = "segment.bytes and segment.ms decide when it is rolled; klogtool roll shows when that is due"
-        yield Obstacle("active-segment", detail, cure)
+        yield Obstacle("active-segment", ObstacleCause.ONLY_ACTIVE(size=active.size), ObstacleCure.ROLL())
     elif not (is_held_back and free.is_eligible):
         settings = "".join(
             f" --config {quoted(f'{key}={value}')}" for key, value in question.circumstances.settings.items()
         )
-        cure = f"klogtool compact {quoted(path)} --force{settings} --apply  # or lower min.cleanable.dirty.ratio"
-        yield Obstacle("ratio", why_due(log, found), cure)
+        cure = ObstacleCure.FORCE(path=quoted(path), settings=settings)
+        yield Obstacle("ratio", Told.TEXT(text=why_due(log, found)), cure)
 
 
 def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
@@ -369,36 +368,32 @@ def _trial(path: str, terms: LoadTerms, found: LogToClean) -> tuple[list[Obstacl
     except KlogError as error:
         return [_breaks_off(error.at_path(path), path)], None
     if stats.aborted:
-        detail = "offsets do not fit into a segment (KAFKA-6264): a broker splits it now, and cleans it another time"
-        return [Obstacle("overflow", detail)], None
+        return [Obstacle("overflow", ObstacleCause.OVERFLOW())], None
     total = stats.total
     before = total.messages_written + sum(total.gone.values())
     remaining = Remaining(total.messages_written, before, total.bytes_written, total.bytes_read)
-    keyless = total.keyless
-    detail = f"{keyless:,} records have no key: the cleaner deletes them (before 0.10 its thread died of one)"
-    return ([Obstacle("keyless", detail)] if keyless else []), remaining
+    keyless = [Obstacle("keyless", ObstacleCause.KEYLESS(records=total.keyless))] if total.keyless else []
+    return keyless, remaining
 
 
 def _breaks_off(error: KlogError, path: str) -> Obstacle:
     """Return what a broker's cleaner reports: the log is uncleanable until the broker is restarted."""
     kafka_class = error.kafka_class or type(error).__name__
-    detail = f"the cleaner fails: {error} ({kafka_class}); a broker does not clean this log until it is restarted"
+    detail = ObstacleCause.FAILS(error=str(error), kafka_class=kafka_class)
     is_damage = isinstance(error, Corrupt) and not isinstance(error, OldFormat)
     cure = _cure_of_damage(error.path or path, path) if is_damage else None
     return FailureReason("breaks-off", detail, cure, kafka_class=kafka_class, position=error.position)
 
 
-def _cure_of_damage(damaged: str, partition: str) -> str:
+def _cure_of_damage(damaged: str, partition: str) -> Reason:
     """damaged: the file that cannot be read, or the partition dir."""
     kind = parse_file_name(os.path.basename(damaged)).kind
     if kind is FileKind.LOG:
-        return f"{salvage(partition)}  # keeps the sound batches"
+        return ObstacleCure.SALVAGE(command=salvage(partition))
     if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
-        return rebuild_index(partition, kind.value)
-    return f"klogtool verify {quoted(partition)}  # shows what is wrong, and how to repair it"
+        return Told.TEXT(text=rebuild_index(partition, kind.value))
+    return ObstacleCure.VERIFY(path=quoted(partition))
 
 
 def _due(log: LoadedLog, found: LogToClean) -> Obstacle:
-    detail = f"it is due ({why_due(log, found)}), and nothing here holds the cleaner back"
-    cure = "look for kafka-log-cleaner-thread in the broker's log-cleaner.log: it may be busy with other logs, or dead"
-    return Obstacle("due", detail, cure)
+    return Obstacle("due", ObstacleCause.DUE(why=why_due(log, found)), ObstacleCure.LOOK())

@@ -17,6 +17,7 @@ from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import change_count, ends_of, wrapped_table
 from klogtool.render.retain import size_text
 from klogtool.render.terminal import columns
+from klogtool.render.words import words
 
 _GONE = {
     "superseded": "superseded by a later record of the key",
@@ -120,9 +121,9 @@ def standing_text(standing: Standing) -> Iterator[str]:
     """A paragraph for a partition or a log dir."""
     yield f"{os.path.basename(standing.path)}: {_standing_headline(standing)}"
     for reason in standing.reasons:
-        yield from textwrap.wrap(reason.detail, columns(), initial_indent="  ", subsequent_indent="    ")
+        yield from textwrap.wrap(words(reason.detail), columns(), initial_indent="  ", subsequent_indent="    ")
         if reason.cure is not None:
-            yield f"  →  {reason.cure}"
+            yield f"  →  {words(reason.cure)}"
     left = standing.remaining if isinstance(standing, LogStanding) else None
     if left is not None:
         records = f"{left.records:,} of {left.of_records:,} records would remain"

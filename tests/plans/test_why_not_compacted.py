@@ -6,7 +6,6 @@ import pathlib
 import shlex
 from typing import Any
 
-import msgspec
 import pytest
 from curing import carry_out
 from damage import flip_bit
@@ -15,8 +14,9 @@ from loading import NOW_MS, data, make, marker
 from test_compact import COMPACT, keyed
 
 from klogtool.format.message import build_message
-from klogtool.plans.why_not_compacted import LogStanding, Standing, walk_standings
+from klogtool.plans.why_not_compacted import LogStanding, Obstacle, Standing, walk_standings
 from klogtool.render.compact import standing_text
+from klogtool.render.words import in_words, words
 
 TXN = {"producer_id": 9, "producer_epoch": 3, "base_sequence": 0, "is_transactional": True}
 LATER_MS = NOW_MS + 86_400_001
@@ -36,6 +36,10 @@ def standings(*paths: pathlib.Path, **asked: Any) -> list[Standing]:
     return list(
         walk_standings([str(path) for path in paths], compact_question({"now_ms": LATER_MS, "config": config, **asked}))
     )
+
+
+def cure_of(reason: Obstacle) -> str:
+    return "" if reason.cure is None else words(reason.cure)
 
 
 def reasons(*paths: pathlib.Path, **asked: Any) -> list[str]:
@@ -65,9 +69,9 @@ def test_an_open_transaction_and_its_producer(disk: pathlib.Path) -> None:
     folder = make(disk / "t-0", {0: keyed(0, b"a") + keyed(1, b"b", **TXN), 2: keyed(2, b"c"), 3: keyed(3, b"d")})
     (standing,) = standings(folder)
     found = {reason.id: reason for reason in standing.reasons}
-    told = msgspec.to_builtins(found["transaction"])
+    told = in_words(found["transaction"])
     assert (told["producer_id"], told["first_offset"], told["producer_epoch"]) == (9, 1, 3)
-    assert found["transaction"].cure == (
+    assert cure_of(found["transaction"]) == (
         "kafka-transactions.sh --bootstrap-server ... abort --topic t --partition 0 --start-offset 1"
         f"  # if it hangs: klogtool txns {shlex.quote(str(folder))} says so"
     )
@@ -87,7 +91,7 @@ def test_what_the_cleaner_breaks_off_at(disk: pathlib.Path) -> None:
     folder = make(disk / "t-0", {0: keyed(0, b"a") + keyed(1, b"b"), 2: keyed(2, b"c")})
     flip_bit(folder / f"{0:020d}.log", 11, 0)
     (reason,) = standings(folder, last_stop="clean")[0].reasons
-    assert (reason.id, msgspec.to_builtins(reason)["class"]) == ("breaks-off", "InvalidRecordException")
+    assert (reason.id, in_words(reason)["class"]) == ("breaks-off", "InvalidRecordException")
     old = make(disk / "t-1", {0: build_message(0, None, b"1", magic=1), 1: keyed(1, b"b")})
     (reason,) = standings(old, last_stop="clean")[0].reasons
     assert reason.id == "breaks-off"
@@ -105,15 +109,14 @@ def test_what_ends_the_cleaners_thread(disk: pathlib.Path, tmp_path: pathlib.Pat
     (other / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 1\ngone 3 5\n")
     assert reasons(disk, other)[:2] == ["checkpoint-duplicate", "checkpoint-stale"]
     duplicate = standings(disk, other)[0].reasons[0]
-    assert msgspec.to_builtins(duplicate)["ends_thread"]
-    assert duplicate.cure is not None
-    assert str(other) in duplicate.cure
+    assert in_words(duplicate)["ends_thread"]
+    assert str(other) in cure_of(duplicate)
     (disk / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 x\n")
     (line, *_) = standings(disk)
-    assert [(r.id, msgspec.to_builtins(r)["ends_thread"]) for r in line.reasons] == [("checkpoint-line", True)]
+    assert [(r.id, in_words(r)["ends_thread"]) for r in line.reasons] == [("checkpoint-line", True)]
     (disk / "cleaner-offset-checkpoint").write_text("0\n1\nt 0\n")
     (line, *_) = standings(disk)
-    assert [(r.id, msgspec.to_builtins(r)["ends_thread"]) for r in line.reasons] == [("checkpoint-line", False)]
+    assert [(r.id, in_words(r)["ends_thread"]) for r in line.reasons] == [("checkpoint-line", False)]
 
 
 @pytest.mark.parametrize("line", ["t 0 x", "t 0"])
@@ -121,7 +124,7 @@ def test_a_bad_checkpoint_is_no_damage_of_the_log(disk: pathlib.Path, line: str)
     """Its cure mends it: salvage would write the whole log anew, and leave the checkpoint as it is."""
     folder = make(disk / "t-0", {0: keyed(0, b"a"), 1: keyed(1, b"b")})
     (disk / "cleaner-offset-checkpoint").write_text(f"0\n1\n{line}\n")
-    cures = [reason.cure or "" for standing in standings(folder) for reason in standing.reasons]
+    cures = [cure_of(reason) for standing in standings(folder) for reason in standing.reasons]
     assert not [cure for cure in cures if "salvage" in cure]
     carry_out(cures[0], disk)
     assert reasons(folder) == ["due"]
@@ -134,7 +137,7 @@ def test_the_cure_of_a_line_that_is_there_twice(disk: pathlib.Path, tmp_path: pa
     (other / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 1\nu 1 0\n")
     (told,) = standings(disk, other)[0].reasons
     assert told.id == "checkpoint-duplicate"
-    carry_out(str(told.cure), tmp_path)
+    carry_out(cure_of(told), tmp_path)
     assert reasons(disk, other) == ["due", "due"]
     assert (other / "cleaner-offset-checkpoint").read_text() == "0\n1\nu 1 0\n"
 
@@ -145,15 +148,15 @@ def test_the_cures_of_a_damaged_log(disk: pathlib.Path, tmp_path: pathlib.Path) 
     flip_bit(log, log.stat().st_size - 1)
     (reason,) = standings(folder, last_stop="clean")[0].reasons
     assert reason.id == "breaks-off"
-    carry_out(str(reason.cure), tmp_path)
+    carry_out(cure_of(reason), tmp_path)
     assert "breaks-off" not in reasons(folder, last_stop="clean")
     (folder / "leader-epoch-checkpoint").write_text("hello")
     (reason,) = standings(folder, last_stop="clean")[0].reasons
-    assert (reason.id, reason.cure) == (
+    assert (reason.id, cure_of(reason)) == (
         "breaks-off",
         f"klogtool rebuild-index {shlex.quote(str(folder))} --only leader-epoch-checkpoint --apply",
     )
-    carry_out(str(reason.cure), tmp_path)
+    carry_out(cure_of(reason), tmp_path)
     assert "breaks-off" not in reasons(folder, last_stop="clean")
 
 
@@ -161,8 +164,8 @@ def test_the_cure_of_too_little_that_is_dirty(disk: pathlib.Path) -> None:
     folder = make(disk / "t-0", {0: data(0, records=9), 9: keyed(9, b"a"), 10: keyed(10, b"b")})
     (disk / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 9\n")
     (standing,) = standings(folder, config={"min.cleanable.dirty.ratio": "0.5"})
-    (cure,) = (reason.cure for reason in standing.reasons if reason.id == "ratio")
-    carry_out(str(cure), disk)
+    (cure,) = (cure_of(reason) for reason in standing.reasons if reason.id == "ratio")
+    carry_out(cure, disk)
     assert reasons(folder, config={"min.cleanable.dirty.ratio": "0.5"}) == ["active-segment"]
 
 
