@@ -1,13 +1,13 @@
 """Why something is so, as a value: a cause, and what its sentence names. `render/words.json` has the sentences.
 
-Floor 0: imports nothing of klogtool. A reason crosses the floors as a value. Who needs it as text asks `words`: a face,
-an error, and a plan, whose id covers its text.
+Floor 0: imports nothing of klogtool. A reason crosses the floors as a value. Who needs it as text asks `words`: a face
+and an error. A plan's id covers its values, and its JSON is given words where it is printed or saved.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from itertools import count, islice
@@ -15,8 +15,9 @@ from typing import TypeAlias
 
 import msgspec
 
-Value: TypeAlias = "int | str | Reason | tuple[int, ...] | tuple[str, ...] | tuple[Reason, ...]"
+Value: TypeAlias = "int | str | Reason | tuple[int, ...] | tuple[str, ...] | tuple[Text, ...]"
 Text: TypeAlias = "str | Reason"  # a sentence that is there already, or what it says
+Said: TypeAlias = Text
 _numbers = count()
 _HOME = "klogtool.render"  # the floor that has the sentences
 
@@ -82,7 +83,30 @@ def words(reason: Text) -> str:
     return sentence.format_map({name: _shown(value) for name, value in reason.values.items()})
 
 
+class _Listed(tuple[object, ...]):
+    """Several values: `{values}` joins reasons by semicolons, others by commas, and `{values:,}` all by commas."""
+
+    __slots__ = ()
+
+    def __format__(self, mark: str) -> str:
+        mark = mark or (";" if self and isinstance(self[0], Reason) else ",")
+        return f"{mark} ".join(words(one) if isinstance(one, Reason) else str(one) for one in self)
+
+
 def _shown(value: object) -> object:
     if isinstance(value, tuple):
-        return "; ".join(map(words, value)) if value and isinstance(value[0], Reason) else ", ".join(map(str, value))
+        return _Listed(value)
     return words(value) if isinstance(value, Reason) else value
+
+
+Say: TypeAlias = Callable[[Reason], str]  # gives a reason its sentence: `words`
+
+
+def named(reason: Reason) -> str:
+    """Return the name of a cause, where nobody reads its sentence."""
+    return str(reason.cause)
+
+
+def as_value(reason: Reason) -> dict[str, object]:
+    """Return a reason as JSON types, to compare it: its cause and its values, whatever the sentence is."""
+    return {"cause": str(reason.cause), **reason.values}

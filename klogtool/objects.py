@@ -26,6 +26,7 @@ from klogtool.plans.decisions import decide, question_type
 from klogtool.plans.fields import WrongField
 from klogtool.plans.question import AnyQuestion, Question, read_question
 from klogtool.plans.saved_plan import SCHEMA, SavedPlan
+from klogtool.render.words import words
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import VerifyOptions, verify
 
@@ -163,7 +164,7 @@ class Planned:
     @property
     def answers(self) -> list[Mapping[str, Any]]:
         """The `answer` of each plan (docs/contract.md). A plan for a log dir's own files mostly has none."""
-        return [plan.answer for plan in self.plans if plan.answer]
+        return [answer for plan in self.plans if (answer := plan.answer_in(words))]
 
     def apply(self, *, now_ms: Moment | None = None, journal: str | None = None) -> list[str]:
         """Carry out in place, as `--apply` does; return the ids for `klogtool undo`. now_ms: the time for `undo
@@ -173,13 +174,16 @@ class Planned:
         Refused or another KlogError; then nothing has changed.
         """
         head = {"type": "klogtool", "schema": SCHEMA, "command": self._command, "paths": [self._path]}
-        run = InPlace(list(map(SavedPlan.of, self.plans)), {**head, "when_ms": _moment(now_ms)}, journal=journal)
+        run = InPlace(self._saved(), {**head, "when_ms": _moment(now_ms)}, journal=journal)
         run.carry_out()
         return [entry.id for entry in run.entries]
 
     def write_to(self, output: str | os.PathLike[str]) -> None:
         """Write the result to a new or empty folder, as `--output` does. Raises Refused, KlogError."""
-        carry_out_to(list(map(SavedPlan.of, self.plans)), self._path, os.fspath(output))
+        carry_out_to(self._saved(), self._path, os.fspath(output))
+
+    def _saved(self) -> list[SavedPlan]:
+        return [SavedPlan.of(plan, say=words) for plan in self.plans]
 
 
 class Partition(partition.Partition, frozen=True):

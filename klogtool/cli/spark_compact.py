@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import click
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands
@@ -19,6 +19,7 @@ from klogtool.disk.assembling import Assembly
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.compact import CompactQuestion
 from klogtool.render.spark_text import compacted_text
+from klogtool.render.words import in_words, words
 from klogtool.spark.compacting import compact_with_spark, find_folders, of_topics
 from klogtool.spark.findings import size_of
 
@@ -81,7 +82,7 @@ def command(paths: tuple[str, ...], question: SparkCompactQuestion, run: OnSpark
         assembly.abandon()
     show = Show(COMMAND, run)
     for folder, plan in done:
-        show.answer({"path": folder.path, **plan.released_answer, "segments": to_builtins(plan.segments)})
+        show.answer({"path": folder.path, **plan.released_answer(words), "segments": in_words(plan.segments)})
     show.row({"type": "written", "path": output})
     for line in compacted_text([plan for _, plan in done], output):
         show.text(line)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from klogtool import interrupts
 from klogtool.broker.content import Content
@@ -53,6 +53,8 @@ from klogtool.render.plans import (
 )
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.render.recover import recovery_first_text
+from klogtool.render.words import in_words
+from klogtool.render.words import words as sentence
 
 if TYPE_CHECKING:
     from klogtool.broker.spools import MakeSpool
@@ -222,7 +224,7 @@ class PlanShow(Show):
     def __init__(self, command: str, screen: Screen, face: PlanFace = PLAIN) -> None:
         super().__init__(command, screen, face.refusal_of)
         self.face, self.has_steps = face, False
-        self._kept = KeptPlans()
+        self._kept = KeptPlans(sentence)
         self._is_kept = isinstance(screen, Writing) and screen.keeps_plans
         self._digest = Digest(is_whole=screen.verbose)
 
@@ -237,9 +239,9 @@ class PlanShow(Show):
         if self._is_kept:
             self._kept.keep(plan)
         if self.json:
-            self.row(self._kept.plans[-1].row if self._is_kept else plan.as_row())
+            self.row(self._kept.plans[-1].row if self._is_kept else plan.as_row(sentence))
             for answer in self.face.answers_of(plan):
-                row = {"type": "answer", "command": self.command, **to_builtins(answer)}
+                row = {"type": "answer", "command": self.command, **in_words(answer)}
                 self.row({**row, "kafka": plan.question.circumstances.kafka})
         elif self.face.brief_of is None:
             self.text(self._paragraph(plan))

@@ -29,7 +29,7 @@ def joined(plans: Sequence[SavedPlan], log_dir: str) -> Sequence[SavedPlan]:
     steps = [_below(step, _relative(plan.path, log_dir)) for plan in whole for step in plan.steps]
     steps.sort(key=lambda step: isinstance(step, RenameFolder))  # these are the last ones
     facts = tuple(fact for plan in whole for fact in _facts_below(plan, log_dir))
-    notes = tuple(note for plan in whole for note in plan.notes)
+    notes = tuple(note for plan in plans for note in plan.row.notes)
     return [SavedPlan.of(Plan(whole[0].command, log_dir, whole[0].question, facts, tuple(steps), (), None, notes))]
 
 

@@ -15,11 +15,13 @@ from klogtool.broker.appending.calls import InputFacts, read_chunks, split_lines
 from klogtool.broker.appending.records import BATCH_BYTES, Batching, walk_record_calls
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.causes import Reason
 from klogtool.errors import KlogError, Refused
 from klogtool.format.codecs import CODECS
 from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.parameters import parameter
+from klogtool.plans.causes import PlanNote
 from klogtool.plans.creation import CreationQuestion, is_to_be_created, plan_creation
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, settle
@@ -126,7 +128,7 @@ def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
 
 def _append_all(log: LoadedLog, question: AppendQuestion, facts: InputFacts) -> Change:
     before = {segment.base_offset: segment.size for segment in log.segments.all}
-    notes: list[str] = []
+    notes: list[Reason] = []
     appender = Appender(log)
     replies = [appender.reply(call) for call in _walk_calls(log, question, facts, notes)]
     verdicts = tuple(_verdicts(log, before))
@@ -142,7 +144,7 @@ def _verdicts(log: LoadedLog, before: Mapping[int, int]) -> Iterator[SegmentVerd
             yield SegmentVerdict(segment.base_offset, "append", f"{segment.size - size:,} bytes more")
 
 
-def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: InputFacts, notes: list[str]) -> Iterator[Call]:
+def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: InputFacts, notes: list[Reason]) -> Iterator[Call]:
     ways = question.ways
     if len(ways) != 1:
         raise KlogError(f"one of {', '.join(WAYS)} says what to append")
@@ -159,7 +161,7 @@ def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: InputFacts, not
         yield from _walk_records(log, question, facts, notes)
 
 
-def _walk_records(log: LoadedLog, question: AppendQuestion, facts: InputFacts, notes: list[str]) -> Iterator[Call]:
+def _walk_records(log: LoadedLog, question: AppendQuestion, facts: InputFacts, notes: list[Reason]) -> Iterator[Call]:
     latest = log.epochs.latest_epoch
     epoch = question.leader_epoch
     batching = Batching(
@@ -175,12 +177,12 @@ def _walk_records(log: LoadedLog, question: AppendQuestion, facts: InputFacts, n
     if batching.magic < CURRENT_MAGIC and batching.codec == "zstd":
         raise Refused(f"zstd is not for magic {batching.magic}")
     if epoch is None:
-        why = "the log knows none" if latest is None else "the latest of the log"
-        notes.append(f"leader epoch: {batching.leader_epoch}, {why}")
+        note = PlanNote.EPOCH_UNKNOWN if latest is None else PlanNote.EPOCH_LATEST
+        notes.append(note(epoch=batching.leader_epoch))
     pieces, path = _text(question.records_text, question.records, facts)
     yield from walk_record_calls(pieces, path, batching)
     if batching.control_records:
-        notes.append(f"left out: {batching.control_records:,} control records, which only a broker writes")
+        notes.append(PlanNote.CONTROL_RECORDS(records=batching.control_records))
 
 
 def _text(text: str | None, path: str | None, facts: InputFacts) -> tuple[Iterator[bytes], str]:

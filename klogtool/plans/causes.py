@@ -1,4 +1,4 @@
-"""Why the cleaner leaves a log alone, and what becomes of files that no plan is about; see klogtool.causes."""
+"""Why a plan does what it does, and what else is to be said of it; see klogtool.causes."""
 
 from __future__ import annotations
 
@@ -18,3 +18,56 @@ class ObstacleCure(Cause):
     """What to do about it."""
 
     REMOVE, EDIT, SYNC, ABORT, ROLL, FORCE, SALVAGE, VERIFY, LOOK = some(9)
+
+
+class FreeWhat(Cause):
+    """The kinds of what `free` can give up."""
+
+    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL = some(9)
+    STRAY = some(1)
+
+
+class FreeWhy(Cause):
+    """Why a kind is safe to give up."""
+
+    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL = some(9)
+    STRAY = some(1)
+
+
+class FreeBroker(Cause):
+    """What a broker does about a kind by itself, and when."""
+
+    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL = some(9)
+    STRAY = some(1)
+
+
+class FreeCosts(Cause):
+    """What can no longer be done without a kind."""
+
+    DELETED, DELETE_FOLDER, CLEANED, RETENTION, REMOTE, COMPACTION, ORPHANED, REJECTED, JOURNAL = some(9)
+    STRAY = some(1)
+
+
+class VerdictCause(Cause):
+    """What becomes of a segment, and why."""
+
+    STARTS_AGAIN, ALL_DELETED, CUT_OFF, NONE_DELETED, STARTS_INSIDE, DAMAGED_FROM_THERE, REBUILT = some(7)
+    NOT_WHOLE_BATCH, SPLIT_OFF, NEEDED, SWAPPED, CLEAN_STOP, BELOW_RECOVERY_POINT, ENDS_BELOW_START = some(7)
+    AFTER_CUT, ROLLED, ROLLED_EMPTY, NEW_ACTIVE, BEGINS_CLUSTER, NEW_EPOCH, AS_IT_IS, CLEANED = some(8)
+    ALWAYS_ONE, BELOW_START, PAST_SIZE, PAST_TIME, PAST_FILE_TIME = some(5)
+
+
+class RollCause(Cause):
+    """Why an active segment is due."""
+
+    SIZE, TIME, INDEX_FULL, TIME_INDEX_FULL, OUT_OF_RANGE = some(5)
+
+
+class PlanNote(Cause):
+    """What else is to be said of a plan."""
+
+    EPOCH_UNKNOWN, EPOCH_LATEST, CONTROL_RECORDS, STATE_ONLY_IN_PLACE, LINE, FILE_STAYS = some(6)
+    SNAPSHOT_STAYS, EMPTIED_BATCH, NEW_DIR, ID_GENERATED, LINE_STAYS, LEFTOVERS_REMOVED = some(6)
+    SWAP_COMPLETED, REPLACED_REMOVED, SPLIT, MARKER_FIRST, LOWERED, ONLY_IN_PLACE, SHORT, SOUND = some(8)
+    SOUND_NO_EPOCH, OPEN_STAY, OPEN_COMMITTED, FORGOTTEN, NEEDS_LINE, BELOW_HIGH_WATERMARK = some(6)
+    NO_BATCH_ENDS, LOOKS_TIERED = some(2)

@@ -17,18 +17,17 @@ from klogtool.broker.circumstances import Offsets
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.causes import Reason
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.names import METADATA_TOPIC, FileKind, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.plans.causes import PlanNote
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
 
 _RECOVERY_POINTS, _LOG_STARTS = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT
 _HIGH_WATERMARKS, _FIRST_DIRTY = FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT
-ONLY_IN_PLACE = (
-    "only with --apply: --output leaves the log dir alone; state.log_start_checkpoint is the offset that belongs there"
-)
 
 
 class CheckpointLines(Struct, frozen=True):
@@ -95,7 +94,7 @@ def plan_checkpoints(
     changed, and a note says so.
     """
     draft = Draft.of(log_dir)
-    notes = [] if is_path else [ONLY_IN_PLACE]
+    notes: list[Reason] = [] if is_path else [PlanNote.STATE_ONLY_IN_PLACE()]
     changed = {kind: found for kind in _NEW_LINES if (found := _changed(draft, kind, partitions, notes)) is not None}
     comes_down = _LOG_STARTS in changed and _comes_down(_read(draft, _LOG_STARTS), partitions)
     first = {_LOG_STARTS: changed.pop(_LOG_STARTS)} if comes_down else {}
@@ -104,7 +103,7 @@ def plan_checkpoints(
 
 
 def _plan(
-    command: str, draft: Draft, question: Question, changed: Mapping[FileKind, Offsets], notes: Sequence[str]
+    command: str, draft: Draft, question: Question, changed: Mapping[FileKind, Offsets], notes: Sequence[Reason]
 ) -> Plan | None:
     if not changed:
         return None
@@ -114,24 +113,26 @@ def _plan(
     return Plan(command, draft.path, question, tuple(facts), tuple(steps), (), None, (*told, *notes))
 
 
-def _told(draft: Draft, kind: FileKind, offsets: Offsets) -> Iterator[str]:
+def _told(draft: Draft, kind: FileKind, offsets: Offsets) -> Iterator[Reason]:
     before = _read(draft, kind)
     for key in {**before, **offsets}:
         old, new = before.get(key, "none"), offsets.get(key, "none")
         if old != new:
-            yield f"{kind.value}: {key.topic}-{key.partition} from {old} to {new}"
+            yield PlanNote.LINE(file=kind.value, topic=key.topic, partition=key.partition, old=old, new=new)
 
 
 def _read(draft: Draft, kind: FileKind) -> Offsets:
     return parse_offset_checkpoint(draft.read(kind.value)) if kind.value in draft else {}
 
 
-def _changed(draft: Draft, kind: FileKind, partitions: Sequence[CheckpointLines], notes: list[str]) -> Offsets | None:
+def _changed(
+    draft: Draft, kind: FileKind, partitions: Sequence[CheckpointLines], notes: list[Reason]
+) -> Offsets | None:
     """Return the new lines of a checkpoint; None if they do not change, or the file cannot be read."""
     try:
         before = _read(draft, kind)
     except Corrupt as error:
-        notes.append(f"{kind.value} is left as it is: {error.reason}")
+        notes.append(PlanNote.FILE_STAYS(file=kind.value, error=error.reason))
         return None
     is_made = kind is _LOG_STARTS or (
         kind is _FIRST_DIRTY and any(lines.first_dirty is not None for lines in partitions)

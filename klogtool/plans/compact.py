@@ -23,6 +23,7 @@ from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.broker.unified_log.kept_segments import ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import Deletion, delete_old_segments
+from klogtool.causes import Reason, Said
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.format.names import FileKind, TopicPartition, build_file_name
 from klogtool.log.file import Unreadable
@@ -31,6 +32,7 @@ from klogtool.log.in_order import in_order
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
+from klogtool.plans.causes import PlanNote, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, check_forced_cleaning, check_kept_for_longer
 from klogtool.plans.index_doubts import (
@@ -355,15 +357,15 @@ def compact_log(
     if question.no_undo and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
     result = CompactResult(passes, checkpoint, _producers_from(log), doubts or UNSET, state=settle(log))
-    notes = (*_high_watermark_notes(log), *log.terms.setting_notes(SETTINGS))
+    notes: tuple[Said, ...] = (*_high_watermark_notes(log), *log.terms.setting_notes(SETTINGS))
     in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
     return Change(result, tuple(in_order_of_base), notes, first_dirty=line)
 
 
-def _high_watermark_notes(log: LoadedLog) -> Iterator[str]:
+def _high_watermark_notes(log: LoadedLog) -> Iterator[Reason]:
     """Yield which high watermark was taken, if the cleaner needs it."""
     if log.terms.rules.keeps_emptied_batch is EmptiedBatch.STAYS_AT_HIGH_WATERMARK:
-        yield f"an emptied batch stays only if it ends at the high watermark, {log.high_watermark:,} (--high-watermark)"
+        yield PlanNote.EMPTIED_BATCH(high_watermark=log.high_watermark)
 
 
 def _retain(log: LoadedLog, doubts: list[IndexDoubt]) -> list[Deletion]:
@@ -433,7 +435,7 @@ def _verdicts(stats: CleaningStats, sizes: Mapping[int, int]) -> Iterator[Cleane
                 continue
             gone = ", ".join(f"{count:,} {reason}" for reason, count in tally.gone.items()) or "nothing"
             action = "clean" if base == into else "merge"
-            reason = f"{tally.messages_written:,} records stay, {tally.bytes_written:,} bytes; deleted: {gone}"
+            reason = VerdictCause.CLEANED(records=tally.messages_written, size=tally.bytes_written, gone=gone)
             yield CleanedVerdict(base, action, reason, into, sizes[base], tally.bytes_written, tally.gone)
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints, terms_of
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.draft import Draft
+from klogtool.causes import Said
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata, parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirState
@@ -19,6 +20,7 @@ from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import read_whole
 from klogtool.log.folder import find_partition_dir_name, list_folder, own_name
 from klogtool.parameters import Unit, parameter
+from klogtool.plans.causes import PlanNote
 from klogtool.plans.plan import Plan
 from klogtool.plans.plan_change import ChangeLog, plan_draft
 from klogtool.plans.question import PathText, Question
@@ -67,10 +69,10 @@ def plan_creation(command: str, path: str, question: CreationQuestion, change: C
     draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
     # An empty new log has nothing to recover.
     plan, _ = plan_draft(command, question, draft, (), replace(terms, is_clean=True), change)
-    yield replace(plan, notes=(f"new partition dir, topic id {why}", *plan.notes))
+    yield replace(plan, notes=(PlanNote.NEW_DIR(topic_id=why), *plan.notes))
 
 
-def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQuestion) -> tuple[bytes, str]:
+def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQuestion) -> tuple[bytes, Said]:
     """Return the topic id, and where it comes from."""
     known, where = known_topic_id(topic, log_dir or os.path.dirname(path))
     if question.topic_id is not None:
@@ -83,7 +85,7 @@ def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQues
     made = question.new_topic_id
     if made is None:
         raise Refused("the topic id is not known: give it (--topic-id)", path=path)
-    return parse_uuid(made), f"{made}, generated: nothing here knows the topic"
+    return parse_uuid(made), PlanNote.ID_GENERATED(topic_id=made)
 
 
 def known_topic_id(topic: str, log_dir: str, but: str = "") -> tuple[bytes | None, str]:

@@ -16,6 +16,7 @@ from klogtool.broker.unified_log.retention import delete_below_log_start
 from klogtool.errors import Refused
 from klogtool.log.folder import own_name
 from klogtool.parameters import parameter
+from klogtool.plans.causes import VerdictCause
 from klogtool.plans.guessed_settings import Beside, check_delete_records
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, settle
@@ -86,5 +87,4 @@ def _first_kept(log: LoadedLog) -> Iterator[SegmentVerdict]:
     """Yield the segment that contains the new log start, if some of its records are below it."""
     first = log.segments.first
     if log.log_start_offset > first.base_offset:
-        why = "the log starts inside it: records below the start stay on the disk, but are not served"
-        yield SegmentVerdict(first.base_offset, "keep", why)
+        yield SegmentVerdict(first.base_offset, "keep", VerdictCause.STARTS_INSIDE())

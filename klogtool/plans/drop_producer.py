@@ -18,11 +18,13 @@ from klogtool.broker.file_facts import facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_transactions import Status, transaction_state, walk_transactions
 from klogtool.broker.unified_log.producer_snapshots import SnapshotNames
+from klogtool.causes import Reason
 from klogtool.errors import AtPath, Corrupt, Refused
 from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.opened import open_partition_dir
 from klogtool.parameters import parameter
+from klogtool.plans.causes import PlanNote
 from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
 from klogtool.plans.results import Result
@@ -89,15 +91,15 @@ def _planned(path: str, question: DropProducerQuestion, terms: LoadTerms) -> Pla
     return Plan(COMMAND, path, question, facts, steps, (), result, (*terms.notes, *notes))
 
 
-def _snapshots_without(draft: Draft, producer_id: int) -> tuple[dict[str, bytes], list[str]]:
+def _snapshots_without(draft: Draft, producer_id: int) -> tuple[dict[str, bytes], list[Reason]]:
     """Return the new bytes of each snapshot that has the producer, by name, and notes about those that are left
     alone."""
-    changed, notes, known = {}, [], SnapshotNames(draft)
+    changed, notes, known = dict[str, bytes](), list[Reason](), SnapshotNames(draft)
     for name in map(known.name_of, known.offsets):
         try:
             entries = parse_producer_snapshot(draft.read(name), crc32c)
         except Corrupt as error:
-            notes.append(f"{name} is left as it is, a broker deletes it: {error.reason}")
+            notes.append(PlanNote.SNAPSHOT_STAYS(file=name, error=error.reason))
             continue
         kept = [entry for entry in entries if entry.producer_id != producer_id]
         if len(kept) < len(entries):

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from klogtool.broker.file_facts import Fact
+from klogtool.causes import Said
 from klogtool.plans.free_kinds import FreeKind
 
 BLOCK_BYTES = 512  # the unit of st_blocks
@@ -42,8 +43,8 @@ class Candidate(Struct, frozen=True):
     names: tuple[Name, ...]
     facts: tuple[Fact, ...] = ()
     chain: str | None = None
-    why: str | None = None
-    settings: tuple[str, ...] = ()
+    why: Said | None = None
+    settings: tuple[Said, ...] = ()
 
 
 class Taken(Struct, frozen=True):

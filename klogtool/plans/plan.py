@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, to_builtins
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
 from klogtool.broker.file_facts import Fact
+from klogtool.causes import Reason, Said, Say, as_value, named
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.plans.fields import JsonObject
@@ -148,11 +149,11 @@ class SegmentVerdict(Struct, frozen=True):
 
     segment: int
     action: str
-    reason: str | None
+    reason: Said | None
 
     @property
-    def why(self) -> str:
-        """The reason in words."""
+    def why(self) -> Said:
+        """The reason; "" if there is none."""
         return self.reason or ""
 
     @property
@@ -184,15 +185,15 @@ class Plan(Struct, frozen=True):
     steps: tuple[Step, ...]
     segments: tuple[SegmentVerdict, ...] = ()
     result: Result | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Said, ...] = ()
     on_disk: int | None = None
     on_disk_discarded: int = 0
     losses: LoadingLosses | None = None
 
     @property
     def id(self) -> str:
-        """Twelve hex digits; the same for the same decision over the same files."""
-        return self.as_row().id
+        """Twelve hex digits; the same for the same decision over the same files, whatever the sentences are."""
+        return _id_of(self._row(as_value))
 
     @property
     def arguments(self) -> JsonObject:
@@ -201,13 +202,17 @@ class Plan(Struct, frozen=True):
 
     @property
     def answer(self) -> JsonObject:
-        """The answer as in docs/contract.md, as JSON types: the result, and the losses of loading."""
-        return {name: value for told in (self.result, self.losses) if told for name, value in to_builtins(told).items()}
+        """The answer as in docs/contract.md, as JSON types, but for the sentences: only their causes are named."""
+        return self.answer_in(named)
 
-    @property
-    def released_answer(self) -> JsonObject:
-        """The answer, with the release as which it was decided; empty if there is none."""
-        answer = self.answer
+    def answer_in(self, say: Callable[[Reason], object]) -> JsonObject:
+        """Return the answer as in docs/contract.md, as JSON types: the result, and the losses of loading."""
+        told = (to_builtins(part, enc_hook=say) for part in (self.result, self.losses) if part)
+        return {name: value for part in told for name, value in part.items()}
+
+    def released_answer(self, say: Callable[[Reason], object]) -> JsonObject:
+        """Return the answer, with the release as which it was decided; empty if there is none."""
+        answer = self.answer_in(say)
         return {**answer, "kafka": self.question.circumstances.kafka} if answer else {}
 
     @property
@@ -275,9 +280,15 @@ class Plan(Struct, frozen=True):
         """How many bytes become free on the disk; what is held for undo still takes space."""
         return max(0, self.bytes_freed - self.bytes_held)
 
-    def as_row(self) -> PlanRow:
+    def as_row(self, say: Say) -> PlanRow:
         """Return the plan as in docs/contract.md. This takes as long as hashing all new contents."""
-        row = PlanRow(
+        row = self._row(as_value)
+        segments, notes = to_builtins((self.segments, self.notes), enc_hook=say)
+        answer = self.released_answer(say)
+        return replace(row, id=_id_of(row), segments=segments, notes=tuple(notes), answer=answer)
+
+    def _row(self, say: Callable[[Reason], object]) -> PlanRow:
+        return PlanRow(
             "",
             self.command,
             self.path,
@@ -287,13 +298,12 @@ class Plan(Struct, frozen=True):
                 SavedWrite(step.path, step.size, tuple(map(_part, step.content))) if isinstance(step, Write) else step
                 for step in self.steps
             ),
-            to_builtins(self.segments),
+            to_builtins(self.segments, enc_hook=say),
             self.bytes_freed,
             self.bytes_held,
-            self.notes,
-            self.released_answer,
+            to_builtins(self.notes, enc_hook=say),
+            self.released_answer(say),
         )
-        return replace(row, id=_id_of(row))
 
 
 class ContentRow(Struct, frozen=True):

@@ -18,10 +18,12 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.causes import Reason, Said
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.opened import open_partition_dir
 from klogtool.log.second_reading import read_again
+from klogtool.plans.causes import PlanNote
 from klogtool.plans.checkpoint_lines import CheckpointLines, end_at_next_start, lines_of, plan_checkpoints
 from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -42,7 +44,7 @@ class Change(Struct, frozen=True):
 
     result: ChangeResult
     verdicts: tuple[SegmentVerdict, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Said, ...] = ()
     first_dirty_at_most: int | None = None
     first_dirty: int | None = None
 
@@ -122,14 +124,11 @@ def plan_draft(
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
 
 
-def _note_on_line(log: LoadedLog) -> Iterator[str]:
+def _note_on_line(log: LoadedLog) -> Iterator[Reason]:
     """Yield why a line of log-start-offset-checkpoint stays that only a tiered topic needs."""
     line = log.log_start_checkpoint
     if log.terms.is_tiered is None and line is not None and line <= log.segments.first.base_offset:
-        yield (
-            f"{FileKind.LOG_START_CHECKPOINT.value}: a line stays, with {line}: the log needs it if the topic is "
-            f"tiered. --config {REMOTE_STORAGE}=false removes it"
-        )
+        yield PlanNote.LINE_STAYS(file=FileKind.LOG_START_CHECKPOINT.value, line=line, setting=REMOTE_STORAGE)
 
 
 def _lower_snapshots_beyond(log: LoadedLog) -> None:

@@ -29,6 +29,7 @@ from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.opened import open_partition_dir
 from klogtool.parameters import Unit, parameter
+from klogtool.plans.causes import VerdictCause
 from klogtool.plans.loading_steps import carried_out, order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import Question
@@ -127,10 +128,8 @@ def walk_rebuilt(plan: Plan) -> Iterator[RebuiltSegment]:
 
 
 def _verdict(segment: LogSegment, truncated: int, next_offset: int) -> RebuildVerdict:
-    action, why = (
-        ("truncate", "damaged from there on") if truncated else ("rebuild", "sound; its side files are rebuilt")
-    )
-    return RebuildVerdict(segment.base_offset, action, why, truncated, segment.size, next_offset)
+    action, why = ("truncate", VerdictCause.DAMAGED_FROM_THERE) if truncated else ("rebuild", VerdictCause.REBUILT)
+    return RebuildVerdict(segment.base_offset, action, why(), truncated, segment.size, next_offset)
 
 
 # Single segments.

@@ -19,6 +19,7 @@ from klogtool.broker.file_facts import Fact, facts_of, file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.sound_batches import find_sound_end
+from klogtool.causes import Reason
 from klogtool.errors import AtPath, Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, build_clean_shutdown, parse_clean_shutdown
@@ -38,6 +39,7 @@ from klogtool.log.logdir import REMOTE_INDEX_CACHE, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.parameters import parameter
+from klogtool.plans.causes import PlanNote
 from klogtool.plans.checkpoint_lines import lines_of
 from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Delete, Plan, Step, Write
@@ -54,7 +56,6 @@ UNKNOWN_BROKER_EPOCH = -1
 _MARKER = FileKind.CLEAN_SHUTDOWN.value
 _NEVER_BEYOND = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)
 _STRAY = "stray: not a partition of this broker, which leaves it alone"
-_ONLY_IN_PLACE = "files of the log dir change only with --apply: --output of a partition leaves them alone"
 
 
 class RecoverQuestion(Question, frozen=True):
@@ -171,14 +172,12 @@ def plan_log_dir(path: str, question: RecoverQuestion) -> Iterator[Plan]:
     if checkpoints.has_clean_marker and question.circumstances.last_stop not in (None, CLEAN):
         # Plan the removal of the marker: a broker, too, deletes it before it loads anything.
         draft = Draft.of(path)
-        note = (
-            "the clean shutdown marker is deleted first: with it, a broker would not recover a run that was interrupted"
-        )
-        yield Plan(COMMAND, path, question, _facts(draft, _MARKER), (Delete(_MARKER),), (), None, (note,))
+        notes = (PlanNote.MARKER_FIRST(),)
+        yield Plan(COMMAND, path, question, _facts(draft, _MARKER), (Delete(_MARKER),), (), None, notes)
     ends: dict[TopicPartition, int] = {}
     starts: dict[TopicPartition, int] = {}
     errors: list[KlogError] = []
-    short: list[str] = []
+    short: list[Reason] = []
     loaded = _load_all(path, [name for name, parsed in folders if not _skipped(parsed)], question, checkpoints)
     for name, parsed in folders:
         if (skipped := _skipped(parsed)) is not None:
@@ -193,7 +192,7 @@ def plan_log_dir(path: str, question: RecoverQuestion) -> Iterator[Plan]:
         yield log.plan
         if log.behind_end is not None:
             reached = log.log_end_offset + log.behind_end.offsets
-            short.append(f"{name} ends at offset {log.log_end_offset}, but reached {reached}")
+            short.append(PlanNote.SHORT(name=name, end=log.log_end_offset, reached=reached))
         if parsed.state is not PartitionDirState.STRAY:
             key = TopicPartition(parsed.topic, parsed.partition)
             ends[key] = log.log_end_offset
@@ -311,7 +310,7 @@ def walk_lowered(path: str, question: Question, ends: Mapping[TopicPartition, in
     contents = _lowered(draft, ends, _NEVER_BEYOND)
     if contents:
         steps = tuple(Write(name, (data,)) for name, data in contents.items())
-        notes = (f"{', '.join(contents)}: lines above the end of their log are lowered to it", _ONLY_IN_PLACE)
+        notes = (PlanNote.LOWERED(files=tuple(contents)), PlanNote.ONLY_IN_PLACE())
         yield Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), None, notes)
 
 
@@ -320,9 +319,9 @@ def _with_marker(
     question: RecoverQuestion,
     ends: Mapping[TopicPartition, int],
     starts: Mapping[TopicPartition, int],
-    short: list[str],
+    short: list[Reason],
 ) -> Plan:
-    """Plan what a broker writes when it stops: recovery points, log starts, and last the marker. short: a sentence for
+    """Plan what a broker writes when it stops: recovery points, log starts, and last the marker. short: a note on
     each log that reached further in the past: after the recovery points are written, nothing else shows that."""
     draft = Draft.of(path)
     epoch = _broker_epoch(draft)
@@ -333,10 +332,9 @@ def _with_marker(
         _MARKER: build_clean_shutdown(CleanShutdown(0, epoch)),
     }
     steps: tuple[Step, ...] = tuple(Write(name, (data,)) for name, data in contents.items())
-    note = "every batch of every partition was read and is sound: the log dir can be marked clean"
-    told = "" if epoch != UNKNOWN_BROKER_EPOCH else "; the broker's epoch is not known"
+    note = PlanNote.SOUND_NO_EPOCH if epoch == UNKNOWN_BROKER_EPOCH else PlanNote.SOUND
     marked = MarkedClean(True, len(ends))
-    return Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), marked, (note + told, *short))
+    return Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), marked, (note(), *short))
 
 
 def _lowered(draft: Draft, ends: Mapping[TopicPartition, int], kinds: Iterable[FileKind]) -> dict[str, bytes]:

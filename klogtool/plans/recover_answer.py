@@ -12,10 +12,12 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
+from klogtool.causes import Reason, Said
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
+from klogtool.plans.causes import PlanNote, VerdictCause
 from klogtool.plans.plan import SegmentVerdict
 from klogtool.plans.recover_gaps import find_gaps
 from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, damage_at, find_behind_end, find_lost_offsets
@@ -39,9 +41,9 @@ class CutOffVerdict(SegmentVerdict, frozen=True):
     bytes: int
 
     @property
-    def why(self) -> str:
-        """The reason in words."""
-        return self.reason or "the bytes after the last batch are not a whole batch"
+    def why(self) -> Said:
+        """The reason."""
+        return self.reason or VerdictCause.NOT_WHOLE_BATCH()
 
 
 def recovery_of(log: LoadedLog, stray: str | None, *, is_topic_known: bool = True) -> Recovery:
@@ -130,41 +132,41 @@ def recovery_verdicts(log: LoadedLog) -> tuple[SegmentVerdict, ...]:
     return tuple(found[base] for base in sorted(found))
 
 
-def recovery_notes(log: LoadedLog) -> Iterator[str]:
+def recovery_notes(log: LoadedLog) -> Iterator[Reason]:
     """Yield notes about leftovers."""
     report = log.report
     if report.removed:
-        yield f"{len(report.removed)} leftover files of an interrupted operation are removed"
+        yield PlanNote.LEFTOVERS_REMOVED(files=len(report.removed))
     if report.swapped:
-        yield f"an interrupted swap is completed: {len(report.swapped)} files are renamed"
+        yield PlanNote.SWAP_COMPLETED(files=len(report.swapped))
     if report.replaced:
-        yield f"{len(report.replaced)} files of replaced segments are removed"
+        yield PlanNote.REPLACED_REMOVED(files=len(report.replaced))
     if report.was_split:
-        yield "a segment whose offsets do not fit its indexes is split"
+        yield PlanNote.SPLIT()
 
 
 def _verdict(log: LoadedLog, segment: LogSegment, *, is_recovered: bool, is_swapped: bool) -> SegmentVerdict:
     base, report = segment.base_offset, log.report
     cut = _cut_of(log, segment)
     if _size_before(log, segment) is None:
-        why = "split off from another segment" if report.was_split and segment.size else "the log needs one"
-        return SegmentVerdict(base, "create", why)
+        is_part = report.was_split and segment.size
+        return SegmentVerdict(base, "create", VerdictCause.SPLIT_OFF() if is_part else VerdictCause.NEEDED())
     if cut is not None:
         action = "empty" if base in report.emptied else "truncate"
         return CutOffVerdict(base, action, cut.reason, cut.position, cut.bytes)
     if is_recovered:
-        return SegmentVerdict(base, "recover", "sound; its side files are rebuilt")
+        return SegmentVerdict(base, "recover", VerdictCause.REBUILT())
     if is_swapped:
-        return SegmentVerdict(base, "swap", "an interrupted swap is completed")
-    why = "the last stop was clean" if log.terms.is_clean else "below the recovery point"
-    return SegmentVerdict(base, "keep", why)
+        return SegmentVerdict(base, "swap", VerdictCause.SWAPPED())
+    why = VerdictCause.CLEAN_STOP if log.terms.is_clean else VerdictCause.BELOW_RECOVERY_POINT
+    return SegmentVerdict(base, "keep", why())
 
 
-def _why_deleted(log: LoadedLog) -> str:
+def _why_deleted(log: LoadedLog) -> Reason:
     cut = next((segment.base_offset for segment in log.segments.all if _cut_of(log, segment) is not None), None)
     if cut is None:
-        return f"the log ends below its start offset {log.terms.log_start_offset}"
-    return f"after the cut in segment {cut}"
+        return VerdictCause.ENDS_BELOW_START(start=log.terms.log_start_offset)
+    return VerdictCause.AFTER_CUT(segment=cut)
 
 
 def _cut_of(log: LoadedLog, segment: LogSegment) -> TruncatedSegment | None:

@@ -18,12 +18,14 @@ from klogtool.broker.unified_log.kept_segments import Kept, ages_of, explain_kep
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
 from klogtool.broker.unified_log.segment_age import Age
+from klogtool.causes import Reason, Said
 from klogtool.errors import Changed, KlogError
 from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import has_changed
+from klogtool.plans.causes import PlanNote, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, KnownSettings, check_retention, check_settings_are_known
 from klogtool.plans.index_doubts import IndexDoubt, Timekeeper, first_too_early, refusal_of, retention_doubts, true_ages
@@ -57,7 +59,7 @@ class RetainResult(ChangeResult, frozen=True):
     deletions: list[DeletedSegment]
     kept: list[Kept]
     log_start_offset_before: int
-    settings: list[str]
+    settings: list[Said]
     index_doubts: list[IndexDoubt] | UnsetType = UNSET
 
 
@@ -137,21 +139,18 @@ def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None, 
         check_settings_are_known(log, deleted, known)
     if no_undo and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
-    settings = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
+    settings: list[Said] = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
     verdicts = (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages))
     result = RetainResult(deleted_segments(deleted), kept, start_before, settings, doubts or UNSET, state=settle(log))
     return Change(result, verdicts, tuple(settings))
 
 
-def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[str]:
+def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[Reason]:
     """Yield a note: a log start below all segments may mean that the topic has remote storage. Used if nothing is
     deleted."""
     line = log.terms.log_start_offset
     if 0 < line < first_base and REMOTE_STORAGE not in log.terms.sources:
-        yield (
-            f"the log start, {line}, is below the first segment: if the topic is tiered, set --config "
-            "remote.storage.enable=true"
-        )
+        yield PlanNote.LOOKS_TIERED(start=line)
 
 
 def deleted_segments(deleted: list[Deletion]) -> list[DeletedSegment]:
@@ -170,21 +169,21 @@ def _kept_verdicts(kept: list[Kept], ages: Mapping[int, Age]) -> Iterator[Segmen
     for segment in kept:
         age = ages.get(segment.segment)
         if age is None:
-            yield SegmentVerdict(segment.segment, "create", "a log always has a segment")
+            yield SegmentVerdict(segment.segment, "create", VerdictCause.ALWAYS_ONE())
         else:
             yield _aged(segment.segment, "keep", segment.detail, age)
 
 
-def _aged(segment: int, action: str, reason: str, age: Age) -> AgedVerdict:
+def _aged(segment: int, action: str, reason: Said, age: Age) -> AgedVerdict:
     return AgedVerdict(segment, action, reason, age.size, age.timestamp if age.size else None, age.is_file_time)
 
 
-def _why_deleted(log: LoadedLog, deletion: Deletion) -> str:
+def _why_deleted(log: LoadedLog, deletion: Deletion) -> Reason:
     config = log.terms.config
     if deletion.by == LOG_START:
-        return "below the log start offset"
+        return VerdictCause.BELOW_START()
     if deletion.by == SIZE:
-        return f"retention.bytes: the log has {config.retention_bytes:,} bytes or more without it"
+        return VerdictCause.PAST_SIZE(size=config.retention_bytes)
     over_ms = log.terms.now_ms - deletion.largest_timestamp - config.retention_ms
-    by = "retention.ms, by the modification time of the file" if deletion.is_file_time else "retention.ms"
-    return f"{by}: {duration_text(over_ms)} past its time"
+    cause = VerdictCause.PAST_FILE_TIME if deletion.is_file_time else VerdictCause.PAST_TIME
+    return cause(over=duration_text(over_ms))

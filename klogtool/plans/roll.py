@@ -11,7 +11,9 @@ from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.rolling import Incoming, RollVerdict, roll, should_roll
+from klogtool.causes import Reason, Said
 from klogtool.parameters import Unit, parameter
+from klogtool.plans.causes import RollCause, VerdictCause
 from klogtool.plans.index_doubts import zeros_that_fill
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, settle
@@ -88,7 +90,7 @@ def decide(path: str, question: RollQuestion) -> Iterator[Plan]:
 def _force(log: LoadedLog) -> Change:
     active = log.segments.last
     size, limits = _active(active), _limits(log)
-    rolled_to, verdicts = roll(log).base_offset, _verdicts(log, active, "because of --force")
+    rolled_to, verdicts = roll(log).base_offset, _verdicts(log, active, ("because of --force",))
     return Change(RollResult(False, UNSET, rolled_to, size, limits, state=settle(log)), verdicts)
 
 
@@ -99,25 +101,25 @@ def _roll_if_due(log: LoadedLog, question: RollQuestion) -> Change:
     verdict = should_roll(log, incoming)
     size, limits, first_timestamp = _active(active), _limits(log), active.read_first_timestamp()
     rolled_to = roll(log).base_offset if verdict.due else None
-    verdicts = _verdicts(log, active, ", ".join(reasons_of(verdict)) or "not due")
+    verdicts = _verdicts(log, active, tuple(reasons_of(verdict)) or ("not due",))
     result = RollResult(
         verdict.due, verdict, rolled_to, size, limits, first_timestamp, incoming, zeros or UNSET, state=settle(log)
     )
     return Change(result, verdicts, tuple(log.terms.setting_notes(SETTINGS)))
 
 
-def reasons_of(verdict: RollVerdict) -> Iterator[str]:
-    """Yield the conditions that hold, in words."""
+def reasons_of(verdict: RollVerdict) -> Iterator[Reason]:
+    """Yield the conditions that hold."""
     if verdict.size:
-        yield "by size"
+        yield RollCause.SIZE()
     if verdict.time:
-        yield "by time"
+        yield RollCause.TIME()
     if verdict.offset_index_full:
-        yield "its index is full"
+        yield RollCause.INDEX_FULL()
     if verdict.time_index_full:
-        yield "its time index is full"
+        yield RollCause.TIME_INDEX_FULL()
     if verdict.offset_overflow:
-        yield "the next offset is out of its range"
+        yield RollCause.OUT_OF_RANGE()
 
 
 def _incoming(log: LoadedLog, question: RollQuestion) -> Incoming:
@@ -141,14 +143,14 @@ def _limits(log: LoadedLog) -> RollLimits:
     return RollLimits(log.terms.config.segment_bytes, log.terms.config.max_segment_ms)
 
 
-def _verdicts(log: LoadedLog, active: LogSegment, why: str) -> tuple[SegmentVerdict, ...]:
+def _verdicts(log: LoadedLog, active: LogSegment, why: tuple[Said, ...]) -> tuple[SegmentVerdict, ...]:
     """Return what becomes of the active segment, and of the new one."""
     new = log.segments.last
     if new is active:
-        return (SegmentVerdict(active.base_offset, "keep", why),)
+        return (SegmentVerdict(active.base_offset, "keep", VerdictCause.ROLLED(reasons=why)),)
     if new.base_offset == active.base_offset:
-        return (SegmentVerdict(new.base_offset, "replace", f"{why}; it is empty: a new segment replaces it"),)
+        return (SegmentVerdict(new.base_offset, "replace", VerdictCause.ROLLED_EMPTY(reasons=why)),)
     return (
-        SegmentVerdict(active.base_offset, "close", why),
-        SegmentVerdict(new.base_offset, "create", "the new active segment, empty"),
+        SegmentVerdict(active.base_offset, "close", VerdictCause.ROLLED(reasons=why)),
+        SegmentVerdict(new.base_offset, "create", VerdictCause.NEW_ACTIVE()),
     )

@@ -9,8 +9,10 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from klogtool.broker.file_facts import Fact, sum_of
+from klogtool.causes import Say, named
 from klogtool.errors import Refused, StalePlan
 from klogtool.json_rows import restored, row_line
 from klogtool.plans.decisions import decide, question_type
@@ -81,9 +83,10 @@ class SavedPlan(Struct, frozen=True):
         return any(answer.get(name) for name in ("loses_records", "behind_end", "missing", "lost_by_recovery", "stray"))
 
     @classmethod
-    def of(cls, plan: Plan, *, with_content: bool = True) -> SavedPlan:
-        """Save a new plan. If its content is left out or incomplete, it has to be decided again."""
-        return cls(plan.as_row(), plan.question, plan if with_content and plan.is_whole else None)
+    def of(cls, plan: Plan, *, say: Say = named, with_content: bool = True) -> SavedPlan:
+        """Save a new plan. If its content is left out or incomplete, it has to be decided again. say: gives its reasons
+        their sentences, unless nobody reads them."""
+        return cls(plan.as_row(say), plan.question, plan if with_content and plan.is_whole else None)
 
     @property
     def renames_folders(self) -> bool:
@@ -120,8 +123,9 @@ class SavedPlan(Struct, frozen=True):
 class KeptPlans:
     """Plans in memory, with their contents as long as those fit, else as saved. `plans`: in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Say = named) -> None:
         self.plans: list[SavedPlan] = []
+        self._say = say
         self._room_bytes = KEPT_BYTES
 
     def keep(self, plan: Plan) -> SavedPlan:
@@ -130,7 +134,7 @@ class KeptPlans:
         size = sum(len(part) for content in contents for part in content if isinstance(part, bytes))
         fits = size <= max(self._room_bytes, LIGHT_BYTES)
         self._room_bytes -= size if fits else 0
-        self.plans.append(SavedPlan.of(plan, with_content=fits))
+        self.plans.append(SavedPlan.of(plan, say=self._say, with_content=fits))
         return self.plans[-1]
 
 
@@ -154,7 +158,8 @@ def decide_saved(
     missing = next((plan for plan in plans if (plan.path, plan.id) not in found), None)
     if missing is not None:
         raise missing.is_stale()
-    return [found[plan.path, plan.id] for plan in plans]
+    again = ((plan.row, found[plan.path, plan.id]) for plan in plans)
+    return [replace(now, row=replace(row, facts=now.row.facts)) for row, now in again]
 
 
 def _questions(plans: Iterable[SavedPlan]) -> list[tuple[str, Question]]:

@@ -24,6 +24,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.rolling import roll
+from klogtool.causes import Reason
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, build_meta_properties, build_partition_metadata
@@ -37,6 +38,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.parameters import Unit, parameter
+from klogtool.plans.causes import PlanNote, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
 from klogtool.plans.plan import Plan, SizedVerdict, Write
@@ -322,26 +324,23 @@ def _verdicts(draft: Draft, changed: Mapping[int, int]) -> Iterator[SizedVerdict
         name = build_file_name(FileKind.LOG, base_offset)
         size = draft.size(name)
         if name not in draft.before:
-            yield SizedVerdict(base_offset, "create", "empty: what the new cluster appends begins with it", size)
+            yield SizedVerdict(base_offset, "create", VerdictCause.BEGINS_CLUSTER(), size)
         elif count:
-            yield SizedVerdict(base_offset, "rewrite", f"{count:,} batches get leader epoch {FIRST_EPOCH}", size)
+            yield SizedVerdict(base_offset, "rewrite", VerdictCause.NEW_EPOCH(batches=count, epoch=FIRST_EPOCH), size)
         else:
-            yield SizedVerdict(base_offset, "keep", "records and offsets as they are", size)
+            yield SizedVerdict(base_offset, "keep", VerdictCause.AS_IT_IS(), size)
 
 
-def _notes(open_txns: int, producers: int, question: TransplantQuestion, log_start_line: int | None) -> Iterator[str]:
+def _notes(
+    open_txns: int, producers: int, question: TransplantQuestion, log_start_line: int | None
+) -> Iterator[Reason]:
     if open_txns:
-        yield (
-            f"transactions without a marker: {open_txns:,}. "
-            + ("They stay open" if question.keep_producers else "Their records count as committed")
-        )
+        note = PlanNote.OPEN_STAY if question.keep_producers else PlanNote.OPEN_COMMITTED
+        yield note(count=open_txns)
     if producers and not question.keep_producers:
-        yield (
-            f"producers that are forgotten: {producers:,}. Another cluster gives their ids to other producers "
-            "(--keep-producers: it is the same cluster)"
-        )
+        yield PlanNote.FORGOTTEN(count=producers)
     if log_start_line is not None:
-        yield f"the log starts at offset {log_start_line:,}: log-start-offset-checkpoint needs a line"
+        yield PlanNote.NEEDS_LINE(start=log_start_line)
 
 
 # A whole log dir: for a clone from copies of all disks. A broker knows its cluster by meta.properties alone

@@ -10,8 +10,10 @@ from msgspec import UNSET, Struct, UnsetType
 from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.truncation import truncate_fully_and_start_at, truncate_to
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.parameters import parameter
+from klogtool.plans.causes import PlanNote, VerdictCause
 from klogtool.plans.checkpoint_lines import end_at_next_start
 from klogtool.plans.plan import Plan, SizedVerdict
 from klogtool.plans.plan_change import Change, plan_change, settle
@@ -85,11 +87,11 @@ def truncate_change(log: LoadedLog, to: int) -> Change:
     )
 
 
-def _notes(to: int, high_watermark: int, end_at_start: int) -> Iterator[str]:
+def _notes(to: int, high_watermark: int, end_at_start: int) -> Iterator[Reason]:
     if to < high_watermark:
-        yield f"below the high watermark {high_watermark}: records that consumers may have read are deleted"
+        yield PlanNote.BELOW_HIGH_WATERMARK(high_watermark=high_watermark)
     if end_at_start < to:
-        yield f"no batch ends at offset {to}: after the next startup the log ends at {end_at_start}"
+        yield PlanNote.NO_BATCH_ENDS(to=to, end=end_at_start)
 
 
 def _start(log: LoadedLog, start_at: int, log_start_offset_after: int | None) -> Change:
@@ -119,10 +121,10 @@ class _Before:
             before, now = self.sizes.get(base), after.get(base)
             sizes = before or 0, now or 0
             if before is None:
-                yield CutVerdict(base, "create", "empty: the log starts again with it", *sizes)
+                yield CutVerdict(base, "create", VerdictCause.STARTS_AGAIN(), *sizes)
             elif now is None:
-                yield CutVerdict(base, "delete", "all its records are deleted", *sizes)
+                yield CutVerdict(base, "delete", VerdictCause.ALL_DELETED(), *sizes)
             elif now < before:
-                yield CutVerdict(base, "truncate", f"{before - now:,} of {before:,} bytes are cut off", *sizes)
+                yield CutVerdict(base, "truncate", VerdictCause.CUT_OFF(cut=before - now, before=before), *sizes)
             else:
-                yield CutVerdict(base, "keep", "no record is deleted", *sizes)
+                yield CutVerdict(base, "keep", VerdictCause.NONE_DELETED(), *sizes)

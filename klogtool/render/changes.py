@@ -19,6 +19,7 @@ from klogtool.plans.roll import IndexRoom, RollResult
 from klogtool.plans.truncate import CutVerdict, TruncateResult
 from klogtool.render.counts import count_text
 from klogtool.render.plans import change_count, ends_of, table_text
+from klogtool.render.words import words
 from klogtool.verify.cures import rebuild_index
 
 Result = TypeVar("Result")
@@ -40,10 +41,10 @@ def change_text(
     yield f"{os.path.basename(plan.path)}: {headline(result)}"
     yield from (f"  {line}" for line in evidence(result))
     shown, between = ends_of(plan.segments)
-    rows = [(f"{s.segment:020d}", s.action, s.why) for s in shown]
+    rows = [(f"{s.segment:020d}", s.action, words(s.why)) for s in shown]
     yield from (f"  {line}" for line in table_text(rows).splitlines())
     yield from between
-    yield from (f"  {note}" for note in plan.notes)
+    yield from (f"  {words(note)}" for note in plan.notes)
     yield change_count(plan) if plan.steps else "  No file changes."
 
 

@@ -71,11 +71,11 @@ def compact_text(plan: Plan) -> Iterator[str]:
             yield f"  pass {n}"
         yield from (f"  {line}" for line in _pass_lines(one))
     shown, between = ends_of(plan.segments)
-    rows = [(f"…{one.segment}", size_text(one.size), one.action, one.why) for one in shown]
+    rows = [(f"…{one.segment}", size_text(one.size), one.action, words(one.why)) for one in shown]
     yield from wrapped_table([("segment", "size", "verdict", ""), *rows])
     yield from between
     yield f"  producers: {result.producers}"
-    yield from (f"  {note}" for note in plan.notes)
+    yield from (f"  {words(note)}" for note in plan.notes)
     deleted = sum(verdict.size for verdict in plan.segments if verdict.action in ("clean", "merge"))
     if deleted and not plan.question.purge:
         yield (

@@ -15,6 +15,7 @@ from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
+from klogtool.render.words import words
 
 HOW_TO_APPLY = (
     "Nothing was changed. --apply --to DIR does it, and keeps undo in DIR on another\n"
@@ -79,10 +80,10 @@ def _row(row: KindTotals) -> tuple[str, ...]:
 
 def _about(kind: FreeKind, items: Sequence[FreedItem], log_dir: str) -> Iterator[str]:
     total = sum(item.bytes for item in items)
-    yield f"{kind.what}: {size_text(total)} in {count_text(len(items), 'item')}"
+    yield f"{words(kind.what)}: {size_text(total)} in {count_text(len(items), 'item')}"
     undo = "" if kind.undo else "; for good, also with --to"
-    facts = [("why safe", kind.why), ("a broker", kind.broker), ("costs", kind.costs + undo)]
-    settings = dict.fromkeys("; ".join(item.settings) for item in items if item.settings)
+    facts = [("why safe", words(kind.why)), ("a broker", words(kind.broker)), ("costs", words(kind.costs) + undo)]
+    settings = dict.fromkeys("; ".join(map(words, item.settings)) for item in items if item.settings)
     facts += [("settings", text.removeprefix("settings: ")) for text in list(settings)[:_MOST_SETTINGS]]
     yield from wrapped_table(facts)
     shown = sorted(items, key=lambda item: -item.bytes)[:_MOST_ITEMS]
@@ -91,7 +92,7 @@ def _about(kind: FreeKind, items: Sequence[FreedItem], log_dir: str) -> Iterator
 
 
 def _item(item: FreedItem, kind: FreeKind, log_dir: str) -> str:
-    reason = "" if item.why == kind.why else f": {item.why}"
+    reason = "" if item.why == kind.why else f": {words(item.why)}"
     return f"{os.path.relpath(item.path, log_dir)}{reason}"
 
 

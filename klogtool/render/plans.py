@@ -12,6 +12,7 @@ from klogtool.escape import as_paragraph, escaped, joined
 from klogtool.plans.plan import Delete, Discard, Plan, Rename, RenameFolder, SegmentVerdict, Step, Truncate, Write
 from klogtool.render.counts import count_text
 from klogtool.render.terminal import columns
+from klogtool.render.words import words
 
 MOST_SEGMENTS = 12  # of a table
 LEAST_WIDTH = 28  # of the last cell of a table
@@ -24,8 +25,8 @@ NOTHING_SAVED = "Nothing was changed. --plan-out FILE saves the plan; klogtool a
 def plan_text(plan: Plan) -> Iterator[str]:
     """Show a plan: the notes, the verdict of each segment, the steps, and the bytes that it frees and holds."""
     yield f"Plan {plan.id}   {plan.command}   {plan.path}"
-    yield from (f"  {note}" for note in plan.notes)
-    yield from _aligned((f"{s.segment:020d}", s.action, s.why) for s in plan.segments)
+    yield from (f"  {words(note)}" for note in plan.notes)
+    yield from _aligned((f"{s.segment:020d}", s.action, words(s.why)) for s in plan.segments)
     yield from _aligned(_all_step_cells(plan))
     freed = plan.bytes_freed
     change = f"{freed:,} bytes less" if freed >= 0 else f"{-freed:,} bytes more"

@@ -17,6 +17,7 @@ from klogtool.plans.recover_result import BelowHighWatermark, OffsetSpan, Recove
 from klogtool.plans.results import LeftAlone
 from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.plans import Totals
+from klogtool.render.words import words
 
 if TYPE_CHECKING:
     from klogtool.verify.stops import Stop
@@ -33,12 +34,12 @@ def recover_text(plan: Plan) -> Iterator[str]:
     """Show a paragraph for a partition, or the notes of a log dir's own plan."""
     name, recovery = os.path.basename(plan.path), plan.result
     if not isinstance(recovery, Recovery):
-        yield from (f"{name}: {note}" for note in plan.notes)
+        yield from (f"{name}: {words(note)}" for note in plan.notes)
         return
     yield f"{name}: {outcome_text(recovery)}; ends at offset {recovery.log_end_offset:,}"
     loud = plan.loses or recovery.split
-    yield from (f"  {note}" for note in plan.notes if loud)
-    reasons = {verdict.segment: verdict.why for verdict in plan.segments}
+    yield from (f"  {words(note)}" for note in plan.notes if loud)
+    reasons = {verdict.segment: words(verdict.why) for verdict in plan.segments}
     lacking = _Lacking(
         recovery.lost, recovery.behind_end, recovery.below_high_watermark, recovery.missing, recovery.stray
     )

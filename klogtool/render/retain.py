@@ -17,6 +17,7 @@ from klogtool.render.changes import change_text, notes_lines
 from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import change_count, ends_of, wrapped_table
+from klogtool.render.words import words
 
 _HEADS = ("segment", "size", "newest record", "verdict", "")
 _YEAR_MS = 31_556_952_000
@@ -76,7 +77,7 @@ def retain_text(plan: Plan) -> Iterator[str]:
     shown, between = ends_of(plan.segments)
     yield from wrapped_table([_HEADS, *(_row(verdict, kept, false) for verdict in shown)])
     yield from between
-    yield from (f"  {note}" for note in plan.notes)
+    yield from (f"  {words(note)}" for note in plan.notes)
     if plan.steps:
         yield change_count(plan)
 
@@ -95,7 +96,7 @@ def _headline(plan: Plan, result: RetainResult) -> str:
 
 def _row(verdict: SegmentVerdict, kept: Mapping[int, Kept], false: Collection[int]) -> tuple[str, str, str, str, str]:
     """false: base offsets of segments with a false time index."""
-    why = _why_kept(kept[verdict.segment]) if verdict.action == "keep" else verdict.why
+    why = _why_kept(kept[verdict.segment]) if verdict.action == "keep" else words(verdict.why)
     newest, is_file_time = (verdict.newest_ms, verdict.file_time) if isinstance(verdict, AgedVerdict) else (None, False)
     time = "" if newest is None else str(newest) if newest > LARGEST_MS else _seconds(newest)
     mark = " (file)" if time and is_file_time else " (FALSE)" if verdict.segment in false else ""

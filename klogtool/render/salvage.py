@@ -19,6 +19,7 @@ from klogtool.plans.rejected_files import MANIFEST
 from klogtool.plans.salvage_answer import CorrectedField, SalvageResult
 from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.plans import wrapped_table
+from klogtool.render.words import words
 from klogtool.salvage.losses import Loss
 from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Kind
@@ -40,7 +41,7 @@ def salvage_text(plan: Plan) -> Iterator[str]:
     yield f"Salvage of {plan.path}   (plan {plan.id})"
     yield f"  {_summary(result, is_deep=plan.arguments['deep'])}"
     rows: list[tuple[str, ...]] = [
-        (f"{segment.segment:020d}", f"{segment.size:,} bytes", segment.action, segment.why) for segment in plan.segments
+        (f"{s.segment:020d}", f"{s.size:,} bytes", s.action, words(s.why)) for s in plan.segments
     ]
     yield from _table("Segments", rows)
     details = {(part.file, part.start): part.detail for part in result.rejected}
@@ -48,7 +49,7 @@ def salvage_text(plan: Plan) -> Iterator[str]:
     filled = [(offsets_text(part.first_offset, part.last_offset), part.source) for part in result.filled]
     yield from _table("Filled", filled)
     yield from _table("Corrected", [_mended_row(part) for part in result.mended])
-    yield from _table("Notes", [(note,) for note in plan.notes])
+    yield from _table("Notes", [(words(note),) for note in plan.notes])
 
 
 def rejected_text(place: str, files: int) -> str:

@@ -10,6 +10,7 @@ from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import LogDirTransplant, TransplantResult
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
+from klogtool.render.words import words
 from klogtool.verify.cures import move_out
 
 NOTHING_WRITTEN = (
@@ -31,10 +32,12 @@ def transplant_text(plan: Plan, result: TransplantResult) -> Iterator[str]:
     what = "kept" if result.producers_kept else "forgotten"
     yield f"  producers: {result.producers:,}, {what}; open transactions: {result.open_transactions:,}"
     yield "Segments"
-    yield from wrapped_table([(f"{s.segment:020d}", f"{s.size:,} bytes", s.action, s.why) for s in plan.segments])
+    yield from wrapped_table(
+        [(f"{s.segment:020d}", f"{s.size:,} bytes", s.action, words(s.why)) for s in plan.segments]
+    )
     if plan.notes:
         yield "Notes"
-        yield from wrapped_table([(note,) for note in plan.notes])
+        yield from wrapped_table([(words(note),) for note in plan.notes])
 
 
 @as_paragraph

@@ -25,6 +25,7 @@ from klogtool.disk.output import carry_out_to, spools_beside
 from klogtool.disk.spooling import SpoolFolder, put_made
 from klogtool.disk.writer import InPlace, undo
 from klogtool.plans.plan import Plan
+from klogtool.render.words import words
 
 OLD = os.urandom(3 * SMALLEST_PIECE_BYTES)
 
@@ -52,7 +53,7 @@ def test_a_plan_is_the_same_wherever_its_bytes_are(log_dir: pathlib.Path, case: 
         spooled = plans_of(case, log_dir, spools.make_spool)
         assert [plan.is_whole for plan in spooled] == [True] * len(spooled)
         assert any(isinstance(part, Spooled) for plan in spooled for part in parts_of(plan))
-    assert [plan.as_row() for plan in whole] == [plan.as_row() for plan in told] == [p.as_row() for p in spooled]
+    assert [p.as_row(words) for p in whole] == [p.as_row(words) for p in told] == [p.as_row(words) for p in spooled]
     assert not all(plan.is_whole for plan in told)
     assert picture(log_dir) == before
     assert os.listdir(log_dir.parent) == ["logdir"]

@@ -14,6 +14,7 @@ from klogtool.broker.content import read_content
 from klogtool.errors import KlogError
 from klogtool.log.entries import Entry, walk_entries
 from klogtool.plans.plan import Plan, Write
+from klogtool.render.words import words
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_they_get_the_next_offsets(folder: pathlib.Path, tmp_path: pathlib.Path)
         [(b"h", b"x"), (b"", None)],
         [(b"\xff", None)],
     ]
-    assert "left out: 1 control records, which only a broker writes" in plan.notes
+    assert "left out: 1 control records, which only a broker writes" in map(words, plan.notes)
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
@@ -136,11 +137,11 @@ def test_the_plan_says_where_settings_are_from(folder: pathlib.Path) -> None:
 
 
 def test_the_leader_epoch_is_the_latest(folder: pathlib.Path) -> None:
-    assert "leader epoch: 0, the log knows none" in plan_for(folder, {"key": "k"}).notes
+    assert "leader epoch: 0, the log knows none" in map(words, plan_for(folder, {"key": "k"}).notes)
     (folder / f"{0:020d}.log").write_bytes(batch(2, partition_leader_epoch=6))
     (folder / "leader-epoch-checkpoint").write_bytes(b"0\n1\n6 0\n")
     plan = plan_for(folder, {"key": "k"}, last_stop="unclean")
-    assert "leader epoch: 6, the latest of the log" in plan.notes
+    assert "leader epoch: 6, the latest of the log" in map(words, plan.notes)
     assert plan.answer["appends"][0]["first_offset"] == 2
 
 

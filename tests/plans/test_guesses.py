@@ -16,6 +16,7 @@ from klogtool.broker.config import DAY_MS
 from klogtool.errors import Refused
 from klogtool.format.batch import Record, build_batch
 from klogtool.plans.plan import Plan
+from klogtool.render.words import words
 
 LATER_MS = NOW_MS + 30 * DAY_MS
 CopyOf = Callable[[str], pathlib.Path]
@@ -72,8 +73,8 @@ def test_a_tiered_topic_of_a_real_broker(copy_of: CopyOf) -> None:
 def test_on_the_command_line_that_is_status_3_and_nothing_changes(copy_of: CopyOf) -> None:
     log_dir = copy_of("tiered/logdir")
     before = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
-    for words in (["t-0"], ["."], ["t-0", "--apply"], ["t-0", "--output", "../out"]):
-        done = run_here(["retain", *words, "--now", str(LATER_MS)], log_dir)
+    for asked in (["t-0"], ["."], ["t-0", "--apply"], ["t-0", "--output", "../out"]):
+        done = run_here(["retain", *asked, "--now", str(LATER_MS)], log_dir)
         assert done.status == 3, done.err
         assert "remote.storage.enable" in done.err.splitlines()[-1]
     assert {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()} == before
@@ -111,7 +112,7 @@ def test_what_does_not_go_needs_no_word(copy_of: CopyOf) -> None:
     partition = copy_of("tiered/logdir") / "t-0"
     (plan,) = [plan for plan in retained(partition, retention_ms="-1") if "deletions" in plan.answer]
     assert plan.answer["deletions"] == []
-    assert any("if the topic is tiered, set --config" in note for note in plan.notes)
+    assert any("if the topic is tiered, set --config" in note for note in map(words, plan.notes))
 
 
 # ---------------------------------------------------------------- compacted

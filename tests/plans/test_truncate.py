@@ -20,6 +20,7 @@ from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_inde
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.plans.plan import Plan
 from klogtool.render.changes import truncate_text
+from klogtool.render.words import words
 
 BATCH = len(data(0))
 
@@ -80,7 +81,7 @@ def test_inside_a_batch_that_goes_whole(tmp_path: pathlib.Path) -> None:
     assert state_of(plan) == (0, 7, None)
     assert len(files[f"{0:020d}.log"]) == len(data(0, records=6))
     assert names_of(files, "snapshot") == [7]
-    assert any("after the next startup the log ends at 6" in note for note in plan.notes)
+    assert any("after the next startup the log ends at 6" in note for note in map(words, plan.notes))
     assert "then the log ends at offset 7, and at 6 after the next start of a broker" in truncate_text(plan)
     assert "next start" not in truncate_text(cut(folder, to=6)).splitlines()[0]
 
@@ -130,8 +131,12 @@ def test_below_the_first_segment_it_begins_anew(tmp_path: pathlib.Path) -> None:
 
 
 def test_below_the_high_watermark_is_told(partition: pathlib.Path) -> None:
-    assert any("below the high watermark 7" in note for note in cut(partition, to=6, high_watermark=7).notes)
-    assert not any("below the high watermark" in note for note in cut(partition, to=7, high_watermark=7).notes)
+    assert any(
+        "below the high watermark 7" in note for note in map(words, cut(partition, to=6, high_watermark=7).notes)
+    )
+    assert not any(
+        "below the high watermark" in note for note in map(words, cut(partition, to=7, high_watermark=7).notes)
+    )
 
 
 def test_a_transaction_is_open_again(tmp_path: pathlib.Path) -> None:

@@ -33,6 +33,7 @@ from klogtool.format.indexes import parse_txn_index
 from klogtool.format.layouts import BATCH_HEADER
 from klogtool.plans.plan import Delete, Plan
 from klogtool.plans.rejected_files import MANIFEST, rejected_files
+from klogtool.render.words import words
 
 Path = pathlib.Path
 CopyOf = Callable[[str], Path]
@@ -509,7 +510,7 @@ def test_a_torn_log_goes_on_as_the_copy_does(copy_of: CopyOf, replica: Replica, 
             later.unlink()
     plan, kept = salvage(partition, other)
     assert same(kept, before)
-    assert any("continues where this log is cut off" in note for note in plan.notes)
+    assert any("continues where this log is cut off" in note for note in map(words, plan.notes))
 
 
 def test_a_log_with_a_sound_end_does_not_go_on(copy_of: CopyOf, replica: Replica, salvage: Salvage) -> None:
@@ -520,7 +521,7 @@ def test_a_log_with_a_sound_end_does_not_go_on(copy_of: CopyOf, replica: Replica
         snapshot.unlink()
     plan, kept = salvage(partition, other)
     assert kept[-1].last_offset + 1 == batch.first_offset
-    assert any("not taken, because the end of this log is sound" in note for note in plan.notes)
+    assert any("not taken, because the end of this log is sound" in note for note in map(words, plan.notes))
     plan, kept = salvage(partition, other, high_watermark=batch.last_offset + 1)
     assert kept[-1].last_offset == batch.last_offset
 
@@ -555,7 +556,7 @@ def test_a_copy_of_another_leader_does_not_fill(copy_of: CopyOf, replica: Replic
     plan, kept = salvage(partition, other)
     assert same(kept, before[:5] + before[6:])
     assert plan.answer["filled"] == []
-    assert any("are not taken" in note for note in plan.notes)
+    assert any("are not taken" in note for note in map(words, plan.notes))
 
 
 def test_where_copies_diverge_is_told(copy_of: CopyOf, replica: Replica, salvage: Salvage) -> None:
@@ -567,7 +568,9 @@ def test_where_copies_diverge_is_told(copy_of: CopyOf, replica: Replica, salvage
     assert plan.answer["diverging"] == [
         {"from": str(other), "first_offset": batch.first_offset, "last_offset": batch.last_offset}
     ]
-    assert any(f"diverges at offsets {batch.first_offset} to {batch.last_offset}" in note for note in plan.notes)
+    assert any(
+        f"diverges at offsets {batch.first_offset} to {batch.last_offset}" in note for note in map(words, plan.notes)
+    )
 
 
 def test_what_is_no_copy_is_refused(copy_of: CopyOf, replica: Replica) -> None:
@@ -591,7 +594,7 @@ def test_small_files_that_are_damaged_come_from_the_copy(copy_of: CopyOf, replic
     assert (result / "leader-epoch-checkpoint").read_bytes() == epochs
     assert (result / "partition.metadata").read_bytes() == metadata
     plan, _ = salvage(partition)
-    assert any("a broker treats the partition as a stray" in note for note in plan.notes)
+    assert any("a broker treats the partition as a stray" in note for note in map(words, plan.notes))
     alone = write_result(plan, partition.parent / "alone")
     assert not (alone / "partition.metadata").exists()
     assert parse_leader_epoch_checkpoint((alone / "leader-epoch-checkpoint").read_bytes())
@@ -629,7 +632,10 @@ def test_a_transaction_whose_marker_is_lost_is_told(copy_of: CopyOf, salvage: Sa
     flip_bit(partition / marker.name, marker.position + 65)
     plan, _ = salvage(partition)
     number = int.from_bytes(producer, "big", signed=True)
-    assert any(f"transaction of producer {number}" in note and "its marker may be lost" in note for note in plan.notes)
+    assert any(
+        f"transaction of producer {number}" in note and "its marker may be lost" in note
+        for note in map(words, plan.notes)
+    )
 
 
 # ---------------------------------------------------------------- rejected bytes
@@ -691,7 +697,7 @@ def test_an_abort_that_only_the_index_knows_is_told(copy_of: CopyOf, salvage: Sa
     flip_bit(partition / marker.name, marker.position + 65)
     plan, _ = salvage(partition)
     told = f"the transaction of producer {aborted.producer_id}, offsets {aborted.first_offset} to {aborted.last_offset}"
-    assert any(note.startswith(told) and "was aborted" in note for note in plan.notes)
+    assert any(note.startswith(told) and "was aborted" in note for note in map(words, plan.notes))
 
 
 def test_a_log_dir_is_too_much(copy_of: CopyOf) -> None:
@@ -810,4 +816,4 @@ def test_both_readers_decide_the_same(copy_of: CopyOf, monkeypatch: pytest.Monke
         wound(rng, partition)
     by_kernel = plan_salvage(partition, FIXTURES / name)
     monkeypatch.setattr(kernels, "native", kernels.absent)
-    assert plan_salvage(partition, FIXTURES / name).as_row() == by_kernel.as_row()
+    assert plan_salvage(partition, FIXTURES / name).as_row(words) == by_kernel.as_row(words)

@@ -41,6 +41,7 @@ from klogtool.render.plans import plan_text
 from klogtool.render.recover import recover_text
 from klogtool.render.retain import delete_records_text, retain_text
 from klogtool.render.salvage import salvage_text
+from klogtool.render.words import words
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify
 
@@ -291,7 +292,9 @@ def check_again(command: str, path: str, arguments: dict[str, Any]) -> None:
     with the_other_reader():
         others = list(decide(command, path, question_of(command, arguments)))
     differing = [
-        (mine.as_row(), other.as_row()) for mine, other in zip(plans, others, strict=False) if mine.id != other.id
+        (mine.as_row(words), other.as_row(words))
+        for mine, other in zip(plans, others, strict=False)
+        if mine.id != other.id
     ]
     must(ids == [other.id for other in others], "kernels and reference plan the same", differing)
 
