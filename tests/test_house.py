@@ -43,7 +43,7 @@ FLOORS |= {
     "fleet": 9,
 }
 FLOORS |= {"clock": 8, "decoding": 4}
-FLOORS |= {"render": 10, "objects": 10, "spark": 11, "cli": 12, "testing": 12}
+FLOORS |= {"render": 10, "objects": 11, "spark": 11, "cli": 12, "testing": 12}
 ROOF = 13
 DOORS = {
     "construct": "klogtool/format/",

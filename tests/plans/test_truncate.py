@@ -131,12 +131,9 @@ def test_below_the_first_segment_it_begins_anew(tmp_path: pathlib.Path) -> None:
 
 
 def test_below_the_high_watermark_is_told(partition: pathlib.Path) -> None:
-    assert any(
-        "below the high watermark 7" in note for note in map(words, cut(partition, to=6, high_watermark=7).notes)
-    )
-    assert not any(
-        "below the high watermark" in note for note in map(words, cut(partition, to=7, high_watermark=7).notes)
-    )
+    below, at = (cut(partition, to=to, high_watermark=7).notes for to in (6, 7))
+    assert any("below the high watermark 7" in words(note) for note in below)
+    assert not any("below the high watermark" in words(note) for note in at)
 
 
 def test_a_transaction_is_open_again(tmp_path: pathlib.Path) -> None:
