@@ -324,6 +324,14 @@ MAKE_COMMANDS += ("verify_kraft", "verify_log_dirs", "verify_names", "verify_rep
 MAKE_COMMANDS += ("verify_voters",)
 WITHOUT_SENTENCES += tuple(
     str(path.relative_to(ROOT)) for path in ROOT.glob("klogtool/verify/*.py") if path.stem not in MAKE_COMMANDS
+WITHOUT_SENTENCES += ("klogtool/salvage/holes.py",)
+WITHOUT_SENTENCES += tuple(
+    f"klogtool/plans/{name}.py"
+    for name in (
+        *("append", "checkpoint_lines", "creation", "delete_records", "drop_producer", "free", "free_candidates"),
+        *("free_choice", "free_kinds", "free_untouched", "plan", "plan_change", "quorum_voters", "retain", "roll"),
+        *("salvage_answer", "truncate", "why_not_compacted"),
+    )
 )
 FEWEST_WORDS = 4
 # What declares an option, makes an error or a note of one, or refuses with this reason.

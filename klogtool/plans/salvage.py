@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import UNCLEAN, Circumstances, LoadTerms, terms_of
 from klogtool.broker.file_facts import Fact, file_fact, folder_fact
+from klogtool.causes import Said
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
@@ -29,6 +30,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.parameters import Unit, parameter
+from klogtool.plans.causes import SalvageNote
 from klogtool.plans.plan import Plan
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.salvage_answer import UNLOADABLE, Salvaged, notes, result_of, verdicts
@@ -129,7 +131,7 @@ class _Salvage:
         self._path, self._question = path, question
         self._jobs = question.threads
         self._deep = question.deep
-        self._notes: list[str] = []
+        self._notes: list[Said] = []
         self._files = read_partition_files(path)
         self._terms = self._terms_of(question.circumstances)
         self._replicas = [read_partition_files(replica) for replica in question.replicas]
@@ -227,7 +229,7 @@ class _Salvage:
         try:
             terms = terms_of(self._path, circumstances)
         except Corrupt as error:
-            self._notes.append(f"log start offset: 0, since {error}")
+            self._notes.append(SalvageNote.START_UNKNOWN(error=str(error)))
             terms = terms_of(self._path, replace(circumstances, log_start_offset=0))
         self._notes += [note for note in terms.notes if note not in terms.start_notes]
         return terms
@@ -250,8 +252,9 @@ class _Salvage:
             raise Refused("not a copy: its topic id is {}, here it is {}".format(*ids), path=replica.path)
         here, there = self._files.topic_partition, replica.topic_partition
         if here is not None and there is not None and here.topic == there.topic and here.partition != there.partition:
-            numbers = f"it is partition {there.partition}, here it is {here.partition}"
-            raise Refused(f"not a copy: {numbers}", path=replica.path)
+            raise Refused(
+                f"not a copy: it is partition {there.partition}, here it is {here.partition}", path=replica.path
+            )
 
     def _cuts(self, gaps: Sequence[Hole]) -> tuple[int, ...]:
         """Return the offsets at which copies are cut: where one of our gaps, epochs or segments begins or ends."""

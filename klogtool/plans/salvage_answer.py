@@ -9,7 +9,9 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, Said
 from klogtool.format.names import FileKind
+from klogtool.plans.causes import SalvageCause, SalvageNote
 from klogtool.plans.plan import SizedVerdict
 from klogtool.plans.results import Result
 from klogtool.salvage.assembly import NewSegment
@@ -162,7 +164,7 @@ def verdicts(salvaged: Salvaged) -> Iterator[SizedVerdict]:
         yield _verdict(file, became.get(file.base_offset, []), parts.get(file.path, []), behind)
     for segment in salvaged.segments:
         if segment.source is None:
-            yield SizedVerdict(segment.base_offset, "new", "only a copy has it", segment.size)
+            yield SizedVerdict(segment.base_offset, "new", SalvageCause.ONLY_COPY(), segment.size)
 
 
 def _missing(salvaged: Salvaged) -> Iterator[tuple[int, Loss]]:
@@ -176,11 +178,13 @@ def _missing(salvaged: Salvaged) -> Iterator[tuple[int, Loss]]:
                 yield holder, loss
 
 
-def _missing_text(loss: Loss) -> str:
+def _missing_after(loss: Loss) -> Reason:
+    first = loss.first_offset or 0
     if loss.last_offset is None:
-        return f"offsets from {loss.first_offset:,} on are missing after it"
-    span = f"offsets {loss.first_offset:,} to {loss.last_offset:,} are"
-    return f"{span if loss.first_offset != loss.last_offset else f'offset {loss.first_offset:,} is'} missing after it"
+        return SalvageCause.MISSING_ON(first=first)
+    if loss.last_offset == first:
+        return SalvageCause.MISSING_ONE(first=first)
+    return SalvageCause.MISSING(first=first, last=loss.last_offset)
 
 
 def _verdict(
@@ -188,107 +192,90 @@ def _verdict(
 ) -> SalvageVerdict:
     rejected = [part for part in mine if isinstance(part, Rejected)]
     size, rejected_bytes = sum(segment.size for segment in became), sum(part.size for part in rejected)
-    reasons = []
+    reasons: list[Reason] = []
     if rejected:
-        causes = ", ".join(dict.fromkeys(part.cause for part in rejected))
-        reasons.append(f"{rejected_bytes:,} of {file.size:,} bytes rejected: {causes}")
+        causes = tuple(dict.fromkeys(str(part.cause) for part in rejected))
+        reasons.append(SalvageCause.REJECTED(rejected=rejected_bytes, size=file.size, causes=causes))
     if mended := sum(len(run.mends) for run in mine if isinstance(run, Run)):
-        reasons.append(f"{mended} field{'s' * (mended > 1)} corrected")
+        reasons.append(SalvageCause.CORRECTED(fields=mended) if mended > 1 else SalvageCause.CORRECTED_ONE())
     if any(one.start > other.start for one, other in pairwise(mine)):
-        reasons.append("batches put in order")
+        reasons.append(SalvageCause.IN_ORDER())
     filled = [run for segment in became for run in segment.runs if run.path != file.path]
     if filled:
-        reasons.append(f"{sum(run.size for run in filled):,} bytes from copies")
-    names = [segment.base_offset for segment in became]
-    if names and names != [file.base_offset]:
-        reasons.append(f"continues as {', '.join(map(str, names))}")
+        reasons.append(SalvageCause.FROM_COPIES(size=sum(run.size for run in filled)))
+    names = tuple(segment.base_offset for segment in became)
+    if names and names != (file.base_offset,):
+        reasons.append(SalvageCause.CONTINUES(segments=names))
     if not became:
-        told = ["nothing of it is left", *reasons]
-        return SalvageVerdict(file.base_offset, "drop", "; ".join(told), size, rejected_bytes)
+        why = SalvageCause.ALL(reasons=(SalvageCause.NOTHING_LEFT(), *reasons))
+        return SalvageVerdict(file.base_offset, "drop", why, size, rejected_bytes)
     action = "rewrite" if reasons else "keep"
-    told = [*(["it is empty"] if missing and not file.size else []), *reasons, *map(_missing_text, missing)]
-    why = "; ".join(told) or "nothing is wrong with it"
-    return SalvageVerdict(file.base_offset, action, why, size, rejected_bytes)
+    empty = [SalvageCause.EMPTY()] if missing and not file.size else []
+    told = (*empty, *reasons, *map(_missing_after, missing)) or (SalvageCause.SOUND(),)
+    return SalvageVerdict(file.base_offset, action, SalvageCause.ALL(reasons=told), size, rejected_bytes)
 
 
 # Notes.
 
 
-def notes(salvaged: Salvaged, log_start_offset: int) -> Iterator[str]:
+def notes(salvaged: Salvaged, log_start_offset: int) -> Iterator[Reason]:
     """Yield what else the user should know."""
     yield from _notes_on_files(salvaged)
     for loss in salvaged.lost:
         if loss.cause == MISSING:
-            yield f"offsets {loss.first_offset} to {loss.last_offset} are missing: no segment has them"
+            yield SalvageNote.MISSING(first=str(loss.first_offset), last=str(loss.last_offset))
     for copy in salvaged.copies:
         yield from _notes_on_copy(salvaged, copy)
     yield from _notes_on_txns(salvaged)
     end = salvaged.loadable.log_end_offset
     if log_start_offset > end:
-        yield (
-            f"log start offset {log_start_offset} is above the log end, {end}: a broker that finds it in "
-            "log-start-offset-checkpoint deletes all segments; leave that line out"
-        )
+        yield SalvageNote.START_ABOVE_END(start=log_start_offset, end=end)
     elif log_start_offset > min((segment.base_offset for segment in salvaged.segments), default=log_start_offset):
-        yield (
-            f"log start offset {log_start_offset}: if log-start-offset-checkpoint has no such line, the records "
-            "below it are readable again"
-        )
+        yield SalvageNote.START_NEEDS_LINE(start=log_start_offset)
 
 
-def _notes_on_files(salvaged: Salvaged) -> Iterator[str]:
+def _notes_on_files(salvaged: Salvaged) -> Iterator[Reason]:
     metadata, epochs = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOINT
     now = salvaged.loadable.draft.files
     for kind, reason in salvaged.files.damaged.items():
         is_there = kind is epochs or kind.value in now
-        cure = "written again" if is_there else "left out; without it a broker treats the partition as a stray"
-        yield f"{kind.value} cannot be read ({reason}): it is {cure}"
+        note = SalvageNote.WRITTEN_AGAIN if is_there else SalvageNote.LEFT_OUT
+        yield note(file=kind.value, error=reason)
     if metadata.value in now and metadata.value not in salvaged.files.files:
-        yield f"{metadata.value} is missing, and comes from a replica"
+        yield SalvageNote.FROM_REPLICA(file=metadata.value)
     for name in salvaged.files.names():
         if name.kind is FileKind.LOG and name.suffix in _LEFTOVERS:
-            yield f"{name.name} is not read: the broker had moved it aside as corrupt"
+            yield SalvageNote.ASIDE(file=name.name)
 
 
-def _notes_on_copy(salvaged: Salvaged, copy: OtherCopy) -> Iterator[str]:
+def _notes_on_copy(salvaged: Salvaged, copy: OtherCopy) -> Iterator[Reason]:
     for part in copy.diverging:
-        kind = "another form of the same records, perhaps compacted" if part.same_epoch else "other batches"
-        yield f"{copy.name} diverges at offsets {part.first_offset} to {part.last_offset}: {kind}"
-    refused: dict[str, list[RefusedBatches]] = {}
+        note = SalvageNote.OTHER_FORM if part.same_epoch else SalvageNote.OTHER_BATCHES
+        yield note(copy=copy.name, first=part.first_offset, last=part.last_offset)
+    refused: dict[Said, list[RefusedBatches]] = {}
     for refusal in salvaged.refusals:
         if refusal.copy is copy:
             refused.setdefault(refusal.reason, []).append(refusal)
     for reason, parts in refused.items():
-        yield f"{copy.name}: offsets {parts[0].first_offset} to {parts[-1].last_offset} are not taken: {reason}"
+        first, last = parts[0].first_offset, parts[-1].last_offset
+        yield SalvageNote.NOT_TAKEN(copy=copy.name, first=first, last=last, why=reason)
     taken = [f.run for f, hole in salvaged.fillings if hole.last is None and f.copy is copy]
     if taken:
-        yield (
-            f"{copy.name} continues where this log is cut off: offsets {taken[0].first_offset} to "
-            f"{taken[-1].last_offset} are taken from it"
-        )
+        yield SalvageNote.END_TAKEN(copy=copy.name, first=taken[0].first_offset, last=taken[-1].last_offset)
     end = salvaged.loadable.log_end_offset
     if not refused and copy.runs and copy.runs[-1].last_offset >= end:
-        yield (
-            f"{copy.name} continues to offset {copy.runs[-1].last_offset}: not taken, because the end of this log "
-            "is sound"
-        )
+        yield SalvageNote.END_NOT_TAKEN(copy=copy.name, last=copy.runs[-1].last_offset)
     first = min((run.first_offset for run in salvaged.own_runs), default=0)
     if copy.runs and copy.runs[0].first_offset < min([first, *(f.run.first_offset for f, _ in salvaged.fillings)]):
-        yield (
-            f"{copy.name} starts at offset {copy.runs[0].first_offset}: records before the start of this log are "
-            "not taken"
-        )
+        yield SalvageNote.START_NOT_TAKEN(copy=copy.name, first=copy.runs[0].first_offset)
 
 
-def _notes_on_txns(salvaged: Salvaged) -> Iterator[str]:
+def _notes_on_txns(salvaged: Salvaged) -> Iterator[Reason]:
     lost = [loss for loss in salvaged.lost if loss.first_offset is not None]
     for txn in salvaged.loadable.open_txns:
         is_behind = any(loss.last_offset is None or loss.last_offset > txn.first_offset for loss in lost)
-        may = "; its marker may be lost" if is_behind else ""
-        yield (
-            f"the transaction of producer {txn.producer_id} from offset {txn.first_offset} is open{may}: consumers "
-            "with read_committed wait there"
-        )
+        note = SalvageNote.OPEN_MARKER_LOST if is_behind else SalvageNote.OPEN
+        yield note(producer_id=txn.producer_id, first=txn.first_offset)
     now = set(salvaged.loadable.aborted_txns)
     for aborted in salvaged.files.aborted_txns:
         is_kept = any(
@@ -296,7 +283,5 @@ def _notes_on_txns(salvaged: Salvaged) -> Iterator[str]:
             for run in salvaged.own_runs
         )
         if aborted not in now and is_kept:
-            yield (
-                f"the transaction of producer {aborted.producer_id}, offsets {aborted.first_offset} to "
-                f"{aborted.last_offset}, was aborted, but its marker is lost: its kept records look committed"
-            )
+            span = aborted.first_offset, aborted.last_offset
+            yield SalvageNote.ABORT_LOST(producer_id=aborted.producer_id, first=span[0], last=span[1])

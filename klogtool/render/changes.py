@@ -50,7 +50,7 @@ def change_text(
 
 def notes_lines(plan: Plan) -> Iterator[str]:
     """Yield the notes: of a plan for the log dir's own files, or for a partition that is left alone."""
-    yield from (f"{os.path.basename(plan.path)}: {note}" for note in plan.notes)
+    yield from (f"{os.path.basename(plan.path)}: {words(note)}" for note in plan.notes)
 
 
 _MOST_REFUSALS = 4

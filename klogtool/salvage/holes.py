@@ -14,8 +14,10 @@ from itertools import pairwise
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, Said
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.salvage.causes import RefusedCause
 from klogtool.salvage.copies import Diverging
 from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch, cut_run
 from klogtool.verify.findings import Kind
@@ -157,7 +159,7 @@ class RefusedBatches(Struct, frozen=True):
     copy: OtherCopy
     first_offset: int
     last_offset: int
-    reason: str
+    reason: Said
 
 
 class Filled(Struct):
@@ -179,7 +181,7 @@ def fill_hole(hole: Hole, copies: Sequence[OtherCopy], known: LeaderEpochFileCac
         is_other = _diverges_at(copy, hole)
         for part in _parts_left(hole, results):
             for run in _runs_within(copy, part):
-                reason = _DIVERGES if is_other else _refusal(copy, hole, part, run, results, known)
+                reason = RefusedCause.DIVERGES() if is_other else _refusal(copy, hole, part, run, results, known)
                 if reason is None:
                     results.append(Filling(copy, run))
                 else:
@@ -199,11 +201,7 @@ def left_alone(gaps: Sequence[Hole], holes: Sequence[Hole], copies: Sequence[Oth
             continue
         for copy in copies:
             for run in _runs_within(copy, gap):
-                yield RefusedBatches(copy, run.first_offset, run.last_offset, _UNDAMAGED)
-
-
-_UNDAMAGED = "nothing is damaged there, and a cleaner may have removed them here"
-_DIVERGES = "the copy has other batches, of another leader, beside it"
+                yield RefusedBatches(copy, run.first_offset, run.last_offset, RefusedCause.UNDAMAGED())
 
 
 def parts_left(hole: Hole, runs: Sequence[Run]) -> list[tuple[int, int | None]]:
@@ -241,20 +239,18 @@ def _runs_within(copy: OtherCopy, hole: Hole) -> Iterator[Run]:
 
 def _refusal(
     copy: OtherCopy, hole: Hole, part: Hole, run: Run, results: Sequence[Filling], known: LeaderEpochFileCache
-) -> str | None:
+) -> Reason | None:
     """Return why a run of the copy does not fit there, or None."""
     if run.epoch != NO_EPOCH:
         lowest = max((r.epoch for r in _epochs_before(part, run, results)), default=NO_EPOCH)
         if run.epoch < lowest:
-            return f"leader epoch {run.epoch} is below {lowest} before it"
+            return RefusedCause.EPOCH_BELOW(epoch=run.epoch, before=lowest)
         if part.behind is not None and NO_EPOCH < part.behind.epoch < run.epoch:
-            return f"leader epoch {run.epoch} is above {part.behind.epoch} after it"
+            return RefusedCause.EPOCH_ABOVE(epoch=run.epoch, after=part.behind.epoch)
         expected = known.epoch_for_offset(run.first_offset)
         if expected is not None and (run.epoch < expected if hole.last is None else run.epoch != expected):
-            return f"leader epoch {run.epoch} is not {expected}, the epoch in leader-epoch-checkpoint"
-    if hole.last is None and (reason := _other_history(copy, hole, known)):
-        return reason
-    return None
+            return RefusedCause.EPOCH_OTHER(epoch=run.epoch, expected=expected)
+    return _other_history(copy, hole, known) if hole.last is None else None
 
 
 def _epochs_before(part: Hole, run: Run, results: Sequence[Filling]) -> Iterator[Run]:
@@ -274,15 +270,13 @@ def _diverges_at(copy: OtherCopy, hole: Hole) -> bool:
     )
 
 
-def _other_history(copy: OtherCopy, hole: Hole, known: LeaderEpochFileCache) -> str | None:
+def _other_history(copy: OtherCopy, hole: Hole, known: LeaderEpochFileCache) -> Reason | None:
     """Return why the copy does not continue this log, or None: they have not had the same leaders up to the hole."""
     ours = {entry.epoch: entry.start_offset for entry in known.entries[1:]}
     for entry in copy.epochs.entries[1:]:
         if ours.get(entry.epoch, entry.start_offset) != entry.start_offset:
-            return (
-                f"leader epoch {entry.epoch} starts at offset {entry.start_offset} there, but at "
-                f"{ours[entry.epoch]} here"
-            )
+            here = ours[entry.epoch]
+            return RefusedCause.OTHER_HISTORY(epoch=entry.epoch, there=entry.start_offset, here=here)
     if hole.before is not None and copy.runs and copy.runs[0].first_offset > hole.first:
-        return f"the copy starts at offset {copy.runs[0].first_offset}, after the end of this log"
+        return RefusedCause.STARTS_LATER(start=copy.runs[0].first_offset)
     return None

@@ -333,7 +333,7 @@ def test_batches_in_another_order_keep_their_offsets(copy_of: CopyOf, salvage: S
     plan, kept = salvage(partition)
     assert same(kept, before)
     assert plan.answer["mended"] == plan.answer["rejected"] == []
-    assert (plan.segments[0].action, plan.segments[0].reason) == ("rewrite", "batches put in order")
+    assert (plan.segments[0].action, words(plan.segments[0].why)) == ("rewrite", "batches put in order")
 
 
 def test_exchanged_base_offsets_are_no_exchanged_batches(copy_of: CopyOf, salvage: Salvage) -> None:
