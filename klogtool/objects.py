@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, TypeVar, 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.causes import words
 from klogtool.clock import now_ms as clock_ms
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace
@@ -26,7 +27,6 @@ from klogtool.plans.decisions import decide, question_type
 from klogtool.plans.fields import WrongField
 from klogtool.plans.question import AnyQuestion, Question, read_question
 from klogtool.plans.saved_plan import SCHEMA, SavedPlan
-from klogtool.render.words import words
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import VerifyOptions, verify
 

@@ -43,7 +43,7 @@ FLOORS |= {
     "fleet": 9,
 }
 FLOORS |= {"clock": 8, "decoding": 4}
-FLOORS |= {"render": 10, "objects": 11, "spark": 11, "cli": 12, "testing": 12}
+FLOORS |= {"render": 10, "objects": 10, "spark": 11, "cli": 12, "testing": 12}
 ROOF = 13
 DOORS = {
     "construct": "klogtool/format/",
@@ -324,6 +324,7 @@ MAKE_COMMANDS += ("verify_kraft", "verify_log_dirs", "verify_names", "verify_rep
 MAKE_COMMANDS += ("verify_voters",)
 WITHOUT_SENTENCES += tuple(
     str(path.relative_to(ROOT)) for path in ROOT.glob("klogtool/verify/*.py") if path.stem not in MAKE_COMMANDS
+)
 WITHOUT_SENTENCES += ("klogtool/salvage/holes.py",)
 WITHOUT_SENTENCES += tuple(
     f"klogtool/plans/{name}.py"
