@@ -73,7 +73,7 @@ def check_alike(path: str, work: pathlib.Path, *words: str, settings: dict[str, 
         return False
     done = shared(path, work / "spread", settings)
     answers = answers_of(told, but=path)
-    assert {plan.path: json.loads(json.dumps(plan.released_answer(words))) for _, plan in done} == answers
+    assert {plan.path: json.loads(json.dumps(plan.released_answer(causes.words))) for _, plan in done} == answers
     assert files_of(work / "spread") == files_of(work / "alone")
     assert times_of(work / "spread", begun_ns) == times_of(work / "alone", begun_ns)
     assert sorted(os.listdir(work)) == ["alone", "spread"]
