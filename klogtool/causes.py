@@ -17,7 +17,6 @@ import msgspec
 
 Value: TypeAlias = "int | str | Reason | tuple[int, ...] | tuple[str, ...] | tuple[Text, ...]"
 Text: TypeAlias = "str | Reason"  # a sentence that is there already, or what it says
-Said: TypeAlias = Text
 _numbers = count()
 _HOME = "klogtool.render"  # the floor that has the sentences
 

@@ -23,7 +23,7 @@ from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.broker.unified_log.kept_segments import ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import Deletion, delete_old_segments
-from klogtool.causes import Reason, Said
+from klogtool.causes import Reason, Text
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.format.names import FileKind, TopicPartition, build_file_name
 from klogtool.log.file import Unreadable
@@ -357,7 +357,7 @@ def compact_log(
     if question.no_undo and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
     result = CompactResult(passes, checkpoint, _producers_from(log), doubts or UNSET, state=settle(log))
-    notes: tuple[Said, ...] = (*_high_watermark_notes(log), *log.terms.setting_notes(SETTINGS))
+    notes: tuple[Text, ...] = (*_high_watermark_notes(log), *log.terms.setting_notes(SETTINGS))
     in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
     return Change(result, tuple(in_order_of_base), notes, first_dirty=line)
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints, terms_of
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.draft import Draft
-from klogtool.causes import Said
+from klogtool.causes import Text
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata, parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirState
@@ -72,7 +72,7 @@ def plan_creation(command: str, path: str, question: CreationQuestion, change: C
     yield replace(plan, notes=(PlanNote.NEW_DIR(topic_id=why), *plan.notes))
 
 
-def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQuestion) -> tuple[bytes, Said]:
+def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQuestion) -> tuple[bytes, Text]:
     """Return the topic id, and where it comes from."""
     known, where = known_topic_id(topic, log_dir or os.path.dirname(path))
     if question.topic_id is not None:

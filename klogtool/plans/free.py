@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import ClusterConfig
-from klogtool.causes import Reason, Said
+from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError, Refused
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -209,12 +209,12 @@ class FreedItem(Struct, frozen=True):
     path: str
     bytes: int
     files: int
-    why: Said
+    why: Text
     broker: Reason
     costs: Reason
     loses: bool
     undo: bool
-    settings: Sequence[Said] | UnsetType = UNSET
+    settings: Sequence[Text] | UnsetType = UNSET
 
 
 class KindTotals(Struct, frozen=True):

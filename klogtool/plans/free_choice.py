@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from klogtool.broker.file_facts import Fact
-from klogtool.causes import Said
+from klogtool.causes import Text
 from klogtool.plans.free_kinds import FreeKind
 
 BLOCK_BYTES = 512  # the unit of st_blocks
@@ -43,8 +43,8 @@ class Candidate(Struct, frozen=True):
     names: tuple[Name, ...]
     facts: tuple[Fact, ...] = ()
     chain: str | None = None
-    why: Said | None = None
-    settings: tuple[Said, ...] = ()
+    why: Text | None = None
+    settings: tuple[Text, ...] = ()
 
 
 class Taken(Struct, frozen=True):

@@ -20,7 +20,7 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.kept_segments import TIERED, Kept
-from klogtool.causes import Said
+from klogtool.causes import Text
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
@@ -57,11 +57,11 @@ class PlannedRetention(Struct, frozen=True):
     plan: Plan
 
     @property
-    def going(self) -> Mapping[int, Said]:
+    def going(self) -> Mapping[int, Text]:
         """The segments that retention deletes, with the reasons."""
         return {verdict.segment: verdict.why for verdict in self.plan.segments if verdict.action == "delete"}
 
-    def candidates(self, kind: FreeKind, bases: Sequence[int], why: Mapping[int, Said]) -> Iterator[Candidate]:
+    def candidates(self, kind: FreeKind, bases: Sequence[int], why: Mapping[int, Text]) -> Iterator[Candidate]:
         """Yield a candidate for each of these segments. why: reasons in place of the kind's words."""
         result, files = self.plan.result, _files_by_base(self.folder)
         settings = tuple(result.settings) if isinstance(result, RetainResult) else ()

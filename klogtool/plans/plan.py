@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange, Part, Spooled, content_size, crc_of, part_size
 from klogtool.broker.file_facts import Fact
-from klogtool.causes import Reason, Said, Say, as_value, named
+from klogtool.causes import Reason, Say, Text, as_value, named
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.plans.fields import JsonObject
@@ -149,10 +149,10 @@ class SegmentVerdict(Struct, frozen=True):
 
     segment: int
     action: str
-    reason: Said | None
+    reason: Text | None
 
     @property
-    def why(self) -> Said:
+    def why(self) -> Text:
         """The reason; "" if there is none."""
         return self.reason or ""
 
@@ -185,7 +185,7 @@ class Plan(Struct, frozen=True):
     steps: tuple[Step, ...]
     segments: tuple[SegmentVerdict, ...] = ()
     result: Result | None = None
-    notes: tuple[Said, ...] = ()
+    notes: tuple[Text, ...] = ()
     on_disk: int | None = None
     on_disk_discarded: int = 0
     losses: LoadingLosses | None = None

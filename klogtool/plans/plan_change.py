@@ -18,7 +18,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segments import DELETED
-from klogtool.causes import Reason, Said
+from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.opened import open_partition_dir
@@ -44,7 +44,7 @@ class Change(Struct, frozen=True):
 
     result: ChangeResult
     verdicts: tuple[SegmentVerdict, ...] = ()
-    notes: tuple[Said, ...] = ()
+    notes: tuple[Text, ...] = ()
     first_dirty_at_most: int | None = None
     first_dirty: int | None = None
 

@@ -12,7 +12,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
-from klogtool.causes import Reason, Said
+from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
@@ -41,7 +41,7 @@ class CutOffVerdict(SegmentVerdict, frozen=True):
     bytes: int
 
     @property
-    def why(self) -> Said:
+    def why(self) -> Text:
         """The reason."""
         return self.reason or VerdictCause.NOT_WHOLE_BATCH()
 

@@ -18,7 +18,7 @@ from klogtool.broker.unified_log.kept_segments import Kept, ages_of, explain_kep
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
 from klogtool.broker.unified_log.segment_age import Age
-from klogtool.causes import Reason, Said
+from klogtool.causes import Reason, Text
 from klogtool.errors import Changed, KlogError
 from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
@@ -59,7 +59,7 @@ class RetainResult(ChangeResult, frozen=True):
     deletions: list[DeletedSegment]
     kept: list[Kept]
     log_start_offset_before: int
-    settings: list[Said]
+    settings: list[Text]
     index_doubts: list[IndexDoubt] | UnsetType = UNSET
 
 
@@ -139,7 +139,7 @@ def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None, 
         check_settings_are_known(log, deleted, known)
     if no_undo and (doubt := first_too_early(doubts)) is not None:
         raise refusal_of(log.draft.path, doubt)
-    settings: list[Said] = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
+    settings: list[Text] = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
     verdicts = (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages))
     result = RetainResult(deleted_segments(deleted), kept, start_before, settings, doubts or UNSET, state=settle(log))
     return Change(result, verdicts, tuple(settings))
@@ -174,7 +174,7 @@ def _kept_verdicts(kept: list[Kept], ages: Mapping[int, Age]) -> Iterator[Segmen
             yield _aged(segment.segment, "keep", segment.detail, age)
 
 
-def _aged(segment: int, action: str, reason: Said, age: Age) -> AgedVerdict:
+def _aged(segment: int, action: str, reason: Text, age: Age) -> AgedVerdict:
     return AgedVerdict(segment, action, reason, age.size, age.timestamp if age.size else None, age.is_file_time)
 
 

@@ -11,7 +11,7 @@ from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.rolling import Incoming, RollVerdict, roll, should_roll
-from klogtool.causes import Reason, Said
+from klogtool.causes import Reason, Text
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.causes import RollCause, VerdictCause
 from klogtool.plans.index_doubts import zeros_that_fill
@@ -143,7 +143,7 @@ def _limits(log: LoadedLog) -> RollLimits:
     return RollLimits(log.terms.config.segment_bytes, log.terms.config.max_segment_ms)
 
 
-def _verdicts(log: LoadedLog, active: LogSegment, why: tuple[Said, ...]) -> tuple[SegmentVerdict, ...]:
+def _verdicts(log: LoadedLog, active: LogSegment, why: tuple[Text, ...]) -> tuple[SegmentVerdict, ...]:
     """Return what becomes of the active segment, and of the new one."""
     new = log.segments.last
     if new is active:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import UNCLEAN, Circumstances, LoadTerms, terms_of
 from klogtool.broker.file_facts import Fact, file_fact, folder_fact
-from klogtool.causes import Said
+from klogtool.causes import Text
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
@@ -131,7 +131,7 @@ class _Salvage:
         self._path, self._question = path, question
         self._jobs = question.threads
         self._deep = question.deep
-        self._notes: list[Said] = []
+        self._notes: list[Text] = []
         self._files = read_partition_files(path)
         self._terms = self._terms_of(question.circumstances)
         self._replicas = [read_partition_files(replica) for replica in question.replicas]

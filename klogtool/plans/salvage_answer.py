@@ -9,7 +9,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.causes import Reason, Said
+from klogtool.causes import Reason, Text
 from klogtool.format.names import FileKind
 from klogtool.plans.causes import SalvageCause, SalvageNote
 from klogtool.plans.plan import SizedVerdict
@@ -252,7 +252,7 @@ def _notes_on_copy(salvaged: Salvaged, copy: OtherCopy) -> Iterator[Reason]:
     for part in copy.diverging:
         note = SalvageNote.OTHER_FORM if part.same_epoch else SalvageNote.OTHER_BATCHES
         yield note(copy=copy.name, first=part.first_offset, last=part.last_offset)
-    refused: dict[Said, list[RefusedBatches]] = {}
+    refused: dict[Text, list[RefusedBatches]] = {}
     for refusal in salvaged.refusals:
         if refusal.copy is copy:
             refused.setdefault(refusal.reason, []).append(refusal)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from klogtool.causes import Reason, Said
+from klogtool.causes import Reason, Text
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.salvage.causes import RefusedCause
@@ -159,7 +159,7 @@ class RefusedBatches(Struct, frozen=True):
     copy: OtherCopy
     first_offset: int
     last_offset: int
-    reason: Said
+    reason: Text
 
 
 class Filled(Struct):

@@ -19,7 +19,7 @@ from here import HERE
 from running import ROOT, Done, run_here
 from test_spark_commands import files_of, log_dirs
 
-from klogtool import kernels
+from klogtool import causes, kernels
 from klogtool.broker.cleaning.shares import GroupShare, KeyShare
 from klogtool.disk.assembling import TASKS, Assembly
 from klogtool.errors import KlogError
