@@ -42,7 +42,7 @@ def crew_with(marks: str) -> type[TaskCrew]:
             )
 
         def write_files(self, folder: Any) -> Any:
-            return _with_deaths(marks, "_copy_files", lambda: super(DyingCrew, self).write_files(folder))
+            return _with_deaths(marks, "write_file_aside", lambda: super(DyingCrew, self).write_files(folder))
 
     return DyingCrew
 
