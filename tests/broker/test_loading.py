@@ -201,6 +201,17 @@ def test_a_segment_whose_offsets_do_not_fit_is_split(tmp_path: pathlib.Path) -> 
     assert made.answer["log_end_offset"] == 9_000_000_001
 
 
+def test_two_parts_of_one_base_offset_are_refused_by_their_name(tmp_path: pathlib.Path) -> None:
+    twice = 3_000_000_000
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    log(partition, 0).write_bytes(b"".join(map(data, (0, twice, 9_000_000_000, twice))))
+    (partition / name_of(0, "index")).write_bytes(b"")
+    with pytest.raises(KlogError) as refused:
+        plan(partition)
+    assert (refused.value.kafka_class, refused.value.reason) == ("NoSuchFileException", name_of(twice, "log.cleaned"))
+
+
 def test_the_parts_of_a_split_segment_have_its_time(tmp_path: pathlib.Path) -> None:
     """Also the part that has its name; retention and lookups go by it where no index knows of a time."""
     partition = tmp_path / "t-0"

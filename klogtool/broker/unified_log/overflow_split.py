@@ -16,7 +16,7 @@ from klogtool.errors import Corrupt
 from klogtool.format.batch import CODEC_MASK
 from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.indexes import to_relative_offset
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, build_file_name
 from klogtool.log.entries import Entry, Message
 
 CLEANED, SWAP = ".cleaned", ".swap"
@@ -49,7 +49,8 @@ def _split(segment: LogSegment) -> list[LogSegment]:
             base_offset = _base_of_first(file, position)
             # The second part of one base offset would take the first one's files, and Kafka fails to rename them.
             if base_offset in (one.base_offset for one in new):
-                raise Corrupt(new[0].name_of(FileKind.LOG), path=segment.path, kafka_class="NoSuchFileException")
+                name = build_file_name(FileKind.LOG, base_offset, CLEANED)
+                raise Corrupt(name, path=segment.path, kafka_class="NoSuchFileException")
             part = LogSegment(segment.draft, base_offset, segment.config, CLEANED, rules=segment.rules)
             new.append(part)
             appended = _append_what_fits(part, segment, file, position)
