@@ -19,7 +19,7 @@ EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/k
 WITH_KERNELS := KLOGTOOL_REQUIRE_KERNELS=$(if $(shell command -v $(CC)),1)
 # pip of Debian 12 warns about crcmod, which is published as source, setuptools about what is new in it: not about klogtool.
 QUIETLY := PIP_USE_PEP517=1 PYTHONWARNINGS=ignore
-SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
+SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.css' -o -name '*.md' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-spark test-page interop judge judge-sample museum mutants build lint bench fuzz sanitize docs notebooks fixtures site dist onefile release-check nightly clean
