@@ -45,7 +45,6 @@ NEAR_BYTES = 64 << 10  # most batches are smaller: where the next one is looked 
 class Span(Struct, frozen=True):
     """The entries that begin in [start, stop).
 
-
     guessed: it is not known whether an entry begins at `start`; the first one that proves itself is the first entry.
     lowest: the smallest offset that an entry may have.
     """
