@@ -119,7 +119,8 @@ def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     moves = find_set_aside(files)
     cause = AdviceCause.SEGMENT_NAMES_OF_MORE if len(moves) > 3 else AdviceCause.SEGMENT_NAMES
     title = cause(names=" and ".join([*moves][:3]), more=len(moves) - 3)
-    yield from _renaming(point.path, title, files, moves, patient)
+    if moves:  # none if the files cannot be read any more
+        yield from _renaming(point.path, title, files, moves, patient)
 
 
 def _unpacking(point: Ahead) -> Iterator[Option]:

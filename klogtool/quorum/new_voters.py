@@ -126,7 +126,7 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
 
 def _absent(voters: Sequence[Voter], controllers: Sequence[Controller]) -> list[int]:
     """Return the ids of those whose copy is not here."""
-    copies = [found for found in controllers if found.log.position.end_offset]
+    copies = [found for found in controllers if found.log.position.end_offset > 0]
     return [voter.id for voter in voters if not any(_is_own(found, voter) for found in copies)]
 
 

@@ -37,7 +37,7 @@ def retain_brief(plan: Plan) -> Iterator[str]:
     if result.deletions:
         by = Counter(deletion.reason for deletion in result.deletions)
         yield f"  {', '.join(f'{count:,} {_RULES[rule]}' for rule, count in by.items())}"
-        yield from (f"  {note}" for note in result.settings)
+        yield from (f"  {words(note)}" for note in result.settings)
 
 
 def unchanged_text(plan: Plan) -> str | None:
