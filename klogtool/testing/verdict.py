@@ -90,8 +90,8 @@ class Verdict:
         )
 
     def partition(self, name: str) -> Prospect:
-        """Return what the start does to a partition dir: `log_end_offset`, `work`, ... Raises KeyError for a name that
-        no log dir has."""
+        """Return what the start does to a partition dir: `log_end_offset`, `work.name`, ... Raises KeyError for a name
+        that no log dir has."""
         for prospect in self.diagnosis.prospects:
             if os.path.basename(prospect.path) == name:
                 return prospect
