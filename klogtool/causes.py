@@ -66,6 +66,10 @@ class Reason:
     def __repr__(self) -> str:
         return f"{self.cause}({self.values})"
 
+    def __str__(self) -> str:
+        """Return its sentence, for whoever prints an answer of the Python API."""
+        return words(self)
+
 
 @cache
 def sentences() -> Mapping[str, Mapping[str, str]]:

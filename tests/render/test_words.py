@@ -52,6 +52,11 @@ def test_a_reason_within_a_reason_and_a_list_are_said() -> None:
     assert len({inner, Told.TEXT(text="it is {gone}")}) == 1
 
 
+def test_who_prints_a_reason_gets_its_sentence() -> None:
+    reason = Told.TEXT(text=from_text("it is gone"))
+    assert (str(reason), f"{reason}") == ("it is gone", "it is gone")
+
+
 def test_reasons_are_said_one_after_another() -> None:
     assert words(Told.TEXT(text=(from_text("one"), from_text("two")))) == "one; two"
 
