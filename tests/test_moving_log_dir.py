@@ -62,7 +62,9 @@ def is_of_what_went(piece: str, change: Change, log_dir: Path) -> bool:
     if change.path is None:
         return False
     went = re.sub(r"\d+", "N", str(log_dir / change.path))
-    return re.fullmatch(f"klogtool: {re.escape(went)}(/.*)?: no such file or directory", piece) is not None
+    gone = "no such file or directory"
+    told = f"(klogtool: )?{re.escape(went)}(/.*)?: ({gone}|(not in the image|only the size .*: not read) \\({gone}\\))"
+    return re.fullmatch(told, piece) is not None
 
 
 def strings(value: Any, name: str = "") -> Iterator[str]:

@@ -36,6 +36,7 @@ from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.lookup import epoch_row, epoch_text, offset_row, offset_text, timestamp_row, timestamp_text
 from klogtool.render.read import fetched_row, fetched_text
 from klogtool.render.txns import state_row, state_text, transaction_row, transaction_text
+from klogtool.render.words import in_words
 
 ASKED_OFFSETS = (0, 1, 7, 20, 30, 31, 38, 47, 60, 62, 63, *EXTREMES)
 TIMES = (*WORDS, *WORDS, 0, 1_700_000_000_000, 1_700_000_000_037, NOW_MS, *EXTREMES)
@@ -266,7 +267,7 @@ def ask_why_not_compacted(rng: Choices, place: Place, say: Say) -> None:
         for standing in walk_standings(
             [place.path(name)], read_question(CompactQuestion, {k: v for k, v in arguments.items() if v is not None})
         ):
-            row_line(standing), standing_text(standing)
+            row_line(in_words(standing)), standing_text(standing)
 
 
 WORK: tuple[Question, ...] = (
