@@ -63,7 +63,8 @@ def is_of_what_went(piece: str, change: Change, log_dir: Path) -> bool:
         return False
     went = re.sub(r"\d+", "N", str(log_dir / change.path))
     gone = "no such file or directory"
-    told = f"(klogtool: )?{re.escape(went)}(/.*)?: ({gone}|(not in the image|only the size .*: not read) \\({gone}\\))"
+    why = rf"{gone}|(not in the image|only the size .*: not read) \({gone}\)"
+    told = f"(klogtool: |message: )?{re.escape(went)}(/.*)?: ({why})"
     return re.fullmatch(told, piece) is not None
 
 
@@ -72,7 +73,7 @@ def strings(value: Any, name: str = "") -> Iterator[str]:
         if re.fullmatch("[a-z]+(-[a-z]+)*", str(value.get("id"))):
             yield f"error {value['id']} {value.get('path')}"
         for key, inside in value.items():
-            yield from strings(inside, key)
+            yield from strings(inside, str(value.get("path")) if key == "why" else key)
     elif isinstance(value, list):
         for inside in value:
             yield from strings(inside, name)
