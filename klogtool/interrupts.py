@@ -57,6 +57,29 @@ def end_work() -> None:
         _signal.signal(number, _signal.SIG_IGN)
 
 
+def wait_to_read(descriptor: int) -> None:
+    """Return when a read of this descriptor would not block. A signal raises KeyboardInterrupt as everywhere.
+
+    CPython looks for signals before it begins a system call, and a signal interrupts one that has begun. One that comes
+    in between is seen after the call, so a prompt would take no notice of it. A signal also writes to this pipe.
+    """
+    import select  # an extension: not before the handlers are set
+
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    try:
+        former = _signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    except ValueError:  # not the main thread, which alone gets signals
+        former = None
+    try:
+        select.select([descriptor, woken], [], [])
+    finally:
+        if former is not None:
+            _signal.set_wakeup_fd(former)
+        os.close(woken)
+        os.close(wakes)
+
+
 def _leave(*_: Any) -> None:
     os._exit(INTERRUPTED)
 

@@ -6,11 +6,13 @@ bytes unchanged: JSON, and what kafka-dump-log would print.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
+from klogtool import interrupts
 from klogtool.cli.hints import hint_of
 from klogtool.errors import KlogError
 from klogtool.escape import escaped, escaped_json
@@ -23,6 +25,14 @@ DEBUG = "klogtool.debug"  # in click's context: whether to show tracebacks
 
 class ReaderGone(Exception):
     """The reader of our stdout has gone: this ends the run, and is not an error."""
+
+
+class _Stdin(io.FileIO):
+    """stdin. A signal ends the wait for what somebody is to type."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        interrupts.wait_to_read(self.fileno())
+        return super().readinto(buffer)
 
 
 class Output:
@@ -137,6 +147,9 @@ def hold_streams() -> None:
             os.fstat(number)
         except OSError:  # it is closed
             _put_nowhere(number, flags)
+    if sys.stdin is sys.__stdin__ and sys.stdin is not None:
+        buffer = io.BufferedReader(_Stdin(0, closefd=False))
+        sys.stdin = io.TextIOWrapper(buffer, encoding=sys.stdin.encoding, errors=sys.stdin.errors)
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     if sys.stderr is None:

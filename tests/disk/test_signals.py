@@ -112,6 +112,41 @@ def test_an_output(log_dir: pathlib.Path, box: pathlib.Path, number: int) -> Non
     assert os.listdir(box) == ["kafka"]
 
 
+# klogtool, which gets a signal just before it waits for its stdin: the handler of C has run, that of Python has not.
+IN_THE_GAP = """
+import ctypes, functools, operator, select, sys
+sys.argv[0] = "bin/klogtool"
+raising = functools.partial(ctypes.CDLL(None)["raise"], int(sys.argv.pop(1)))
+waits = select.select
+def in_the_gap(*files):
+    return list(map(operator.call, [raising, functools.partial(waits, *files)]))[1]
+from klogtool.cli import main
+select.select = in_the_gap
+main.main()
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize(
+    "command", ["tutorial", "explain -", "dump-log -", "build - --output {new}", "append {partition} --records -"]
+)
+def test_just_before_stdin_is_read(command: str, number: int, log_dir: pathlib.Path) -> None:
+    words = command.format(new=log_dir.parent / "new", partition=log_dir / "t-0").split()
+    environment = {**os.environ, "PYTHONPATH": str(TESTS.parent.parent), "TMPDIR": str(log_dir.parent)}
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_THE_GAP, str(int(number)), *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as process:
+        try:
+            assert process.wait(60) == 130, process.stderr and process.stderr.read()
+        finally:
+            process.kill()
+    assert os.listdir(log_dir.parent) == ["kafka"]
+
+
 def test_a_signal_that_is_to_be_ignored_stays_ignored(log_dir: pathlib.Path) -> None:
     """As by nohup."""
     waits = "import signal,os,sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
