@@ -180,6 +180,9 @@ class LoadTerms(Struct, frozen=True):
     rules: those of the release that was asked for. is_tiered: older segments may be in remote storage; None: nobody
     says so, and the log start has a line in its checkpoint, as each tiered topic has. has_remote_storage: of the log
     dir; only looked up for None. start_notes: those of the notes that are about the last stop and the recovery point.
+    is_remote_off: the topic has remote.storage.enable, and the broker has no remote storage: it takes all records for
+    local ones. keeps_start_line: the line of log-start-offset-checkpoint stays, as a broker with remote storage may
+    need it.
     """
 
     config: LogConfig
@@ -198,6 +201,8 @@ class LoadTerms(Struct, frozen=True):
     is_tiered: bool | None = False
     has_remote_storage: bool = False
     start_notes: tuple[str, ...] = ()
+    is_remote_off: bool = False
+    keeps_start_line: bool = False
 
     @property
     def max_record_size(self) -> int | None:
@@ -351,9 +356,9 @@ def terms_of(
     recovery_note = notes[-len(offsets)]
     config, sources = circumstances.settled_for(topic_partition.topic, cluster)
     has_line = circumstances.log_start_offset is None and log_start_offset is not None
-    is_tiered = not circumstances.has_no_remote_storage and _is_tiered(
-        topic_partition.topic, config, sources, cluster, has_line=has_line
-    )
+    may_be_tiered = _is_tiered(topic_partition.topic, config, sources, cluster, has_line=has_line)
+    is_off = circumstances.has_no_remote_storage
+    is_tiered = False if is_off else may_be_tiered
     is_held = name is not None and name.state.is_live
     return LoadTerms(
         config,
@@ -377,6 +382,8 @@ def terms_of(
         is_tiered,
         is_tiered is None and beside.has_remote_storage,
         (stop_note, recovery_note),
+        is_off and may_be_tiered is True,
+        has_line and (is_off or may_be_tiered is None) and may_be_tiered is not False,
     )
 
 

@@ -12,8 +12,7 @@ def find_unserved(path: str, log: LoadedLog) -> Ahead | None:
     """Return the point if older records are in remote storage: without it, a log starts with its first segment
     (UnifiedLog.isRemoteLogEnabled)."""
     terms, first = log.terms, log.segments.first.base_offset
-    is_off = terms.is_tiered is False and terms.config.remote_storage_enable and not terms.config.compact
-    if not is_off or terms.log_start_offset >= first:
+    if not terms.is_remote_off or terms.log_start_offset >= first:
         return None
     span = terms.log_start_offset, first - 1
     detail = AheadCause.REMOTE_OFF(first=span[0], last=span[1], setting=REMOTE_SYSTEM)

@@ -12,7 +12,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints, Circumstances, settings_by_file
+from klogtool.broker.circumstances import REMOTE_STORAGE, REMOTE_SYSTEM, Checkpoints, Circumstances, settings_by_file
 from klogtool.broker.cluster_config import AS_GIVEN, ClusterConfig
 from klogtool.broker.config import DAY_MS
 from klogtool.broker.timestamps import duration_text
@@ -70,6 +70,7 @@ def check_retention(
     if not doomed:
         return
     for setting, why, cure in (
+        *_remote_off(log),
         *_tiered(log, min(ages), beside),
         *_compacted(log, (segments[deletion.segment] for deletion in doomed), beside),
         *_kept_for_longer(log, doomed, ages),
@@ -149,6 +150,16 @@ def _refused(log: LoadedLog, why: str, cure: str) -> Refused:
 
 
 # Each function yields a setting, what the disk says, and what to do; or nothing.
+
+
+def _remote_off(log: LoadedLog) -> Iterator[tuple[str, str, str]]:
+    if log.terms.is_remote_off and REMOTE_SYSTEM not in log.terms.sources:
+        yield (
+            REMOTE_SYSTEM,
+            f"the topic has {REMOTE_STORAGE}=true, and the settings of this broker do not say that it has remote "
+            "storage; what is deleted here, a broker with remote storage deletes there as well",
+            f"Set it with --config or --config-file: {REMOTE_SYSTEM}=true, or {REMOTE_SYSTEM}=false.",
+        )
 
 
 def _tiered(log: LoadedLog, first_base: int, beside: Beside) -> Iterator[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints, LoadTerms, terms_of
+from klogtool.broker.circumstances import REMOTE_STORAGE, REMOTE_SYSTEM, Checkpoints, LoadTerms, terms_of
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -104,6 +104,7 @@ def plan_draft(
         behind = find_behind_end(log)
         losses = losses_of_loading(log, behind)
         lacking = None if behind is None else behind.sentence(log.log_end_offset)
+        unserved = tuple(_note_on_remote(log))
         changed = change(log)
         log.stop()
         if in_log_dir:
@@ -119,15 +120,23 @@ def plan_draft(
             if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED):
                 draft.delete(name)
     steps = order_steps(draft, log.report)
-    notes = (*terms.notes, *changed.notes, *_note_on_line(log))
+    notes = (*terms.notes, *changed.notes, *unserved, *_note_on_line(log))
     plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, changed.result, notes, losses=losses)
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
+
+
+def _note_on_remote(log: LoadedLog) -> Iterator[Reason]:
+    """Yield that a loaded log has records in remote storage only, and its broker has none: the settings may be those of
+    another broker."""
+    first, last = log.terms.log_start_offset, log.segments.first.base_offset - 1
+    if log.terms.is_remote_off and first <= last:
+        yield PlanNote.REMOTE_OFF(first=first, last=last, setting=REMOTE_SYSTEM)
 
 
 def _note_on_line(log: LoadedLog) -> Iterator[Reason]:
     """Yield why a line of log-start-offset-checkpoint stays that only a tiered topic needs."""
     line = log.log_start_checkpoint
-    if log.terms.is_tiered is None and line is not None and line <= log.segments.first.base_offset:
+    if log.terms.keeps_start_line and line is not None and line <= log.segments.first.base_offset:
         yield PlanNote.LINE_STAYS(file=FileKind.LOG_START_CHECKPOINT.value, line=line, setting=REMOTE_STORAGE)
 
 

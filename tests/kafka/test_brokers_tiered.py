@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly]
 
 RECORDS, START = 60, 7
 REMOTE = ("remote.log", "rlmm.", "rsm.")
+FOR_EVER = {"retention.ms": -1}
 LATER = "2099-01-01"  # every record is past its time
 
 # topic: what klogtool does to its partition; the log start afterwards
@@ -66,13 +67,13 @@ def a_tiered_broker(version: str, **options: Any) -> Iterator[Any]:
             yield broker
 
 
-def fill(broker: Any, version: str) -> None:
-    """Make the topics, and wait until their first segments are in remote storage only."""
+def fill(broker: Any, version: str, **kept: int) -> None:
+    """Make the topics, and wait until their first segments are in remote storage only. kept: their retention."""
     record = module_beside("brokers/broker.py").Record
     size = "internal.segment.bytes" if version.startswith("4") else "segment.bytes"
     settings = {"remote.storage.enable": "true", "local.retention.bytes": 500, size: 1000}
     for topic in WORK:
-        broker.create_topic(topic, 1, **{**settings, "file.delete.delay.ms": 1, "retention.ms": -1})
+        broker.create_topic(topic, 1, **{**settings, "file.delete.delay.ms": 1, **kept})
         for n in range(RECORDS):
             broker.produce(topic, 0, [record(key=b"%d" % n, value=b"x" * 60)])
     until = time.monotonic() + 60
@@ -89,7 +90,7 @@ def test_no_command_forgets_where_a_tiered_log_starts(version: str, is_known: bo
     """is_known: the log dir has the cluster's metadata, and so the topic's settings."""
     with a_tiered_broker(version, metadata_in_log_dir=is_known) as broker:
         broker.start()
-        fill(broker, version)
+        fill(broker, version, **FOR_EVER)
         broker.stop()
         log_dir = broker.log_dirs[0]
         before = LogDir(str(log_dir)).log_start_offsets or {}
@@ -111,7 +112,7 @@ def test_no_command_forgets_where_a_tiered_log_starts(version: str, is_known: bo
 def test_without_remote_storage_a_tiered_log_starts_where_the_doctor_says() -> None:
     with a_tiered_broker("4.3.1", metadata_in_log_dir=True) as broker:
         broker.start()
-        fill(broker, "4.3.1")
+        fill(broker, "4.3.1", **FOR_EVER)
         broker.stop()
         log_dir, config = broker.log_dirs[0], dict(broker.config)
         for off in (True, False):
@@ -124,3 +125,43 @@ def test_without_remote_storage_a_tiered_log_starts_where_the_doctor_says() -> N
                 assert broker.offsets(topic, 0)[0] == claimed[f"{topic}-0"], (topic, off)
                 assert (claimed[f"{topic}-0"] == START) is not off
             broker.stop()
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
+def test_a_broker_without_remote_storage_retains_as_the_plan_says(version: str) -> None:
+    """What klogtool does by a file without the setting loses nothing if remote storage comes back. What retention
+    deletes is deleted there as well: for that, the setting has to be given."""
+    with a_tiered_broker(version, metadata_in_log_dir=True) as broker:
+        broker.start()
+        fill(broker, version)
+        broker.stop()
+        log_dir, config = broker.log_dirs[0], dict(broker.config)
+        file = log_dir.parent / "its.properties"
+        file.write_text(f"log.dirs={log_dir}\nlog.retention.ms=1000\n")
+        given = ("--config-file", file, "--now", LATER)
+        assert run("retain", log_dir / "untouched-0", *given).status == 3
+        assert run("roll", log_dir / "rolled-0", "--force", "--apply", *given).status == 0
+        broker.start()
+        assert [one.offset for one in broker.consume("rolled", 0)] == list(range(START, RECORDS))
+        broker.stop()
+        off = (*given, "--config", "remote.log.storage.system.enable=false", "--json")
+        plans = [json.loads(line) for line in run("retain", log_dir / "untouched-0", *off).out.splitlines()]
+        (answer,) = [row["answer"] for row in plans if "deletions" in row.get("answer", {})]
+        there = {int(path.stem) for path in (log_dir / "untouched-0").glob("*.log")}
+        assert {row["segment"] for row in answer["deletions"]} == there
+        assert answer["state"] == {
+            "log_start_offset": RECORDS,
+            "log_end_offset": RECORDS,
+            "log_start_checkpoint": RECORDS,
+        }
+        broker.config = {name: value for name, value in config.items() if not name.startswith(REMOTE)}
+        broker.config["log.retention.ms"] = 1000
+        broker.start()
+        time.sleep(3)
+        assert broker.offsets("untouched", 0) == (RECORDS, RECORDS)
+        broker.stop()
+        assert [int(path.stem) for path in (log_dir / "untouched-0").glob("*.log")] == [RECORDS]
+        broker.config = config
+        broker.start()
+        assert broker.offsets("untouched", 0) == (RECORDS, RECORDS)
+        broker.stop()

@@ -82,6 +82,20 @@ def test_on_the_command_line_that_is_status_3_and_nothing_changes(copy_of: CopyO
     assert run_here(given, log_dir).status == 0
 
 
+def test_a_settings_file_that_has_no_remote_storage_may_be_that_of_another_broker(copy_of: CopyOf) -> None:
+    """A broker 4.3.1 that was started so deleted its local segments, and those in remote storage once it had that."""
+    partition, system = copy_of("tiered/logdir") / "t-0", "remote.log.storage.system.enable"
+    tiered = {"remote.storage.enable": "true", "retention.ms": "1000"}
+    asked = {"now_ms": LATER_MS, "jobs": 1, "config": tiered, "config_sections": [[None, {"log.dirs": "/elsewhere"}]]}
+    with pytest.raises(Refused, match=f"deleted, but {system} is a guess: the topic has remote.storage.enable=true"):
+        list(decided("retain", str(partition), asked))
+    plans = list(decided("retain", str(partition), {**asked, "config": {**tiered, system: "false"}}))
+    assert deletions(plans) == [63, 99]
+    notes = [note for plan in plans for note in map(words, plan.notes)]
+    assert any(note.startswith("offsets 30 to 62 are in remote storage only") for note in notes)
+    assert deletions(list(decided("retain", str(partition), {**asked, "config": {**tiered, system: "true"}}))) == []
+
+
 @pytest.mark.parametrize(
     ("first", "line", "epochs", "is_tiered"),
     [

@@ -103,6 +103,27 @@ def test_where_nobody_knows_a_line_stays(tmp_path: pathlib.Path, name: str) -> N
     assert line_after(log_dir_of(tmp_path), command, arguments) == start
 
 
+OFF = "remote.log.storage.system.enable"
+OLD = {"config": TIERED, "now_ms": NOW_MS + 100 * DAY_MS}
+
+
+@pytest.mark.parametrize("name", [*[*COMMANDS][:3], "roll", "retain", "truncate", "start anew"])
+@pytest.mark.parametrize("settings", [TIERED, {}])
+def test_a_line_stays_if_the_broker_has_no_remote_storage(
+    tmp_path: pathlib.Path, name: str, settings: dict[str, str]
+) -> None:
+    """Such a broker removes it at its stop, and reads it at no start; one that has remote storage needs it."""
+    command, arguments, start = COMMANDS[name]
+    config = {**arguments.get("config", {}), **settings, OFF: "false"}
+    assert line_after(log_dir_of(tmp_path), command, {**arguments, "config": config}) == start
+
+
+def test_where_segments_go_without_remote_storage_the_line_is_the_new_start(tmp_path: pathlib.Path) -> None:
+    """A broker 4.3.1 without remote storage deleted by retention.ms; with it again, the log started there, too."""
+    config = {**TIERED, "retention.ms": str(DAY_MS), OFF: "false"}
+    assert line_after(log_dir_of(tmp_path), "retain", {**OLD, "config": config}) == 16
+
+
 @pytest.mark.parametrize("name", ["roll", "retain", "truncate", "delete-records of a local segment"])
 @pytest.mark.parametrize("source", ["given", "metadata"])
 def test_a_topic_that_is_not_tiered_loses_a_line_that_says_nothing(

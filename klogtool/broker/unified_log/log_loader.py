@@ -136,7 +136,7 @@ class LoadedLog(LogParts):
         """
         if self.terms.is_tiered or self.log_start_offset > self.segments.first.base_offset:
             return self.log_start_offset
-        return self.tiered_log_start_offset if self.terms.is_tiered is None else None
+        return self.tiered_log_start_offset if self.terms.keeps_start_line else None
 
     def update_high_watermark(self, high_watermark: int) -> None:
         """Set the high watermark, limited to the range from log start to log end; transactions that ended below it are
@@ -197,10 +197,11 @@ class LoadedLog(LogParts):
 
     def raise_start_of_kept(self, offset: int) -> None:
         """Raise the log start offset because segments below were deleted; a tiered log still has them in remote
-        storage."""
+        storage. Without remote storage the epochs of all older ones go, and so they go from there at its return."""
         tiered_start = self.tiered_log_start_offset
         self.maybe_increment_log_start_offset(offset)
-        self.tiered_log_start_offset = tiered_start
+        if not self.terms.is_remote_off:
+            self.tiered_log_start_offset = tiered_start
 
     def stop(self) -> None:
         """Make what a clean stop leaves: flushing opens side files, the producer state gets its snapshot, indexes are

@@ -45,9 +45,10 @@ def delete_old_segments(log: LoadedLog) -> list[Deletion]:
 
 def is_tiered(log: LoadedLog) -> bool:
     """Return whether segments are deleted only once they are in remote storage (remoteLogEnabledAndRemoteCopyEnabled),
-    which only a running broker knows. A topic has that setting only if its brokers have remote storage."""
+    which only a running broker knows. A broker without remote storage deletes by retention.ms and retention.bytes."""
     config = log.terms.config
-    return config.remote_storage_enable and not config.compact and not config.remote_log_copy_disable
+    is_enabled = config.remote_storage_enable and not config.compact and not log.terms.is_remote_off
+    return is_enabled and not config.remote_log_copy_disable
 
 
 def upper_bound_of(log: LoadedLog, segment: LogSegment) -> int:
