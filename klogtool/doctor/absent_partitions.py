@@ -25,8 +25,8 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Severity
+from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity_cures import read_topic_id
-from klogtool.verify.log_end import find_log_end
 from klogtool.verify.stops import offline
 from klogtool.verify.verify_checkpoints import read_stated
 
@@ -70,10 +70,10 @@ class Expected(Struct, frozen=True):
         another topic id has the records of an older topic of this name."""
         found = [each for each in self.folders if each.state in _ASIDE and find_log_bytes(each)]
         own = [each for each in found if read_topic_id(each) in (None, self.topic_id)]
-        best = max(own or found, key=lambda each: (find_log_end(each), find_log_bytes(each)), default=None)
+        best = max(own or found, key=lambda each: (find_header_end(each), find_log_bytes(each)), default=None)
         if best is None or self.current is None:
             return best
-        return best if own and find_log_end(best) > find_log_end(self.current) else None
+        return best if own and find_header_end(best) > find_header_end(self.current) else None
 
 
 def has_all_of(whole: Partition, part: Partition) -> bool:
@@ -229,10 +229,10 @@ def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
     current, size = expected.current, find_log_bytes(aside)
     path = os.path.join(patient.log_dir_of(aside.path), str(expected.key)) if current is None else current.path
     detail = (AheadCause.ABSENT if current is None else AheadCause.SHORTER)(
-        own_end=0 if current is None else find_log_end(current),
+        own_end=0 if current is None else find_header_end(current),
         when=AheadCause.WHEN_IT_CAN() if is_blocked(path) else "",
         aside=os.path.basename(aside.path),
-        end=find_log_end(aside),
+        end=find_header_end(aside),
         size=size,
         deleted=AheadCause.DELETED_SOON() if aside.state is PartitionDirState.DELETE else "",
     )

@@ -19,7 +19,9 @@ LARGEST_INDEX_BYTES = 64 << 20  # six times Kafka's default; of a larger one not
 def find_log_end(partition: Partition) -> int | None:
     """Return the offset after the last whole entry of a partition's log; None if it has no segment.
 
-    Checksums are not looked at. Behind an impossible length nothing counts. Raises KlogError if the log cannot be read.
+    Checksums are not looked at. Behind an impossible length nothing counts, except before the last entry of the offset
+    index: where that one is sound, the walk starts. `verify.header_end` starts at 0, and never trusts an index. Raises
+    KlogError if the log cannot be read.
     """
     segments = partition.segments
     if not segments:

@@ -24,7 +24,7 @@ verify_voters   whether a controller's log dir is still a voter of its dynamic q
 log_walk          one walk over a segment's log; plain entries are checked fast
 log_damage        bytes that are not a sound entry, and where the log continues after them
 log_order         sound entries that do not fit their neighbours
-log_end           how far a log goes, by headers alone
+header_end        how far a log goes, by headers alone
 closed_end        the last batch against a clean stop
 index_judge       index entries that do not fit the log (format/succession finds them)
 index_damage      findings about the offset and the time index

@@ -19,7 +19,7 @@ from klogtool.log.file import is_denied
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition, parent_of, rebuild_index, recover, remove, salvage
 from klogtool.verify.findings import Cure, Finding, Kind, RecoveryEffect, Severity
-from klogtool.verify.log_end import find_span_lost_by_swap
+from klogtool.verify.header_end import find_span_lost_by_swap
 from klogtool.verify.segment_report import SegmentReport
 
 CLEAN, UNCLEAN = "clean", "unclean"

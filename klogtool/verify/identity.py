@@ -16,8 +16,8 @@ from msgspec import Struct
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.format.names import FileKind, TopicPartition
 from klogtool.log.partition import Partition
+from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity_cures import read_topic_id
-from klogtool.verify.log_end import find_log_end
 
 _REACHES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 
@@ -129,5 +129,5 @@ def _are_crossed(partition: Partition, twin: Partition, identity: Identity) -> b
 
 def _reaches(partition: Partition, key: TopicPartition) -> bool:
     """Return whether the log ends where a checkpoint of its log dir has the end of that partition."""
-    lines, end = Checkpoints.beside(partition.path), find_log_end(partition)
+    lines, end = Checkpoints.beside(partition.path), find_header_end(partition)
     return any(lines.find_line(kind, key) == end for kind in _REACHES)

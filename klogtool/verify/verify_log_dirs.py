@@ -25,8 +25,8 @@ from klogtool.log.partition import Partition
 from klogtool.verify.causes import FindingCause, LogDirCause, NameCause
 from klogtool.verify.cures import move_out, parent_of
 from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
-from klogtool.verify.log_end import find_log_end
 from klogtool.verify.stops import Stop, offline, refuses
 from klogtool.verify.verify_checkpoints import has_clean_marker, unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
@@ -236,14 +236,14 @@ def _twice(owner: str, partition: Partition) -> Stop:
 def _cure_of_duplicate(*paths: str) -> str:
     """Return the cure: move out the worse copy."""
     worse, better = worse_and_better(*paths)
-    ends = {path: find_log_end(Partition(path)) for path in paths}
+    ends = {path: find_header_end(Partition(path)) for path in paths}
     message = f"its log ends at {ends[worse]}, the log of {quoted(better)} at {ends[better]}"
     return f"{move_out(worse, parent_of(worse))}  # {message}"
 
 
 def worse_and_better(*paths: str) -> tuple[str, str]:
     """Return two copies of a partition: first the one that ends earlier; of two that end together, the smaller one."""
-    ends = {path: find_log_end(Partition(path)) for path in paths}
+    ends = {path: find_header_end(Partition(path)) for path in paths}
     worse, better = sorted(paths, key=lambda path: (ends[path], find_log_bytes(Partition(path)), path == paths[0]))
     return worse, better
 

@@ -32,7 +32,7 @@ from klogtool.log.partition import Partition, has_partition_files
 from klogtool.verify.causes import NameCause
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed, move_out_of_partition, renaming, unpacking
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.log_end import find_span_lost_by_swap, find_span_only_in
+from klogtool.verify.header_end import find_span_lost_by_swap, find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.stops import Stop, refuses
 

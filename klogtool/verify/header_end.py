@@ -48,9 +48,9 @@ def find_span_only_in(path: str, segments: Iterable[SegmentReport]) -> tuple[int
     return (max(base, reach), end - 1) if end > max(base, reach) else None
 
 
-def find_log_end(partition: Partition) -> int:
+def find_header_end(partition: Partition) -> int:
     """Return the offset after the last batch of a partition's last segment, at least its base offset; 0 if there is
-    none, or it cannot be read."""
+    none, or it cannot be read. `log.log_end.find_log_end` leaps by the index, also over damage; here damage ends it."""
     try:
         segments = partition.segments
     except KlogError:
