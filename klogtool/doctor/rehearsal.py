@@ -34,6 +34,7 @@ from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Cluster, Patient, read_cluster
 from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
+from klogtool.doctor.remote_off import weigh_by_store
 from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
@@ -133,7 +134,7 @@ def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
 def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> Diagnosis:
     patient = Patient(found.log_dirs, found.cluster, how.circumstances)
     held = {point.path for point in found.points}
-    loaded = [point for each in found.rehearsed for point in each.ahead if point.path not in held]
+    loaded = [_weighed(point, how) for each in found.rehearsed for point in each.ahead if point.path not in held]
     strays = [point for point in loaded if point.what is What.STRAY]
     levels = list(walk_level_points(found.cluster, patient.rules))
     rooms = rooms_of(_growths(found, patient))
@@ -177,6 +178,16 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         lead,
         tuple(part for part in tiered if isinstance(part, SafePart)),
     )
+
+
+def _weighed(point: Ahead, how: Examination) -> Ahead:
+    """Return a point as the store of tiered topics shows it, if one is named and the log can be read."""
+    if how.tier is None:
+        return point
+    try:
+        return weigh_by_store(point, *how.tier)
+    except KlogError:  # told with what is safe to lose
+        return point
 
 
 def _growths(found: _SeenOnDisks, patient: Patient) -> dict[str, Growth]:
@@ -341,6 +352,7 @@ def _walk_safe_parts(patient: Patient, store: RemoteStore, metadata: RemoteMetad
             log = read_log(partition, terms.log_start_offset)
             is_tiered = bool(terms.is_tiered) and not terms.config.remote_log_copy_disable
             if log is not None and (is_tiered or metadata.knows(log.topic_id, log.partition)):
-                yield find_safe_part(store, metadata, log, is_tiered=is_tiered)
+                is_off = terms.is_remote_off
+                yield find_safe_part(store, metadata, log, is_tiered=is_tiered, is_remote_off=is_off)
         except KlogError as error:
             yield error.at_path(partition.path)

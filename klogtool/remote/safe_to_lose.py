@@ -48,10 +48,15 @@ class SafePart(Struct, frozen=True):
     detail: str
 
 
-def find_safe_part(store: RemoteStore, metadata: RemoteMetadata, log: LocalLog, *, is_tiered: bool) -> SafePart:
+def find_safe_part(
+    store: RemoteStore, metadata: RemoteMetadata, log: LocalLog, *, is_tiered: bool, is_remote_off: bool = False
+) -> SafePart:
     """Read the segments that serve a local log, from its local start on, up to the first doubt. is_tiered: a broker
-    takes the topic for tiered, by its settings."""
+    takes the topic for tiered, by its settings. is_remote_off: its broker has no remote storage."""
     key = log.topic_id or "", log.partition
+    if is_remote_off:
+        detail = "it has segments in remote storage, but its broker has no remote storage"
+        return SafePart(log, log.local_start, NotSafe.NOT_TIERED, detail)
     unknown = _why_unknown(metadata, log, is_tiered=is_tiered)
     if unknown is not None:
         return SafePart(log, log.local_start, *unknown)

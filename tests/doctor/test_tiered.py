@@ -64,6 +64,29 @@ def test_a_broker_without_remote_storage_serves_local_segments_only(
     assert done.status == (1 if is_off else 0)
 
 
+@pytest.mark.parametrize("lost", [None, 0, 1])
+def test_a_store_shows_what_it_has_of_what_nobody_is_served(
+    built: tuple[Path, Path], tmp_path: Path, lost: int | None
+) -> None:
+    """The first segment is in remote storage only. lost: the segment whose objects are gone."""
+    log_dir, store = shutil.copytree(built[0], tmp_path / "logs"), shutil.copytree(built[1], tmp_path / "store")
+    for path in (log_dir / "t-0").glob(f"{0:020d}.*"):
+        path.unlink()
+    for path in [] if lost is None else store.rglob(f"{40 * lost:020d}-*"):
+        path.unlink()
+    (point,) = [
+        row
+        for row in rows("doctor", log_dir, store, "ahead", *TIERED, f"--config={SYSTEM}=false")
+        if row["what"] == "remote-off"
+    ]
+    assert (point["first_offset"], point["last_offset"]) == (0, 39)
+    assert point["detail"].partition("; ")[2] == (
+        "the store has objects of 0 of these 40 offsets only" if lost == 0 else "the store has objects of them all"
+    )
+    (part,) = rows("doctor", log_dir, store, "tiered", *TIERED, f"--config={SYSTEM}=false")
+    assert (part["why"], part["detail"].partition(", but ")[2]) == ("not-tiered", "its broker has no remote storage")
+
+
 def test_what_was_not_copied_yet_is_not_safe() -> None:
     found = {Path(row["path"]).name: row for row in rows("doctor", LOGS, STORE, "tiered")}
     ends = {name: (row["local_start_offset"], row["safe_offset"], row["log_end_offset"]) for name, row in found.items()}
