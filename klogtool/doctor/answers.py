@@ -89,6 +89,7 @@ class What(Enum):
 # A start that does one of these loses or hides data.
 HIDING = frozenset({What.ABSENT, What.ENDS_EARLY, What.HIDDEN, What.IGNORED, What.LINK_BROKEN, What.STRAY})
 HIDING |= {What.METADATA_LOST, What.MISNAMED, What.LEFT_OUT, What.REMOTE_OFF}
+OFF = (What.OFFLINE, What.NO_ROOM)  # of a whole log dir
 GIVING_UP = frozenset({What.OFFLINE, What.FAILS_AT_READ, What.LEADER_FAILS, What.UNSERVED, What.NO_ROOM})
 LOSING = HIDING - {What.STRAY} | GIVING_UP | {What.ALL_DELETED, What.FUTURE_EMPTIED, What.EXPIRES_EARLY}
 
@@ -303,7 +304,8 @@ class Diagnosis(Struct, frozen=True):
     """The answer for all log dirs of one broker. kafka: the release. troubles: the worst first. prospects: of every
     partition dir, by path. notes: what is not known. seconds_estimated: of recovery, at the rate of this run; None if
     unknown. is_quick: no log was loaded. host: what the machine does to these logs, if that was asked. tiered: what of
-    tiered logs is safe to lose, if a store was named."""
+    tiered logs is safe to lose, if a store was named. skips_leaders: a partition that this broker leads is in a log dir
+    that goes offline, and Kafka may not make it the leader of others (see `doctor.replicas.leads_in`)."""
 
     kafka: str
     log_dirs: tuple[str, ...]
@@ -316,6 +318,7 @@ class Diagnosis(Struct, frozen=True):
     host: tuple[HostPoint, ...] = ()
     lead: Leadership = Leadership()
     tiered: tuple[SafePart, ...] = ()
+    skips_leaders: bool = False
 
     @property
     def points(self) -> tuple[Ahead, ...]:

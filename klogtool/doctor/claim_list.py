@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from klogtool.doctor.answers import Diagnosis, Option, Starts, What
+from klogtool.doctor.answers import OFF, Diagnosis, Option, Starts, What
 from klogtool.doctor.claims import (
     BrokerClaim,
     Claim,
@@ -23,7 +23,6 @@ from klogtool.format.names import METADATA_TOPIC, PartitionDirState
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
 
-_OFF = (What.OFFLINE, What.NO_ROOM)
 _MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
 _CUTS_DELTA = (What.MISNAMED, What.LEADER_FAILS, What.UNSERVED)
 _UNKNOWN_FOLDER = (What.STRAY, What.MISNAMED)
@@ -38,7 +37,7 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     off, unserved, failing = (
         {find_log_dir_among(point.path, diagnosis.log_dirs) for point in points if is_one(point)}
         for is_one in (
-            lambda point: point.what in _OFF and not point.is_unsure,
+            lambda point: point.what in OFF and not point.is_unsure,
             lambda point: point.what is What.UNSERVED,
             lambda point: point.what in _MAY_FAIL or point.is_unsure,
         )
@@ -54,7 +53,7 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
         folders, forgotten = folders | forgotten, set()
     # Where a partition fails when it becomes a leader, the rest of that change of metadata is not applied: which
     # partitions that is depends on the order of their topic ids in a hash table.
-    is_delta_cut = any(point.what in _CUTS_DELTA for point in points)
+    is_delta_cut = diagnosis.skips_leaders or any(point.what in _CUTS_DELTA for point in points)
     for prospect in diagnosis.prospects:
         if prospect.claim is not None:
             log_dir = os.path.dirname(prospect.path)

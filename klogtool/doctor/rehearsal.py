@@ -21,7 +21,7 @@ from klogtool.causes import Reason
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes, walk_made
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
+from klogtool.doctor.answers import OFF, Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
 from klogtool.doctor.causes import NoteCause
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
@@ -35,7 +35,7 @@ from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.patient import Cluster, Patient, read_cluster
 from klogtool.doctor.permissions import walk_denied_log_dirs, walk_denied_metadata
 from klogtool.doctor.remote_off import weigh_by_store
-from klogtool.doctor.replicas import walk_left_out, walk_replica_points
+from klogtool.doctor.replicas import has_eligible_replicas, leads_in, walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
 from klogtool.doctor.strays import find_stray, is_forgotten, with_one_cause
@@ -53,6 +53,7 @@ from klogtool.format.names import METADATA_TOPIC, PartitionDirState, TopicPartit
 from klogtool.log.cores import usable_cores
 from klogtool.log.gentle import pace
 from klogtool.log.in_processes import in_processes
+from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import read_again
@@ -67,7 +68,6 @@ from klogtool.verify.verify_checkpoints import has_clean_marker
 
 _RANKS = {what: rank for rank, what in enumerate(What)}
 _STRATEGIES = {strategy: rank for rank, strategy in enumerate(Strategy)}
-_ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
 _READ_BYTES = 1 << 30  # of a log dir, beyond what its start reads: shared by its partitions
 
 
@@ -163,6 +163,10 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
     points = with_refusals(points, found.rehearsed, {point.path for point in strays})
     points = with_ends(list(with_metadata_log_dir(points, found.cluster)), found.log_dirs, found.cluster)
     prospects = tuple(each.prospect for each in found.rehearsed)
+    found_off = {find_log_dir_among(point.path, named) for point in points if point.what in OFF}
+    off = sorted(path for path in found_off if path is not None)
+    leads_off = len(off) < len(found.log_dirs) and leads_in(found.cluster, off)
+    skips_leaders = leads_off and not has_eligible_replicas(found.cluster)
     tiered = [] if how.tier is None else list(_walk_safe_parts(patient, *how.tier))
     unread = [error for error in tiered if isinstance(error, KlogError)]
     return Diagnosis(
@@ -171,12 +175,18 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         Starts.REFUSES if lead.elected is False else _starts(points, patient, named),
         _troubles(points, patient),
         prospects,
-        (*_notes(found, patient, how, view), *walk_room_notes(rooms), *map(str, unread)),
+        (
+            *_notes(found, patient, how, view),
+            *_unled(off if leads_off else [], skips=skips_leaders),
+            *walk_room_notes(rooms),
+            *map(str, unread),
+        ),
         _seconds(found.rehearsed, how),
         how.quick,
         () if how.host_root is None else tuple(judge_host(host_dirs(found.log_dirs, prospects), how.host_root)),
         lead,
         tuple(part for part in tiered if isinstance(part, SafePart)),
+        skips_leaders,
     )
 
 
@@ -319,10 +329,17 @@ def _notes(found: _SeenOnDisks, patient: Patient, how: Examination, view: Quorum
     yield from _walk_unclean_notes(found.log_dirs, cluster)
 
 
+def _unled(off: Sequence[str], *, skips: bool) -> Iterator[Reason]:
+    """Yield what a start does to the partitions that this broker leads in log dirs that go offline, and to others."""
+    if off:
+        yield NoteCause.MADE_TWICE(paths=tuple(off))
+    if skips:
+        yield NoteCause.SKIPS_LEADERS()
+
+
 def _walk_unclean_notes(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[Reason]:
     """Yield why a broker registers without its previous epoch, if the cluster has eligible leader replicas."""
-    features = {} if cluster.metadata is None else cluster.metadata.features
-    if features.get(_ELIGIBLE_REPLICAS, 0) < 1:
+    if not has_eligible_replicas(cluster):
         return
     unclean = [path for path in log_dirs if not has_clean_marker(LogDir(path))]
     epochs = set(map(_broker_epoch, log_dirs))

@@ -4,7 +4,7 @@ deletion, those with the name of another topic, and those in a log dir that is n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from klogtool.broker.metadata.image import Replicas
 from klogtool.doctor.answers import Ahead, What
@@ -16,6 +16,7 @@ from klogtool.log.log_files import find_log_bytes
 from klogtool.log.partition import Partition
 from klogtool.verify.identity_cures import read_topic_id
 
+ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
 _Key = tuple[str, int]  # topic, partition
 
 
@@ -85,6 +86,28 @@ def _left_out(cluster: Cluster, found: set[_Key]) -> Iterator[Ahead]:
                 missing.setdefault(replicas.directory_of(cluster.node_id) or "", []).append(f"{topic}-{number}")
     if cluster.metadata_dir is not None:
         yield from (_unnamed(cluster.metadata_dir, directory, names) for directory, names in missing.items())
+
+
+def leads_in(cluster: Cluster, log_dirs: Collection[str]) -> bool:
+    """Return whether this broker, by the metadata, still leads a partition of these log dirs: nobody fenced it since it
+    was killed.
+
+    If they are offline, a start fails at the first such partition (Partition.makeLeader), and does not apply the rest
+    of its first image. The change that takes their leaders away is the first that it hears of the others, so it takes
+    them for new ones, and makes empty folders for them elsewhere (ReplicaManager.getOrCreatePartition).
+    """
+    directories = {cluster.directories.get(path) for path in log_dirs} - {None}
+    return cluster.metadata is not None and any(
+        replicas.leader == cluster.node_id and replicas.directory_of(replicas.leader) in directories
+        for partitions in cluster.metadata.replicas.values()
+        for replicas in partitions.values()
+    )
+
+
+def has_eligible_replicas(cluster: Cluster) -> bool:
+    """Return whether the cluster has eligible leader replicas (KIP-966): then a registration after a kill takes every
+    leader away from a broker, so it hears of each partition once more."""
+    return cluster.metadata is not None and cluster.metadata.features.get(ELIGIBLE_REPLICAS, 0) > 0
 
 
 def _own_voter(cluster: Cluster) -> str | None:

@@ -206,7 +206,8 @@ def _about_partition(
     yield from _about_bounds(claim, truth.loaded[folder], differ)
     name = folder.split("/")[1]
     is_written = name in truth.written or name.startswith("__")  # coordinators write to their own logs
-    yield from _about_files(claim, before.files, truth.files[folder], is_written, differ)
+    after = truth.files[folder], truth.files_without_markers.get(folder, truth.files[folder])
+    yield from _about_files(claim, before.files, after, is_written, differ)
     yield from _about_gone(claim, before, truth.loaded[folder], differ)
     if reading:
         if reading.is_complete:
@@ -237,9 +238,16 @@ def _about_bounds(claim: PartitionClaim, loaded: Loaded, differ: Differ) -> Iter
 
 
 def _about_files(
-    claim: PartitionClaim, before: Mapping[str, int], after: Mapping[str, int], is_written: bool, differ: Differ
+    claim: PartitionClaim,
+    before: Mapping[str, int],
+    afterwards: tuple[Mapping[str, int], Mapping[str, int]],
+    is_written: bool,
+    differ: Differ,
 ) -> Iterator[Difference]:
-    """Which files are deleted, which have another name, and (where nobody wrote to them since) which are changed."""
+    """Which files are deleted, which have another name, and (where nobody wrote to them since) which are changed.
+
+    afterwards: whole files, and without appended markers. A file is changed if neither is as before."""
+    after, unmarked = afterwards
     if claim.deleted is not None and claim.renamed is not None:
         gone = {name for name in before if name not in after and not name.endswith(PASSING)}
         claimed = {name for name in (*claim.deleted, *claim.renamed) if not name.endswith(PASSING)}
@@ -250,7 +258,8 @@ def _about_files(
         yield differ("RENAMED", f"claim: {unnamed}; there is no such file without .swap")
     if claim.rewritten is None:
         return
-    changed = {name for name in before.keys() & after.keys() if name.endswith(KEPT) and before[name] != after[name]}
+    there = {name for name in before.keys() & after.keys() if name.endswith(KEPT)}
+    changed = {name for name in there if before[name] not in (after[name], unmarked[name])}
     claimed = {name for name in claim.rewritten if name.endswith(KEPT)}
     replaced = {name for name in claimed if f"{name}.swap" in before}  # perhaps by the same bytes
     if not is_written and not changed <= claimed <= changed | replaced:

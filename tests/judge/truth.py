@@ -78,7 +78,8 @@ class Writing:
 @dataclass
 class Truth:
     """Folders are named with their log dir (d0/plain-0), partitions without. kept: of each folder that was there, the
-    sound records that it has afterwards, wherever the broker has put it; files: names, and CRCs of bytes."""
+    sound records that it has afterwards, wherever the broker has put it; files: names, and CRCs of bytes;
+    files_without_markers: without those that a coordinator appended."""
 
     is_up: bool = False
     troubles: list[str] = field(default_factory=list)
@@ -91,6 +92,7 @@ class Truth:
     written: dict[str, Writing] = field(default_factory=dict)
     kept: dict[str, set[Found]] = field(default_factory=dict)
     files: dict[str, dict[str, int]] = field(default_factory=dict)
+    files_without_markers: dict[str, dict[str, int]] = field(default_factory=dict)
     said: str = ""
 
     def reading(self, folder: str) -> Reading | None:
@@ -162,7 +164,10 @@ def _note_disk(truth: Truth, work: Path, folders: Iterable[str]) -> None:
         }
         loaded = truth.loaded.get(folder)
         end = loaded.log_end_offset if loaded else None
-        truth.files[folder] = {name: crc for place in found for name, crc in names_and_bytes(place, end).items()}
+        truth.files[folder] = {name: crc for place in found for name, crc in names_and_bytes(place).items()}
+        truth.files_without_markers[folder] = {
+            name: crc for place in found for name, crc in names_and_bytes(place, end).items()
+        }
 
 
 def _ask(version: str, broker: Any, asked: Asked, partitions: list[str], truth: Truth) -> None:

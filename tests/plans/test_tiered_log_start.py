@@ -14,6 +14,7 @@ from loading import CONFIG, NOW_MS, make, segment
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.broker.unified_log.retention import is_tiered
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.internal.records import build_metadata_record
@@ -154,6 +155,7 @@ def test_topics_that_have_no_remote_storage(tmp_path: pathlib.Path, topic: str) 
     (log_dir / LOG_STARTS).write_text(f"0\n1\n{topic} 0 {LINE}\n")
     loaded = load(str(log_dir / f"{topic}-0"), Circumstances(NOW_MS, settings={**CONFIG, **TIERED}))
     assert (loaded.log_start_offset, loaded.log.log_start_checkpoint) == (FIRST, None)
+    assert not is_tiered(loaded.log)
 
 
 @pytest.mark.parametrize(("config", "start"), [(TIERED, LINE), (NOT_TIERED, FIRST), ({}, FIRST)])

@@ -46,9 +46,7 @@ def delete_old_segments(log: LoadedLog) -> list[Deletion]:
 def is_tiered(log: LoadedLog) -> bool:
     """Return whether segments are deleted only once they are in remote storage (remoteLogEnabledAndRemoteCopyEnabled),
     which only a running broker knows. A broker without remote storage deletes by retention.ms and retention.bytes."""
-    config = log.terms.config
-    is_enabled = config.remote_storage_enable and not config.compact and not log.terms.is_remote_off
-    return is_enabled and not config.remote_log_copy_disable
+    return bool(log.terms.is_tiered) and not log.terms.config.remote_log_copy_disable
 
 
 def upper_bound_of(log: LoadedLog, segment: LogSegment) -> int:
