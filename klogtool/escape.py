@@ -76,6 +76,7 @@ def quoted(text: str) -> str:
 
     (shlex.quote would leave control characters as they are.)
     """
+    text = in_utf8(text)
     if text.startswith("-"):
         text = f"./{text}"  # else it is taken for an option
     if text and _PLAIN.issuperset(text):

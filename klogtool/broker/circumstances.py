@@ -290,7 +290,7 @@ class Checkpoints:
         offsets, why = self._read[kind]
         if offsets is None:
             return None, why
-        value = offsets.get(topic_partition)
+        value = offsets.get(topic_partition.in_checkpoints)
         return value, f"{kind.value} has no line for it" if value is None else f"by {kind.value}"
 
     def _read_now(self, path: str, kind: FileKind) -> tuple[Offsets | None, str]:

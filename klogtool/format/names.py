@@ -13,6 +13,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from klogtool.errors import Corrupt
+from klogtool.escape import in_utf8
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -106,6 +107,11 @@ class TopicPartition(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
+    @property
+    def in_checkpoints(self) -> TopicPartition:
+        """The partition as checkpoints have it, in UTF-8. In the locale POSIX the name of a folder is bytes."""
+        return TopicPartition(in_utf8(self.topic), self.partition)
+
 
 class PartitionDirState(Enum):
     """What the end of a partition dir's name means to a broker; the value is that end."""
@@ -150,10 +156,11 @@ def is_found_by_java(name: str) -> bool:
 
     `java.io.File.listFiles` gives other names with U+FFFD in them, and nothing has those: `isFile` and `isDirectory`
     are false. `java.nio.file.Files` keeps the bytes; it lists `.snapshot` and, of the metadata, `.checkpoint`. (A JVM
-    whose locale is not of UTF-8 finds ASCII names alone.)
+    whose locale is not of UTF-8 finds ASCII names alone. The locale of klogtool does not count: where it is POSIX, each
+    byte that is not ASCII came as a surrogate.)
     """
     try:
-        name.encode()
+        in_utf8(name).encode()
     except UnicodeEncodeError:
         return False
     return True

@@ -67,7 +67,7 @@ class Partition(Struct, frozen=True):
         The topic of a -delete or -stray dir may be cut short.
         """
         named = find_partition_dir_name(self.name)
-        return None if named is None else TopicPartition(named.topic, named.partition)
+        return None if named is None else TopicPartition(named.topic, named.partition).in_checkpoints
 
     @property
     def topic(self) -> str | None:

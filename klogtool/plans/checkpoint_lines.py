@@ -57,7 +57,7 @@ def lines_of(
     if start is not None:  # a start beyond the end deletes every segment (LogLoader.recoverLog)
         start = min(start, end)
     return CheckpointLines(
-        TopicPartition(name.topic, name.partition),
+        TopicPartition(name.topic, name.partition).in_checkpoints,
         log.log_start_offset,
         end,
         start,

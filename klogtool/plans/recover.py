@@ -194,7 +194,7 @@ def plan_log_dir(path: str, question: RecoverQuestion) -> Iterator[Plan]:
             reached = log.log_end_offset + log.behind_end.offsets
             short.append(PlanNote.SHORT(name=name, end=log.log_end_offset, reached=reached))
         if parsed.state is not PartitionDirState.STRAY:
-            key = TopicPartition(parsed.topic, parsed.partition)
+            key = TopicPartition(parsed.topic, parsed.partition).in_checkpoints
             ends[key] = log.log_end_offset
             if log.log_start_checkpoint is not None:
                 starts[key] = log.log_start_checkpoint

@@ -292,6 +292,35 @@ def test_names_and_values_in_any_locale(tmp_path: pathlib.Path, locale: dict[str
     assert f"klogtool: {folder}/nicht-da: no such file or directory\n".encode() in done[0].stderr
 
 
+ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+WITH_UTF_8 = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["verify", "doctor", "recover", "txns", "retain", "free --bytes 1GB"])
+def test_a_partition_is_one_in_any_locale(tmp_path: pathlib.Path, words: str) -> None:
+    """The name of its folder is UTF-8, and so is its line in a checkpoint: the locale of who looks does not count."""
+    log_dir = tmp_path / "größe"
+    shutil.copytree(FIXTURES / "retention/logdir", log_dir)
+    shutil.copytree(log_dir / "time-0", log_dir / "tö-0")
+    (log_dir / "recovery-point-offset-checkpoint").write_text("0\n1\ntö 0 110\n", encoding="utf-8")
+    command, *others = words.split()
+    now = [] if command in ("verify", "txns") else ["--now", "2026-11-26"]
+    done = [
+        subprocess.run(
+            [*KLOGTOOL, command, str(log_dir), *others, *now],
+            cwd=ROOT,
+            env={**os.environ, **environment, "HOME": str(tmp_path / f"home{n}")},
+            capture_output=True,
+            check=False,
+        )
+        for n, environment in enumerate((ASCII_ONLY, WITH_UTF_8))
+    ]
+    assert (done[0].stdout, done[0].stderr, done[0].returncode) == (done[1].stdout, done[1].stderr, done[1].returncode)
+    assert b"absent" not in done[0].stdout
+    assert b"not UTF-8" not in done[0].stdout
+
+
 @pytest.mark.slow
 def test_names_that_would_move_a_cursor_are_escaped(tmp_path: pathlib.Path) -> None:
     done = run_apart("dump-log", os.fsdecode(bytes(tmp_path) + b"/a\n\x1b[31m\xff.log"))
