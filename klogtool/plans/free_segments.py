@@ -16,7 +16,7 @@ from itertools import pairwise
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances
+from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints, Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.kept_segments import TIERED, Kept
@@ -153,6 +153,7 @@ def _files_by_base(folder: PartitionDir) -> Mapping[int, list[Name]]:
 
 
 _SAY_IT = "Name the log dir with __cluster_metadata, too, or give the setting with --config or --config-file."
+_SAY_ON = f"If the settings are another broker's, give --config {REMOTE_SYSTEM}=true."
 
 
 def find_remote(
@@ -173,10 +174,12 @@ def find_remote(
         if log is None or not metadata.knows(log.topic_id, log.partition):
             continue
         kept = result.kept
-        part = find_safe_part(store, metadata, log, is_tiered=any(segment.reason == TIERED for segment in kept))
+        is_off = one.plan.question.circumstances.has_no_remote_storage
+        is_tiered = any(segment.reason == TIERED for segment in kept)
+        part = find_safe_part(store, metadata, log, is_tiered=is_tiered, is_remote_off=is_off)
         bases = [segment.segment for segment in _before(kept, part.end)]
         if part.why is NotSafe.NOT_TIERED:
-            left_out.append(LeftOut(folder, part.detail, _SAY_IT))
+            left_out.append(LeftOut(folder, part.detail, _SAY_ON if is_off else _SAY_IT))
         elif any(segment.reason == TIERED for segment in kept[len(bases) : -1]):
             left_out.append(LeftOut(folder, part.detail))
         going = one.going if with_past_retention and bases else {}
