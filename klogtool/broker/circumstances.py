@@ -182,7 +182,8 @@ class LoadTerms(Struct, frozen=True):
     dir; only looked up for None. start_notes: those of the notes that are about the last stop and the recovery point.
     is_remote_off: the topic has remote.storage.enable, and the broker has no remote storage: it takes all records for
     local ones. keeps_start_line: the line of log-start-offset-checkpoint stays, as a broker with remote storage may
-    need it.
+    need it. is_start_known: the log start was given or has a line; a tiered log without one starts where its remote
+    segments do, which the broker finds while it runs (RemoteLogManager.findLogStartOffset).
     """
 
     config: LogConfig
@@ -203,6 +204,7 @@ class LoadTerms(Struct, frozen=True):
     start_notes: tuple[str, ...] = ()
     is_remote_off: bool = False
     keeps_start_line: bool = False
+    is_start_known: bool = True
 
     @property
     def max_record_size(self) -> int | None:
@@ -384,6 +386,7 @@ def terms_of(
         (stop_note, recovery_note),
         is_off and may_be_tiered is True,
         has_line and (is_off or may_be_tiered is None) and may_be_tiered is not False,
+        log_start_offset is not None,
     )
 
 

@@ -65,12 +65,12 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
     lost = Lost(found.lost_records, ranges_of(found.lost)) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
     if found.is_cleaned:
         lost = Lost(None, lost.ranges, WhyUnknown.COMPACTED)
-    draft, renamed = log.draft, sorted(_renamed(log))
+    draft, renamed, start = log.draft, sorted(_renamed(log)), _start_told(log)
     deleted = (name for name in draft.before if name not in draft.files and name not in renamed)
     claim = PartitionClaim(
         path,
         True,
-        log.log_start_offset,
+        start,
         log.log_end_offset,
         lost,
         _gone(log, recovery, found, followed),
@@ -78,8 +78,15 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
         tuple(sorted(deleted)),
         tuple(renamed),
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
+        WhyUnknown.ELSEWHERE if start is None else None,
     )
     return Judgement(claim, log, recovery, found, behind_end, followed or Followed())
+
+
+def _start_told(log: LoadedLog) -> int | None:
+    """Return where the log starts; None if only what is in remote storage tells."""
+    is_told = log.terms.is_start_known or not log.terms.is_tiered
+    return log.log_start_offset if is_told or log.segments.first.base_offset <= log.log_start_offset else None
 
 
 def _measure(log: LoadedLog, recovery: Recovery, followed: Followed | None) -> Measured:

@@ -64,6 +64,22 @@ def test_a_broker_without_remote_storage_serves_local_segments_only(
     assert done.status == (1 if is_off else 0)
 
 
+@pytest.mark.parametrize("line", [None, 3])
+def test_without_a_line_the_start_of_a_tiered_log_is_unknown(
+    built: tuple[Path, Path], tmp_path: Path, line: int | None
+) -> None:
+    """A broker 4.3.1 started such a log at 0, and at its first remote segment a moment later."""
+    log_dir = shutil.copytree(built[0], tmp_path / "logs")
+    for path in (log_dir / "t-0").glob(f"{0:020d}.*"):
+        path.unlink()
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n0\n" if line is None else f"0\n1\nt 0 {line}\n")
+    done = run_here(["doctor", str(log_dir), *TIERED, "--json"], tmp_path)
+    claims = [row for row in map(json.loads, done.out.splitlines()) if row.get("about") == "partition"]
+    (claim,) = [row for row in claims if row["path"].endswith("t-0")]
+    assert (claim["log_start_offset"], claim["reason"]) == (line, "elsewhere" if line is None else None)
+    assert claim["log_end_offset"] is not None
+
+
 @pytest.mark.parametrize("lost", [None, 0, 1])
 def test_a_store_shows_what_it_has_of_what_nobody_is_served(
     built: tuple[Path, Path], tmp_path: Path, lost: int | None

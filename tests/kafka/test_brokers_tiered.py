@@ -77,8 +77,8 @@ def fill(broker: Any, version: str, **kept: int) -> None:
         for n in range(RECORDS):
             broker.produce(topic, 0, [record(key=b"%d" % n, value=b"x" * 60)])
     until = time.monotonic() + 60
-    waiting = {broker.log_dirs[0] / f"{topic}-0" / f"{0:020d}.log" for topic in WORK}
-    while any(path.exists() for path in waiting):
+    folders = [broker.log_dirs[0] / f"{topic}-0" for topic in WORK]
+    while any(min(int(path.stem) for path in folder.glob("*.log")) <= START for folder in folders):
         assert time.monotonic() < until, "nothing was moved to remote storage"
         time.sleep(0.3)
     for topic in WORK:
@@ -122,8 +122,12 @@ def test_without_remote_storage_a_tiered_log_starts_where_the_doctor_says() -> N
             broker.config = {name: value for name, value in config.items() if not (off and name.startswith(REMOTE))}
             broker.start()
             for topic in WORK:
-                assert broker.offsets(topic, 0)[0] == claimed[f"{topic}-0"], (topic, off)
-                assert (claimed[f"{topic}-0"] == START) is not off
+                if off:
+                    assert broker.offsets(topic, 0)[0] == claimed[f"{topic}-0"] > START, topic
+                    continue
+                # That broker removed the lines. It depends on the remote segments, and on when they are looked at.
+                assert claimed[f"{topic}-0"] is None, topic
+                assert broker.offsets(topic, 0)[0] in (0, START), topic
             broker.stop()
 
 
