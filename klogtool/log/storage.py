@@ -405,7 +405,7 @@ class _ErrorsOfFsspec:
             raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-def _mtime_ms(info: dict[str, Any]) -> int:
+def _mtime_ms(info: dict[str, object]) -> int:
     """Return the mtime: each file system has its own name for it, and some have none."""
     for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
         found = info.get(name)

@@ -10,7 +10,7 @@ why.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from klogtool.errors import KlogError
 from klogtool.escape import escaped
@@ -81,8 +81,8 @@ class InternalColumns:
                 arrays[name] = pa.array([row.get(name) for row in rows], self.schema.field(name).type)
         return arrays
 
-    def _row(self, key: bytes | None, value: bytes | None) -> dict[str, Any]:
-        row: dict[str, Any] = {"_is_tombstone": value is None}
+    def _row(self, key: bytes | None, value: bytes | None) -> dict[str, object]:
+        row: dict[str, object] = {"_is_tombstone": value is None}
         try:
             named, content = read_internal_record(self._topic, key, value)
         except KlogError as error:

@@ -61,7 +61,7 @@ def _check_place(topic: str | None, partition: int | None) -> None:
         raise Refused(f"a row of topic {topic} is for partition {partition}, which cannot be")
 
 
-def _places(named: dict[str, Any], rows: int, how: HowToWrite) -> list[Any]:
+def _places(named: dict[str, pa.Array], rows: int, how: HowToWrite) -> list[Any]:
     import pyarrow as pa
 
     topic = named.get("topic") if how.topic is None else None
@@ -99,7 +99,7 @@ def _ends_of_runs(columns: Sequence[Any]) -> list[int]:
     return sorted(ends)
 
 
-def rows_of(named: dict[str, Any], rows: int, how: HowToWrite) -> pa.Table:
+def rows_of(named: dict[str, pa.Array], rows: int, how: HowToWrite) -> pa.Table:
     """Return key, value, stamp (ms) and, where rows have them, offset, headers and append_time: the time of batches
     with LogAppendTime, or NO_TIME."""
     import pyarrow as pa
