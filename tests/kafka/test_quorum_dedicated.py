@@ -51,6 +51,20 @@ def check(cluster: Dedicated, before: dict[str, object], leader: int = 1) -> Non
     assert cluster.known() == before
     assert cluster.voters(leader) == {*cluster.nodes.ports}
     cluster.go_on()
+    check_after_a_restart(cluster)
+
+
+def check_after_a_restart(cluster: Dedicated) -> None:
+    """All nodes stop and start once more: what they had, with what is new since the rescue, is still there."""
+    known = cluster.known()
+    cluster.broker.stop()
+    cluster.stop(*cluster.nodes.ports)
+    cluster.start(*cluster.nodes.ports)
+    (leader,) = cluster.leaders()
+    cluster.broker.start(timeout=150)
+    assert cluster.known() == known
+    assert cluster.voters(leader) == {*cluster.nodes.ports}
+    cluster.go_on(topic="after-a-restart")
 
 
 def settings_of(cluster: Dedicated, *nodes: int) -> list[str]:
