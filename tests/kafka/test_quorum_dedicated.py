@@ -94,7 +94,7 @@ def test_two_of_three_are_lost(version: str, folder: Path) -> None:
         cluster.go_on(topic="with-two")
 
 
-@pytest.mark.parametrize(("version", "size"), [("4.3.1", 1), ("3.9.2", 1), ("4.4.0", 1), ("4.3.1", 3)])
+@pytest.mark.parametrize(("version", "size"), [("4.3.1", 1), ("3.9.2", 1), ("4.4.0", 1), ("4.3.1", 3), ("3.9.2", 5)])
 def test_all_controllers_are_lost_and_a_broker_has_a_copy(version: str, size: int, folder: Path) -> None:
     with dedicated(version, size, folder) as cluster:
         before = begin(cluster)
