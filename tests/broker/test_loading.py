@@ -14,6 +14,7 @@ from damage import append_bytes, flip_bit, frames_of, overwrite, tear_at
 from loading import (
     CONFIG,
     EPOCHS,
+    NOW_MS,
     data,
     files_of,
     make,
@@ -28,7 +29,9 @@ from loading import (
 )
 from msgspec.structs import replace
 
-from klogtool.errors import KlogError
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
 from klogtool.format.indexes import (
     OFFSET_ENTRIES,
@@ -456,3 +459,15 @@ def test_what_decided_nothing_changes_the_plans_id(partition: pathlib.Path) -> N
 def test_epoch_entries_that_a_log_does_not_have_go(partition: pathlib.Path) -> None:
     (partition / EPOCHS).write_bytes(b"0\n4\n1 0\n2 4\n3 8\n9 50\n")
     assert parse_leader_epoch_checkpoint(result_of(plan(partition, clean=True))[EPOCHS])[-1] == EpochEntry(3, 8)
+
+
+@pytest.mark.parametrize("high_watermark", [-2, -1, 0])
+def test_no_log_has_a_high_watermark_below_0(partition: pathlib.Path, high_watermark: int) -> None:
+    """UnifiedLog.updateHighWatermarkMetadata. It is raised to the log start, which only a tiered log can have there."""
+    settings = {**CONFIG, "remote.storage.enable": "true"}
+    circumstances = Circumstances(NOW_MS, settings=settings, log_start_offset=-5, high_watermark=high_watermark)
+    if high_watermark < 0:
+        with pytest.raises(Refused, match="should be non-negative"):
+            load(str(partition), circumstances)
+    else:
+        assert load(str(partition), circumstances).log.high_watermark == 0
