@@ -52,7 +52,8 @@ class MetadataLog(Struct, frozen=True):
     this log, and cuts it there (KafkaRaftLog.createLog). damage: why, unless only the last batch is torn. problem: why
     it cannot be read to its end, so that nobody knows how far it goes; what is before that counts. snapshot_problem:
     the newest snapshot is damaged: a start ends. side_problem: so it does at leader-epoch-checkpoint or
-    partition.metadata.
+    partition.metadata. committed: the high watermark was this offset at least, as the end of a snapshot tells: it has
+    committed records only (KafkaRaftClient.createSnapshot).
     """
 
     position: Position = Position()
@@ -65,6 +66,7 @@ class MetadataLog(Struct, frozen=True):
     problem: KlogError | None = None
     snapshot_problem: KlogError | None = None
     side_problem: KlogError | None = None
+    committed: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -168,7 +170,8 @@ def _read_metadata_log(partition: Partition) -> MetadataLog:
         segments = partition.segments
     except KlogError as error:
         return MetadataLog(problem=error)
-    snapshot = MetadataLog() if newest is None else _read_snapshot(newest)
+    committed = max((one.end_offset or 0 for one in partition.kraft_snapshots), default=0)
+    snapshot = replace(MetadataLog() if newest is None else _read_snapshot(newest), committed=committed)
     if segments and segments[0].base_offset > snapshot.position.end_offset and snapshot.trouble is None:
         absent = f"the log starts at offset {segments[0].base_offset:,}, and no snapshot reaches that offset"
         snapshot = replace(snapshot, snapshot_problem=KlogError(absent, path=partition.path))

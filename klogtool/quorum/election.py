@@ -137,7 +137,8 @@ class Election(Struct, frozen=True):
     None if there is none. apart: where another copy is not the same log as that one.
     leader_is_empty: one that has no metadata may lead, although another copy has some. lost: offsets (first, last) of
     the best copy that a possible leader lacks; None if there are none, or if they change nothing. lost_records: how
-    many records of metadata that is; None if it is unknown, as with any damaged copy.
+    many records of metadata that is; None if it is unknown, as with any damaged copy. committed: what is below this
+    offset of the best copy was committed; nobody knows of the rest.
     """
 
     seats: tuple[Seat, ...]
@@ -153,6 +154,7 @@ class Election(Struct, frozen=True):
     lost_records: int | None
     is_dynamic: bool
     apart: CopiesApart | None
+    committed: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -199,6 +201,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
         None if damaged else lost_records,
         any(found.is_dynamic for found in controllers),
         apart,
+        0 if best is None else best.log.committed,
     )
 
 

@@ -74,6 +74,7 @@ def _seat_row(seat: Seat) -> dict[str, object]:
         "believes": seat.believes,
         "epoch": position.epoch,
         "end_offset": position.end_offset,
+        "high_watermark_at_least": seat.controller.log.committed,
         "leader_epoch": state and state.leader_epoch,
     }
 
@@ -101,8 +102,16 @@ def _why(election: Election) -> Iterator[str]:
         what = "" if election.lost_records is None else f": {count_text(election.lost_records, 'record')} of metadata"
         yield (
             f"A leader may lack {offsets_text(first, last)} of the most complete copy{what}. A leader's end is where "
-            "others are cut. Whether this was committed is unknown."
+            f"others are cut. {_committed_text(election.committed, first, last)}"
         )
+
+
+def _committed_text(committed: int, first: int, last: int) -> str:
+    if committed <= first:
+        return "Whether this was committed is unknown."
+    if committed > last:
+        return "All of this was committed, as a snapshot tells."
+    return f"What is below offset {committed:,} was committed, as a snapshot tells; whether the rest was is unknown."
 
 
 def _nodes(ids: Iterable[int]) -> str:
@@ -137,6 +146,8 @@ def _seat_lines(election: Election) -> Iterator[str]:
         best = ", the most complete copy" if controller.path == election.best and len(election.seats) > 1 else ""
         node = "no node id" if controller.node_id is None else f"node {controller.node_id}"
         end = f"ends at offset {position.end_offset:,}, epoch {position.epoch}"
+        if committed := controller.log.committed:
+            end += f", committed up to {committed:,} at least"
         yield f"  {controller.path}: {node}, {what}; {end}{best}{_damage_text(controller.log)}"
 
 

@@ -87,6 +87,26 @@ def test_older_copies_lead_where_they_are_a_majority(
     assert election.lost_records == (3 if lost else 0)
 
 
+@pytest.mark.parametrize(
+    ("snapshot", "told"),
+    [
+        (None, "Whether this was committed is unknown."),
+        (4, "Whether this was committed is unknown."),
+        (6, "What is below offset 6 was committed, as a snapshot tells; whether the rest was is unknown."),
+        (7, "All of this was committed, as a snapshot tells."),
+    ],
+)
+def test_what_a_snapshot_has_was_committed(tmp_path: Path, snapshot: int | None, told: str) -> None:
+    """A controller makes a snapshot of what is below the high watermark, which no file has."""
+    disks = [Disk(tmp_path, n).voters(*THREE).records(end) for n, end in ((1, 2), (2, 2), (3, 5))]
+    if snapshot is not None:
+        disks[2].snapshot(snapshot, 1, *THREE)
+    election = judged(*disks)
+    assert election.lost == (4, 6)
+    assert told in quorum_text(election)
+    assert [seat.controller.log.committed for seat in election.seats] == [0, 0, snapshot or 0]
+
+
 def test_records_that_change_nothing_are_no_loss(tmp_path: Path) -> None:
     one, two, more = three(tmp_path)
     more.records(4, message=NOTHING)
