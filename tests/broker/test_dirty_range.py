@@ -19,3 +19,13 @@ def test_a_segment_without_a_timestamp_says_nothing_about_its_age(unknown: int, 
     settings = {**CONFIG, "cleanup.policy": "compact", "max.compaction.lag.ms": str(LAG_MS)}
     log = load(str(folder), Circumstances(NOW_MS, settings=settings)).log
     assert find_log_to_clean(log, None, NOW_MS).compaction_delay_ms == AGE_MS - LAG_MS  # not by the active segment
+
+
+@pytest.mark.parametrize("late_ms", [0, 1, 2])
+def test_a_log_is_due_once_its_first_record_is_older_than_the_lag(late_ms: int, tmp_path: pathlib.Path) -> None:
+    """LogCleanerManager.grabFilthiestCompactedLog: needCompactionNow, whatever the dirty ratio is."""
+    folder = make(tmp_path / "t-0", {0: data(0, time_ms=NOW_MS - LAG_MS - late_ms), 10: data(10, time_ms=NOW_MS)})
+    config = {"cleanup.policy": "compact", "max.compaction.lag.ms": str(LAG_MS), "min.cleanable.dirty.ratio": "1"}
+    log = load(str(folder), Circumstances(NOW_MS, settings={**CONFIG, **config})).log
+    assert find_log_to_clean(log, None, NOW_MS).is_eligible is (late_ms > 0)
+    assert not find_log_to_clean(log, 10, NOW_MS).is_eligible  # all is clean up to the active segment
