@@ -162,7 +162,7 @@ class Planned:
         return _html_table(("path", "step", "file"), steps)
 
     @property
-    def answers(self) -> list[Mapping[str, object]]:
+    def answers(self) -> list[Mapping[str, Any]]:
         """The `answer` of each plan (docs/contract.md). A plan for a log dir's own files mostly has none."""
         return [answer for plan in self.plans if (answer := plan.answer_in(words))]
 
