@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
-import sys
 import uuid
 
 import click
 from msgspec.structs import replace
 
 from klogtool.cli import commands
+from klogtool.cli.output import read_stdin
 from klogtool.cli.question_options import question_options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writing
@@ -110,7 +110,7 @@ def _with_input(question: AppendQuestion, more_files: tuple[str, ...]) -> Append
 
 
 def _stdin() -> bytes:
-    data = sys.stdin.buffer.read(MOST_STDIN_BYTES + 1)
+    data = read_stdin(MOST_STDIN_BYTES + 1)
     if len(data) > MOST_STDIN_BYTES:
         raise click.UsageError(f"more than {MOST_STDIN_BYTES >> 20} MiB on standard input: name a file.")
     return data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 from msgspec import to_builtins
@@ -11,6 +10,7 @@ from msgspec import to_builtins
 from klogtool.building.places import WrongSpec
 from klogtool.building.spec_text import MOST_TEXT_BYTES, read_spec
 from klogtool.cli import commands, options
+from klogtool.cli.output import read_stdin
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE
 from klogtool.cli.writing import told_if_interrupted
@@ -73,7 +73,7 @@ def _decided(spec: str, output: str) -> BuildPlan:
 
 
 def _standard_input() -> bytes:
-    data = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1)
+    data = read_stdin(MOST_TEXT_BYTES + 1)
     if len(data) > MOST_TEXT_BYTES:
         raise AboveLimit(f"more than {MOST_TEXT_BYTES:,} bytes: name a file", path=STANDARD_INPUT)
     return data

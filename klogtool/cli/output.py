@@ -156,6 +156,13 @@ def hold_streams() -> None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
+def read_stdin(most_bytes: int) -> bytes:
+    """Return what stdin has up to its end, at most so many bytes. Raises KlogError if it is closed."""
+    if sys.stdin is None:
+        raise KlogError("standard input is closed", path="-")
+    return sys.stdin.buffer.read(most_bytes)
+
+
 def stdout_lost() -> bool:
     """Whether stdout takes no more of what was written to it. It is dropped then: at its end Python would fail on it,
     with a message and an exit status of its own."""

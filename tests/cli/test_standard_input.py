@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -129,3 +131,17 @@ def test_a_limit_and_a_copy_without_a_name(tmp_path: pathlib.Path, monkeypatch: 
 def test_standard_input_that_is_closed() -> None:
     with pytest.raises(KlogError, match="standard input is closed"):
         open_standard_input(None)
+
+
+COMMANDS = ["explain -", "dump-log -", "build - --output {new}", "append {partition} --records -"]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "append {partition} --batches -", "tutorial"])
+def test_a_command_whose_standard_input_is_closed(command: str, tmp_path: pathlib.Path) -> None:
+    partition = shutil.copytree(ROOT / "fixtures/every-codec/logdir", tmp_path / "logdir") / "numbers-0"
+    words = command.format(new=tmp_path / "new", partition=partition)
+    done = subprocess.run(
+        ["sh", "-c", f"exec {shlex.join(KLOGTOOL)} {words} <&-"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0 if command == "tutorial" else 2, False), done.stderr
+    assert os.listdir(tmp_path) == ["logdir"]
