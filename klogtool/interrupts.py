@@ -63,8 +63,11 @@ def wait_to_read(descriptor: int) -> None:
     CPython looks for signals before it begins a system call, and a signal interrupts one that has begun. One that comes
     in between is seen after the call, so a prompt would take no notice of it. A signal also writes to this pipe.
     """
-    import select  # an extension: not before the handlers are set
+    import fcntl  # extensions: not before the handlers are set
+    import select
 
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+        return  # a read fails at once; a pipe would never be ready for one
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     try:
@@ -73,6 +76,8 @@ def wait_to_read(descriptor: int) -> None:
         former = None
     try:
         select.select([descriptor, woken], [], [])
+    except ValueError:  # more files are open than select can wait for
+        pass
     finally:
         if former is not None:
             _signal.set_wakeup_fd(former)

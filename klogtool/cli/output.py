@@ -31,8 +31,12 @@ class _Stdin(io.FileIO):
     """stdin. A signal ends the wait for what somebody is to type."""
 
     def readinto(self, buffer: Any) -> int | None:
-        interrupts.wait_to_read(self.fileno())
-        return super().readinto(buffer)
+        """Raises Unreadable if it cannot be read: an OSError would be taken for one of stdout."""
+        from klogtool.log.file import ReadErrors
+
+        with ReadErrors("-"):
+            interrupts.wait_to_read(self.fileno())
+            return super().readinto(buffer)
 
 
 class Output:

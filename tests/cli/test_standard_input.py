@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -145,3 +146,41 @@ def test_a_command_whose_standard_input_is_closed(command: str, tmp_path: pathli
     )
     assert (done.returncode, "Traceback" in done.stderr) == (0 if command == "tutorial" else 2, False), done.stderr
     assert os.listdir(tmp_path) == ["logdir"]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "tutorial"])
+@pytest.mark.parametrize("place", ["/dev/null", "a pipe"])
+def test_a_command_whose_standard_input_is_open_for_writing_only(
+    command: str, place: str, tmp_path: pathlib.Path
+) -> None:
+    """nohup opens /dev/null so. It was told as a closed stdout; with a pipe klogtool waited for ever."""
+    partition = shutil.copytree(ROOT / "fixtures/every-codec/logdir", tmp_path / "logdir") / "numbers-0"
+    words = command.format(new=tmp_path / "new", partition=partition)
+    reading, writing = os.pipe()
+    given = writing if place == "a pipe" else os.open(place, os.O_WRONLY)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [*KLOGTOOL, *shlex.split(words)],
+        stdin=given, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60, env=environment,
+    )  # fmt: skip
+    for each in {reading, writing, given}:
+        os.close(each)
+    assert (done.returncode, done.stderr) == (4, "klogtool: -: bad file descriptor\n")
+    assert os.listdir(tmp_path) == ["logdir"]
+
+
+MANY = """
+import os, resource, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 2048), most))
+for _ in range(1100):
+    os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_standard_input_beside_more_open_files_than_select_takes() -> None:
+    command = [sys.executable, "-c", MANY, *KLOGTOOL, "explain", "-"]
+    done = subprocess.run(command, input="a text", capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert "no message that klogtool knows is in 'a text'" in done.stderr
