@@ -15,8 +15,6 @@ from typing import TypeAlias
 
 import msgspec
 
-Value: TypeAlias = "int | str | Reason | tuple[int, ...] | tuple[str, ...] | tuple[Text, ...]"
-Text: TypeAlias = "str | Reason"  # a sentence that is there already, or what it says
 _numbers = count()
 _HOME = "klogtool.render"  # the floor that has the sentences
 
@@ -69,6 +67,10 @@ class Reason:
     def __str__(self) -> str:
         """Return its sentence, for whoever prints an answer of the Python API."""
         return words(self)
+
+
+Text: TypeAlias = str | Reason  # a sentence that is there already, or what it says
+Value: TypeAlias = int | str | Reason | tuple[int, ...] | tuple[str, ...] | tuple[Text, ...]
 
 
 @cache

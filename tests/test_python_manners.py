@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import inspect
 import os
 import pathlib
+import pydoc
+import types
+import typing
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from running import FIXTURES
 
 import klogtool
+from klogtool.doctor.answers import Diagnosis
+from klogtool.plans.plan import Plan, SegmentVerdict
 
 LOG_DIR = FIXTURES / "transactions" / "logdir"
 NOW_MS = 1_700_000_000_000
@@ -120,3 +128,41 @@ def test_a_wrong_type_is_named_in_words(log_dir: klogtool.LogDir) -> None:
     ):
         with pytest.raises(TypeError, match=f"^{name} has to be "):
             call()
+
+
+def _structs_in(kind: Any) -> Iterator[type]:
+    """Yield the structs that a type names."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    for part in typing.get_args(kind):
+        yield from _structs_in(part)
+
+
+def _walk_public_structs() -> Iterator[type]:
+    """Yield each struct that klogtool names, or that a field of one of these has, or that decides as a result."""
+    waiting = [
+        *(getattr(klogtool, name) for name in klogtool.__all__),
+        Plan,
+        Diagnosis,
+        *SegmentVerdict.__subclasses__(),
+    ]
+    seen: set[type] = set()
+    while waiting:
+        for struct in _structs_in(waiting.pop()):
+            if struct not in seen:
+                seen.add(struct)
+                yield struct
+                waiting += typing.get_type_hints(struct).values()
+
+
+def test_help_and_signatures_of_all_that_klogtool_answers() -> None:
+    """They ask for the types of all fields, which must be there and not only for a type checker."""
+    for name in klogtool.__all__:
+        given = getattr(klogtool, name)
+        assert pydoc.render_doc(given)
+        if isinstance(given, type | types.FunctionType):
+            assert inspect.signature(given)
+    structs = list(_walk_public_structs())
+    assert len(structs) > 40
+    for struct in structs:
+        assert pydoc.render_doc(struct), struct

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
@@ -24,12 +24,10 @@ from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.plans.fields import JsonObject
 from klogtool.plans.question import Question
+from klogtool.plans.recover_result import LoadingLosses
 from klogtool.plans.results import Result
 from klogtool.values import Long, Natural
 from klogtool.verify.cures import MOVED_OUT
-
-if TYPE_CHECKING:
-    from klogtool.plans.recover_result import LoadingLosses
 
 MOST_NAME_BYTES = 255  # of one name; the limit of the system
 JOURNAL, REJECTED = ".klogtool", ".rejected"  # ends of names beside a log dir: see disk/journal.py, cli/salvage.py

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyarrow.compute import Expression
 
     from klogtool.format.typed import Moment
+else:
+    Expression = Any  # help(LogScan) asks for it, and pyarrow is an extra
 
 Path = str | os.PathLike[str]
 

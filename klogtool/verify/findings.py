@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from msgspec import Struct
 
 from klogtool.causes import Reason, words
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch_proof import COUNT, FLAGS, HEADER
-
-if TYPE_CHECKING:
-    from klogtool.verify.stops import Stop
+from klogtool.verify.stops import Stop
 
 LEAST_RANK = 100
 
