@@ -23,6 +23,8 @@ _OTHERS = {
     TierLayout.CONFLUENT: "named as Confluent Platform names tiered segments: its layout is not public",
     TierLayout.REDPANDA: "named as Redpanda names tiered segments: not segments of Kafka",
     TierLayout.AUTOMQ: "named as AutoMQ names them: not segments of Kafka",
+    TierLayout.WARPSTREAM: "in a folder named as WarpStream names its own: not segments of Kafka",
+    TierLayout.INKLESS: "named as Inkless names WAL objects: batches of several partitions in one",
     TierLayout.UNKNOWN: "of no layout that klogtool knows",
 }
 

@@ -23,6 +23,8 @@ class TierLayout(Enum):
     CONFLUENT = "Confluent"
     REDPANDA = "Redpanda"
     AUTOMQ = "AutoMQ"
+    WARPSTREAM = "WarpStream"
+    INKLESS = "Inkless"
     UNKNOWN = "unknown"
 
 
@@ -39,6 +41,10 @@ _OTHERS = {
         r"(.*/)?[0-9a-f]{8}/([^/]+/)+(\d+_\d+/)?((topic_|partition_)?manifest\.(json|bin)|\d+-\d+-\d+-\d+-v\d+\.log(\.\d+)?)"
     ),
     TierLayout.AUTOMQ: re.compile(r"(.*/)?[0-9a-f]{8}/([^/]+/)?\d{1,19}"),
+    # Its files have no public names; its documentation promises that all of them are in this folder.
+    TierLayout.WARPSTREAM: re.compile(r"(.*/)?warpstream/.+"),
+    # A WAL object has the text of a Kafka Uuid as its whole name, which a word of small letters is not.
+    TierLayout.INKLESS: re.compile(r"(.*/)?(?=[^/]*[A-Z])(?=[^/]*[a-z])[A-Za-z0-9_-]{22}"),
 }
 
 
