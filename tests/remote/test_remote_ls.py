@@ -83,7 +83,7 @@ def test_foreign_objects_are_one_line(tmp_path: Path) -> None:
         ("Pinterest", "orders-0/00000000000000000000.log"),
         ("WarpStream", "warpstream/some-cluster/some-file"),
         ("Inkless", "wal/gTyBSv1KTnGyPZSidSrdHQ"),
-        ("unknown", "a-word-of-22-letters-x"),
+        ("unknown", "wal/a-word-of-22-letters-x"),
         ("unknown", "wal/0b0d2f2e-8b4c-4f5e-9a55-0a7c4d2b9e11"),
     ],
 )
