@@ -14,10 +14,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Struct, field, to_builtins
 
+from klogtool.broker.causes import LoadNote
 from klogtool.broker.cluster_config import NEVER_TIERED, ClusterConfig, layers_of
 from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
 from klogtool.broker.provided_settings import provided_names
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
+from klogtool.causes import Reason
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirName, PartitionDirState, TopicPartition
@@ -35,7 +37,6 @@ REMOTE_STORAGE = "remote.storage.enable"
 REMOTE_SYSTEM = "remote.log.storage.system.enable"
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
 SIZE_LIMIT = "max.decompressed.message.bytes"
-OTHERS_ARE_DEFAULTS = "all other settings: Kafka's defaults"
 
 _STORAGE_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException into this one
 
@@ -174,7 +175,7 @@ class Evidence(Struct, frozen=True):
 class LoadTerms(Struct, frozen=True):
     """The terms for loading one partition. high_watermark None: use the log's end. is_clean: the last stop was clean.
 
-    notes: lines about the sources of values that the user did not give. sources: the source of each setting that is not
+    notes: the sources of values that the user did not give. sources: the source of each setting that is not
     Kafka's default, by Kafka's topic name. evidence: how far the log reached, by the log dir's checkpoints. has_marker:
     the clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None.
     rules: those of the release that was asked for. is_tiered: older segments may be in remote storage; None: nobody
@@ -193,15 +194,15 @@ class LoadTerms(Struct, frozen=True):
     log_start_offset: int = 0
     high_watermark: int | None = None
     is_clean: bool = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     has_marker: bool = False
-    compaction: str | None = None
+    compaction: Reason | None = None
     rules: Rules = REFERENCE_RULES
     is_tiered: bool | None = False
     has_remote_storage: bool = False
-    start_notes: tuple[str, ...] = ()
+    start_notes: tuple[Reason, ...] = ()
     is_remote_off: bool = False
     keeps_start_line: bool = False
     is_start_known: bool = True
@@ -212,16 +213,18 @@ class LoadTerms(Struct, frozen=True):
         most = self.config.max_decompressed_message_bytes
         return most if self.rules.limits_decompressed_size and most < NO_LIMIT_BYTES else None
 
-    def setting_notes(self, names: Iterable[str]) -> Iterator[str]:
+    def setting_notes(self, names: Iterable[str]) -> Iterator[Reason]:
         """Yield the values of these settings, with their sources, for a command that uses them after loading."""
         used = [name for name in names if name in self.sources]
         yield from _setting_notes(self.config, self.sources, used)
         is_default = not used and not any(name in self.sources for name in LOADING_SETTINGS)
-        yield "settings: Kafka's defaults, because nothing else is known" if is_default else OTHERS_ARE_DEFAULTS
+        yield LoadNote.ALL_DEFAULT() if is_default else LoadNote.OTHERS_DEFAULT()
 
 
-def _setting_notes(config: LogConfig, sources: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
-    yield from (f"{name}: {value_text(config, name)}, {sources[name]}" for name in names if name in sources)
+def _setting_notes(config: LogConfig, sources: Mapping[str, str], names: Iterable[str]) -> Iterator[Reason]:
+    for name in names:
+        if name in sources:
+            yield LoadNote.SETTING(name=name, value=value_text(config, name), source=sources[name])
 
 
 class Checkpoints:
@@ -237,7 +240,7 @@ class Checkpoints:
         self.log_dir = log_dir
         self._resets_unreadable = resets_unreadable
         self._cluster = cluster
-        self._read: dict[FileKind, tuple[Offsets | None, str]] = {}
+        self._read: dict[FileKind, tuple[Offsets | None, Reason]] = {}
 
     @classmethod
     def beside(cls, path: str) -> Checkpoints:
@@ -280,24 +283,24 @@ class Checkpoints:
         """Return whether the last stop was clean, judged as a broker does."""
         return self.log_dir is not None and os.path.exists(os.path.join(self.log_dir, FileKind.CLEAN_SHUTDOWN.value))
 
-    def find(self, kind: FileKind, topic_partition: TopicPartition) -> tuple[int | None, str]:
+    def find(self, kind: FileKind, topic_partition: TopicPartition) -> tuple[int | None, Reason]:
         """Return a partition's offset, or None; and its source, or why there is none.
 
         Raises Corrupt (KafkaStorageException) for a checkpoint with which a broker takes the log dir offline.
         """
         if self.log_dir is None:
-            return None, "outside of a log dir"
+            return None, LoadNote.OUTSIDE()
         if kind not in self._read:
             self._read[kind] = self._read_now(os.path.join(self.log_dir, kind.value), kind)
         offsets, why = self._read[kind]
         if offsets is None:
             return None, why
         value = offsets.get(topic_partition.in_checkpoints)
-        return value, f"{kind.value} has no line for it" if value is None else f"by {kind.value}"
+        return value, (LoadNote.NO_LINE if value is None else LoadNote.BY_FILE)(file=kind.value)
 
-    def _read_now(self, path: str, kind: FileKind) -> tuple[Offsets | None, str]:
+    def _read_now(self, path: str, kind: FileKind) -> tuple[Offsets | None, Reason]:
         try:
-            return find_content(path), f"there is no {kind.value}"
+            return find_content(path), LoadNote.NO_FILE(file=kind.value)
         except KlogError as error:
             # If one of its numbers is not a number, a broker treats the file as empty.
             is_reset = isinstance(error, Corrupt) and (
@@ -305,17 +308,7 @@ class Checkpoints:
             )
             if not is_reset and not self._resets_unreadable:
                 raise
-            return None, f"{kind.value} cannot be read ({error.reason})"
-
-    def cannot_read(self, kind: FileKind) -> str | None:
-        """Return why a checkpoint cannot be read, with which a broker goes on as with an empty one; else None."""
-        if self.log_dir is None:
-            return None
-        try:
-            find_content(os.path.join(self.log_dir, kind.value))
-        except KlogError as error:
-            return f"{kind.value} cannot be read ({error.reason})"
-        return None
+            return None, LoadNote.UNREADABLE(file=kind.value, error=error.reason)
 
     def find_line(self, kind: FileKind, topic_partition: TopicPartition) -> int | None:
         """Return a partition's offset; None also if the checkpoint cannot be read, whatever a broker does then."""
@@ -341,7 +334,9 @@ def terms_of(
     # The checkpoints say nothing of a folder to be deleted that has a successor: they are about that one.
     is_going = name is not None and name.state is PartitionDirState.DELETE
     is_replaced = is_going and os.path.isdir(os.path.join(beside.log_dir or os.devnull, str(topic_partition)))
-    notes = [*_fate_notes(name), _release_note(circumstances.kafka, cluster), stop_note]
+    fate = None if name is None else fate_of(name)
+    notes = [] if name is None or fate is None else [LoadNote.FATE(state=name.state.value, fate=fate)]
+    notes += [_release_note(circumstances.kafka, cluster), stop_note]
     offsets: list[int | None] = []
     for what, kind, value, default in (
         ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, circumstances.recovery_point, "0"),
@@ -349,10 +344,10 @@ def terms_of(
         ("high watermark", FileKind.REPLICATION_CHECKPOINT, circumstances.high_watermark, "the log's end"),
     ):
         if value is None and is_replaced:
-            offset, why = None, f"the line of {topic_partition} is about the folder of that name"
+            offset, source = None, LoadNote.OF_SUCCESSOR(partition=str(topic_partition))
         else:
-            offset, why = (value, "as given") if value is not None else beside.find(kind, topic_partition)
-        notes.append(f"{what}: {default if offset is None else offset}, {why}")
+            offset, source = (value, LoadNote.AS_GIVEN()) if value is not None else beside.find(kind, topic_partition)
+        notes.append(LoadNote.OFFSET(what=what, offset=default if offset is None else offset, source=source))
         offsets.append(offset)
     recovery_point, log_start_offset, high_watermark = offsets
     recovery_note = notes[-len(offsets)]
@@ -407,38 +402,31 @@ def _is_tiered(
 
 
 _FATES = {
-    PartitionDirState.DELETE: "of a deleted topic, or of a replica that has moved: a broker deletes this folder a "
-    "minute after its start (file.delete.delay.ms); move it out of the log dir first",
-    PartitionDirState.STRAY: "a broker serves nothing of this folder: when it got its name, the topic's id or the "
-    "assignment of replicas did not fit",
-    PartitionDirState.FUTURE: "a broker was moving the partition to this log dir: while another log dir has a folder "
-    "without -future, that one is served",
+    PartitionDirState.DELETE: LoadNote.DELETED(),
+    PartitionDirState.STRAY: LoadNote.STRAY(),
+    PartitionDirState.FUTURE: LoadNote.FUTURE(),
 }
 
 
-def fate_of(name: PartitionDirName) -> str | None:
+def fate_of(name: PartitionDirName) -> Reason | None:
     """Return what a broker does with a folder because of the end of its name; None if it simply serves it."""
     return _FATES.get(name.state)
 
 
-def _fate_notes(name: PartitionDirName | None) -> Iterator[str]:
-    fate = None if name is None else fate_of(name)
-    if name is not None and fate is not None:
-        yield f"{name.state.value}: {fate}"
-
-
-def _size_limit_notes(config: LogConfig, sources: Mapping[str, str], rules: Rules) -> Iterator[str]:
+def _size_limit_notes(config: LogConfig, sources: Mapping[str, str], rules: Rules) -> Iterator[Reason]:
     """Yield what becomes of max.decompressed.message.bytes, where it is set: most releases do not know it."""
     if rules.limits_decompressed_size:
         yield from _setting_notes(config, sources, (SIZE_LIMIT,))
     elif SIZE_LIMIT in sources:
-        yield f"{SIZE_LIMIT}: ignored, because Kafka {rules.release} does not know it"
+        yield LoadNote.IGNORED_SETTING(name=SIZE_LIMIT, release=rules.release)
 
 
-def _release_note(release: Release, cluster: ClusterConfig) -> str:
+def _release_note(release: Release, cluster: ClusterConfig) -> Reason:
     level = cluster.metadata.features.get(METADATA_VERSION) if cluster.metadata else None
-    text = "" if level is None else f"; metadata.version is {metadata_version_name(level)} by __cluster_metadata"
-    return f"release: {release}, {'the default' if release == REFERENCE else 'as given'}{text}"
+    source = "the default" if release == REFERENCE else "as given"
+    if level is None:
+        return LoadNote.RELEASE(release=release, source=source)
+    return LoadNote.RELEASE_AT_LEVEL(release=release, source=source, level=metadata_version_name(level))
 
 
 def _evidence(beside: Checkpoints, topic_partition: TopicPartition, circumstances: Circumstances) -> Iterator[Evidence]:
@@ -455,23 +443,20 @@ def _evidence(beside: Checkpoints, topic_partition: TopicPartition, circumstance
 
 def find_compaction(
     topic_partition: TopicPartition, config: LogConfig, sources: Mapping[str, str], beside: Checkpoints
-) -> str | None:
+) -> Reason | None:
     """Return evidence, outside the log itself, that offsets may be missing because the topic is compacted; else
     None."""
     if config.compact:
-        return f"cleanup.policy has compact, {sources.get('cleanup.policy', 'by default')}"
+        return LoadNote.HAS_COMPACT(source=sources.get("cleanup.policy", "by default"))
     if beside.find_line(FileKind.CLEANER_CHECKPOINT, topic_partition) is not None:
-        return f"{FileKind.CLEANER_CHECKPOINT.value} has a line for it"
+        return LoadNote.CLEANER_LINE(file=FileKind.CLEANER_CHECKPOINT.value)
     return None
 
 
-def _last_stop(beside: Checkpoints, circumstances: Circumstances, clean_by_default: bool) -> tuple[bool, str]:
+def _last_stop(beside: Checkpoints, circumstances: Circumstances, clean_by_default: bool) -> tuple[bool, Reason]:
     if circumstances.last_stop is not None:
-        return circumstances.last_stop == CLEAN, f"last stop: {circumstances.last_stop}, as given"
+        return circumstances.last_stop == CLEAN, LoadNote.STOP_GIVEN(stop=circumstances.last_stop)
     if beside.log_dir is None:
-        text = CLEAN if clean_by_default else UNCLEAN
-        return clean_by_default, f"last stop: {text}, assumed outside a log dir"
-    marker = FileKind.CLEAN_SHUTDOWN.value
-    if beside.has_clean_marker:
-        return True, f"last stop: clean, {marker} is there"
-    return False, f"last stop: unclean, there is no {marker}"
+        return clean_by_default, LoadNote.STOP_ASSUMED(stop=CLEAN if clean_by_default else UNCLEAN)
+    is_clean = beside.has_clean_marker
+    return is_clean, (LoadNote.STOP_CLEAN if is_clean else LoadNote.STOP_UNCLEAN)(marker=FileKind.CLEAN_SHUTDOWN.value)

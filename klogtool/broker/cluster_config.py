@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
+from klogtool.broker.causes import LoadNote
 from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, fitting
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties
 from klogtool.format.names import METADATA_TOPIC
@@ -77,7 +79,7 @@ class ClusterConfig:
         """Return whether whole metadata of the cluster has the topic, so that it has all settings of the topic."""
         return self.metadata is not None and self.metadata.problem is None and topic in self.metadata.topic_ids
 
-    def notes(self, topic: str, path: str) -> Iterator[str]:
+    def notes(self, topic: str, path: str) -> Iterator[Reason]:
         """Yield what is wrong with the metadata, or with its settings for a topic. path: a partition dir of the
         topic."""
         metadata = self.metadata
@@ -86,19 +88,16 @@ class ClusterConfig:
         topic_id, own_id = self.topic_id(topic), None
         with suppress(KlogError):  # verify and loading report it
             own_id = Partition(path).topic_id
-        if topic_id is not None and own_id not in (None, topic_id):
-            yield (
-                f"topic id: {own_id}, but {topic_id} in __cluster_metadata: a broker would treat the partition "
-                "as a stray"
-            )
+        if topic_id is not None and own_id is not None and own_id != topic_id:
+            yield LoadNote.OTHER_TOPIC_ID(own=own_id, other=topic_id)
         if metadata.problem is not None:
-            yield f"__cluster_metadata is not whole: {metadata.problem}; klogtool uses the part before that"
+            yield LoadNote.METADATA_NOT_WHOLE(problem=metadata.problem)
         if topic not in metadata.topic_ids:
-            yield f"__cluster_metadata knows no topic {topic}"
+            yield LoadNote.UNKNOWN_TOPIC(topic=topic)
         for settings in (metadata.topics.get(topic, {}), *(own for own, _ in self.brokers())):
             known = {name: text for name, text in settings.items() if name in KNOWN_NAMES}
             for name in known.keys() - fitting(known).keys():
-                yield f"{name}: the value in __cluster_metadata has the wrong type and is ignored: {known[name]!r}"
+                yield LoadNote.WRONG_TYPE(name=name, value=repr(known[name]))
 
     def topic(self, topic: str) -> Settings:
         """Return the settings of the topic itself."""

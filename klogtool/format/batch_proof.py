@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.causes import Reason, from_text
 from klogtool.errors import AboveLimit, Corrupt, KlogError
 from klogtool.format.batch import (
     CODEC_MASK,
@@ -30,6 +31,7 @@ from klogtool.format.batch import (
     stream_records,
 )
 from klogtool.format.buffers import Buffer
+from klogtool.format.causes import EntryCause
 from klogtool.format.control import parse_control_type_id, parse_end_transaction_marker
 from klogtool.format.framing import LOG_OVERHEAD, Frame
 from klogtool.format.java_numbers import to_signed
@@ -106,7 +108,7 @@ class HeaderFault(Struct, frozen=True):
     """What is impossible about the header of an entry. field: the one that readers and brokers go wrong by."""
 
     field: str
-    detail: str
+    detail: Reason
 
 
 class Judged(Struct, frozen=True):
@@ -118,7 +120,7 @@ class Judged(Struct, frozen=True):
 
     facts: EntryFacts
     contradiction: HeaderFault | None = None
-    records_contradiction: str | None = None
+    records_contradiction: Reason | None = None
     unchecked: str | None = None
     is_readable: bool = True
 
@@ -137,8 +139,8 @@ class Judged(Struct, frozen=True):
         )
 
     @property
-    def wrong(self) -> str | None:
-        """What is wrong with it, in words."""
+    def wrong(self) -> Reason | None:
+        """What is wrong with it."""
         return self.records_contradiction if self.contradiction is None else self.contradiction.detail
 
     @property
@@ -237,32 +239,32 @@ def batch_contradiction(batch: RecordBatch) -> HeaderFault | None:
     body_size, count, delta = batch.size - RECORD_BATCH_OVERHEAD, batch.records_count, batch.last_offset_delta
     codec = batch.attributes & CODEC_MASK
     if codec >= len(CODEC_NAMES):
-        return HeaderFault(CODEC, f"codec {codec} does not exist")
+        return HeaderFault(CODEC, EntryCause.CODEC(codec=codec))
     if batch.attributes & ~KNOWN_ATTRIBUTES:
-        return HeaderFault(FLAGS, f"attributes {batch.attributes & 0xFFFF:#06x} have flags that there are not")
+        return HeaderFault(FLAGS, EntryCause.FLAGS(attributes=f"{batch.attributes & 0xFFFF:#06x}"))
     if delta < 0:
-        return HeaderFault(DELTA, f"the last offset delta is {delta}")
+        return HeaderFault(DELTA, EntryCause.DELTA(delta=delta))
     if not 0 <= count <= delta + 1:
-        return HeaderFault(COUNT, f"{count} records cannot be in {delta + 1} offsets")
+        return HeaderFault(COUNT, EntryCause.MORE_THAN_OFFSETS(count=count, offsets=delta + 1))
     if bool(count) != bool(body_size) or (codec == 0 and body_size < SMALLEST_RECORD_BYTES * count):
-        return HeaderFault(BODY, f"{count} records cannot be in {body_size} bytes")
+        return HeaderFault(BODY, EntryCause.OTHER_SIZE(count=count, size=body_size))
     wrong = _producer_contradiction(batch, codec)
     return None if wrong is None else HeaderFault(PRODUCER, wrong)
 
 
-def _producer_contradiction(batch: RecordBatch, codec: int) -> str | None:
+def _producer_contradiction(batch: RecordBatch, codec: int) -> Reason | None:
     if batch.is_control and codec:
-        return "a control batch is never compressed"
+        return EntryCause.COMPRESSED_CONTROL()
     if batch.producer_id <= NO_PRODUCER_ID:
-        return "a transactional batch has a producer id" if batch.is_transactional else None
+        return EntryCause.NO_PRODUCER() if batch.is_transactional else None
     if batch.producer_epoch <= NO_PRODUCER_EPOCH:
-        return f"a producer id goes with an epoch from 0 on, not {batch.producer_epoch}"
+        return EntryCause.PRODUCER_EPOCH(epoch=batch.producer_epoch)
     if batch.base_sequence <= NO_SEQUENCE and not batch.is_control:
-        return f"a producer id goes with sequence numbers from 0 on, not {batch.base_sequence}"
+        return EntryCause.SEQUENCE(sequence=batch.base_sequence)
     return None
 
 
-def _read_marker(batch: RecordBatch, facts: EntryFacts) -> str | None:
+def _read_marker(batch: RecordBatch, facts: EntryFacts) -> Reason | None:
     """Add a transaction marker's type and coordinator epoch to the facts; return what is wrong with it, or None.
 
     A broker that loads the log reads it in the same way (EndTransactionMarker.deserialize), and fails if it cannot.
@@ -273,34 +275,34 @@ def _read_marker(batch: RecordBatch, facts: EntryFacts) -> str | None:
         record = next(batch.records())
         marker = parse_end_transaction_marker(record.key, record.value)
     except KlogError as error:
-        return error.reason
+        return from_text(error.reason)
     facts.marker, facts.coordinator_epoch = int(marker.type), marker.coordinator_epoch
     return None
 
 
-def _judge_records(facts: EntryFacts, wrong: Iterator[str], fault: HeaderFault | None = None) -> Judged:
+def _judge_records(facts: EntryFacts, wrong: Iterator[Reason], fault: HeaderFault | None = None) -> Judged:
     """wrong: yields what is wrong with the records, or contradicts the header, during the walk. fault: of the
     header."""
-    first: str | None = None
+    first: Reason | None = None
     try:
         for why in wrong:
             first = first or why
     except AboveLimit as error:
         return Judged(facts, fault, first, error.reason)
     except KlogError as error:
-        return Judged(facts, fault, first or error.reason, is_readable=False)
+        return Judged(facts, fault, first or from_text(error.reason), is_readable=False)
     return Judged(facts, fault, first)
 
 
-def _contradictions(batch: RecordBatch) -> Iterator[str]:
+def _contradictions(batch: RecordBatch) -> Iterator[Reason]:
     records = batch.records()
     before, largest = -1, None
     for record in records:
         delta = to_signed(record.offset - batch.base_offset, 64)
         if delta <= before:
-            yield f"record {record.offset} does not lie behind the one before it"
+            yield EntryCause.RECORD_ORDER(offset=record.offset)
         if delta > batch.last_offset_delta:
-            yield f"record {record.offset} lies behind the last offset in the header, {batch.last_offset}"
+            yield EntryCause.BEYOND_LAST(offset=record.offset, last=batch.last_offset)
         if largest is None and not batch.attributes & (TIMESTAMP_TYPE_BIT | DELETE_HORIZON_BIT):
             yield from _unlike("first timestamp", batch.base_timestamp, record.timestamp)
         before, largest = delta, record.timestamp if largest is None else max(largest, record.timestamp)
@@ -308,14 +310,14 @@ def _contradictions(batch: RecordBatch) -> Iterator[str]:
             try:
                 parse_control_type_id(record.key)
             except KlogError as error:
-                yield error.reason
+                yield from_text(error.reason)
     if largest is not None:
         yield from _unlike("largest timestamp", batch.max_timestamp, largest)
 
 
-def _unlike(what: str, header: int, records: int) -> Iterator[str]:
+def _unlike(what: str, header: int, records: int) -> Iterator[Reason]:
     if header != records:
-        yield f"the {what} is {records} by the records, and {header} by the header"
+        yield EntryCause.OTHER_TIME(what=what, records=records, header=header)
 
 
 # --- messages, magic 0 and 1 ----------------------------------------------------------------------------------------
@@ -361,15 +363,17 @@ def message_contradiction(message: Message) -> HeaderFault | None:
     """Return what no broker writes into the head of a message, or None."""
     attributes = message.attributes & 0xFF
     if len(message.message) < SMALLEST_MESSAGE_BYTES[message.magic]:
-        return HeaderFault(BODY, f"{len(message.message)} bytes are less than a message of magic {message.magic} has")
+        short = EntryCause.SHORT_MESSAGE(size=len(message.message), magic=message.magic)
+        return HeaderFault(BODY, short)
     if attributes & ~KNOWN_MESSAGE_ATTRIBUTES:
-        return HeaderFault(FLAGS, f"attributes {attributes:#04x} have flags that there are not")
+        return HeaderFault(FLAGS, EntryCause.FLAGS(attributes=f"{attributes:#04x}"))
     if attributes & CODEC_MASK > CODEC_NAMES.index("lz4"):
-        return HeaderFault(CODEC, f"codec {attributes & CODEC_MASK} is not one of magic {message.magic}")
+        codec = EntryCause.CODEC_OF_MAGIC(codec=attributes & CODEC_MASK, magic=message.magic)
+        return HeaderFault(CODEC, codec)
     return None
 
 
-def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[str]:
+def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[Reason]:
     """Yield what is wrong with the records; add their number and the first offset to the facts."""
     check_magic(message)
     first = before = largest = None
@@ -378,7 +382,7 @@ def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[str
         if not record.crc_valid:
             raise Corrupt(f"inner message {record.offset} does not match its checksum")
         if before is not None and record.offset <= before:
-            yield f"inner message {record.offset} does not lie behind {before}"
+            yield EntryCause.INNER_ORDER(offset=record.offset, before=before)
         first = record.offset if first is None else first
         largest = record.timestamp if largest is None else max(largest, record.timestamp)
         before, count = record.offset, count + 1
@@ -386,6 +390,6 @@ def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[str
     if first is not None and before is not None:
         facts.first_offset = first
         if before != message.offset:
-            yield f"the last inner message is {before}, and {message.offset} by the wrapper"
+            yield EntryCause.OTHER_LAST(last=before, wrapper=message.offset)
     if message.magic == 1 and largest is not None:
         yield from _unlike("largest timestamp", message.timestamp, largest)

@@ -19,7 +19,14 @@ from msgspec import Struct
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import CODEC_MASK, CODEC_NAMES, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
-from klogtool.format.batch_proof import batch_of, is_blanked, judge_batch, recounted
+from klogtool.format.batch_proof import (
+    KNOWN_ATTRIBUTES,
+    KNOWN_MESSAGE_ATTRIBUTES,
+    batch_of,
+    is_blanked,
+    judge_batch,
+    recounted,
+)
 from klogtool.format.blanked_numbers import (
     FAR_OFFSET,
     LARGEST_OFFSET,
@@ -51,7 +58,7 @@ from klogtool.format.layouts import (
 )
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE
-from klogtool.format.resync import BATCH_ATTRIBUTES, LARGEST_SOUGHT_BYTES, MESSAGE_ATTRIBUTES, OFFSETS_OF_A_SEGMENT
+from klogtool.format.resync import LARGEST_SOUGHT_BYTES, OFFSETS_OF_A_SEGMENT
 from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, most_bytes, read_zigzag
 
 Span: TypeAlias = tuple[int, int]  # bytes [start, stop)
@@ -291,11 +298,11 @@ def _blank_head(entry: memoryview, most_offset: int) -> None:
     """Take all numbers out of a header that do not say of which kind the entry is."""
     offset, length, _, magic = _FRAME.unpack_from(entry)
     if magic >= 2:
-        attributes = parse_batch(entry).attributes & BATCH_ATTRIBUTES
+        attributes = parse_batch(entry).attributes & KNOWN_ATTRIBUTES
         _fill(entry, (0, RECORD_BATCH_OVERHEAD))
         _set_batch_field(entry, "attributes", attributes)
     else:
-        attributes = entry[HEADER_SIZE_UP_TO_MAGIC] & MESSAGE_ATTRIBUTES
+        attributes = entry[HEADER_SIZE_UP_TO_MAGIC] & KNOWN_MESSAGE_ATTRIBUTES
         _fill(entry, (0, LOG_OVERHEAD + HEAD_SIZES[magic]))
         entry[HEADER_SIZE_UP_TO_MAGIC] = attributes
     _FRAME.pack_into(entry, 0, offset, length, 0, magic)

@@ -68,7 +68,7 @@ def sound_entry(data: Buffer, frame: Frame, *, base: int, deep: bool) -> RecordB
         raise Corrupt("the checksum does not match", position=position, kafka_class="CorruptRecordException")
     wrong = judged.wrong
     if wrong is not None:
-        raise Corrupt(wrong, position=position, kafka_class="CorruptRecordException")
+        raise Corrupt(str(wrong), position=position, kafka_class="CorruptRecordException")
     too_many = deep and judged.facts.records_count > MOST_RECORDS
     if judged.unchecked is not None or too_many:
         reason = judged.unchecked or f"{judged.facts.records_count} records in one batch (limit: {MOST_RECORDS})"

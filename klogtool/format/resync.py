@@ -12,14 +12,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from klogtool.format.batch import (
-    CODEC_NAMES,
     CRC_COVERS_FROM,
     NO_PRODUCER_ID,
     RECORD_BATCH_OVERHEAD,
     RecordBatch,
     parse_batch,
 )
-from klogtool.format.batch_proof import SMALLEST_RECORD_BYTES
+from klogtool.format.batch_proof import KNOWN_MESSAGE_ATTRIBUTES, PRODUCER, batch_contradiction
 from klogtool.format.buffers import Buffer
 from klogtool.format.checksums import crc32, crc32c
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
@@ -32,8 +31,6 @@ LARGEST_KEY_BYTES = (
     1 << 20
 )  # of a message; without a limit, a batch header shifted by a few bytes looks like a message of megabytes
 GAVE_UP = -2
-BATCH_ATTRIBUTES = 0x7F
-MESSAGE_ATTRIBUTES = 0x0F
 
 
 class Sought(Struct, frozen=True):
@@ -117,21 +114,13 @@ def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
         return False
     if frame.magic < 2:
         attributes = data[frame.position + HEADER_SIZE_UP_TO_MAGIC]
-        return not attributes & ~MESSAGE_ATTRIBUTES and _sizes_fit(data, frame)
+        return not attributes & ~KNOWN_MESSAGE_ATTRIBUTES and _sizes_fit(data, frame)
     if frame.size < RECORD_BATCH_OVERHEAD or len(data) - frame.position < RECORD_BATCH_OVERHEAD:
         return bool(frame.size >= RECORD_BATCH_OVERHEAD)
     batch = parse_batch(data, frame.position)
-    count, body_size = batch.records_count, batch.size - RECORD_BATCH_OVERHEAD
-    return bool(
-        batch.attributes & ~BATCH_ATTRIBUTES == 0
-        and batch.attributes & 0x07 < len(CODEC_NAMES)
-        and 0 <= count <= batch.last_offset_delta + 1
-        and batch.last_offset_delta >= 0
-        and batch.producer_id >= NO_PRODUCER_ID
-        # so many records fit into a batch of its size; a sequence of numbers passes all other tests
-        and bool(count) == bool(body_size)
-        and (batch.attributes & 0x07 != 0 or count * SMALLEST_RECORD_BYTES <= body_size)
-    )
+    # A sequence of numbers passes all tests but that so many records fit into a batch of its size.
+    fault = batch_contradiction(batch)
+    return (fault is None or fault.field == PRODUCER) and batch.producer_id >= NO_PRODUCER_ID
 
 
 def _sizes_fit(data: Buffer, frame: Frame) -> bool:

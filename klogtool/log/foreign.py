@@ -13,7 +13,7 @@ from itertools import islice
 
 from klogtool.errors import Unsupported
 from klogtool.escape import quoted
-from klogtool.format.foreign import HEAD_BYTES, STDIN, TAR, TIERED, Foreign, begins_as_log, foreign_bytes, foreign_name
+from klogtool.format.foreign import HEAD_BYTES, STDIN, Foreign, ForeignCure, begins_as_log, foreign_bytes, foreign_name
 from klogtool.log.file import LogFile, Unreadable
 
 MOST_FOLDERS, MOST_NAMES, MOST_DEPTH = 200, 2000, 5
@@ -29,7 +29,7 @@ class ForeignData(Unsupported):
         where = "" if inside is None else f" (it contains {inside})"
         named = path if inside is None else os.path.join(path, inside)
         word = "FILE" if path == STDIN else quoted(named)
-        super().__init__(f"{kind.what}{where}", path=path, cure=kind.instead.format(file=word))
+        super().__init__(f"{kind()}{where}", path=path, cure=str(ForeignCure[kind.name](file=word)))
 
 
 def check_file(path: str, *, any_name: bool = False) -> None:
@@ -49,7 +49,7 @@ def check_head(file: LogFile, *, name: str = "", any_name: bool = False) -> None
     """Raise ForeignData for an open file, by its first bytes, and by its name if there is one."""
     head = file.read(0, HEAD_BYTES)
     kind = foreign_name(name)
-    if kind in (TIERED, TAR) and begins_as_log(head) and any_name:
+    if kind in (Foreign.TIERED, Foreign.TAR) and begins_as_log(head) and any_name:
         kind = None
     if (kind := foreign_bytes(head) or kind) is not None:
         raise ForeignData(file.path, kind)
@@ -59,7 +59,7 @@ def find_foreign(path: str) -> ForeignData | None:
     """Return what a folder is that is not Kafka's, by the files in it and a few folders below; None if nobody knows."""
     for file in _some_files(path):
         kind = foreign_name(os.path.basename(file)) or _kind_by_magic(file)
-        if kind is not None and kind is not TAR:
+        if kind is not None and kind is not Foreign.TAR:
             return ForeignData(path, kind, inside=os.path.relpath(file, path))
     return None
 

@@ -14,6 +14,7 @@ from typing import Annotated
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from klogtool.broker.causes import LoadNote
 from klogtool.broker.circumstances import Checkpoints, LoadTerms, Long, terms_of
 from klogtool.broker.cleaning.cleaner import CleaningStats, CleanLog, clean
 from klogtool.broker.cleaning.dirty_range import LogToClean, find_log_to_clean
@@ -198,10 +199,9 @@ def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
     name = find_partition_dir_name(own_name(path))
     if name is None or checkpoints.log_dir is None:
         return None
-    offset = checkpoints.find(FileKind.CLEANER_CHECKPOINT, TopicPartition(name.topic, name.partition))[0]
-    why = checkpoints.cannot_read(FileKind.CLEANER_CHECKPOINT) if offset is None else None
-    if why is not None:
-        raise Corrupt(why, path=checkpoints.log_dir, kafka_class="NumberFormatException")
+    offset, source = checkpoints.find(FileKind.CLEANER_CHECKPOINT, TopicPartition(name.topic, name.partition))
+    if source.cause is LoadNote.UNREADABLE:
+        raise Corrupt(str(source), path=checkpoints.log_dir, kafka_class="NumberFormatException")
     return offset
 
 

@@ -179,9 +179,9 @@ def find_remote(
         part = find_safe_part(store, metadata, log, is_tiered=is_tiered, is_remote_off=is_off)
         bases = [segment.segment for segment in _before(kept, part.end)]
         if part.why is NotSafe.NOT_TIERED:
-            left_out.append(LeftOut(folder, part.detail, _SAY_ON if is_off else _SAY_IT))
+            left_out.append(LeftOut(folder, str(part.detail), _SAY_ON if is_off else _SAY_IT))
         elif any(segment.reason == TIERED for segment in kept[len(bases) : -1]):
-            left_out.append(LeftOut(folder, part.detail))
+            left_out.append(LeftOut(folder, str(part.detail)))
         going = one.going if with_past_retention and bases else {}
         found += one.candidates(REMOTE, [*sorted(going), *bases], going)
     return found, left_out

@@ -105,7 +105,7 @@ def _row(verdict: SegmentVerdict, kept: Mapping[int, Kept], false: Collection[in
 
 def _why_kept(kept: Kept) -> str:
     """Return why a segment stays, with the record that holds it and the time when it is due."""
-    holder, text = kept.held_by, kept.detail
+    holder, text = kept.held_by, words(kept.detail)
     if kept.reason == "behind" or holder is None:
         return text
     due = "never due" if kept.due_ms is None else _due(kept.due_ms)
@@ -113,8 +113,9 @@ def _why_kept(kept: Kept) -> str:
         return f"{text}; {due}"
     producer = holder.producer_id
     by = f" (producer {producer})" if producer is not None and producer >= 0 else ""
-    text = text.removeprefix("the newest record ")
-    if kept.reason != "future":
+    if kept.reason == "future":
+        text = f"is {kept.detail.values['duration']} in the future"
+    else:
         text = f"is in {kept.reason}, as its size shows, {_seconds(in_milliseconds(holder.timestamp))}"
     return f"held by offset {holder.offset:,}{by}: its timestamp {text}; {due}"
 

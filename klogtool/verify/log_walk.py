@@ -9,7 +9,7 @@ from itertools import pairwise
 from msgspec.structs import astuple, replace
 
 from klogtool import kernels
-from klogtool.causes import Reason, from_text
+from klogtool.causes import Reason
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.batch_proof import FACTS, HEADER, NOT_TOLD, EntryFacts, Judged
 from klogtool.format.succession import EpochStart, Future, Succession, Why, facts_at
@@ -134,8 +134,10 @@ class LogWalk:
             if judged is None:
                 return
             is_wrapper = judged.facts.magic < 2  # a batch of magic 2 says in its header where it begins
-            if is_wrapper and not judged.is_readable and judged.contradiction is None and at not in reported:
-                yield _of_entry(Kind.RECORDS_INVALID, judged.facts, from_text(judged.records_contradiction or ""))
+            wrong = judged.records_contradiction
+            is_unreadable = is_wrapper and not judged.is_readable and judged.contradiction is None
+            if is_unreadable and wrong is not None and at not in reported:
+                yield _of_entry(Kind.RECORDS_INVALID, judged.facts, wrong)
             at = judged.facts.end
 
     def _follow(self, rows: array[int], count: int) -> Iterator[Damage]:
@@ -188,10 +190,10 @@ class LogWalk:
         facts = judged.facts
         if judged.contradiction is not None:
             fault = judged.contradiction
-            yield _of_entry(Kind.BATCH_ATTRIBUTES, facts, from_text(fault.detail), fault.field)
+            yield _of_entry(Kind.BATCH_ATTRIBUTES, facts, fault.detail, fault.field)
         elif judged.records_contradiction is not None:
             field = HEADER if judged.is_readable else None
-            yield _of_entry(Kind.RECORDS_INVALID, facts, from_text(judged.records_contradiction), field)
+            yield _of_entry(Kind.RECORDS_INVALID, facts, judged.records_contradiction, field)
         elif judged.unchecked is not None:
             yield _of_entry(Kind.UNREADABLE, facts, DamageCause.UNCHECKED(why=judged.unchecked))
         yield from self._follow(array("q", astuple(_believable(judged))), 1)

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction
-from klogtool.causes import from_text
+from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState
@@ -349,9 +349,7 @@ class _Verification:
         why = self._compaction_of(target.partition) if gaps else None
         if why is None:
             return verified
-        explained = (
-            as_normal_gap(finding, from_text(why)) if finding in gaps else finding for finding in verified.findings
-        )
+        explained = (as_normal_gap(finding, why) if finding in gaps else finding for finding in verified.findings)
         return replace(verified, findings=tuple(explained))
 
     def _checkpoints_in(self, log_dir: str) -> Checkpoints:
@@ -359,7 +357,7 @@ class _Verification:
             self._checkpoints[log_dir] = Checkpoints.of(log_dir)
         return self._checkpoints[log_dir]
 
-    def _compaction_of(self, partition: Partition) -> str | None:
+    def _compaction_of(self, partition: Partition) -> Reason | None:
         topic_partition = partition.topic_partition
         if topic_partition is None:
             return None

@@ -8,6 +8,7 @@ import pytest
 from klogtool.broker.circumstances import Circumstances, terms_of
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
+from klogtool.causes import words
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.internal.records import build_metadata_record
 
@@ -187,7 +188,7 @@ def test_the_terms_of_a_partition_say_where_values_are_from(tmp_path: Path) -> N
     )
     terms = terms_of(path, Circumstances(0))
     assert (terms.config.retention_ms, terms.config.retention_bytes) == (1000, 2000)
-    assert list(terms.setting_notes(("retention.bytes", "retention.ms", "cleanup.policy"))) == [
+    assert list(map(words, terms.setting_notes(("retention.bytes", "retention.ms", "cleanup.policy")))) == [
         "retention.bytes: 2000, by __cluster_metadata, for broker 7 (log.retention.bytes)",
         "retention.ms: 1000, by __cluster_metadata",
         "all other settings: Kafka's defaults",
@@ -198,7 +199,7 @@ def test_values_that_are_none_are_left_out_and_told(tmp_path: Path) -> None:
     path = log_dir(tmp_path, [config(TOPIC, "orders", "retention.ms", "soon")])
     terms = terms_of(path, Circumstances(0))
     assert terms.config.retention_ms == 604800000
-    assert terms.notes[-2:] == (
+    assert tuple(map(words, terms.notes[-2:])) == (
         "__cluster_metadata knows no topic orders",
         "retention.ms: the value in __cluster_metadata has the wrong type and is ignored: 'soon'",
     )

@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running import FIXTURES, run_here
 
-from klogtool.format.foreign import GZIP, HEAD_BYTES, TAR, foreign_bytes, foreign_name
+from klogtool.format.foreign import HEAD_BYTES, Foreign, foreign_bytes, foreign_name
 
 LOG = FIXTURES / "transactions/logdir/t-0/00000000000000000000.log"
 SEGMENT = LOG.read_bytes()
@@ -165,12 +165,12 @@ def test_every_log_of_the_fixtures_is_kafkas() -> None:
 @given(head=st.binary(max_size=600))
 def test_any_bytes_are_looked_at(head: bytes) -> None:
     foreign_bytes(head)
-    assert foreign_bytes(b"\x1f\x8b\x08" + head) in (GZIP, TAR)
+    assert foreign_bytes(b"\x1f\x8b\x08" + head) in (Foreign.GZIP, Foreign.TAR)
     assert foreign_bytes(bytes(257) + b"ustar" + head) is None  # no checksum
 
 
 def test_a_tar_archive_needs_its_checksum() -> None:
     data = bytearray(tar("t")[:512])
-    assert foreign_bytes(bytes(data)) is TAR
+    assert foreign_bytes(bytes(data)) is Foreign.TAR
     data[3] ^= 1
     assert foreign_bytes(bytes(data)) is None

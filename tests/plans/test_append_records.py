@@ -129,8 +129,14 @@ def test_headers_need_magic_2(folder: pathlib.Path) -> None:
 
 
 def test_the_plan_says_where_settings_are_from(folder: pathlib.Path) -> None:
-    assert "settings: Kafka's defaults, because nothing else is known" in plan_for(folder, {"key": "k"}).notes
-    notes = plan_for(folder, {"key": "k"}, config={"compression.type": "zstd", "segment.bytes": "2000000"}).notes
+    assert "settings: Kafka's defaults, because nothing else is known" in map(
+        words, plan_for(folder, {"key": "k"}).notes
+    )
+    notes = list(
+        map(
+            words, plan_for(folder, {"key": "k"}, config={"compression.type": "zstd", "segment.bytes": "2000000"}).notes
+        )
+    )
     assert "segment.bytes: 2000000, as given" in notes
     assert "compression.type: zstd, as given" in notes
     assert notes[-1] == "all other settings: Kafka's defaults"

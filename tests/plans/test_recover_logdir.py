@@ -14,6 +14,7 @@ from loading import CONFIG, NOW_MS, data, make, name_of, result_of, segment
 from running import FIXTURES, ROOT, run_here
 
 from klogtool.broker.circumstances import Circumstances
+from klogtool.causes import words
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.plans.plan import Delete, Plan, Write
 
@@ -44,7 +45,7 @@ def by_name(found: list[Plan]) -> dict[str, Plan]:
 def test_checkpoints_and_marker_decide_and_are_named(log_dir: pathlib.Path) -> None:
     first = by_name(plans(log_dir))["t-0"]
     assert (first.answer["recovered"], first.answer["log_start_offset"]) == ([4], 2)
-    assert first.notes[:4] == (
+    assert tuple(map(words, first.notes[:4])) == (
         "release: 4.3.1, the default",
         "last stop: unclean, there is no .kafka_cleanshutdown",
         "recovery point: 4, by recovery-point-offset-checkpoint",

@@ -94,13 +94,16 @@ def test_settings_by_topic_from_a_file_and_from_the_cluster(log_dir: pathlib.Pat
     plans = retained(log_dir, {}, NOW_MS + DAY_MS, sections=(("a", {"retention.ms": "-1"}),))
     _, a, b = plans
     assert (gone(a), gone(b)) == ([], [(0, "time"), (4, "time")])
-    assert a.answer["settings"] == ["retention.ms: -1, by --config-file", "all other settings: Kafka's defaults"]
-    assert b.answer["settings"][0] == "retention.ms: 1, by __cluster_metadata"
+    assert a.answer_in(words)["settings"] == [
+        "retention.ms: -1, by --config-file",
+        "all other settings: Kafka's defaults",
+    ]
+    assert b.answer_in(words)["settings"][0] == "retention.ms: 1, by __cluster_metadata"
 
 
 def test_without_any_settings_kafkas_defaults_are_named(log_dir: pathlib.Path) -> None:
     (plan, *_) = list(decided("retain", str(log_dir), Circumstances(NOW_MS).as_arguments()))
-    assert plan.answer["settings"] == ["settings: Kafka's defaults, because nothing else is known"]
+    assert plan.answer_in(words)["settings"] == ["settings: Kafka's defaults, because nothing else is known"]
 
 
 @pytest.mark.parametrize(("name", "before", "lines"), [("a", 3, b"0\n2\nb 0 2\na 0 3\n"), ("b", 4, b"0\n0\n")])

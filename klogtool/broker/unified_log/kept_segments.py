@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from msgspec import UNSET, Struct, UnsetType
 
+from klogtool.broker.causes import KeptCause
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, unit_of
 from klogtool.broker.unified_log.index_files import TimeIndex
@@ -14,6 +15,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.retention import is_tiered, upper_bound_of
 from klogtool.broker.unified_log.segment_age import Age, age_by
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.framing import Frame
@@ -40,14 +42,14 @@ class HoldingRecord(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """A segment that stays. detail: the reason in words. due_ms: when it would be deleted if nothing else changes;
+    """A segment that stays. detail: why, with its values. due_ms: when it would be deleted if nothing else changes;
     None: time does not matter. held_by: the record that retention waits for."""
 
     segment: int
     reason: str
     due_ms: int | None
     held_by: HoldingRecord | None
-    detail: str
+    detail: Reason
 
 
 def ages_of(log: LoadedLog) -> dict[int, Age]:
@@ -70,20 +72,14 @@ def explain_kept(log: LoadedLog, ages: Mapping[int, Age]) -> Iterator[Kept]:
         kept = explainer.without_time(segment)
         if kept is None:
             age = ages[segment.base_offset]
-            due_ms = (
-                age.timestamp + log.terms.config.retention_ms + 1
-            )  # a segment is deleted if it is older than retention.ms, not equal
+            # A segment is deleted if it is older than retention.ms, not equal.
+            due_ms = age.timestamp + log.terms.config.retention_ms + 1
             if holder is not None and due_ms <= (holder.due_ms or MAX_LONG):
-                detail = f"after segment {holder.segment}, which stays, because a log has no holes"
-                kept = Kept(segment.base_offset, BEHIND, holder.due_ms, holder.held_by, detail)
+                behind = KeptCause.BEHIND(segment=holder.segment)
+                kept = Kept(segment.base_offset, BEHIND, holder.due_ms, holder.held_by, behind)
             else:
                 holder = kept = explainer.by_time(segment, age, due_ms)
         yield kept
-
-
-def _regardless(segment: int, reason: str, detail: str) -> Kept:
-    """Return that a segment stays whatever its age is."""
-    return Kept(segment, reason, None, None, detail)
 
 
 class _Explainer:
@@ -96,40 +92,36 @@ class _Explainer:
 
     def without_time(self, segment: LogSegment) -> Kept | None:
         """Return why a segment stays whatever its age is; None if its age decides."""
-        log, config, base = self._log, self._config, segment.base_offset
-        upper_bound = upper_bound_of(log, segment)
+        log, config, upper_bound = self._log, self._config, upper_bound_of(self._log, segment)
         if segment is log.segments.last and not segment.size:
-            return _regardless(base, EMPTY, "active and empty: a log always has a segment")
-        if log.high_watermark < upper_bound:
-            detail = f"reaches up to offset {upper_bound:,}, the high watermark is {log.high_watermark:,}"
-            return _regardless(base, HIGH_WATERMARK, detail)
-        if not config.delete:
-            policy = ",".join(config.cleanup_policy) or "empty"
-            return _regardless(
-                base, POLICY, f"cleanup.policy is {policy}: only segments below the log start offset are deleted"
-            )
-        if is_tiered(log):
-            return _regardless(base, TIERED, "tiered: only a broker knows whether it is in remote storage")
-        if config.retention_ms >= 0:
+            reason, detail = EMPTY, KeptCause.EMPTY()
+        elif log.high_watermark < upper_bound:
+            detail = KeptCause.HIGH_WATERMARK(reach=upper_bound, high_watermark=log.high_watermark)
+            reason = HIGH_WATERMARK
+        elif not config.delete:
+            reason, detail = POLICY, KeptCause.POLICY(policy=",".join(config.cleanup_policy) or "empty")
+        elif is_tiered(log):
+            reason, detail = TIERED, KeptCause.TIERED()
+        elif config.retention_ms >= 0:
             return None
-        if config.retention_bytes < 0:
-            return _regardless(base, UNLIMITED, "neither retention.ms nor retention.bytes sets a limit")
-        return _regardless(
-            base,
-            SIZE,
-            f"the log has {self._total_bytes:,} bytes; without this segment it would have less than retention.bytes",
-        )
+        elif config.retention_bytes < 0:
+            reason, detail = UNLIMITED, KeptCause.UNLIMITED()
+        else:
+            reason, detail = SIZE, KeptCause.SIZE(size=self._total_bytes)
+        return Kept(segment.base_offset, reason, None, None, detail)
 
     def by_time(self, segment: LogSegment, age: Age, due_ms: int) -> Kept:
         """Return until when it stays."""
         now_ms, unit = self._log.terms.now_ms, unit_of(age.timestamp)
-        reason = YOUNG if age.timestamp <= now_ms else FUTURE if unit == "milliseconds" else unit
-        what = "the file was last written" if age.is_file_time else "the newest record is"
-        details = {
-            YOUNG: f"{what} {duration_text(now_ms - age.timestamp)} ago",
-            FUTURE: f"{what} {duration_text(age.timestamp - now_ms)} in the future",
-        }
-        detail = details.get(reason, f"the largest timestamp, {age.timestamp}, is in {unit}, as its size shows")
+        duration = duration_text(abs(now_ms - age.timestamp))
+        if age.timestamp <= now_ms:
+            reason = YOUNG
+            detail = (KeptCause.FILE_AGO if age.is_file_time else KeptCause.RECORD_AGO)(duration=duration)
+        elif unit == "milliseconds":
+            reason = FUTURE
+            detail = (KeptCause.FILE_AHEAD if age.is_file_time else KeptCause.RECORD_AHEAD)(duration=duration)
+        else:
+            reason, detail = unit, KeptCause.OTHER_UNIT(timestamp=age.timestamp, unit=unit)
         return Kept(age.segment, reason, due_ms if due_ms <= MAX_LONG else None, self._holder(segment, age), detail)
 
     def _holder(self, segment: LogSegment, age: Age) -> HoldingRecord:

@@ -1,0 +1,23 @@
+"""Notes on how a log is loaded, and why segments stay; see klogtool.causes."""
+
+from __future__ import annotations
+
+from klogtool.causes import Cause, some
+
+
+class LoadNote(Cause):
+    """What a broker knows of a partition beside its dir, and from where."""
+
+    FATE, DELETED, STRAY, FUTURE = some(4)
+    RELEASE, RELEASE_AT_LEVEL, STOP_GIVEN, STOP_ASSUMED, STOP_CLEAN, STOP_UNCLEAN = some(6)
+    OFFSET, AS_GIVEN, OUTSIDE, OF_SUCCESSOR, NO_FILE, UNREADABLE, NO_LINE, BY_FILE = some(8)
+    SETTING, IGNORED_SETTING, OTHERS_DEFAULT, ALL_DEFAULT = some(4)
+    HAS_COMPACT, CLEANER_LINE = some(2)
+    OTHER_TOPIC_ID, METADATA_NOT_WHOLE, UNKNOWN_TOPIC, WRONG_TYPE = some(4)
+
+
+class KeptCause(Cause):
+    """Why a segment stays after retention."""
+
+    EMPTY, HIGH_WATERMARK, POLICY, TIERED, UNLIMITED, SIZE, BEHIND = some(7)
+    RECORD_AGO, FILE_AGO, RECORD_AHEAD, FILE_AHEAD, OTHER_UNIT = some(5)
