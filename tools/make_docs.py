@@ -36,7 +36,7 @@ from klogtool.cli.commands import Command
 from klogtool.format.internal.schema import HIGHEST_VERSION, Field, MessageSchema, Versions, message_names, schema_of
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.text_values import members_of
-from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
+from klogtool.format.varint import VARINT_BITS, VarintArray, VarintBytes, ZigZag
 from klogtool.render.findings import meanings
 from klogtool.verify.findings import Area, Kind, Severity
 
@@ -69,8 +69,6 @@ def type_name(declared: Construct) -> str:
             return "varint" if declared.bits == VARINT_BITS else "varlong"
         case VarintArray():
             return "varint count, then each"
-        case UnsignedVarint():
-            return "unsigned varint"
         case Bytes():
             return "bytes"
         case IfThenElse():

@@ -366,39 +366,12 @@ def build_batch(
     )
 
 
-def build_raw_batch(
-    body: bytes,
-    *,
-    base_offset: int,
-    last_offset_delta: int,
-    attributes: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    records_count: int,
-    partition_leader_epoch: int,
-    magic: int = 2,
-) -> bytes:
-    """Build a batch from any header fields and record bytes; length and CRC are computed."""
-    fields = {
-        "base_offset": base_offset,
-        "length": RECORD_BATCH_OVERHEAD - LOG_OVERHEAD + len(body),
-        "partition_leader_epoch": partition_leader_epoch,
-        "magic": magic,
-        "crc": 0,
-        "attributes": attributes,
-        "last_offset_delta": last_offset_delta,
-        "base_timestamp": base_timestamp,
-        "max_timestamp": max_timestamp,
-        "producer_id": producer_id,
-        "producer_epoch": producer_epoch,
-        "base_sequence": base_sequence,
-        "records_count": records_count,
-    }
-    fields["crc"] = crc32c((BATCH_HEADER.build(fields) + body)[CRC_COVERS_FROM:])
-    built: bytes = BATCH_HEADER.build(fields) + body
+def build_raw_batch(body: bytes, *, magic: int = 2, **fields: int) -> bytes:
+    """Build a batch from record bytes and any fields of its header (layouts.BATCH_HEADER), but length and CRC, which
+    are computed. Raises KeyError if one is missing."""
+    header = {**fields, "length": RECORD_BATCH_OVERHEAD - LOG_OVERHEAD + len(body), "magic": magic, "crc": 0}
+    header["crc"] = crc32c((BATCH_HEADER.build(header) + body)[CRC_COVERS_FROM:])
+    built: bytes = BATCH_HEADER.build(header) + body
     return built
 
 

@@ -79,34 +79,20 @@ class OverlongVarint(StreamError):  # type: ignore[misc]
     """A variable-length integer that goes on where Kafka's would have ended."""
 
 
-class UnsignedVarint(Construct):  # type: ignore[misc]
-    """Unsigned base 128 of at most `bits` bits: the lengths of compact fields."""
+class ZigZag(Construct):  # type: ignore[misc]
+    """Signed: Kafka's varint (32 bits) and varlong (64 bits)."""
 
-    def __init__(self, bits: int = VARINT_BITS) -> None:
+    def __init__(self, bits: int) -> None:
         super().__init__()
         self.bits = bits
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
-        return self._read(read_unsigned, stream, path)
-
-    def _read(self, read: Callable[[Callable[[int], bytes], int], int], stream: Any, path: str) -> int:
         try:
-            return read(stream.read, self.bits)
+            return read_zigzag(stream.read, self.bits)
         except Overlong as error:
             raise OverlongVarint(str(error), path=path) from None
         except EOFError:
             raise StreamError("stream read less than specified amount, expected 1, found 0", path=path) from None
-
-    def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
-        stream.write(build_unsigned(obj))
-        return obj
-
-
-class ZigZag(UnsignedVarint):
-    """Signed: Kafka's varint (32 bits) and varlong (64 bits)."""
-
-    def _parse(self, stream: Any, context: Any, path: str) -> int:
-        return self._read(read_zigzag, stream, path)
 
     def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
         stream.write(build_zigzag(obj))

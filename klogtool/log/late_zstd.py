@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from klogtool import kernels
+from klogtool.format.batch import RecordBatch, inflate
 
 
 class LateZstd:
@@ -17,3 +18,8 @@ class LateZstd:
             return False
         self._was_tried = True
         return kernels.learn_zstd(self._work)
+
+    def inflate(self, batch: RecordBatch) -> bytes | None:
+        """Return the inflated records of a batch that the kernel could not inflate; None if it can now, because zstd
+        was found. Raises Corrupt or Unsupported."""
+        return None if batch.codec == "zstd" and self.learn() else inflate(batch)

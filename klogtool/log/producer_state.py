@@ -8,10 +8,10 @@ do. Transaction markers that are read from the log are accepted unchecked; only 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch, is_in_sequence
@@ -19,6 +19,7 @@ from klogtool.format.control import EndTransactionMarker, parse_end_transaction_
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
 from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import wrap_int, wrap_long
+from klogtool.format.message import Message
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.format.producers import BatchMetadata, ProducerState, last_stable_offset_at
 
@@ -362,3 +363,76 @@ class ProducerStateManager:
 
 def _refused(reason: str, kafka_class: str) -> Refused:
     return Refused(reason, kafka_class=kafka_class)
+
+
+# The batches of a set, or of a log that is loaded (UnifiedLog.analyzeAndValidateProducerState).
+
+
+class Examined(Struct):
+    """The result of the check. updates: one for each producer, in the order in which Kafka applies them. completed:
+    transactions that the set ends. duplicate: the earlier batch, if the set was sent again; then the rest is empty.
+    """
+
+    updates: list[ProducerAppendInfo] = field(default_factory=list)
+    completed: list[CompletedTxn] = field(default_factory=list)
+    duplicate: BatchMetadata | None = None
+
+    def apply_to(self, producers: ProducerStateManager) -> Iterator[AbortedTxn]:
+        """Apply what was checked, as entries are taken; yield those of the transaction index."""
+        for update in self.updates:
+            producers.update(update)
+        for completed in self.completed:
+            if (aborted := producers.complete_txn(completed)) is not None:
+                yield aborted
+
+
+def examine_producers(
+    producers: ProducerStateManager,
+    entries: Iterable[RecordBatch | Message],
+    origin: AppendOrigin = AppendOrigin.REPLICATION,
+    transaction_version: int = TV_UNKNOWN,
+    *,
+    verifies: bool = False,
+) -> Examined:
+    """Check all batches of a set; nothing changes. verifies: a transaction must be known to be ongoing
+    (transaction.partition.verification.enable).
+
+    Raises Refused or Corrupt, with Kafka's class, for a batch that must not be appended.
+    """
+    examined, updates, order = Examined(), dict[int, ProducerAppendInfo](), LongHashKeys()
+    for batch in entries:
+        if not isinstance(batch, RecordBatch) or batch.producer_id <= NO_PRODUCER_ID:
+            continue
+        producer_id = batch.producer_id
+        known = producers.producers.get(producer_id)
+        if origin is AppendOrigin.CLIENT and known is not None:
+            duplicate = known.find_duplicate(batch)
+            if duplicate is not None:
+                return Examined(duplicate=duplicate)
+        if origin in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR) and batch.is_transactional:
+            _check_is_under_way(producers, batch, verifies=verifies)
+        order.compute_if_absent(producer_id)
+        if producer_id not in updates:
+            updates[producer_id] = producers.prepare_update(producer_id, origin)
+        completed = updates[producer_id].append(batch, transaction_version=transaction_version)
+        if completed is not None:
+            examined.completed.append(completed)
+    examined.updates = [updates[producer_id] for producer_id in order.in_order]
+    return examined
+
+
+def _check_is_under_way(producers: ProducerStateManager, batch: RecordBatch, *, verifies: bool) -> None:
+    """Raise Refused for an old epoch, and for data of a transaction that was not verified."""
+    known = producers.producers.get(batch.producer_id)
+    if known is not None:
+        is_open = known.current_txn_first_offset is not None
+        if is_open and known.producer_epoch == batch.producer_epoch:
+            return
+        if batch.producer_epoch < known.producer_epoch:
+            raise Refused(
+                f"Epoch of producer {batch.producer_id} is {batch.producer_epoch}, which is smaller than the last seen "
+                f"epoch {known.producer_epoch}",
+                kafka_class="InvalidProducerEpochException",
+            )
+    if verifies and not batch.is_control:
+        raise Refused("Record was not part of an ongoing transaction", kafka_class="InvalidTxnStateException")

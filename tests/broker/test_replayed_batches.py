@@ -27,7 +27,7 @@ from klogtool.format.control import (
     build_end_transaction_marker,
 )
 from klogtool.log import mapped
-from klogtool.log.producer_state import ProducerStateManager
+from klogtool.log.producer_state import Examined, ProducerStateManager
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the kernels are not built")
 
@@ -48,13 +48,13 @@ def replay(reader: str, folder: pathlib.Path, producers: ProducerStateManager, s
 
 def by_reference(found: list[int]) -> Any:
     """Meanwhile what the reference is asked for is counted."""
-    walk = replayed_batches._by_reference
+    examine = replayed_batches.examine_producers
 
-    def counted(*arguments: Any) -> None:
+    def counted(*arguments: Any) -> Examined:
         found.append(1)
-        walk(*arguments)
+        return examine(*arguments)
 
-    return patch.object(replayed_batches, "_by_reference", counted)
+    return patch.object(replayed_batches, "examine_producers", counted)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from klogtool.broker.appending.analysis import (
@@ -33,23 +33,14 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import BatchMarks, LogSegment
 from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.errors import Corrupt, KlogError, Refused
-from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.batch import RecordBatch
 from klogtool.format.framing import CURRENT_MAGIC
-from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG, wrap_long
 from klogtool.format.names import FileKind
-from klogtool.format.producers import BatchMetadata
 from klogtool.log.entries import Entry
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import own_name
-from klogtool.log.producer_state import (
-    TV_0,
-    TV_UNKNOWN,
-    AppendOrigin,
-    CompletedTxn,
-    ProducerAppendInfo,
-    ProducerStateManager,
-)
+from klogtool.log.producer_state import TV_0, TV_UNKNOWN, AppendOrigin, examine_producers
 
 MOST_MERGED_BYTES = 16 << 20  # new bytes are merged up to this size: a file of many small parts is slow to read
 
@@ -323,12 +314,8 @@ class Appender:
             else:
                 marks = (BatchMarks(batch.size, batch.last_offset, batch.max_timestamp) for batch in batches)
                 segment.note_write(marks, segment.size, info.last_offset)
-        for update in examined.updates:
-            producers.update(update)
-        for completed in examined.completed:
-            aborted = producers.complete_txn(completed)
-            if aborted is not None:
-                segment.txn_index.append(aborted)
+        for aborted in examined.apply_to(producers):
+            segment.txn_index.append(aborted)
         return [txn.first_offset for update in examined.updates for txn in update.started]
 
 
@@ -364,65 +351,3 @@ def _merge_tail(parts: list[Part]) -> None:
         if len(before) + len(last) > MOST_MERGED_BYTES:
             return
         parts[-2:] = [before + last]
-
-
-class Examined(Struct):
-    """The result of the check. updates: one for each producer, in the order in which Kafka applies them. completed:
-    transactions that the set ends. duplicate: the earlier batch, if the set was sent again; then the rest is empty.
-    """
-
-    updates: list[ProducerAppendInfo] = field(default_factory=list)
-    completed: list[CompletedTxn] = field(default_factory=list)
-    duplicate: BatchMetadata | None = None
-
-
-def examine_producers(
-    producers: ProducerStateManager,
-    entries: Iterable[Entry],
-    origin: AppendOrigin,
-    transaction_version: int,
-    *,
-    verifies: bool,
-) -> Examined:
-    """Check all batches of a set; nothing changes. verifies: a transaction must be known to be ongoing
-    (transaction.partition.verification.enable).
-
-    Raises Refused or Corrupt, with Kafka's class, for a batch that must not be appended.
-    """
-    examined, updates, order = Examined(), dict[int, ProducerAppendInfo](), LongHashKeys()
-    for batch in entries:
-        if not isinstance(batch, RecordBatch) or batch.producer_id <= NO_PRODUCER_ID:
-            continue
-        producer_id = batch.producer_id
-        known = producers.producers.get(producer_id)
-        if origin is AppendOrigin.CLIENT and known is not None:
-            duplicate = known.find_duplicate(batch)
-            if duplicate is not None:
-                return Examined(duplicate=duplicate)
-        if origin in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR) and batch.is_transactional:
-            _check_is_under_way(producers, batch, verifies=verifies)
-        order.compute_if_absent(producer_id)
-        if producer_id not in updates:
-            updates[producer_id] = producers.prepare_update(producer_id, origin)
-        completed = updates[producer_id].append(batch, transaction_version=transaction_version)
-        if completed is not None:
-            examined.completed.append(completed)
-    examined.updates = [updates[producer_id] for producer_id in order.in_order]
-    return examined
-
-
-def _check_is_under_way(producers: ProducerStateManager, batch: RecordBatch, *, verifies: bool) -> None:
-    """Raise Refused for an old epoch, and for data of a transaction that was not verified."""
-    known = producers.producers.get(batch.producer_id)
-    if known is not None:
-        is_open = known.current_txn_first_offset is not None
-        if is_open and known.producer_epoch == batch.producer_epoch:
-            return
-        if batch.producer_epoch < known.producer_epoch:
-            raise Refused(
-                f"Epoch of producer {batch.producer_id} is {batch.producer_epoch}, which is smaller than the last seen "
-                f"epoch {known.producer_epoch}",
-                kafka_class="InvalidProducerEpochException",
-            )
-    if verifies and not batch.is_control:
-        raise Refused("Record was not part of an ongoing transaction", kafka_class="InvalidTxnStateException")

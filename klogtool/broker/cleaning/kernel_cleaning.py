@@ -27,7 +27,6 @@ from klogtool.broker.unified_log.kernel_recovery import latest_of, pick_up_index
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.errors import AtPath
-from klogtool.format import batch as format_batch
 from klogtool.format.framing import CURRENT_MAGIC, walk_frames
 from klogtool.format.message import parse_entry
 from klogtool.log.entries import Entry, RecordBatch, read_entry
@@ -103,22 +102,6 @@ class _CleanerReader:
         return count, size
 
 
-class _Inflating:
-    """Inflates records that a kernel could not inflate."""
-
-    def __init__(self, work: kernels.native.Workspace) -> None:
-        self._zstd = LateZstd(work)
-
-    def inflate(self, batch: RecordBatch) -> bytes | None:
-        """Return the inflated records; None if the kernel can inflate them now, because zstd was found.
-
-        Raises Corrupt or Unsupported.
-        """
-        if batch.codec == "zstd" and self._zstd.learn():
-            return None
-        return format_batch.inflate(batch)
-
-
 def can_discard(batch: Entry, transactions: CleanedTransactions) -> bool:
     """Whether a batch can go because of its transaction. Only transactional batches and markers are looked at."""
     return (batch.is_control or batch.is_transactional) and transactions.can_discard(batch)
@@ -132,7 +115,7 @@ class MapFilling:
         work = kernels.native.Workspace()
         self.kernel = kernels.native.MapFiller(offsets, work, first_dirty)
         self._offsets, self._first_dirty, self._transactions = offsets, first_dirty, transactions
-        self._inflating, self._messages_read = _Inflating(work), 0
+        self._zstd, self._messages_read = LateZstd(work), 0
 
     @property
     def messages_read(self) -> int:
@@ -151,7 +134,7 @@ class MapFilling:
         native = kernels.native
         answer = self.kernel.take_one(batch.data)
         if answer == native.BODY:
-            answer = self.kernel.take_one(batch.data, self._inflating.inflate(batch))
+            answer = self.kernel.take_one(batch.data, self._zstd.inflate(batch))
         if answer in (native.REFERENCE, native.BODY):
             return self._put_records(batch)
         return bool(answer != native.MAP_FULL)
@@ -196,7 +179,7 @@ class GroupCleaning:
         )
         self.writer = ContentWriter(cleaned.draft.new_spool())
         self._cleaned, self._terms, self._transactions = cleaned, terms, transactions
-        self._inflating, self._knows_lz4 = _Inflating(work), False
+        self._zstd, self._knows_lz4 = LateZstd(work), False
 
     def clean(self, file: ContentFile, buffer: ReadBuffer) -> None:
         """Clean one more segment, and count in the terms' tally. Raises IrregularGroup or KlogError."""
@@ -234,7 +217,7 @@ class GroupCleaning:
         where = (window.data, batch.position - base, batch.size, base, discards, is_marker)
         answer = self.kernel.take_one(*where)
         if answer == native.BODY:
-            answer = self.kernel.take_one(*where, self._inflating.inflate(batch))
+            answer = self.kernel.take_one(*where, self._zstd.inflate(batch))
         self._check(answer)
         if answer in (native.REFERENCE, native.BODY):
             self._by_reference(batch, can_discard=can_go)

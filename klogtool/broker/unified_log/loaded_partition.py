@@ -7,11 +7,12 @@ size of the log.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, terms_of
 from klogtool.broker.content import Content
-from klogtool.broker.draft import Draft
+from klogtool.broker.draft import Draft, span_of
 from klogtool.broker.unified_log import lookup, reading
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -32,6 +33,8 @@ from klogtool.log.cores import usable_cores
 from klogtool.log.entries import Entry
 from klogtool.log.opened import open_partition_dir
 from klogtool.log.second_reading import read_again
+
+CHUNK_BYTES = 1 << 20
 
 
 def load(
@@ -147,7 +150,9 @@ class FetchedBytes:
     @property
     def content(self) -> Content:
         """The bytes as ranges of files."""
-        return reading.content_of(self._log, self.fetched)
+        if not self.fetched.size:
+            return ()
+        return span_of(self._log.draft.files[self.file_name].content, self.fetched.position, self.fetched.size)
 
     @property
     def file_name(self) -> str:
@@ -165,7 +170,13 @@ class FetchedBytes:
 
     def sha256(self) -> str:
         """Return their SHA-256 in hex; they are read in chunks. Raises KlogError if they cannot be read."""
-        return reading.sha256_of(self._log, self.fetched)
+        digest, fetched = hashlib.sha256(), self.fetched
+        if fetched.size:
+            buffer, end = bytearray(min(CHUNK_BYTES, fetched.size)), fetched.position + fetched.size
+            with self.open_log() as file:
+                for position in range(fetched.position, end, CHUNK_BYTES):
+                    digest.update(file.read_into(buffer, position, min(CHUNK_BYTES, end - position)))
+        return digest.hexdigest()
 
     def data(self) -> bytes:
         """Return all of them in memory. Raises KlogError if they cannot be read."""

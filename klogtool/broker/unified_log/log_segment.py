@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property, partial
 
 from msgspec import Struct
 
@@ -63,6 +64,7 @@ class BatchMarks(Struct, frozen=True):
 
 
 Indexed = format_batch.RecordBatch | format_message.Message | BatchMarks
+_INDEXES = {FileKind.OFFSET_INDEX: "offset_index", FileKind.TIME_INDEX: "time_index"}  # opened at first use
 SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -99,8 +101,6 @@ class LogSegment:
         self.bytes_since_last_index_entry = 0
         self.created_ms: int | None = None
         self._first_timestamp: int | None = None
-        self._offset_index: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
         if self.log_name not in draft:
             draft.check_is_no_folder(self.log_name)
             draft.write(self.log_name, b"")
@@ -134,21 +134,20 @@ class LogSegment:
         """Bytes of its `.log`."""
         return self.draft.size(self.log_name)
 
-    @property
+    @cached_property
     def offset_index(self) -> OffsetIndex:
         """Its `.index`, created if missing."""
-        if self._offset_index is None:
-            name = self.name_of(FileKind.OFFSET_INDEX)
-            self._offset_index = OffsetIndex(self.draft, name, self.base_offset, self.config.segment_index_bytes)
-        return self._offset_index
+        name = self.name_of(FileKind.OFFSET_INDEX)
+        return OffsetIndex(self.draft, name, self.base_offset, self.config.segment_index_bytes)
 
-    @property
+    @cached_property
     def time_index(self) -> TimeIndex:
         """Its `.timeindex`, created if missing."""
-        if self._time_index is None:
-            name = self.name_of(FileKind.TIME_INDEX)
-            self._time_index = TimeIndex(self.draft, name, self.base_offset, self.config.segment_index_bytes)
-        return self._time_index
+        name = self.name_of(FileKind.TIME_INDEX)
+        return TimeIndex(self.draft, name, self.base_offset, self.config.segment_index_bytes)
+
+    def _opened(self) -> dict[FileKind, OffsetIndex | TimeIndex]:
+        return {kind: self.__dict__[name] for kind, name in _INDEXES.items() if name in self.__dict__}
 
     def open_log(self) -> ContentFile:
         """Open its `.log` as it is in the draft; the caller closes it."""
@@ -341,16 +340,12 @@ class LogSegment:
 
     def unopened_indexes(self) -> dict[FileKind, bool]:
         """Return which of `.index` and `.timeindex` are not open yet, and whether each exists; for `close_again`."""
-        opened = {FileKind.OFFSET_INDEX: self._offset_index, FileKind.TIME_INDEX: self._time_index}
-        return {kind: self.name_of(kind) in self.draft for kind, index in opened.items() if index is None}
+        return {kind: self.name_of(kind) in self.draft for kind in _INDEXES.keys() - self._opened().keys()}
 
     def close_again(self, unopened: Mapping[FileKind, bool]) -> None:
         """Forget that these were opened since then."""
-        if FileKind.OFFSET_INDEX in unopened:
-            self._offset_index = None
-        if FileKind.TIME_INDEX in unopened:
-            self._time_index = None
         for kind, was_there in unopened.items():
+            self.__dict__.pop(_INDEXES[kind], None)
             if not was_there:
                 self.draft.delete(self.name_of(kind))
 
@@ -368,7 +363,8 @@ class LogSegment:
             if name in self.draft:
                 self.draft.move(name, build_file_name(kind, self.base_offset, suffix))
         self.suffix = suffix
-        self._offset_index = self._time_index = None
+        for name in _INDEXES.values():
+            self.__dict__.pop(name, None)
         self.txn_index.take_name(self.name_of(FileKind.TXN_INDEX))
 
     def delete(self) -> None:
@@ -381,16 +377,14 @@ class LogSegment:
         if self.max_timestamp_so_far is not None:
             with suppress(Corrupt, Refused):  # Kafka logs it and continues to close
                 self.append_time_entry(skip_full_check=True)
-        for index in (self._offset_index, self._time_index):
-            if index is not None:
-                index.trim_to_valid_size()
+        for index in self._opened().values():
+            index.trim_to_valid_size()
         self.write_back()
 
     def write_back(self) -> None:
         """Write its side files to the draft. (Kafka's are mapped, so they are always current.)"""
-        for index in (self._offset_index, self._time_index):
-            if index is not None:
-                index.write_back()
+        for index in self._opened().values():
+            index.write_back()
         self.txn_index.write_back()
 
     def _next_offset_from(self, position: int) -> int:
@@ -473,22 +467,15 @@ def ensure_valid(window: Window, frame: Frame, path: str) -> Entry:
     The size is checked before the header, because the file may end inside the header.
     """
     position = window.base + frame.position
+    corrupt = partial(Corrupt, path=path, position=position, kafka_class="CorruptRecordException")
     if frame.magic >= CURRENT_MAGIC and frame.size < RECORD_BATCH_OVERHEAD:
-        raise Corrupt(
+        raise corrupt(
             f"Record batch is corrupted (the size {frame.size} is smaller than the minimum allowed overhead "
-            f"{RECORD_BATCH_OVERHEAD})",
-            path=path,
-            position=position,
-            kafka_class="CorruptRecordException",
+            f"{RECORD_BATCH_OVERHEAD})"
         )
     entry = read_entry(window, frame, path)
     if not entry.crc_valid:
-        raise Corrupt(
-            f"Record is corrupt (stored crc = {entry.crc})",
-            path=path,
-            position=position,
-            kafka_class="CorruptRecordException",
-        )
+        raise corrupt(f"Record is corrupt (stored crc = {entry.crc})")
     return entry
 
 

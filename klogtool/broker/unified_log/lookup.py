@@ -7,10 +7,9 @@ steps of each search are recorded: which file, which entry, which bytes were sca
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import takewhile
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -154,6 +153,8 @@ class EpochEnd(Struct, frozen=True):
     end_offset: int | None
 
 
+_Picked: TypeAlias = tuple[int | None, TimestampAndOffset | None]  # number of a record in its batch, from 1, and place
+
 # By offset.
 
 
@@ -186,7 +187,7 @@ def lookup_offset(log: LoadedLog, offset: int, *, explain: bool = False) -> Offs
     )
 
 
-def _record_from(entry: Entry, offset: int) -> tuple[int | None, TimestampAndOffset | None]:
+def _record_from(entry: Entry, offset: int) -> _Picked:
     """Return number (from 1) and place of the first record from an offset on; None if the batch cannot be read that
     far."""
     try:
@@ -211,13 +212,12 @@ def _steps_to(
         with _opened(segment) as reader:
             end = frame.position if segment is last else segment.size
             # Do not read further than the batch that was found: there may be damage.
-            before = takewhile(partial(_begins_before, end), walk_from(reader, start))
-            batches = sum(1 for _ in before) + (segment is last)
+            batches = int(segment is last)
+            for one in walk_from(reader, start):
+                if one.position >= end:
+                    break
+                batches += 1
         yield Scan(segment.log_name, start, batches, end - start + (frame.size if segment is last else 0), record)
-
-
-def _begins_before(position: int, frame: Frame) -> bool:
-    return frame.position < position
 
 
 # By timestamp.
@@ -285,34 +285,46 @@ def _search_segment(
         segment.name_of(FileKind.TIME_INDEX), slot, segment.time_index.entries, entry.timestamp, entry.offset
     )
     in_index = _index_lookup(segment, max(entry.offset, log.log_start_offset))
-    record, scan = _search_log(segment, in_index.position, timestamp, log.log_start_offset, log.terms.max_record_size)
+    record, scan = _search_log(log, segment, in_index.position, timestamp)
     return record, (in_time_index, in_index, scan)
 
 
 def search_without_index(log: LoadedLog, segment: LogSegment, timestamp: int) -> TimestampAndOffset | None:
     """Return the first record of a segment with this timestamp or a later one, whatever its indexes say. Raises as
     `lookup_timestamp`."""
-    return _search_log(segment, 0, timestamp, log.log_start_offset, log.terms.max_record_size)[0]
+    return _search_log(log, segment, 0, timestamp)[0]
 
 
 def _search_log(
-    segment: LogSegment, start: int, timestamp: int, first_offset: int, limit: int | None
+    log: LoadedLog, segment: LogSegment, start: int, timestamp: int
 ) -> tuple[TimestampAndOffset | None, Scan]:
     """Search as searchForTimestamp does: batches with a lower largest timestamp are skipped unopened. Keys and values
-    of messages are not checked. limit: of the size of compressed records, see `walk_limited`."""
+    of messages are not checked."""
+
+    def pick(entry: Entry) -> _Picked | None:
+        records: Iterator[Record | Message] = (
+            entry.records() if isinstance(entry, RecordBatch) else walk_messages(entry)
+        )
+        for number, record in enumerate(walk_limited(entry, records, log.terms.max_record_size), 1):
+            if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
+                return number, _place(entry, record)
+        return None
+
+    return _scan(segment, start, lambda largest: largest >= timestamp, pick)
+
+
+def _scan(
+    segment: LogSegment, start: int, may_have: Callable[[int], bool], pick: Callable[[Entry], _Picked | None]
+) -> tuple[TimestampAndOffset | None, Scan]:
+    """Look into the batches from a position on whose largest timestamp says that they may have it, up to the first of
+    which `pick` takes something."""
     batches, end = 0, start
     with _opened(segment) as reader:
         for frame in walk_from(reader, start):
             batches, end = batches + 1, frame.position + frame.size
-            if reader.max_timestamp(frame) < timestamp:
-                continue
-            entry = reader.read(frame)
-            records: Iterator[Record | Message] = (
-                entry.records() if isinstance(entry, RecordBatch) else walk_messages(entry)
-            )
-            for number, record in enumerate(walk_limited(entry, records, limit), 1):
-                if record.timestamp >= timestamp and record.offset >= first_offset:
-                    return _place(entry, record), Scan(segment.log_name, start, batches, end - start, number)
+            if may_have(reader.max_timestamp(frame)) and (picked := pick(reader.read(frame))) is not None:
+                number, record = picked
+                return record, Scan(segment.log_name, start, batches, end - start, number)
     return None, Scan(segment.log_name, start, batches, end - start)
 
 
@@ -326,19 +338,12 @@ def _find_max(log: LoadedLog) -> TimestampFound:
         return TimestampFound(MAX_TIMESTAMP, last, (_segment_step(log, segment, largest.timestamp),))
     in_index = _index_lookup(segment, largest.offset)
     segment_step = _segment_step(log, segment, largest.timestamp)
-    batches, start, end = 0, in_index.position, in_index.position
-    with _opened(segment) as reader:
-        for frame in walk_from(reader, start):
-            batches, end = batches + 1, frame.position + frame.size
-            if reader.max_timestamp(frame) == largest.timestamp:
-                number, record = _record_at(reader.read(frame), largest.timestamp, log.terms.max_record_size)
-                scan = Scan(segment.log_name, start, batches, end - start, number)
-                return TimestampFound(MAX_TIMESTAMP, record, (segment_step, in_index, scan))
-    scan = Scan(segment.log_name, start, batches, end - start)
-    return TimestampFound(MAX_TIMESTAMP, None, (segment_step, in_index, scan))
+    pick = partial(_record_at, timestamp=largest.timestamp, limit=log.terms.max_record_size)
+    record, scan = _scan(segment, in_index.position, lambda timestamp: timestamp == largest.timestamp, pick)
+    return TimestampFound(MAX_TIMESTAMP, record, (segment_step, in_index, scan))
 
 
-def _record_at(entry: Entry, timestamp: int, limit: int | None) -> tuple[int | None, TimestampAndOffset | None]:
+def _record_at(entry: Entry, timestamp: int, limit: int | None) -> _Picked:
     """Return the first record with exactly this timestamp (offsetOfMaxTimestamp)."""
     if entry.magic == 0:
         return None, None

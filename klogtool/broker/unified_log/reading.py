@@ -6,20 +6,16 @@ are not checked, as in a broker's fetch.
 
 from __future__ import annotations
 
-import hashlib
 from enum import Enum
 
 from msgspec import Struct
 
-from klogtool.broker.content import Content
-from klogtool.broker.draft import span_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import BatchPosition, LogSegment
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.indexes import AbortedTxn
 
 UNKNOWN = -1  # LogOffsetMetadata: no segment, no position
-CHUNK_BYTES = 1 << 20
 OUT_OF_RANGE = "OffsetOutOfRangeException"
 
 
@@ -256,26 +252,3 @@ def collect_aborted_txns(
             break
         segment = log.segments.higher(segment.base_offset)
     return tuple(aborted)
-
-
-# The bytes.
-
-
-def content_of(log: LoadedLog, fetched: Fetched) -> Content:
-    """Return the fetched bytes as ranges of files."""
-    if not fetched.size:
-        return ()
-    segment = log.segments[fetched.segment]
-    return span_of(log.draft.files[segment.log_name].content, fetched.position, fetched.size)
-
-
-def sha256_of(log: LoadedLog, fetched: Fetched) -> str:
-    """Return their SHA-256 in hex; one chunk is in memory at a time. Raises KlogError if they cannot be read."""
-    digest = hashlib.sha256()
-    if fetched.size:
-        buffer = bytearray(min(CHUNK_BYTES, fetched.size))
-        end = fetched.position + fetched.size
-        with log.segments[fetched.segment].open_log() as file:
-            for position in range(fetched.position, end, CHUNK_BYTES):
-                digest.update(file.read_into(buffer, position, min(CHUNK_BYTES, end - position)))
-    return digest.hexdigest()

@@ -21,7 +21,7 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.producers import ProducerState
-from klogtool.log.producer_state import CompletedTxn, ProducerAppendInfo, ProducerStateManager
+from klogtool.log.producer_state import ProducerStateManager, examine_producers
 
 NEVER = (1 << 63) - 1  # so many bytes lie between index entries, and so large are leader epochs
 
@@ -33,28 +33,10 @@ def replay_batches(producers: ProducerStateManager, segment: LogSegment, start: 
     """
     content = span_of(segment.draft.files[segment.log_name].content, start, end - start)
     if not _StateReplay(producers, segment).takes_over(ContentFile(segment.path, content)):
-        _by_reference(producers, segment, start, end)
-
-
-def _by_reference(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
-    looked_at: dict[int, ProducerAppendInfo] = {}
-    order = LongHashKeys()
-    completed: list[CompletedTxn] = []
-    with segment.open_log() as file:
-        for entry in walk_entries(file, start, end):
-            if not isinstance(entry, RecordBatch) or entry.producer_id <= NO_PRODUCER_ID:
-                continue
-            order.compute_if_absent(entry.producer_id)
-            append_info = looked_at.get(entry.producer_id)
-            if append_info is None:
-                append_info = looked_at[entry.producer_id] = producers.prepare_update(entry.producer_id)
-            txn = append_info.append(entry)
-            if txn is not None:
-                completed.append(txn)
-    for producer_id in order.in_order:
-        producers.update(looked_at[producer_id])
-    for txn in completed:
-        producers.complete_txn(txn)
+        with segment.open_log() as file:
+            examined = examine_producers(producers, walk_entries(file, start, end))
+        for _ in examined.apply_to(producers):
+            pass
 
 
 class _UnusualError(Exception):
