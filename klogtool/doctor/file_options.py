@@ -38,7 +38,15 @@ from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.plans.mend import COMMAND, DeleteFile, Edit, MendQuestion, MoveFolder, RenameFile, SetOffset, WriteFile
 from klogtool.plans.rebuild_index import COMMAND as REBUILD
 from klogtool.plans.rebuild_index import RebuildIndexQuestion
-from klogtool.verify.cures import exchanging, move_out, parent_of, rebuild_index, renaming, write_lines
+from klogtool.verify.cures import (
+    FROM_A_CONTROLLER,
+    exchanging,
+    move_out,
+    parent_of,
+    rebuild_index,
+    renaming,
+    write_lines,
+)
 from klogtool.verify.findings import Kind
 from klogtool.verify.identity import CureKind, IdentityCure, cures_of
 from klogtool.verify.identity_cures import (
@@ -48,7 +56,6 @@ from klogtool.verify.identity_cures import (
     meta_properties_lines,
     read_topic_id,
 )
-from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_log_dirs import DIRECTORY_ID, worse_and_better
 from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
 

@@ -14,7 +14,7 @@ from klogtool.doctor.patient import Patient
 from klogtool.escape import quoted
 from klogtool.plans.truncate import COMMAND as TRUNCATE
 from klogtool.plans.truncate import TruncateQuestion
-from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
+from klogtool.verify.cures import FROM_A_CONTROLLER
 
 
 def quorum_options(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -29,8 +29,8 @@ from klogtool.quorum.settings import (
     REGISTRATION_TIMEOUT_MS,
     is_loopback,
 )
+from klogtool.verify.cures import FROM_A_CONTROLLER
 from klogtool.verify.findings import Kind, Severity
-from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
 

@@ -112,7 +112,12 @@ class SpanMaker(ABC, Generic[MadeT]):
         """Take window after window, until all entries that begin before `stop` are done, or it is enough."""
         made = self.made
         if reads is not None:
-            self._whole_span(reads, end, stop)
+            # All of it at once, as far as the kernel gets: it finds the entries itself, and a separate walk over their
+            # headers would load the memory once more.
+            at = made.reached
+            data = reads.read(at, min(stop + BEHIND_BYTES, end) - at)
+            self._take_window(Window(at, data, len(data), last=False), min(stop - at, len(data)), alone=True)
+            reads.give_back(data)
             if made.reached >= stop or made.is_enough:
                 return
         for window in walk_windows(file, start=made.reached, end=end, stop=stop, pool=self._buffers, reads=reads):
@@ -125,14 +130,6 @@ class SpanMaker(ABC, Generic[MadeT]):
             # Bytes that changed under a map may end the walk inside a window.
             if made.last or made.reached >= stop or made.is_enough or made.reached < window.base + whole:
                 break
-
-    def _whole_span(self, reads: MappedReads, end: int, stop: int) -> None:
-        """Take the whole span at once, as far as the kernel gets. The kernel finds the entries itself; a separate walk
-        over their headers would load the memory once more."""
-        at = self.made.reached
-        data = reads.read(at, min(stop + BEHIND_BYTES, end) - at)
-        self._take_window(Window(at, data, len(data), last=False), min(stop - at, len(data)), alone=True)
-        reads.give_back(data)
 
     def _take_window(self, window: Window, stop: int, *, alone: bool = False) -> None:
         for at in walk_steps(self, window, stop, self._zstd, alone=alone):

@@ -14,8 +14,7 @@ from klogtool.escape import quoted
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import FileKind
 from klogtool.quorum.election import Election, ElectionCause, Seat
-from klogtool.verify.cures import edit, remove
-from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
+from klogtool.verify.cures import FROM_A_CONTROLLER, edit, remove
 from klogtool.verify.verify_voters import with_directory_id
 
 _NAME_ALL = "name the server.properties of each controller with --config-file, in the order of the log dirs"

@@ -84,12 +84,14 @@ class QuorumSettings(Struct, frozen=True):
         numbers = _numbers(settings)
         voters = dict(map(_voter, listed(settings, VOTERS)))
         servers = tuple(_server(text) for text in listed(settings, BOOTSTRAP_SERVERS))
+        # Where others reach the controller (KafkaConfig.effectiveAdvertisedControllerListeners).
+        advertised = {endpoint.name: endpoint for endpoint in _listeners(settings, "advertised.listeners")}
         found = cls(
             next((numbers[name] for name in _NODE_IDS if name in numbers), None),
             roles,
             voters,
             servers if rules.has_dynamic_quorum else (),
-            tuple(_endpoints(settings)),
+            tuple(advertised.get(endpoint.name, endpoint) for endpoint in _bound(settings)),
             numbers.get(_REGISTRATION_TIMEOUT, REGISTRATION_TIMEOUT_MS),
             tuple(_bound(settings)),
             next((name.upper() for name in listed(settings, _CONTROLLER_LISTENERS)), None),
@@ -183,13 +185,6 @@ def _address(text: str, name: str = "") -> Endpoint | None:
         return None if found is None else Endpoint(name, found[1], parse_java_int(found[2]))
     except Corrupt:
         return None
-
-
-def _endpoints(settings: Mapping[str, str]) -> Iterator[Endpoint]:
-    """Yield where the controller can be reached, as it tells others: at advertised listeners, where there are any
-    (KafkaConfig.effectiveAdvertisedControllerListeners)."""
-    advertised = {endpoint.name: endpoint for endpoint in _listeners(settings, "advertised.listeners")}
-    return (advertised.get(endpoint.name, endpoint) for endpoint in _bound(settings))
 
 
 def _bound(settings: Mapping[str, str]) -> Iterator[Endpoint]:

@@ -51,7 +51,8 @@ class Baseline:
         lines = read_whole(path, limit=MOST_BASELINE_BYTES).splitlines() or [b""]
         first = _parse(lines[0], path, 1)
         if first.get("type") == "baseline":
-            baseline._check_header(first)
+            if first.get("schema") != _HEADER["schema"] or first.get("command") != _HEADER["command"]:
+                raise _no_baseline("not a baseline that this klogtool reads", baseline.path, 1)
             for number, line in enumerate(lines[1:], start=2):
                 baseline._add_known(_parse(line, path, number), number)
         else:
@@ -74,10 +75,6 @@ class Baseline:
             if count > 0 and _is_under(os.path.normpath(os.path.join(self._folder, identity.path)), roots):
                 yield GoneEntry(identity.id, os.path.normpath(os.path.join(folder, identity.path)), count)
         yield from (gone for gone in self._run.gone() if _is_under(gone.path, roots))
-
-    def _check_header(self, row: dict[str, object]) -> None:
-        if row.get("schema") != _HEADER["schema"] or row.get("command") != _HEADER["command"]:
-            raise _no_baseline("not a baseline that this klogtool reads", self.path, 1)
 
     def _add_known(self, row: dict[str, object], number: int) -> None:
         finding_id, path, field, count = row.get("id"), row.get("path"), row.get("field"), row.get("count", 1)

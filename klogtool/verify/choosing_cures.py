@@ -188,9 +188,5 @@ def _base_offset(finding: Finding) -> int | None:
 
 
 def _is_in_log(finding: Finding) -> bool:
-    return finding.id.row.cure is Cure.LOG or _is_above_name(finding)
-
-
-def _is_above_name(finding: Finding) -> bool:
-    """Return whether a segment's name is above its first batch: salvage gives it the right name."""
-    return finding.id == Kind.SEGMENT_NAME and finding.first_offset is not None
+    # Salvage gives a segment whose name is above its first batch the right name.
+    return finding.id.row.cure is Cure.LOG or (finding.id == Kind.SEGMENT_NAME and finding.first_offset is not None)

@@ -23,6 +23,10 @@ _UNPACK = {  # with the first bytes of such files
 MOST_MAGIC_BYTES = max(len(magic) for magic, _ in _UNPACK.values())
 _IN_REGEX = frozenset(r".[]*^$\+?(){}|/")
 
+FROM_A_CONTROLLER = (
+    "stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0"
+)
+
 
 def rebuild_index(folder: str, only: str, base_offset: int | None = None) -> str:
     """Rebuild the side files of one kind (`index`, `snapshot`, ...), of one segment or of all."""

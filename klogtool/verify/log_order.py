@@ -47,8 +47,12 @@ class OrderJudge:
         start = number * len(FACTS)
         if why == Why.OFFSET:
             return [self._offset(entry, rows, start)]
-        if why == Why.OVERFLOW:
-            return self._overflow(entry, rows, start)
+        if why == Why.OVERFLOW:  # its own offset is wrong, or all from here on are too far from the base offset
+            mine = self._better_offset(entry)
+            if mine.likelihood:
+                return [self._correct(entry, mine.offset, rows, start)]
+            self._overflowing, self._succession.highest_offset = entry, MAX_LONG
+            return []
         if why == Why.INDEX:
             return [self._correct(entry, self._succession.last_offset + 1, rows, start)]
         if why == Why.EPOCH:
@@ -114,14 +118,6 @@ class OrderJudge:
         rows[start + _LAST] = max(lowest, entry.last_offset)
         is_copy = previous is not None and entry.is_copy_of(previous)
         return _offset_order(entry, before, succession.base_offset, is_copy=is_copy)
-
-    def _overflow(self, entry: EntryFacts, rows: array[int], start: int) -> list[Damage]:
-        """Judge an entry that is too far from the base offset: its own offset is wrong, or all from here on are."""
-        mine = self._better_offset(entry)
-        if mine.likelihood:
-            return [self._correct(entry, mine.offset, rows, start)]
-        self._overflowing, self._succession.highest_offset = entry, MAX_LONG
-        return []
 
     def _better_offset(self, entry: EntryFacts) -> _Guess:
         """Return what an entry's first offset would be if it is wrong.

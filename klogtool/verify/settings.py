@@ -95,7 +95,10 @@ def read_settings(path: str) -> VerifySettings:
 
 
 def _parsed(data: bytes, path: str) -> dict[str, object]:
-    _check_dots(data, path)
+    # A key of very many parts: tomllib takes the square of their number in memory.
+    for number, line in enumerate(data.splitlines(), start=1):
+        if line.count(b".") > MOST_DOTS:
+            raise KlogError(f"line {number} has more than {MOST_DOTS:,} dots", path=path)
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
@@ -104,14 +107,6 @@ def _parsed(data: bytes, path: str) -> dict[str, object]:
         raise KlogError("it is not TOML that klogtool reads: nested too deeply", path=path) from None
     except ValueError as error:
         raise KlogError(f"it is not TOML: {error}", path=path) from None
-
-
-def _check_dots(data: bytes, path: str) -> None:
-    """Raises KlogError for a line that may be a key of very many parts: tomllib takes the square of their number in
-    memory."""
-    for number, line in enumerate(data.splitlines(), start=1):
-        if line.count(b".") > MOST_DOTS:
-            raise KlogError(f"line {number} has more than {MOST_DOTS:,} dots", path=path)
 
 
 def _table_of(document: Mapping[str, object], path: str, names: Iterable[str]) -> Mapping[str, object] | None:

@@ -16,6 +16,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction
+from klogtool.broker.metadata.image import read_cluster_metadata
+from klogtool.broker.releases import TOLERANT_RULES
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
@@ -33,7 +35,7 @@ from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 from klogtool.verify.verify_checkpoints import PartitionEnds, verify_against_logs
-from klogtool.verify.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
+from klogtool.verify.verify_kraft import verify_kraft_snapshot
 from klogtool.verify.verify_log_dirs import verify_log_dirs
 from klogtool.verify.verify_names import METADATA_PARTITION, Layout, verify_names, weigh_leftovers
 from klogtool.verify.verify_partition import Surroundings, as_normal_gap, verify_partition, verify_segment_name
@@ -260,12 +262,8 @@ class _Verification:
         for log_dir in self._log_dirs:
             yield from verify_against_logs(log_dir, self._ends[log_dir.path])
         if self._log_dirs:
-            yield from verify_topic_ids(self._verified, self._ids_by_metadata())
-
-    def _ids_by_metadata(self) -> dict[str, str] | None:
-        if self._metadata is None:
-            return None
-        return topic_ids_by_metadata(verify_names(self._metadata)[0])
+            ids = None if self._metadata is None else _topic_ids(self._metadata)
+            yield from verify_topic_ids(self._verified, ids)
 
     # What is to be verified.
 
@@ -456,13 +454,15 @@ class _Verification:
 
 
 def _id_by_metadata(topic: str, partitions: Iterable[Partition]) -> str | None:
-    for partition in partitions:
-        if partition.topic_partition == METADATA_PARTITION:
-            try:
-                return (topic_ids_by_metadata(verify_names(partition)[0]) or {}).get(topic)
-            except KlogError:
-                return None
-    return None
+    metadata = next((one for one in partitions if one.topic_partition == METADATA_PARTITION), None)
+    return None if metadata is None else (_topic_ids(metadata) or {}).get(topic)
+
+
+def _topic_ids(metadata: Partition) -> dict[str, str] | None:
+    """Return the id of each topic that the cluster knows; None if the metadata log cannot be read to its end: then
+    nothing is known of any topic."""
+    known = read_cluster_metadata(metadata.path, TOLERANT_RULES)
+    return known.topic_ids if known.problem is None else None
 
 
 def _has_changed(begun: _Begun) -> bool:

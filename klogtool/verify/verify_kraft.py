@@ -1,4 +1,4 @@
-"""What only a KRaft cluster's metadata log has: snapshots and quorum-state; and the topic ids in it."""
+"""What only a KRaft cluster's metadata log has: snapshots and quorum-state."""
 
 from __future__ import annotations
 
@@ -22,18 +22,13 @@ from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.causes import FindingCause, KraftCause
-from klogtool.verify.cures import move_out, move_out_of_partition, remove
+from klogtool.verify.cures import FROM_A_CONTROLLER, move_out, move_out_of_partition, remove
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop, refuses
 from klogtool.verify.verify_names import Layout
 from klogtool.verify.verify_replay import verify_replay
 
-# The frame of a metadata record and its type, in the first bytes of its value: MetadataRecordType.
-FROM_A_CONTROLLER = (
-    "stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0"
-)
 METADATA_VERSION = "metadata.version"
-TOPIC_RECORD, REMOVE_TOPIC_RECORD = b"\x01\x02", b"\x01\x09"
 
 
 def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
@@ -196,38 +191,3 @@ def verify_quorum_state(path: str) -> Iterator[Finding]:
         stop = refuses(kafka_class, told if kafka_class == _UNCHECKED_IO else error.reason)
         reason = FindingCause.NO_START(wrong=error.reason)
         yield Finding(Kind.QUORUM_STATE_CORRUPT, path, reason, cure=cure, stop=stop)
-
-
-# Topic ids.
-
-
-def topic_ids_by_metadata(layout: Layout) -> dict[str, str] | None:
-    """Return the id of each topic that the cluster knows, by the newest snapshot and the log after it.
-
-    None if that cannot be read to its end: then nothing is known of any topic.
-    """
-    topics: dict[str, str] = {}
-    try:
-        snapshot_offset = max(layout.kraft_snapshots, default=0)
-        if layout.kraft_snapshots:
-            _apply(layout.path_of(layout.kraft_snapshots[snapshot_offset]), topics, 0)
-        for segment in layout.partition.segments:
-            _apply(segment.path, topics, snapshot_offset)
-    except KlogError:
-        return None
-    return {name: topic_id for topic_id, name in topics.items()}
-
-
-def _apply(path: str, topics: dict[str, str], start_offset: int) -> None:
-    for batch in KraftSnapshot(path).batches():
-        if not isinstance(batch, RecordBatch) or not batch.crc_valid:
-            raise KlogError("a batch does not match its checksum", path=path, position=batch.position)
-        if batch.is_control or batch.last_offset < start_offset:
-            continue
-        for record in batch.records():
-            if record.value is not None and record.value.startswith((TOPIC_RECORD, REMOVE_TOPIC_RECORD)):
-                message = parse_metadata_record(METADATA, record.value)
-                if message.name == "TopicRecord":
-                    topics[message.values["topicId"]] = message.values["name"]
-                else:
-                    topics.pop(message.values["topicId"], None)

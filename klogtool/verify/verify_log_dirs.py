@@ -205,7 +205,8 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
     owners: dict[tuple[TopicPartition | None, PartitionDirState], str] = {}
     for partition in (partition for log_dir in log_dirs for partition in log_dir.partitions):
         key = partition.topic_partition, partition.state
-        if not partition.state.is_live or _is_ignored(partition):
+        # A broker reads `__cluster_metadata-0` separately, and no other partition of that topic.
+        if not partition.state.is_live or (partition.topic == METADATA_TOPIC and partition.partition != 0):
             continue
         owner = owners.setdefault(key, partition.path)
         # A broker that moves a partition renames the old folder first, then the new one, maybe between two listings.
@@ -246,9 +247,3 @@ def worse_and_better(*paths: str) -> tuple[str, str]:
     ends = {path: find_header_end(Partition(path)) for path in paths}
     worse, better = sorted(paths, key=lambda path: (ends[path], find_log_bytes(Partition(path)), path == paths[0]))
     return worse, better
-
-
-def _is_ignored(partition: Partition) -> bool:
-    """Return whether a broker ignores it: it reads `__cluster_metadata-0` separately, and no other partition of that
-    topic."""
-    return partition.topic == METADATA_TOPIC and partition.partition != 0

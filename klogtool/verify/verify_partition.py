@@ -91,7 +91,9 @@ def _verify_chain(reports: Sequence[SegmentReport], log_start_offset: int) -> It
         if not (before.is_complete and after.is_complete):
             continue  # the contents of an unreadable file are unknown
         if before.next_offset > after.base_offset:
-            yield _overlap(before, after)
+            last = before.next_offset - 1
+            reason = PartitionCause.OVERLAP(name=before.path.rpartition("/")[2], last=last)
+            yield Finding(Kind.SEGMENT_OVERLAP, after.path, reason, first_offset=after.base_offset, last_offset=last)
         elif max(before.next_offset, log_start_offset) < _begins(after) and not before.has_damaged_tail:
             gap = Finding(
                 Kind.SEGMENT_GAP,
@@ -119,12 +121,6 @@ def verify_segment_name(report: SegmentReport) -> Iterator[Finding]:
         first, last = _begins(report), report.base_offset - 1
         reason = PartitionCause.FIRST_BATCH_BELOW(first_offset=first)
         yield Finding(Kind.SEGMENT_NAME, report.path, reason, first_offset=first, last_offset=last)
-
-
-def _overlap(before: SegmentReport, after: SegmentReport) -> Finding:
-    last = before.next_offset - 1
-    reason = PartitionCause.OVERLAP(name=before.path.rpartition("/")[2], last=last)
-    return Finding(Kind.SEGMENT_OVERLAP, after.path, reason, first_offset=after.base_offset, last_offset=last)
 
 
 # Missing snapshots.

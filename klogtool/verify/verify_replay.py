@@ -16,6 +16,7 @@ from klogtool.format.names import FileKind
 from klogtool.log.file import read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.causes import KraftCause
+from klogtool.verify.cures import FROM_A_CONTROLLER
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
 
@@ -58,11 +59,10 @@ def _reason(refusal: Refusal, rules: Rules, *, ends: bool) -> Reason:
 
 
 def _cure(folder: str, refusal: Refusal) -> str:
-    copied = "stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0"
     if refusal.offset is None:
-        return f"{copied}; or move the snapshot away if an older one, and the log since then, are whole"
+        return f"{FROM_A_CONTROLLER}; or move the snapshot away if an older one, and the log since then, are whole"
     cut = f"klogtool truncate {quoted(folder)} --to {refusal.offset}"
-    return f"{copied}; if there is none: {cut} forgets what the cluster changed from this offset on"
+    return f"{FROM_A_CONTROLLER}; if there is none: {cut} forgets what the cluster changed from this offset on"
 
 
 def node_id_beside(folder: str) -> int | None:

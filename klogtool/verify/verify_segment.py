@@ -190,17 +190,13 @@ class _SegmentVerification:
         if self._report.size == 0:
             return False
         if kind is TIMES:
-            return self._knows_time_index()
+            if self._report.batches and not self._report.has_old_messages:
+                return True
+            folder = list_folder(os.path.dirname(self._segment.path) or ".")
+            return any(file.kind in KINDS_SINCE_TIME_INDEX for file in folder.files)
         was_killed = self._context.is_active and not self._context.is_clean
         has_entry = is_entry_due(walk.last_position, self._context.index_interval_bytes)
         return not (was_killed and not has_entry and self._time_index is not None)
-
-    def _knows_time_index(self) -> bool:
-        """Return whether brokers from 0.10.1 on have written here, which create one for each segment."""
-        if self._report.batches and not self._report.has_old_messages:
-            return True
-        folder = list_folder(os.path.dirname(self._segment.path) or ".")
-        return any(file.kind in KINDS_SINCE_TIME_INDEX for file in folder.files)
 
 
 def _joined(damage: Damage, more: Damage) -> Damage:

@@ -15,7 +15,7 @@ from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.causes import KraftCause
-from klogtool.verify.cures import edit
+from klogtool.verify.cures import FROM_A_CONTROLLER, edit
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
 from klogtool.verify.verify_names import METADATA_PARTITION
@@ -71,7 +71,7 @@ def _without_voters(path: str) -> Finding:
         Kind.QUORUM_VOTER,
         os.path.join(os.path.dirname(path), str(METADATA_PARTITION)),
         KraftCause.NO_VOTERS(),
-        cure="stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0",
+        cure=FROM_A_CONTROLLER,
         stop=refuses("IllegalStateException", reason),
     )
 

@@ -43,19 +43,18 @@ class TransactionPart(Struct, frozen=True):
 
 
 class PartitionParts(Struct):
-    """All parts of one partition, in the order of their markers, open ones last. whole_from: the offset from which on
-    no offset is missing. damage: why the rest could not be read, or None."""
+    """All parts of one partition, in the order of their markers, open ones last. damage: why the rest could not be
+    read, or None."""
 
     path: str
     partition: TopicPartition | None
     parts: list[TransactionPart]
-    whole_from: int
     damage: KlogError | None = None
 
 
 def read_parts(loaded: LoadedPartition, partition: TopicPartition | None) -> PartitionParts:
     """Read a partition from its log start to its end, or up to damage. Needs memory for each transaction."""
-    reader = _PartsReader(PartitionParts(loaded.path, partition, [], loaded.log_start_offset), loaded.log_start_offset)
+    reader = _PartsReader(PartitionParts(loaded.path, partition, []), loaded.log_start_offset)
     try:
         for segment in loaded.log.segments.values(loaded.log_start_offset):
             with segment.open_log() as file:
@@ -70,7 +69,7 @@ def read_parts(loaded: LoadedPartition, partition: TopicPartition | None) -> Par
 
 class _PartsReader:
     def __init__(self, parts: PartitionParts, log_start_offset: int) -> None:
-        self.parts, self._start, self._next = parts, log_start_offset, log_start_offset
+        self.parts, self._start = parts, log_start_offset
         self._open: dict[int, TransactionPart] = {}
         self._ended: dict[int, int] = {}  # the highest epoch of a marker, by producer
 
@@ -78,11 +77,6 @@ class _PartsReader:
         """Take an entry of the log. Raises Corrupt or Unsupported for a marker that cannot be read."""
         if entry.last_offset < self._start or not isinstance(entry, RecordBatch):
             return
-        if entry.base_offset > self._next:
-            self.parts.whole_from = entry.base_offset
-        if entry.records_count <= entry.last_offset_delta:
-            self.parts.whole_from = entry.last_offset + 1
-        self._next = entry.last_offset + 1
         if entry.is_transactional:
             (self._marker if entry.is_control else self._data)(entry)
 

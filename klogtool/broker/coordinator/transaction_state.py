@@ -89,15 +89,14 @@ class TransactionMetadata(Struct, frozen=True):
 class CoordinatorPartition(Struct, frozen=True):
     """A partition of `__transaction_state`, loaded. path: its dir. end_offset: the log end. latest: by transactional
     id, without those that a tombstone removed. ends: every record in the last run of offsets without a gap that decides
-    how a transaction ends, and every record that says that it has ended, in their order. whole_from, whole_from_ms:
-    offset and timestamp of the first record of that run; None if there is no record."""
+    how a transaction ends, and every record that says that it has ended, in their order. whole_from_ms: the
+    timestamp of the first record of that run; None if there is no record."""
 
     path: str
     partition: int
     end_offset: int
     latest: dict[str, TransactionMetadata]
     ends: tuple[TransactionMetadata, ...] = ()
-    whole_from: int = 0
     whole_from_ms: int | None = None
 
 
@@ -114,7 +113,7 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     """
     latest: dict[bytes, _Found] = {}
     run: list[tuple[bytes, _Found]] = []
-    whole_from = next_offset = log.log_start_offset
+    next_offset = log.log_start_offset
     whole_from_ms = None
     for entry in _walk(log):
         for record in entry.records():
@@ -122,7 +121,7 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
                 reason = "requirement failed: Transaction state log's key should not be null"
                 raise Corrupt(reason, position=entry.position, kafka_class="IllegalArgumentException")
             if record.offset != next_offset or whole_from_ms is None:
-                whole_from, whole_from_ms = record.offset, record.timestamp
+                whole_from_ms = record.timestamp
                 run.clear()
             next_offset = record.offset + 1
             latest.pop(record.key, None)
@@ -134,7 +133,7 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     if "" in by_id:  # no broker accepts an empty id (TransactionCoordinator.handleInitProducerId)
         return None
     ends = tuple(one for one in _walk_parsed(run, partition) if one.state in _HISTORY)
-    return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, ends, whole_from, whole_from_ms)
+    return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, ends, whole_from_ms)
 
 
 def _walk(log: LoadedLog) -> Iterator[Entry]:

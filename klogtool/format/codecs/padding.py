@@ -53,15 +53,11 @@ def _padded_snappy(stream: bytes, missing: int) -> bytes:
     missing -= rest
     while missing:
         size = missing if missing <= _MOST_CHUNK else min(_MOST_CHUNK, missing - _LEAST_CHUNK)
-        stream += _empty_chunk(size)
+        # A chunk whose content is empty: its length, 0, is a varint of more bytes than it needs.
+        length = size - _CHUNK_SIZE.size
+        stream += _CHUNK_SIZE.pack(length) + b"\x80" * (length - 1) + b"\0"
         missing -= size
     return stream + bytes(rest)
-
-
-def _empty_chunk(size: int) -> bytes:
-    """Return a chunk whose content is empty: its length, 0, is a varint of more bytes than it needs."""
-    length = size - _CHUNK_SIZE.size
-    return _CHUNK_SIZE.pack(length) + b"\x80" * (length - 1) + b"\0"
 
 
 def _with_longer_length(stream: bytes) -> bytes:
