@@ -2,16 +2,17 @@
 
 A batch with a damaged base offset does not fit, and neither does a batch or segment that exists twice. If a batch does
 not fit, but its neighbours leave exactly the room that it needs, its base offset was damaged, and is corrected. If
-batches fill their room without a gap, and only their order is wrong, they are put in order. All others that do not fit
-are rejected.
+batches fill their room without a gap, and only their order is wrong, they are put in order; and so are whole segments
+that somebody gave each other's names. All others that do not fit are rejected.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -29,11 +30,42 @@ def ascending(stretches: Sequence[Stretch]) -> list[Stretch]:
 
     stretches: of all segments, by base offset. Kept runs ascend over the whole partition.
     """
-    items = _put_in_order(_cut_where_they_meet(_cut_at_segments(mend_last_offsets(stretches))))
+    segments = _segments_in_order(mend_last_offsets(stretches))
+    items = _put_in_order(_cut_where_they_meet(_cut_at_segments(segments)))
     row = _Row(items)
     if len(row.possible) == sum(isinstance(item, Run) for item in items) and row.ascends():
         return items
     return row.settled()
+
+
+def _segments_in_order(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Return the segments in the order of their names, but those of which the name is wrong where their offsets are.
+
+    The checksum does not cover a base offset: one batch may be damaged, several show a wrong name.
+    """
+    segments = [(base, list(items)) for base, items in groupby(stretches, key=lambda item: item.segment)]
+    named: list[tuple[int, list[Stretch]]] = []
+    misnamed: list[tuple[int, list[Stretch]]] = []
+    bases = [*(base for base, _ in segments), MAX_LONG + 1]
+    for (base, items), end in zip(segments, bases[1:], strict=True):
+        runs = [run for item in items if isinstance(item, Run) for run in cut_run(item, [base, end])]
+        outside = [run for run in runs if not base <= run.first_offset < end]
+        first = min((run.first_offset for run in runs), default=base)
+        if _is_misnamed(runs, outside):
+            misnamed.append((first, items))
+        else:
+            several_below = sum(run.batches for run in outside if run.first_offset < base) > 1
+            named.append((first if several_below else base, items))
+    for segment in misnamed:
+        insort(named, segment, key=itemgetter(0))
+    return [item for _, items in named for item in items]
+
+
+def _is_misnamed(runs: Sequence[Run], outside: Sequence[Run]) -> bool:
+    """Return whether most batches, and several, are not within the offsets of the segment's name."""
+    count = sum(run.batches for run in outside)
+    inside = sum(run.batches for run in runs) - count
+    return count > 1 and (count > inside or (count == inside and outside[0] is runs[0]))
 
 
 def _cut_at_segments(stretches: Sequence[Stretch]) -> list[Stretch]:

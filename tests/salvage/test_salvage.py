@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -430,6 +431,32 @@ def test_a_segment_of_a_wrong_name_gets_its_own_again(copy_of: CopyOf, salvage: 
     assert same(kept, before)
     assert kept[-10].name != f"{name:020d}.log"
     assert plan.answer["lost"] == []
+
+
+def cut_into(partition: Path, *ranges: range) -> list[bytes]:
+    """The batches of a partition as contents of segments, each of a range of them; all its segments are deleted."""
+    frames = [batch.data for batch in batches(partition)]
+    for path in partition.glob("0*"):
+        path.unlink()
+    return [b"".join(frames[n] for n in each) for each in ranges]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_segments_under_each_others_names_are_all_kept(copy_of: CopyOf, salvage: Salvage, seed: int) -> None:
+    """Also where some of their batches are in two of them."""
+    partition = copy_of(EPOCHS)
+    before = list(batches(partition))
+    chance = random.Random(seed)
+    edges = [0, *sorted(chance.sample(range(2, len(before) - 1, 2), chance.randint(1, 3))), len(before)]
+    twice = chance.choice([0, 0, 1])
+    ranges = [range(max(0, low - twice), high) for low, high in itertools.pairwise(edges)]
+    names = [before[low].first_offset for low in edges[:-1]]
+    contents = cut_into(partition, *ranges)
+    for name, content in zip(chance.sample(names, len(names)), contents, strict=True):
+        (partition / f"{name:020}.log").write_bytes(content)
+    plan, kept = salvage(partition)
+    assert same(kept, before)
+    assert [lost["first_offset"] for lost in plan.answer["lost"]] == [None] * len(plan.answer["rejected"])
 
 
 def test_a_swapped_segment_stands_for_those_that_are_gone(copy_of: CopyOf, salvage: Salvage) -> None:
