@@ -15,6 +15,7 @@ from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import NoLogDir, open_path
+from klogtool.verify.verify_voters import find_directory_id
 
 _META = FileKind.META_PROPERTIES.value
 
@@ -33,7 +34,7 @@ def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, 
         about = os.stat(path)
         first = folders.setdefault((about.st_dev, about.st_ino), path)
         if first != path:
-            again.append(named_twice(path, first))
+            again.append(named_twice(path, first, paths))
     return tuple(folders.values()), (*map(_absent, errors), *again)
 
 
@@ -62,9 +63,15 @@ def _error_of(path: str) -> KlogError | None:
     raise KlogError("not a log dir", path=path)
 
 
-def named_twice(path: str, first: str) -> Ahead:
-    """Return the point of a second name of a log dir, such as a link. Nothing in it is a copy: it is the log dir."""
-    stop = stop_at("directory-id-twice", first=first, path=path)
+def named_twice(path: str, first: str, paths: Sequence[str]) -> Ahead:
+    """Return the point of a second name of a log dir, such as a link. Nothing in it is a copy: it is the log dir.
+
+    paths: all log dirs. Without a directory.id, LogManager is the first to see it.
+    """
+    if directory_id := find_directory_id(first):
+        stop = stop_at("directory-id-twice", directory_id=directory_id, first=first, path=path)
+    else:
+        stop = stop_at("log-dir-twice", log_dirs=", ".join(map(os.path.abspath, paths)))
     cure = AdviceCause.NAME_ONCE(first=quoted(first), path=quoted(path))
     return Ahead(path, What.REFUSES, AheadCause.NAMED_TWICE(first=first), stop=stop, cure=cure)
 

@@ -20,7 +20,7 @@ from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.doctor.batch_contents import KnownBatches, in_rows, offsets_alone
-from klogtool.doctor.claims import HiddenBy
+from klogtool.doctor.claims import HiddenBy, OffsetRange
 from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
 from klogtool.format.names import OFFSET_DIGITS, FileKind, FileName, find_renamed_log, parse_file_name
@@ -102,11 +102,12 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
                 lost_bytes += sum(part.stop - part.start for part in alone)
                 continue
             lost_bytes += sum(stop - start for start, stop in spans)
-            cleaned_end = _cleaned_end(before, swaps, name)
-            if cleaned_end is None:
-                lost += served.walk_others(file, found, counted)
-            else:
-                is_cleaned = is_cleaned or any(part.last_offset > cleaned_end for part in found)
+            cleaned = _cleaned(before, swaps, name)
+            if cleaned is not None:
+                first, last = cleaned
+                is_cleaned = is_cleaned or any(part.last_offset > max(last, first - 1) for part in found)
+                found = _below(file, found, first)
+            lost += served.walk_others(file, found, counted)
     return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned)
 
 
@@ -284,20 +285,30 @@ def _swaps_of(before: Before) -> list[tuple[int, str]]:
     )
 
 
-def _cleaned_end(before: Before, swaps: Sequence[tuple[int, str]], name: str) -> int | None:
-    """Return the last offset of the cleaned segment that replaces this one; -1 if it is damaged, so that nobody knows
-    what it had; None if none does, or if it is only a part of this one, which no cleaner makes."""
+def _below(file: LogFile, parts: Iterable[Readable], offset: int) -> list[Readable]:
+    """Return the batches that end below an offset."""
+    below = (part for part in parts if part.first_offset < offset)
+    return [each for part in below for each in walk_each(file, part) if each.last_offset < offset]
+
+
+def _cleaned(before: Before, swaps: Sequence[tuple[int, str]], name: str) -> OffsetRange | None:
+    """Return the base offset of the cleaned segment that replaces this one, below which it replaces nothing, and its
+    last offset; -1 if it is damaged, so that nobody knows what it had.
+
+    None: there is no such segment, or it is only a part of this one, which no cleaner makes.
+    """
     following = bisect_right(swaps, parse_file_name(name).base_offset or 0, key=itemgetter(0))
     if not following or name not in before.replaced:
         return None
-    swap = before.files[swaps[following - 1][1]].content
+    base, swapped = swaps[following - 1]
+    swap = before.files[swapped].content
     if _is_head(swap, before.files[name].content):
         return None
     with ContentFile(name, swap) as file:
         parts = list(walk_readable(file, 0, file.size))
     if sum(part.stop - part.start for part in parts) < sum(map(part_size, swap)):
-        return -1
-    return max((part.last_offset for part in parts), default=None)
+        return base, -1
+    return (base, max(part.last_offset for part in parts)) if parts else None
 
 
 def _is_head(shorter: Content, longer: Content) -> bool:

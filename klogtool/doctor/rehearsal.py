@@ -49,7 +49,7 @@ from klogtool.doctor.voters import (
     walk_unlike_settings,
 )
 from klogtool.errors import KlogError
-from klogtool.format.names import METADATA_TOPIC, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.cores import usable_cores
 from klogtool.log.gentle import pace
 from klogtool.log.in_processes import in_processes
@@ -118,11 +118,26 @@ def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     log_dirs, absent = split_log_dirs(named)
     cluster = read_cluster(log_dirs)
     points = absent + tuple(map(ahead_at_stop, find_start_problems(log_dirs, how.circumstances)))
-    held = {point.path for point in points} | {os.path.dirname(point.path) for point in points}
+    first = [point for point in points if point.kind != Kind.PARTITION_METADATA_CORRUPT]
+    held = {point.path for point in first} | {os.path.dirname(point.path) for point in first}
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
     current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
     rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held, current))
-    return _SeenOnDisks(log_dirs, cluster, points, rehearsed)
+    return _SeenOnDisks(log_dirs, cluster, tuple(_without_unread(points, rehearsed)), rehearsed)
+
+
+def _without_unread(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed]) -> Iterator[Ahead]:
+    """Yield the points, but not those about a partition.metadata that a start does not come to: it is read when the log
+    is loaded (UnifiedLog.initializeTopicId)."""
+    stopped = {
+        each.prospect.path
+        for each in rehearsed
+        for point in each.ahead
+        if point.what in (What.REFUSES, What.OFFLINE) and not point.path.endswith(FileKind.PARTITION_METADATA.value)
+    }
+    for point in points:
+        if point.kind != Kind.PARTITION_METADATA_CORRUPT or os.path.dirname(point.path) not in stopped:
+            yield point
 
 
 def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:

@@ -120,7 +120,7 @@ def _names_of_one(log_dirs: Sequence[str], names: Sequence[str]) -> Iterator[Ahe
         path = os.path.abspath(name)
         if first.setdefault(path, name) != name and path in log_dirs:
             cure = AdviceCause.ONE_NAME(first=quoted(first[path]), name=quoted(name))
-            yield replace(named_twice(name, first[path]), cure=cure)
+            yield replace(named_twice(name, first[path], names), cure=cure)
 
 
 def _metadata_elsewhere(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:

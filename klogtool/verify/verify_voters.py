@@ -97,7 +97,7 @@ def lost_directory_id(log_dir: str, log_dirs: Sequence[LogDir], node_id: int | N
     metadata = next((found for found in known if found is not None), None)
     if metadata is None or node_id not in metadata.known.brokers:
         return None
-    others = [_directory_id(one.path) for one in log_dirs if one.path != log_dir]
+    others = [find_directory_id(one.path) for one in log_dirs if one.path != log_dir]
     left = [one for one in metadata.known.brokers[node_id].directories if one not in others]
     return left[0] if len(left) == 1 and None not in others else None
 
@@ -115,7 +115,8 @@ def _read_identity(log_dir: str) -> MetaProperties | None:
         return None
 
 
-def _directory_id(log_dir: str) -> str | None:
+def find_directory_id(log_dir: str) -> str | None:
+    """Return the directory.id of a log dir; None if it has none that a broker takes, or it cannot be read."""
     identity = _read_identity(log_dir)
     found = None if identity is None else identity.directory_id
     return None if found is None or is_reserved_directory_id(found) else build_uuid(found)

@@ -318,6 +318,20 @@ def test_a_segment_that_a_start_makes_and_deletes_again_is_deleted(tmp_path: Pat
     assert (claim["renamed"], left.name in claim["deleted"]) == ([], True)
 
 
+def test_what_is_below_a_cleaned_segment_is_lost_with_what_it_replaces(tmp_path: Path) -> None:
+    """A cleaned segment is named by the first one that it replaces, and has nothing that is below."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    (disks / "d1/.kafka_cleanshutdown").unlink()
+    (disks / "d1/cleaner-offset-checkpoint").write_text("0\n1\nt 0 22\n")  # t is compacted
+    first, second = (disks / "d1/t-0" / f"{base:020d}.log" for base in (0, 11))
+    mine, others = first.read_bytes(), second.read_bytes()
+    first.write_bytes(others)
+    second.write_bytes(mine)
+    second.with_name(f"{second.name}.swap").write_bytes(others)
+    lost = claim_about(rows_of(disks), first.parent)["lost"]
+    assert (lost["records"], lost["ranges"]) == (sum(batches(second).values()), [[0, 10]])
+
+
 @pytest.mark.parametrize("fixture", ["retention/logdir", "compacted/result-2"])
 def test_what_retention_and_the_cleaner_deleted_is_not_lost(tmp_path: Path, fixture: str) -> None:
     """Stopped before `file.delete.delay.ms` was over, as brokers often are. Of a cleaning nobody may know any more."""

@@ -72,6 +72,7 @@ def test_a_metadata_log_elsewhere(tmp_path: pathlib.Path) -> None:
 
 EMPTY = "Configuration '{}' must not be empty. Valid values include: any non-empty value"
 EMPTY_NAME = "Configuration '{}' values must not be empty."
+TWO_NAMES = "Duplicate directory ID Optional[j7fkVoUSM7cwDtdk0dPYcA] found. It was the ID of d0, but also of d0/"
 NO_LOG_DIR = "requirement failed: At least one log directory must be defined via log.dirs or log.dir."
 
 
@@ -84,11 +85,11 @@ NO_LOG_DIR = "requirement failed: At least one log directory must be defined via
         ("4.3.1", "log.dirs=\nlog.dir=d0,d1", EMPTY.format("log.dirs")),
         ("4.1.1", "log.dirs= ,\nlog.dir=d0,d1", NO_LOG_DIR),
         ("4.1.1", "log.dirs=d0,d1,d0", "Duplicate log directory found: "),
-        ("4.3.1", "log.dirs=d0,d1,d0/", "Duplicate directory ID found. It was the ID of d0, but also of d0/"),
+        ("4.3.1", "log.dirs=d0,d1,d0/", TWO_NAMES),
         (
             "4.3.1",
             "log.dirs=d0,d1\nmetadata.log.dir=d0/",
-            "Duplicate directory ID found. It was the ID of d0, but also",
+            TWO_NAMES,
         ),
         ("4.3.1", "log.dirs=d0,d1\nmetadata.log.dir=d0,d1", "Found unexpected metadata location in data directory"),
     ],
@@ -99,6 +100,20 @@ def test_lists_that_a_release_refuses(tmp_path: pathlib.Path, kafka: str, dirs: 
     messages = [row["exception"]["message"] for row in rows if row.get("what") == "refuses"]  # type: ignore[index]
     messages = [message for message in messages if "MetadataVersion" not in message]
     assert [message.startswith(told or "-") for message in messages] == [True] * (told is not None)
+
+
+@pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
+def test_two_names_of_a_log_dir_without_an_id(tmp_path: pathlib.Path, kafka: str) -> None:
+    """MetaPropertiesEnsemble finds no id twice; LogManager finds one folder twice. So did both brokers."""
+    disks = tmp_path / "disks"
+    asked(disks, dirs="log.dirs=d0,d1", kafka=kafka)
+    meta = disks / "d1/meta.properties"
+    meta.write_text("".join(line for line in meta.read_text().splitlines(True) if "directory.id" not in line))
+    (disks / "d2").symlink_to(disks / "d1")
+    words = ["doctor", "d0", "d1", "d2", "--kafka", kafka, "--format", "json"]
+    told = [json.loads(line) for line in run_here(words, disks).out.splitlines()]
+    (said,) = (row["exception"]["message"] for row in told if row.get("path") == str(disks / "d2") and "what" in row)
+    assert said == f"Duplicate log directory found: {disks}/d0, {disks}/d1, {disks}/d2"
 
 
 PROVIDER = "\nconfig.providers=env\nconfig.providers.env.class=EnvVarConfigProvider"
