@@ -6,6 +6,8 @@ import pathlib
 import random
 from collections.abc import Sequence
 
+from coordinator_records import build_coordinator_key, build_version_prefixed
+
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.control import (
     ControlRecordType,
@@ -13,7 +15,6 @@ from klogtool.format.control import (
     build_control_key,
     build_end_transaction_marker,
 )
-from klogtool.format.internal.records import build_coordinator_key, build_version_prefixed
 
 
 def commit_key(group: str = "g", topic: str = "t", partition: int = 0, *, legacy: bool = False) -> bytes:

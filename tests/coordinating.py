@@ -6,10 +6,10 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from coordinator_records import build_coordinator_key, build_version_prefixed
 from loading import NOW_MS, make
 
 from klogtool.format.batch import Record, build_batch
-from klogtool.format.internal.records import build_coordinator_key, build_version_prefixed
 
 KEY, VALUE = "TransactionLogKey", "TransactionLogValue"
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)

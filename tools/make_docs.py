@@ -30,8 +30,9 @@ from typing import TypeGuard
 import click
 import msgspec
 from construct import Array, Bytes, Construct, FormatField, IfThenElse, Renamed, SizeofError, Struct
+from msgspec.structs import asdict
 
-from klogtool.broker.releases import RELEASES, Rules, rules_of
+from klogtool.broker.releases import RELEASES, EmptiedBatch, FeatureLevels, MetadataLevels, Rules, rules_of
 from klogtool.cli.commands import Command
 from klogtool.format.internal.schema import HIGHEST_VERSION, Field, MessageSchema, Versions, message_names, schema_of
 from klogtool.format.java_numbers import MAX_LONG
@@ -169,7 +170,19 @@ def value_words(rules: Rules, about: RuleText) -> str:
         return about.yes if value else about.no
     if isinstance(value, int):
         return "no limit" if value == MAX_LONG else f"{value:,} ms"
-    return str(value)
+    if isinstance(value, MetadataLevels):
+        return f"{value.lowest} to {value.highest}; {value.production} is the highest for production"
+    if isinstance(value, FeatureLevels):
+        levels = ((name.replace("_", "."), level) for name, level in asdict(value).items() if name != "known" and level)
+        return ", ".join(f"{name} {level}" for name, level in levels) if value.known else "not known to klogtool"
+    return EMPTIED[value]
+
+
+EMPTIED = {
+    EmptiedBatch.STAYS: "stays as an empty batch",
+    EmptiedBatch.GOES: "goes",
+    EmptiedBatch.STAYS_AT_HIGH_WATERMARK: "goes, unless it ends at the high watermark",
+}
 
 
 def spans_text(about: RuleText) -> str:

@@ -9,11 +9,11 @@ neighbour, with what changed between the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
+from enum import Enum
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
@@ -26,12 +26,12 @@ _HOUR_MS = 3_600_000
 MAX_SHORT = (1 << 15) - 1
 
 
-class EmptiedBatch(StrEnum):
+class EmptiedBatch(Enum):
     """What becomes of the last batch of a cleaned range if it loses all of its records."""
 
-    STAYS = "stays as an empty batch"
+    STAYS = "stays"
     GOES = "goes"
-    STAYS_AT_HIGH_WATERMARK = "goes, unless it ends at the high watermark"
+    STAYS_AT_HIGH_WATERMARK = "stays-at-high-watermark"
 
 
 class MetadataLevels(Struct, frozen=True):
@@ -40,10 +40,6 @@ class MetadataLevels(Struct, frozen=True):
     lowest: int
     highest: int
     production: int
-
-    def __str__(self) -> str:
-        """Return the levels in words."""
-        return f"{self.lowest} to {self.highest}; {self.production} is the highest for production"
 
 
 class FeatureLevels(Struct, frozen=True, kw_only=True):
@@ -63,13 +59,6 @@ class FeatureLevels(Struct, frozen=True, kw_only=True):
     def of(self, feature: str) -> int:
         """Return the highest level of a feature; 0 if the release does not have it."""
         return int(getattr(self, feature.replace(".", "_"), 0)) if feature.endswith(".version") else 0
-
-    def __str__(self) -> str:
-        """Return the levels in words."""
-        if not self.known:
-            return "not known to klogtool"
-        levels = {name.replace("_", "."): level for name, level in asdict(self).items() if name != "known" and level}
-        return ", ".join(f"{name} {level}" for name, level in levels.items())
 
 
 class Rules(Struct, frozen=True, kw_only=True):

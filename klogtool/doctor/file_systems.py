@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, What
@@ -21,9 +22,7 @@ from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.logdir import LogDir
 from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
-from klogtool.verify.verify_checkpoints import has_clean_marker
 
 _FEW_FILES = 8  # checkpoints that a broker writes in its first minute
 _FEW_BYTES = 1 << 16  # a block for each of them, and little else
@@ -134,7 +133,7 @@ def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster, rooms: Ma
             yield _read_only(path, has_metadata=has_metadata)
         elif room.inodes == 0:  # a clean stop deletes .lock, and each checkpoint is written as a new file
             yield replace(_full(path, AheadCause.NO_INODE(does=does), has_metadata=has_metadata), stop=stop)
-        elif room.is_full and (has_metadata or not has_clean_marker(LogDir(path))):
+        elif room.is_full and (has_metadata or not Checkpoints(path).has_clean_marker):
             # Files have to be written, and others may give room back, in an order of partitions that nobody knows.
             is_unsure = not has_metadata and room.growth.bytes < 0
             detail = (AheadCause.NO_SPACE_OR if is_unsure else AheadCause.NO_SPACE)(does=does)
@@ -154,7 +153,9 @@ def walk_file_system_points(log_dirs: Sequence[str], cluster: Cluster, rooms: Ma
 def walk_room_notes(rooms: Mapping[str, Room]) -> Iterator[Reason]:
     """Yield what becomes of log dirs with no room, or next to none, when the start is over."""
     full = [
-        path for path, room in rooms.items() if not room.left and room.inodes != 0 and has_clean_marker(LogDir(path))
+        path
+        for path, room in rooms.items()
+        if not room.left and room.inodes != 0 and Checkpoints(path).has_clean_marker
     ]
     if full:
         yield NoteCause.FULL(paths=tuple(full))

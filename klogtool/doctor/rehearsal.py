@@ -64,7 +64,6 @@ from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.safe_to_lose import SafePart, find_safe_part
 from klogtool.remote.store import RemoteStore
 from klogtool.verify.findings import Kind
-from klogtool.verify.verify_checkpoints import has_clean_marker
 
 _RANKS = {what: rank for rank, what in enumerate(What)}
 _STRATEGIES = {strategy: rank for rank, strategy in enumerate(Strategy)}
@@ -356,7 +355,7 @@ def _walk_unclean_notes(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[R
     """Yield why a broker registers without its previous epoch, if the cluster has eligible leader replicas."""
     if not has_eligible_replicas(cluster):
         return
-    unclean = [path for path in log_dirs if not has_clean_marker(LogDir(path))]
+    unclean = [path for path in log_dirs if not Checkpoints(path).has_clean_marker]
     epochs = set(map(_broker_epoch, log_dirs))
     if unclean:
         yield NoteCause.UNCLEAN(paths=tuple(unclean))

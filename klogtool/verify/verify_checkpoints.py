@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from klogtool.broker.circumstances import Checkpoints
 from klogtool.causes import Cause, Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
@@ -42,11 +43,6 @@ class PartitionEnds(Struct, frozen=True):
     log_end_offset: int | None = None
     last_segment: str | None = None
     damaged_tail: int | None = None
-
-
-def has_clean_marker(log_dir: LogDir) -> bool:
-    """Return whether a broker would take the last stop for clean: the file only has to exist."""
-    return os.path.exists(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
 
 
 def unreadable_file(path: str, error: Unreadable) -> Finding:
@@ -94,7 +90,7 @@ def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = OFFSET_CHECKPOINTS)
         path = os.path.join(log_dir.path, kind.value)
         if os.path.lexists(path):
             findings += _read_checkpoint(path, kind, read)
-    return Stated(log_dir.path, read, has_clean_marker(log_dir)), findings
+    return Stated(log_dir.path, read, Checkpoints(log_dir.path).has_clean_marker), findings
 
 
 def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker: bool = True) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from klogtool.broker.circumstances import Checkpoints
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
@@ -28,7 +29,7 @@ from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
 from klogtool.verify.stops import Stop, offline, refuses
-from klogtool.verify.verify_checkpoints import has_clean_marker, unreadable_file
+from klogtool.verify.verify_checkpoints import unreadable_file
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
 from klogtool.verify.verify_names import METADATA_PARTITION
 from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with_directory_id
@@ -72,7 +73,7 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
             path = os.path.join(log_dir.path, file.name)
             yield Finding(Kind.FOREIGN_FILE, path, LogDirCause.FOREIGN_FILE())
     yield from _verify_clean_marker(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
-    if log_dir.partitions and not has_clean_marker(log_dir):
+    if log_dir.partitions and not Checkpoints(log_dir.path).has_clean_marker:
         yield Finding(Kind.UNCLEAN_SHUTDOWN, log_dir.path, LogDirCause.UNCLEAN())
 
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from committing import OffsetsLog, commit_key, commit_value
+from coordinator_records import build_version_prefixed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from klogtool.errors import KlogError
 from klogtool.format.commit_replay import CommitReplay, KeptCommit, end_of_key, replay_entry
 from klogtool.format.framing import walk_frames
 from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_commit
-from klogtool.format.internal.records import GROUP, build_version_prefixed, parse_coordinator_record
+from klogtool.format.internal.records import GROUP, parse_coordinator_record
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import build_message, parse_entry
 

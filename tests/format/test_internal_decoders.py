@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from coordinator_records import build_coordinator_key, build_version_prefixed
 from hypothesis import given
 from hypothesis import strategies as st
 from looped import for_each
@@ -24,7 +25,7 @@ from klogtool.format.internal.decoders import (
     decode_share_group_state,
     decode_transaction_state,
 )
-from klogtool.format.internal.records import build_coordinator_key, build_metadata_record, build_version_prefixed
+from klogtool.format.internal.records import build_metadata_record
 
 Decoder = Callable[[int, bytes | None, bytes | None], TextPair]
 DECODERS: dict[str, tuple[Decoder, str]] = {

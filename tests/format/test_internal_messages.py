@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import pytest
+from coordinator_records import build_coordinator_key, build_version_prefixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutate import mutations
@@ -21,9 +22,7 @@ from klogtool.format.internal.records import (
     GROUP,
     METADATA,
     UnknownRecordType,
-    build_coordinator_key,
     build_metadata_record,
-    build_version_prefixed,
     parse_coordinator_record,
     parse_metadata_record,
 )

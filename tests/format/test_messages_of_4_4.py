@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from coordinator_records import build_coordinator_key
 from running import ROOT
 
 from klogtool.format.internal.decoders import decode_cluster_metadata, decode_consumer_offsets, decode_json
 from klogtool.format.internal.message import build_message
-from klogtool.format.internal.records import METADATA, build_coordinator_key, metadata_record_name
+from klogtool.format.internal.records import METADATA, metadata_record_name
 from klogtool.format.internal.schema import api_keys, message_names, schema_of
 from klogtool.format.metadata_versions import metadata_version_name
 

@@ -75,18 +75,6 @@ def parse_coordinator_record(
     return key_message, _parse_body(name, version, value, "value", of_4_4=of_4_4)
 
 
-def build_coordinator_key(name: str, values: Values) -> bytes:
-    """The key of a coordinator's record, for the name of its key message (`OffsetCommitKey`)."""
-    record_type: bytes = Int16sb.build(schema_of(name).api_key)
-    return record_type + build_message(name, 0, values)
-
-
-def build_version_prefixed(name: str, version: int, values: Values) -> bytes:
-    """Version (int16) and message: values of coordinators' records (MessageUtil.toVersionPrefixedBytes)."""
-    prefix: bytes = Int16sb.build(version)
-    return prefix + build_message(name, version, values)
-
-
 def parse_metadata_record(module: str, value: bytes | None, *, of_4_4: bool = False) -> ApiMessage:
     """The value of a record of `__cluster_metadata` or `__remote_log_metadata` (AbstractApiMessageSerde.read).
 
