@@ -451,7 +451,8 @@ def places_of(paths: list[str], options: str) -> Iterator[Place]:
     """Yield the places that a query names. Raises Refused for none, Unreadable if one does not exist."""
     if not paths:
         raise Refused(
-            "no path was given: use load(PATH) with a log dir, a partition dir, a .log file or a folder of log dirs",
+            "no path was given: use load(PATH) with a log dir, a partition dir, a .log file or a folder of log dirs. "
+            "A table of Spark's catalog (saveAsTable, CREATE TABLE) has none",
             cure=AS_VIEW,
         )
     for path in paths:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # Spark asks for the types of a function when it is made
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from klogtool.disk.new_log_dir import NewLogDir
 from klogtool.errors import Refused
 from klogtool.spark.notes import log_info, log_warning
+from klogtool.spark.options import AS_VIEW
 from klogtool.spark.reading import spare_collections
 from klogtool.spark.source_reader import as_arrow
 from klogtool.spark.write_options import check_rows, parse_write_options
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 IN_ORDER_OF = ("offset", "timestamp")
+EXECUTION, OUTER_EXECUTION = "spark.sql.execution.id", "spark.sql.execution.root.id"
+OF_STREAM = "streaming.sql.batchId"
 
 
 class PartitionsWritten(WriterCommitMessage):
@@ -48,7 +52,8 @@ class KlogWriter(DataSourceArrowWriter):
             log_warning(note)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a task."""
+        """Write the rows of a task. Raises Refused if the write is to make a table of Spark's catalog."""
+        refuse_tables(_local_properties())
         spare_collections()
         return PartitionsWritten(write_rows(iterator, self._how, self._log_dir, self._ids_from))
 
@@ -63,6 +68,28 @@ class KlogWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete what tasks wrote."""
         self._log_dir.abandon()
+
+
+def _local_properties() -> Mapping[str, str]:
+    """Return what Spark's driver says of the job of this task."""
+    task = TaskContext.get()
+    names = (EXECUTION, OUTER_EXECUTION, OF_STREAM)
+    return {name: value for name in names if task is not None and (value := task.getLocalProperty(name)) is not None}
+
+
+def refuse_tables(properties: Mapping[str, str]) -> None:
+    """Raises Refused if a job writes for saveAsTable or CREATE TABLE AS SELECT.
+
+    Their options, schema and mode are those of `save`, and nothing before the tasks can tell. But Spark runs their
+    write inside another execution (V2CreateTableAsSelectBaseExec.writeToTable). So it does with a batch of a stream,
+    which has its number (MicroBatchExecution.BATCH_ID_KEY).
+    """
+    execution = properties.get(EXECUTION)
+    if OF_STREAM not in properties and execution != properties.get(OUTER_EXECUTION, execution):
+        raise Refused(
+            "a table that saveAsTable makes cannot be read, because Spark does not keep its path: use save(PATH)",
+            cure=AS_VIEW,
+        )
 
 
 # Rows put where the sink needs them: all of a partition in one task, in order.

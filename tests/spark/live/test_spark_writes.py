@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -83,3 +84,53 @@ def test_modes_that_would_replace_something(spark: Any, tmp_path: pathlib.Path) 
     with pytest.raises(Exception, match="is not empty"):
         write(rows, tmp_path / "out", **options)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.fixture
+def catalog(spark: Any) -> Iterator[Any]:
+    """The session; tables of its catalog are dropped afterwards."""
+    yield spark
+    for table in spark.catalog.listTables():
+        spark.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} IF EXISTS {table.name}")
+
+
+@pytest.mark.parametrize("mode", ["append", "errorifexists", "overwrite"])
+def test_save_as_table_is_refused_and_leaves_neither_table_nor_files(
+    catalog: Any, tmp_path: pathlib.Path, mode: str
+) -> None:
+    rows = catalog.createDataFrame([("v",)], "value string").write.format("klog").mode(mode)
+    told = r"replaces none: use mode\(.append.\)" if mode == "overwrite" else r"use save\(PATH\)"
+    with pytest.raises(Exception, match=told):
+        rows.options(topic="t", numPartitions="1", path=str(tmp_path / "out")).saveAsTable("from_rows")
+    assert not catalog.catalog.tableExists("from_rows")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_table_made_of_a_query_is_refused(catalog: Any, tmp_path: pathlib.Path) -> None:
+    options = f"OPTIONS (topic 't', numPartitions 1) LOCATION '{tmp_path / 'out'}'"
+    with pytest.raises(Exception, match=r"use save\(PATH\)"):
+        catalog.sql(f"CREATE TABLE of_query USING klog {options} AS SELECT 'v' AS value")
+    assert not catalog.catalog.tableExists("of_query")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_table_that_is_in_the_catalog_all_the_same_says_what_to_do(catalog: Any) -> None:
+    """With columns of its own, Spark makes it without asking the source."""
+    catalog.sql("CREATE TABLE of_columns (value BINARY) USING klog")
+    with pytest.raises(Exception, match=r"use load\(PATH\).*(\n.*)*CREATE TEMPORARY VIEW name USING klog"):
+        catalog.table("of_columns").collect()
+    with pytest.raises(Exception, match=r"use save\(PATH\)"):
+        catalog.sql("INSERT INTO of_columns VALUES (x'00')")
+
+
+def test_a_batch_of_a_stream_may_be_written(spark: Any, tmp_path: pathlib.Path) -> None:
+    """Spark runs it inside another execution, as it does with tables."""
+    stream = spark.readStream.format("klog").option("startingOffsets", "earliest")
+    rows = stream.load(str(FIXTURES / "magic-0" / "logdir"))
+
+    def write_batch(batch: Any, number: int) -> None:
+        write(by_partition(batch), tmp_path / f"out-{number}")
+
+    writer = rows.writeStream.foreachBatch(write_batch).option("checkpointLocation", str(tmp_path / "seen"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert rows_of(spark, tmp_path / "out-0").count() == rows_of(spark, FIXTURES / "magic-0" / "logdir").count() > 0
