@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import click
 
@@ -16,7 +17,7 @@ from klogtool.log.partition import Partition
 from klogtool.plans.compact import COMMAND, CleanerFailure, CompactQuestion
 from klogtool.plans.plan import Plan
 from klogtool.plans.why_not_compacted import walk_standings
-from klogtool.render.compact import compact_brief, compact_text, standing_text, uncleaned_text
+from klogtool.render.compact import compact_text, standing_text, uncleaned_text
 from klogtool.render.words import in_words
 
 
@@ -52,7 +53,7 @@ def command(paths: tuple[str, ...], why: bool, question: CompactQuestion, writin
         return DONE
     is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)
     face = PlanFace(
-        text_of=compact_text if is_one else compact_brief,
+        text_of=partial(compact_text, is_whole=is_one),
         brief_of=None if is_one else uncleaned_text,
         status_of=status_of_plan,
     )

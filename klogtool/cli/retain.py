@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from klogtool.cli import commands
@@ -10,7 +12,7 @@ from klogtool.cli.writing import PlanFace, Writing, decide_and_carry_out, writin
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.plans.retain import COMMAND, RetainQuestion
-from klogtool.render.retain import retain_brief, retain_text, unchanged_text
+from klogtool.render.retain import retain_text, unchanged_text
 
 
 @commands.command("retain")
@@ -33,6 +35,5 @@ def command(paths: tuple[str, ...], question: RetainQuestion, writing: Writing) 
     log; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
     """
     is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)
-    text_of = retain_text if is_one else retain_brief
-    face = PlanFace(text_of=text_of, brief_of=None if is_one else unchanged_text)
+    face = PlanFace(text_of=partial(retain_text, is_whole=is_one), brief_of=None if is_one else unchanged_text)
     return decide_and_carry_out(COMMAND, paths, question, writing, face)

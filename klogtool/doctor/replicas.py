@@ -32,7 +32,9 @@ def walk_replica_points(patient: Patient) -> Iterator[Ahead]:
         if expected is None:
             continue
         if partition.state is PartitionDirState.DELETE and expected not in present:
-            yield from _deleted(partition)
+            size = find_log_bytes(partition)
+            if size:
+                yield Ahead(partition.path, What.ALL_DELETED, AheadCause.MARKED_DELETED(size=size), lost_bytes=size)
         elif partition.state is PartitionDirState.CURRENT and expected[0] != partition.topic:
             yield _misnamed(partition, expected, is_led=partition.topic in cluster.topics.by_name)
 
@@ -55,12 +57,6 @@ def _expected(partition: Partition, cluster: Cluster) -> _Key | None:
     if topic is None or replicas is None or cluster.node_id not in replicas.brokers:
         return None
     return topic, number
-
-
-def _deleted(partition: Partition) -> Iterator[Ahead]:
-    size = find_log_bytes(partition)
-    if size:
-        yield Ahead(partition.path, What.ALL_DELETED, AheadCause.MARKED_DELETED(size=size), lost_bytes=size)
 
 
 def _misnamed(partition: Partition, expected: _Key, *, is_led: bool) -> Ahead:

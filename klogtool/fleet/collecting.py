@@ -246,7 +246,10 @@ def collect_copy(
     """Return the facts of one partition dir. Raises KlogError if it cannot be read, or a checkpoint that says where it
     begins."""
     files = read_partition_files(partition.path)
-    stretches = _sound_stretches(files, circumstances, checkpoints, jobs)
+    known = files.epochs or LeaderEpochFileCache()
+    result = ascending([stretch for segment in files.segments for stretch in segment.stretches(jobs=jobs)])
+    closed_at = find_closed_end(files.path, circumstances, checkpoints)
+    stretches = mend_by_closed_end(mend_leader_epochs(result, known), closed_at)
     runs = sorted((item for item in stretches if isinstance(item, Run)), key=lambda run: run.first_offset)
     facts = _with_lines(_named(partition, fingerprint_of(files.files)), checkpoints)
     facts = _with_evidence(facts, files, stretches, checkpoints, circumstances)
@@ -278,16 +281,6 @@ def fingerprint_of(files: dict[str, DraftFile]) -> str:
     """Return 32 hex digits for names, sizes and mtimes of the files of a folder."""
     text = "\0".join(f"{name}\0{file.size}\0{file.mtime_ns}" for name, file in sorted(files.items()))
     return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()
-
-
-def _sound_stretches(
-    files: PartitionFiles, circumstances: Circumstances, checkpoints: Checkpoints, jobs: int
-) -> list[Stretch]:
-    """Return all bytes of the segments as `salvage` reads them."""
-    known = files.epochs or LeaderEpochFileCache()
-    result = ascending([stretch for segment in files.segments for stretch in segment.stretches(jobs=jobs)])
-    closed_at = find_closed_end(files.path, circumstances, checkpoints)
-    return mend_by_closed_end(mend_leader_epochs(result, known), closed_at)
 
 
 def _with_lines(facts: CopyFacts, checkpoints: Checkpoints) -> CopyFacts:

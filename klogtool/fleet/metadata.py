@@ -206,7 +206,12 @@ class Rebuilt(Struct, frozen=True):
 def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
     """Decide what the snapshot says. Raises Refused if the files are not of one cluster, or a choice is the user's."""
     cluster_id = _check(collected, wishes)
-    features = _features(wishes)
+    levels = rules_of(wishes.release).metadata_levels
+    level = wishes.features.get(METADATA_VERSION, levels.production)
+    if not max(levels.lowest, LEAST_LEVEL) <= level <= levels.highest:
+        raise Refused(f"Kafka {wishes.release} does not know level {level} of {METADATA_VERSION}; it knows {levels}")
+    usual = {name: usual for name, (usual, since) in FEATURES.items() if level >= since}
+    features = {METADATA_VERSION: level, **usual, **wishes.features}
     result = _Found(wishes)
     for one in collected:
         result.add(one)
@@ -315,15 +320,6 @@ def _broker_epoch(one: Collected) -> int | None:
     epochs = {log_dir.broker_epoch if log_dir.is_clean else None for log_dir in one.broker.log_dirs}
     epoch = next(iter(epochs)) if len(epochs) == 1 else None
     return epoch if epoch is not None and epoch >= 0 else None
-
-
-def _features(wishes: Wishes) -> dict[str, int]:
-    levels = rules_of(wishes.release).metadata_levels
-    level = wishes.features.get(METADATA_VERSION, levels.production)
-    if not max(levels.lowest, LEAST_LEVEL) <= level <= levels.highest:
-        raise Refused(f"Kafka {wishes.release} does not know level {level} of {METADATA_VERSION}; it knows {levels}")
-    usual = {name: usual for name, (usual, since) in FEATURES.items() if level >= since}
-    return {METADATA_VERSION: level, **usual, **wishes.features}
 
 
 # Copies, and what becomes of them.

@@ -116,7 +116,12 @@ def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
     facts = InputFacts()
 
     def change(log: LoadedLog) -> Change:
-        return _append_all(log, question, facts)
+        before = {segment.base_offset: segment.size for segment in log.segments.all}
+        notes: list[Reason] = []
+        appender = Appender(log)
+        replies = [appender.reply(call) for call in _walk_calls(log, question, facts, notes)]
+        verdicts = tuple(_verdicts(log, before))
+        return Change(AppendResult(replies, state=settle(log)), verdicts, (*notes, *log.terms.setting_notes(SETTINGS)))
 
     if not os.path.lexists(path) and not question.create:
         raise KlogError("no such partition dir: --create creates it", path=path)
@@ -124,15 +129,6 @@ def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
     plans = plan_creation(COMMAND, path, question, change) if is_new else plan_change(COMMAND, path, question, change)
     for plan in plans:
         yield replace(plan, facts=(*plan.facts, *facts.all)) if plan.path == path else plan
-
-
-def _append_all(log: LoadedLog, question: AppendQuestion, facts: InputFacts) -> Change:
-    before = {segment.base_offset: segment.size for segment in log.segments.all}
-    notes: list[Reason] = []
-    appender = Appender(log)
-    replies = [appender.reply(call) for call in _walk_calls(log, question, facts, notes)]
-    verdicts = tuple(_verdicts(log, before))
-    return Change(AppendResult(replies, state=settle(log)), verdicts, (*notes, *log.terms.setting_notes(SETTINGS)))
 
 
 def _verdicts(log: LoadedLog, before: Mapping[int, int]) -> Iterator[SegmentVerdict]:

@@ -103,7 +103,12 @@ class _LoadingSteps:
         self._write_new_logs()
         # The exception of 9, then 8, 9, and 10.
         self._write_overtaken()
-        self._write_the_rest()
+        differing = self.differing()
+        for name in sorted(differing, key=self._when):
+            if name.endswith(DELETED) and name in self.wanted:
+                self._doom(name)
+            elif name in self.state or name in self.wanted:
+                self.change(name)
         return tuple(self.steps)
 
     # Single changes.
@@ -296,14 +301,6 @@ class _LoadingSteps:
             last = (_INDEX, FileKind.TXN_INDEX) if is_unfit else (FileKind.TXN_INDEX, _INDEX)
             for kind in (FileKind.TIME_INDEX, *last):
                 self.change(build_file_name(kind, base_offset))
-
-    def _write_the_rest(self) -> None:
-        differing = self.differing()
-        for name in sorted(differing, key=self._when):
-            if name.endswith(DELETED) and name in self.wanted:
-                self._doom(name)
-            elif name in self.state or name in self.wanted:
-                self.change(name)
 
     def _when(self, name: str) -> tuple[int, int, str]:
         """Return the sort key: side files, new snapshots, deletions, `.index` and new empty segments, transaction

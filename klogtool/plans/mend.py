@@ -109,7 +109,9 @@ class _Folder:
         name = os.path.basename(edit.path)
         match edit:
             case DeleteFile():
-                self._delete(name)
+                self._check_is_file(name, "delete")
+                self.draft.delete(name)
+                self._step(Delete(name), name)
             case WriteFile():
                 self._write(name, edit.text)
             case RenameFile():
@@ -123,11 +125,6 @@ class _Folder:
         for name in dict.fromkeys(self._touched):
             if name in self.draft.before:
                 yield file_fact(name, self.draft.before[name])
-
-    def _delete(self, name: str) -> None:
-        self._check_is_file(name, "delete")
-        self.draft.delete(name)
-        self._step(Delete(name), name)
 
     def _write(self, name: str, text: str) -> None:
         data = text.encode("utf-8", "surrogateescape")

@@ -28,26 +28,6 @@ _GONE = {
 }
 
 
-@as_paragraph
-def compact_brief(plan: Plan) -> Iterator[str]:
-    """Show the plan as one of many: without the single segments."""
-    result = plan.result
-    if not isinstance(result, CompactResult):
-        yield from _uncleaned(plan)
-        return
-    yield _headline(plan, result)
-    yield from doubt_lines(plan.path, result.index_doubts or ())
-    yield from (f"  {line}" for one in result.passes for line in _pass_lines(one))
-
-
-def _uncleaned(plan: Plan) -> Iterator[str]:
-    if isinstance(plan.result, CleanerFailure):
-        error = plan.result.error
-        yield f"{os.path.basename(plan.path)}: refused, as it stays: {error.message} ({error.kafka_class})"
-    else:
-        yield from notes_lines(plan)
-
-
 def uncleaned_text(plan: Plan) -> str | None:
     """Return the reason why a partition is not cleaned, by which partitions are counted; None if it is cleaned."""
     result = plan.result
@@ -58,18 +38,27 @@ def uncleaned_text(plan: Plan) -> str | None:
 
 
 @as_paragraph
-def compact_text(plan: Plan) -> Iterator[str]:
-    """Show the plan of a partition, or of its log dir."""
+def compact_text(plan: Plan, *, is_whole: bool = True) -> Iterator[str]:
+    """Show the plan of a partition, or of its log dir. is_whole: with the single segments; one of many has none."""
     result = plan.result
+    if isinstance(result, CleanerFailure):
+        error = result.error
+        yield f"{os.path.basename(plan.path)}: refused, as it stays: {error.message} ({error.kafka_class})"
+        return
     if not isinstance(result, CompactResult):
-        yield from _uncleaned(plan)
+        yield from notes_lines(plan)
         return
     yield _headline(plan, result)
     yield from doubt_lines(plan.path, result.index_doubts or ())
     for n, one in enumerate(result.passes, 1):
-        if len(result.passes) > 1:
+        if is_whole and len(result.passes) > 1:
             yield f"  pass {n}"
         yield from (f"  {line}" for line in _pass_lines(one))
+    if is_whole:
+        yield from _segment_lines(plan, result)
+
+
+def _segment_lines(plan: Plan, result: CompactResult) -> Iterator[str]:
     shown, between = ends_of(plan.segments)
     rows = [(f"…{one.segment}", size_text(one.size), one.action, words(one.why)) for one in shown]
     yield from wrapped_table([("segment", "size", "verdict", ""), *rows])

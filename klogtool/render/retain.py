@@ -24,22 +24,6 @@ _YEAR_MS = 31_556_952_000
 _RULES = {"log_start": "below the log start offset", "size": "by retention.bytes", "time": "by retention.ms"}
 
 
-@as_paragraph
-def retain_brief(plan: Plan) -> Iterator[str]:
-    """Show the plan as one of many: without the single segments, and in one line if nothing is deleted."""
-    result = plan.result
-    if not isinstance(result, RetainResult):
-        yield from notes_lines(plan)
-        return
-    headline = _headline(plan, result)
-    yield headline if result.deletions else f"{headline}: {_why_kept(result.kept[0])}"
-    yield from doubt_lines(plan.path, result.index_doubts or ())
-    if result.deletions:
-        by = Counter(deletion.reason for deletion in result.deletions)
-        yield f"  {', '.join(f'{count:,} {_RULES[rule]}' for rule, count in by.items())}"
-        yield from (f"  {words(note)}" for note in result.settings)
-
-
 def unchanged_text(plan: Plan) -> str | None:
     """Return the text by which partitions without a deletion are counted together; None for other partitions."""
     result = plan.result
@@ -63,23 +47,29 @@ def _moved(result: DeleteRecordsResult) -> str:
 
 
 @as_paragraph
-def retain_text(plan: Plan) -> Iterator[str]:
-    """Show the plan of a partition, or of its log dir."""
+def retain_text(plan: Plan, *, is_whole: bool = True) -> Iterator[str]:
+    """Show the plan of a partition, or of its log dir. is_whole: with the single segments; one of many has none, and
+    one line if nothing is deleted."""
     result = plan.result
     if not isinstance(result, RetainResult):
         yield from notes_lines(plan)
         return
-    yield _headline(plan, result)
-    doubts = result.index_doubts or ()
+    headline, doubts = _headline(plan, result), result.index_doubts or ()
+    yield headline if is_whole or result.deletions else f"{headline}: {_why_kept(result.kept[0])}"
     yield from doubt_lines(plan.path, doubts)
-    false = {doubt.segment for doubt in doubts}
-    kept = {segment.segment: segment for segment in result.kept}
-    shown, between = ends_of(plan.segments)
-    yield from wrapped_table([_HEADS, *(_row(verdict, kept, false) for verdict in shown)])
-    yield from between
-    yield from (f"  {words(note)}" for note in plan.notes)
-    if plan.steps:
-        yield change_count(plan)
+    if is_whole:
+        false = {doubt.segment for doubt in doubts}
+        kept = {segment.segment: segment for segment in result.kept}
+        shown, between = ends_of(plan.segments)
+        yield from wrapped_table([_HEADS, *(_row(verdict, kept, false) for verdict in shown)])
+        yield from between
+        yield from (f"  {words(note)}" for note in plan.notes)
+        if plan.steps:
+            yield change_count(plan)
+    elif result.deletions:
+        by = Counter(deletion.reason for deletion in result.deletions)
+        yield f"  {', '.join(f'{count:,} {_RULES[rule]}' for rule, count in by.items())}"
+        yield from (f"  {words(note)}" for note in result.settings)
 
 
 def _headline(plan: Plan, result: RetainResult) -> str:

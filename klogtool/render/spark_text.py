@@ -11,7 +11,7 @@ from msgspec import Struct
 from klogtool.escape import joined
 from klogtool.plans.plan import Plan
 from klogtool.plans.results import LeftAlone
-from klogtool.render.compact import compact_brief
+from klogtool.render.compact import compact_text
 from klogtool.render.counts import count_text, number_table
 from klogtool.render.findings import LABELS, closing_line
 from klogtool.verify.findings import Finding, Severity
@@ -66,7 +66,7 @@ def exported_text(totals: Sequence[ExportedTopic], invalid: int, output: str, un
 
 def compacted_text(plans: Sequence[Plan], output: str) -> Iterator[str]:
     """Yield a paragraph for each cleaned partition, how many were only copied and why, and where the result is."""
-    yield from (compact_brief(plan) for plan in plans if not isinstance(plan.result, LeftAlone))
+    yield from (compact_text(plan, is_whole=False) for plan in plans if not isinstance(plan.result, LeftAlone))
     left_alone = Counter(plan.result.skipped for plan in plans if isinstance(plan.result, LeftAlone))
     yield from (joined([f"{count_text(count, 'partition')} copied: {why}"]) for why, count in left_alone.items())
     yield joined([f"Done: {output}"])

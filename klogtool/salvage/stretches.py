@@ -214,11 +214,6 @@ def with_last_offset(run: Run, last_offset: int) -> Run:
     return replace(ended, last_offset=last_offset)
 
 
-def _with_count(run: Run, probe: Probe, count: int) -> Run:
-    counted = _with_checked(run, probe, "records_count", run.records, count)
-    return replace(counted, records=count)
-
-
 def _ended_at(run: Run, probe: Probe, batch: RecordBatch, records: Sequence[Record]) -> Run:
     """Return a single batch with these records, which are its first bytes up to the end of the run."""
     last, newest = records[-1].offset, batch.max_timestamp
@@ -306,7 +301,9 @@ class _Walk:
             return
         whole = recounted(self._probe.batch(facts)) if self._deep and facts.magic == MAGIC else None
         if whole is not None:
-            yield _with_count(self._runs.run_of(facts), self._probe, whole.records_count)
+            run = self._runs.run_of(facts)
+            counted = _with_checked(run, self._probe, "records_count", run.records, whole.records_count)
+            yield replace(counted, records=whole.records_count)
             return
         cause = Kind.BATCH_ATTRIBUTES if judged.contradiction is not None else Kind.RECORDS_INVALID
         detail = f"the checksum matches, but {judged.wrong}"

@@ -11,7 +11,7 @@ from retaining import after, arguments, gone, kept, retained
 
 from klogtool.format.message import build_message
 from klogtool.plans.plan import Rename, Write
-from klogtool.render.retain import retain_brief
+from klogtool.render.retain import retain_text
 from klogtool.render.words import words
 
 DAY_MS = 86_400_000
@@ -214,7 +214,7 @@ def test_a_log_that_looks_tiered_is_asked_about(tmp_path: pathlib.Path) -> None:
     plan = retained(log, {"retention.ms": "1"}, NOW_MS + DAY_MS, log_start_offset=3)
     assert gone(plan) == [(8, "time"), (12, "time")]
     assert words(plan.notes[-1]).endswith("if the topic is tiered, set --config remote.storage.enable=true")
-    assert f"  {words(plan.notes[-1])}" in retain_brief(plan).splitlines()
+    assert f"  {words(plan.notes[-1])}" in retain_text(plan, is_whole=False).splitlines()
     tiered = {"retention.ms": "1", "remote.storage.enable": "true"}
     assert gone(retained(log, tiered, NOW_MS + DAY_MS, log_start_offset=3)) == []
     assert gone(retained(log, tiered, NOW_MS + DAY_MS, log_start_offset=12)) == [(8, "log_start")]

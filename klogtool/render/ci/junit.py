@@ -97,15 +97,11 @@ class JunitReport(Report):
                 return folder, folder
             inner = above
 
-    def _add_others(self) -> None:
-        """Add a testcase for each path that has none: a file of a log dir, or a log dir without partitions."""
+    def end(self, ending: Ending) -> str:
+        """Return the whole report."""
         known = {path for suite, cases in self._suites.items() for path in (suite, *cases)}
         for path in [path for path in self._paths if path not in known]:
             self._case(path if os.path.isdir(path) else os.path.dirname(path), path)
-
-    def end(self, ending: Ending) -> str:
-        """Return the whole report."""
-        self._add_others()
         if ending.cut_short is not None:
             self._suites["klogtool"] = {"klogtool": _Case("verify")}
         suites = "".join(self._suite_text(name, cases, ending) for name, cases in self._suites.items())
