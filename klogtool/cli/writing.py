@@ -23,10 +23,9 @@ from klogtool.cli.output import note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.show import RefusalText, Row, Screen, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
-from klogtool.disk.discarding import discard_all
 from klogtool.disk.facts import check_facts, check_saving_place, with_digests
 from klogtool.disk.journal import check_journal, journal_of
-from klogtool.disk.no_undo import NoUndo
+from klogtool.disk.no_undo import NoUndo, discard_all
 from klogtool.disk.output import carry_out_to, check_place, spools_beside
 from klogtool.disk.writer import InPlace, check_not_in_use
 from klogtool.errors import KlogError, Refused

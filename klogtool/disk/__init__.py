@@ -1,8 +1,7 @@
 """The only floor that writes files. It carries out plans so that a kill at any step loses nothing, and it undoes them.
 
 writer       carries out plans in place, with a journal; finishes and undoes runs that were cut short
-no_undo      carries out plans in place and keeps nothing for undo: for a full disk
-discarding   deletes for good what klogtool keeps beside a log dir, after all other steps
+no_undo      carries out plans in place and keeps nothing for undo: for a full disk; deletes for good
 output       carries out plans into a new folder; the source does not change
 undo         undoes a run that wrote in place: contents, names, owner, mode and times as they were
 building     writes a log dir that was built from a spec

@@ -4,13 +4,16 @@ Order of effects: take the locks and check the facts; then the steps in the plan
 new file is written when its step comes, beside its target, and read back. There is no journal, because a full disk has
 no room for one. A kill or an error between two steps leaves a state that a broker's loader finishes, as with a journal;
 the same command completes the rest. An error before the first step that deletes something undoes what was written.
+
+What klogtool keeps beside a log dir is deleted for good after all other steps of a run, with undo or without: finished
+runs in its journal, bytes that salvage rejected. A kill in the middle leaves a folder that the same command deletes.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 
 from msgspec.structs import replace
@@ -20,15 +23,15 @@ from klogtool.disk.attributes import attributes_of, attributes_of_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Facts
 from klogtool.disk.folders import check_no_folders
-from klogtool.disk.journal import OurLinks, journal_of
+from klogtool.disk.journal import Entry, OurLinks, journal_of
 from klogtool.disk.lock import locked
 from klogtool.disk.spooling import put_made
 from klogtool.disk.staging import uncut_plan
 from klogtool.disk.states import StepsDone
-from klogtool.disk.writer import do_step
-from klogtool.errors import KlogError
+from klogtool.disk.writer import discard, do_step
+from klogtool.errors import KlogError, Refused
 from klogtool.log.log_dirs import has_lock, log_dir_of, log_dirs_to_lock
-from klogtool.plans.plan import Delete, Discard, Plan, Rename, Step, Truncate, Write, names_of
+from klogtool.plans.plan import Delete, Discard, Plan, Rename, Step, Truncate, Write, is_journal_entry, names_of
 from klogtool.plans.saved_plan import SavedPlan
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -68,7 +71,7 @@ class NoUndo:
     def _do(self, plan: Plan) -> None:
         base = os.path.realpath(plan.path)
         plan = uncut_plan(replace(plan, path=base), OurLinks(journal_of(log_dir_of(base))))
-        steps = [step for step in plan.steps if not isinstance(step, Discard)]  # see discarding.py
+        steps = [step for step in plan.steps if not isinstance(step, Discard)]  # see discard_all
         for n, step in enumerate(steps):
             path = os.path.join(base, step.path)
             with interrupts.held():
@@ -103,3 +106,32 @@ class NoUndo:
             self._made.append(path)
         else:
             self.begun = True
+
+
+def discard_all(plans: Iterable[SavedPlan]) -> list[str]:
+    """Delete what the plans discard; return the paths. The caller has checked the facts and holds no lock.
+
+    Raises Refused for a run that was cut short, LogDirInUse, KlogError or OSError.
+    """
+    disk = Disk()
+    done = []
+    for plan in plans:
+        for step in plan.steps:
+            if isinstance(step, Discard):
+                done.append(os.path.normpath(os.path.join(plan.path, step.path)))
+                _discard(disk, done[-1], is_entry=is_journal_entry(step.path, plan.path))
+    return done
+
+
+def _discard(disk: Disk, path: str, *, is_entry: bool) -> None:
+    if os.path.realpath(path) != path:
+        raise Refused("a symbolic link on the way: delete it by hand", path=path)
+    if is_entry:
+        discard(Entry(path), disk=disk)
+        return
+    if not os.path.isdir(path):
+        raise KlogError("there is no such folder", path=path)
+    for name in sorted(os.listdir(path)):
+        disk.delete(os.path.join(path, name))
+    disk.rmdir(path)
+    disk.sync_dir(os.path.dirname(path))

@@ -39,9 +39,8 @@ Nothing here writes, prints or reads the clock.
     wording          the wording of a message as a pattern, in time proportional to the text
     where            what a message is about: file, partition dir, log dir
     host             what the machine does to a log: limits, memory, mounts, disks, room
-    host_dirs        what log dirs need of the machine, in numbers
+    host_dirs        what log dirs need of the machine, in numbers; what the page cache has of them
     host_files       the files of /proc and /sys
     permissions      whether the broker's user may open what a start opens
-    page_cache       how much of a file is in memory
     messages         situations recognised in a text that somebody pasted
 """

@@ -143,10 +143,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     dir.
     """
     if question.cluster_id is not None:
-        # The plan of new voters relies on what all log dirs have, so it is the very first.
-        if question.voters is not None and path in question.log_dirs[:1]:
-            yield from decide_voters(path, _voters_question(question))
-        yield plan_log_dir(COMMAND, path, question, question.cluster_id)
+        yield from _walk_log_dir_plans(path, question, question.cluster_id)
         return
     if not isinstance(open_path(path), Partition):
         raise KlogError("not a partition dir", path=path)
@@ -205,6 +202,13 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     lines = CheckpointLines(TopicPartition(topic, number), start, end, log_start_line, first_dirty_at_most=start)
     before, after = plan_checkpoints(COMMAND, beside.log_dir, question, [lines])
     yield from (one for one in (before, plan, after) if one is not None)
+
+
+def _walk_log_dir_plans(path: str, question: TransplantQuestion, cluster_id: str) -> Iterator[Plan]:
+    """Yield the plan of a log dir. The plan of new voters relies on what all log dirs have, so it is the very first."""
+    if question.voters is not None and path in question.log_dirs[:1]:
+        yield from decide_voters(path, _voters_question(question))
+    yield plan_log_dir(COMMAND, path, question, cluster_id)
 
 
 def _voters_question(question: TransplantQuestion) -> VotersQuestion:

@@ -11,5 +11,4 @@ corrections      corrects leader epochs, and a last batch that is beyond the end
 assembly         builds new segments from runs
 loadable         the new segments as a partition that a broker loads
 losses           what is lost with rejected bytes
-causes           why batches of a copy are not used
 """

@@ -14,15 +14,20 @@ from itertools import pairwise
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from klogtool.causes import Reason, Text
+from klogtool.causes import Cause, Reason, Text, some
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.salvage.causes import RefusedCause
 from klogtool.salvage.copies import Diverging
 from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch, cut_run
 from klogtool.verify.findings import Kind
 
 _THERE_TWICE = (Kind.SEGMENT_OVERLAP,)  # rejected copies of offsets that are kept elsewhere
+
+
+class RefusedCause(Cause):
+    """Why batches of a copy do not fill a hole."""
+
+    UNDAMAGED, DIVERGES, EPOCH_BELOW, EPOCH_ABOVE, EPOCH_OTHER, OTHER_HISTORY, STARTS_LATER = some(7)
 
 
 class Hole(Struct, frozen=True):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from running import FIXTURES, Done, run_here
 
-from klogtool.doctor.page_cache import cached_bytes
+from klogtool.doctor.host_dirs import cached_bytes
 from klogtool.errors import KlogError
 from klogtool.log import gentle
 from klogtool.log.file import LogFile
