@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from klogtool.doctor.file_options import (
     rename_options,
     stray_options,
 )
-from klogtool.doctor.fixes import plans_of
+from klogtool.doctor.fixes import edits_links, plans_of
 from klogtool.doctor.log_options import (
     cut_options,
     damage_options,
@@ -157,14 +157,14 @@ def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for one point, without those whose plan would be refused. If a rebuilding is refused, the log
     itself is damaged: then the options for a log that does not load."""
     options = list(_walk_options(point, patient))
-    plannable = [each for option in options if (each := _planned(option, patient)) is not None]
+    plannable = list(_plannable_of(options, patient))
     yield from plannable
-    if options and _is_in_partition(point.path, patient):
+    if (options or point.what in (What.REFUSES, What.OFFLINE)) and _is_in_partition(point.path, patient):
         yield from _folders_away(patient.partition_of(point.path), patient)  # recovery empties a segment over it
     if any(option.remedies for option in plannable) or not _is_in_partition(point.path, patient):
         return
     if len(plannable) < len(options):
-        yield from loading_options(point, patient)
+        yield from _plannable_of(loading_options(point, patient), patient)
     if options:
         yield from _links_away(patient.partition_of(point.path))
 
@@ -174,13 +174,19 @@ def _is_in_partition(path: str, patient: Patient) -> bool:
     return patient.holds(path) and path not in patient.log_dirs and os.path.isdir(patient.partition_of(path).path)
 
 
+def _plannable_of(options: Iterable[Option], patient: Patient) -> Iterator[Option]:
+    yield from (each for option in options if (each := _planned(option, patient)) is not None)
+
+
 def _planned(option: Option, patient: Patient) -> Option | None:
     """Return the option with its price, if its plan is one of a partition dir; None if no plan can be made. What was
-    decided when the option was made has its price already."""
+    decided when the option was made has its price already. Links to files are renamed and deleted by hand only."""
     commands = {remedy.command for remedy in option.remedies}
     if not commands or commands & {"salvage", "recover"}:
         return option
     plans = plans_of(option)
+    if not plans and edits_links(option):
+        return replace(option, remedies=(), is_undone=False)
     if len(plans) != 1 or option.lost is not None or not Partition(plans[0].path).topic_partition:
         return option if plans else None
     price = price_of(plans[0], patient)

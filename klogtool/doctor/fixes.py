@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from klogtool.doctor.answers import Diagnosis, Option, Remedy, Trouble
 from klogtool.errors import KlogError, Refused
+from klogtool.format.names import parse_file_name
 from klogtool.plans.decisions import decide
-from klogtool.plans.mend import COMMAND, Edit, MendQuestion, MoveFolder
+from klogtool.plans.mend import COMMAND, DeleteFile, Edit, MendQuestion, MoveFolder, RenameFile
 from klogtool.plans.plan import Plan
 
 _NEW_LOG = ("recover", "salvage")
@@ -62,16 +63,32 @@ def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
 
 
 def _find_excluded(one: Option, other: Option) -> str | None:
-    """Return the folder that both options change, each as if the other did not: one of them moves it, or both make
-    another log of it. Two troubles may have the same remedy, or share an edit."""
+    """Return the folder that both options change, each as if the other did not: one of them moves it, or makes another
+    log of it, and the other another one, or other files of segments. Two troubles may have the same remedy, or share
+    an edit."""
     if one.remedies == other.remedies:
         return None
     shared = _edits_of(one) & _edits_of(other)
     moved, changed = _changes_of(one, shared)
     others_moved, others_changed = _changes_of(other, shared)
-    logs = {remedy.path for remedy in one.remedies if remedy.command in _NEW_LOG}
-    logs &= {remedy.path for remedy in other.remedies if remedy.command in _NEW_LOG}
+    logs, others_logs = _new_logs(one), _new_logs(other)
+    logs = logs & (others_logs | _segments_of(other, shared)) | others_logs & _segments_of(one, shared)
     return min(moved & (others_moved | others_changed) | others_moved & changed | logs, default=None)
+
+
+def _new_logs(option: Option) -> set[str]:
+    """Return the partition dirs of which an option makes another log."""
+    return {remedy.path for remedy in option.remedies if remedy.command in _NEW_LOG}
+
+
+def _segments_of(option: Option, shared: set[tuple[str, Edit]]) -> set[str]:
+    """Return the partition dirs in which an option renames or deletes files of segments."""
+    return {
+        os.path.join(log_dir, os.path.dirname(edit.path))
+        for log_dir, edit in _edits_of(option) - shared
+        if isinstance(edit, RenameFile | DeleteFile)
+        and parse_file_name(os.path.basename(edit.path)).base_offset is not None
+    }
 
 
 def _edits_of(option: Option) -> set[tuple[str, Edit]]:
@@ -125,6 +142,15 @@ def plans_of(option: Option) -> list[Plan]:
     except KlogError:
         return []
     return plans if any(plan.steps for plan in plans) and not any(map(touches_other, plans)) else []
+
+
+def edits_links(option: Option) -> bool:
+    """Return whether an option only edits files, and some of them are links: a person can do that, but no plan."""
+    try:
+        plans = list(plan_fixes([option]))
+    except KlogError:
+        return False
+    return all(plan.command == COMMAND for plan in plans) and any(map(touches_other, plans))
 
 
 def touches_other(plan: Plan) -> bool:

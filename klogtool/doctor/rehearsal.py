@@ -22,7 +22,7 @@ from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes, walk_made
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import OFF, Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
-from klogtool.doctor.causes import NoteCause
+from klogtool.doctor.causes import AheadCause, NoteCause
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
@@ -122,21 +122,24 @@ def _find(named: Sequence[str], how: Examination) -> _SeenOnDisks:
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
     current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
     rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held, current))
-    return _SeenOnDisks(log_dirs, cluster, tuple(_without_unread(points, rehearsed)), rehearsed)
+    return _SeenOnDisks(log_dirs, cluster, tuple(_in_order(points, rehearsed)), rehearsed)
 
 
-def _without_unread(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed]) -> Iterator[Ahead]:
-    """Yield the points, but not those about a partition.metadata that a start does not come to: it is read when the log
-    is loaded (UnifiedLog.initializeTopicId)."""
-    stopped = {
-        each.prospect.path
+def _in_order(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed]) -> Iterator[Ahead]:
+    """Yield the points; a partition.metadata to which a start does not come changes nothing about how it ends: it is
+    read when the log is loaded (UnifiedLog.initializeTopicId)."""
+    stops = {
+        each.prospect.path: point.what
         for each in rehearsed
         for point in each.ahead
         if point.what in (What.REFUSES, What.OFFLINE) and not point.path.endswith(FileKind.PARTITION_METADATA.value)
     }
     for point in points:
-        if point.kind != Kind.PARTITION_METADATA_CORRUPT or os.path.dirname(point.path) not in stopped:
+        what = stops.get(os.path.dirname(point.path))
+        if point.kind != Kind.PARTITION_METADATA_CORRUPT or what is None:
             yield point
+        else:
+            yield replace(point, what=what, detail=AheadCause.NOT_REACHED(what=point.detail), stop=None)
 
 
 def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:

@@ -504,11 +504,18 @@ FOLDERS: Mapping[str, Scenario] = {
     "4 partition.metadata: an id that is none": refuses(
         put(f"{T}/{PM}", "version: 0\ntopic_id: xyz"), f"{T}/{PM}", "Input string `xyz` decoded as 2 bytes"
     ),
-    "4 partition.metadata: 0 bytes, behind a folder": offline(
-        both(put(f"{T}/{PM}", b""), in_place_of(side(32, "timeindex"))), side(32, "timeindex"), "Is a directory"
+    "4 partition.metadata: 0 bytes, behind a folder": loses(
+        both(put(f"{T}/{PM}", b""), in_place_of(side(32, "timeindex"))),
+        (side(32, "timeindex"), What.OFFLINE),
+        (f"{T}/{PM}", What.OFFLINE),
+        end=43,
+        told="Is a directory",
     ),
     "4 partition.metadata: hello, behind a foreign name": refuses(
-        both(put(f"{T}/{PM}", "hello"), put(f"{T}/foo.log", b"")), f"{T}/foo.log", "NumberFormatException"
+        both(put(f"{T}/{PM}", "hello"), put(f"{T}/foo.log", b"")),
+        f"{T}/foo.log",
+        "NumberFormatException",
+        (f"{T}/{PM}", What.REFUSES),
     ),
     "4 partition.metadata: version 1": yes(
         changed(f"{T}/{PM}", lambda data: data.replace(b"version: 0", b"version: 1"))
