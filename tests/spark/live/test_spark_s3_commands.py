@@ -29,9 +29,9 @@ NOW = Circumstances(MAX_LONG)
 def told(found: Finding | Summary, root: str) -> object:
     if isinstance(found, Summary):
         return {name: getattr(found, name) for name in found.__struct_fields__ if name != "seconds"}
+    names = ["detail" if name == "reason" else name for name in found.__struct_fields__]  # its sentence may have paths
     return tuple(
-        value.replace(root, "ROOT") if isinstance(value := getattr(found, name), str) else value
-        for name in found.__struct_fields__
+        value.replace(root, "ROOT") if isinstance(value := getattr(found, name), str) else value for name in names
     )
 
 
