@@ -92,6 +92,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     has_dynamic_quorum: bool = True
     has_pre_vote: bool = True
     checks_lists: bool = True
+    spells_reserved: bool = True
 
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -126,6 +127,7 @@ _V4_0_1 = replace(
     release="4.0.1",
     finds_batch_by_base=False,
     cleaner_stops_at_line_twice=False,
+    spells_reserved=False,
     metadata_levels=MetadataLevels(7, 26, 25),
 )
 _V3_9_2 = replace(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.metadata.image import read_cluster_metadata
-from klogtool.broker.releases import Rules
+from klogtool.broker.releases import Rules, rules_of
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.log_dirs import is_log_dir
@@ -72,7 +72,8 @@ def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> It
         FileKind.REPLICATION_CHECKPOINT: circumstances.high_watermark,
     }
     needed = [kind for kind in circumstances.checkpoints_read if stands_in.get(kind) is None]
-    findings = [finding for finding in verify_log_dirs(log_dirs) if not _is_copy(finding, log_dirs)]
+    rules = rules_of(circumstances.kafka)
+    findings = [finding for finding in verify_log_dirs(log_dirs, rules) if not _is_copy(finding, log_dirs)]
     findings += [finding for log_dir in log_dirs for finding in read_stated(log_dir, needed)[1]]
     for finding in findings:
         yield from _stopping(finding, os.path.dirname(finding.path))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
@@ -40,12 +41,15 @@ WRITTEN_ANEW = (Kind.META_PROPERTIES_MISSING, Kind.META_PROPERTIES_CORRUPT)
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
 
 
-def verify_log_dirs(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
-    """Yield findings of names, of meta.properties and bootstrap.checkpoint, and of duplicate partitions."""
+def verify_log_dirs(log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES) -> Iterator[Finding]:
+    """Yield findings of names, of meta.properties and bootstrap.checkpoint, and of duplicate partitions.
+
+    rules: those of the release whose words an exception has.
+    """
     identities: dict[str, MetaProperties] = {}
     for log_dir in log_dirs:
         yield from _verify_names(log_dir)
-        for finding in _verify_meta_properties(log_dir, identities):
+        for finding in _verify_meta_properties(log_dir, identities, rules):
             is_to_be_written = finding.cure is None and finding.id in WRITTEN_ANEW
             yield replace(finding, cure=write_meta_properties(finding.path, log_dirs)) if is_to_be_written else finding
         bootstrap = os.path.join(log_dir.path, FileKind.BOOTSTRAP_SNAPSHOT.value)
@@ -105,7 +109,7 @@ def _cure_of_folder(log_dir: LogDir, name: str) -> str:
     return move_out(os.path.join(log_dir.path, name), log_dir.path)
 
 
-def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaProperties]) -> Iterator[Finding]:
+def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaProperties], rules: Rules) -> Iterator[Finding]:
     path = os.path.join(log_dir.path, FileKind.META_PROPERTIES.value)
     if not os.path.lexists(path):
         if _knows_meta_properties(log_dir):
@@ -134,7 +138,8 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
         reason = LogDirCause.RESERVED(directory_id=reserved)
         known = lost_directory_id(log_dir.path, (), identity.node_id)
         cure = with_directory_id(path, known) if known else drop_directory_id(path)
-        stop = refuses("RuntimeException", f"Invalid reserved directory ID {reserved} found in {log_dir.path}")
+        word = "reserved" if rules.spells_reserved else "resrved"
+        stop = refuses("RuntimeException", f"Invalid {word} directory ID {reserved} found in {log_dir.path}")
         yield Finding(Kind.META_PROPERTIES_CORRUPT, path, reason, field=DIRECTORY_ID, cure=cure, stop=stop)
 
 

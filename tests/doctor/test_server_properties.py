@@ -150,3 +150,20 @@ def test_a_setting_of_logs_from_a_provider_is_not_guessed(name: str, tmp_path: p
 
 def test_text_like_a_variable_without_a_provider_is_text(tmp_path: pathlib.Path) -> None:
     assert "d0" in refusals(asked(tmp_path / "disks", node="${env:NODE}", dirs="log.dirs=d0,d1"))
+
+
+@pytest.mark.parametrize(
+    ("kafka", "word"),
+    [("3.8.1", "resrved"), ("3.9.2", "resrved"), ("4.0.1", "resrved"), ("4.1.1", "reserved"), ("4.4.0", "reserved")],
+)
+@pytest.mark.parametrize("words", [["doctor", "d0", "d1"], ["recover", "d0", "d1"]])
+def test_a_reserved_directory_id_in_the_words_of_a_release(
+    tmp_path: pathlib.Path, words: list[str], kafka: str, word: str
+) -> None:
+    """The classes of 3.8.1 to 4.0.1 have `resrved`, those of 4.1.1 to 4.4.0 `reserved`."""
+    shutil.copytree(HERE / "broker", tmp_path / "broker")
+    meta = tmp_path / "broker/d1/meta.properties"
+    lines = meta.read_text().splitlines(keepends=True)
+    meta.write_text("".join(line for line in lines if "directory.id" not in line) + f"directory.id={'A' * 22}\n")
+    done = run_here([*words, "--kafka", kafka], tmp_path / "broker")
+    assert f"Invalid {word} directory ID {'A' * 22} found in" in " ".join(f"{done.out.decode()}{done.told}".split())
