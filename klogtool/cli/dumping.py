@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
 
 
-def dump_files(dumping: Dumping, values: Decoding | None = None) -> int:
+def dump_files(dumping: Dumping, values: Decoding | None) -> int:
     """Dump --files as Kafka's tool would, or else the paths, as text, JSON or CSV; returns the exit status.
 
     values: how keys and values are decoded; they are printed then, in one thread.

@@ -427,14 +427,13 @@ def write_folder(
     *,
     folders: Sequence[str] = (),
     like: FileAttributes | None = None,
-    disk: Disk | None = None,
 ) -> None:
     """Write a new folder of new files, without a plan. `output` must not exist, or be empty.
 
     folders: its subfolders, outer ones first. source: a file or folder that the output may not contain. like: mode and
     owner; None: as those around it. Raises as `carry_out_to` does; then there is no output.
     """
-    disk = disk or Disk()
+    disk = Disk()
     check_place(output, source)
     folder = NewFolder(output, output, folders, further=files, like=like)
     _check_room([folder])

@@ -215,9 +215,7 @@ class InPlace:
 
 
 @contextmanager
-def lock_of(
-    disk: Disk, log_dir: str, journal: str, *, ours: bool = False, without_if_full: bool = False
-) -> Iterator[bool]:
+def lock_of(disk: Disk, log_dir: str, journal: str, *, ours: bool = False, without_if_full: bool) -> Iterator[bool]:
     """Lock the log dir as `locked` does. A folder that does not look like a log dir has no `.lock` of a broker; then
     lock the journal (created if needed), which keeps other klogtool processes away."""
     if has_lock(log_dir):

@@ -23,7 +23,6 @@ from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
 from klogtool.doctor.measured import find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
-from klogtool.doctor.passed_over import LEAST_READ_BYTES
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.remote_off import find_unserved
@@ -65,7 +64,7 @@ class Rehearsed(Struct, frozen=True):
 
 
 def rehearse(
-    path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int, most_unread: int = LEAST_READ_BYTES
+    path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int, most_unread: int
 ) -> Rehearsed:
     """Rehearse the start of a partition dir. An error is a point. most_unread: bytes to read beyond what the start
     reads.

@@ -37,7 +37,7 @@ from klogtool.salvage.stretches import Run, walk_stretches
 from klogtool.verify.findings import Severity
 
 
-def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints, *, ends_early: bool = False) -> Iterator[Ahead]:
+def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints, *, ends_early: bool) -> Iterator[Ahead]:
     """Yield what is ahead of a loaded log because of false indexes. It changes the log: nobody may use it afterwards.
     ends_early: the broker has a false end of the log; the cure of that mends indexes, too.
 

@@ -317,7 +317,7 @@ def compact_log(
     checkpoint: int | None,
     question: CompactQuestion,
     beside: Beside,
-    make_spool: MakeSpool | None = None,
+    make_spool: MakeSpool | None,
     cleaning: CleanLog = clean,
 ) -> Change:
     """Run all passes over a log. checkpoint: where its dirty part begins, None if unknown; cleaning: how a pass is

@@ -46,7 +46,7 @@ class CutOffVerdict(SegmentVerdict, frozen=True):
         return self.reason or VerdictCause.NOT_WHOLE_BATCH()
 
 
-def recovery_of(log: LoadedLog, stray: str | None, *, is_topic_known: bool = True) -> Recovery:
+def recovery_of(log: LoadedLog, stray: str | None, *, is_topic_known: bool) -> Recovery:
     """Return what the recovery of a stopped log did. stray: why a broker hides the partition. is_topic_known: whether
     the cluster's metadata has the topic, with its settings, or nobody could have it."""
     report, loses_records, loss = log.report, *_loss(log)

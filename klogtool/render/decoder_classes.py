@@ -58,7 +58,7 @@ def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
     return Decoder(decode)
 
 
-def internal_topic_decoder(name: str, *, of_4_4: bool = False) -> Decoder:
+def internal_topic_decoder(name: str, *, of_4_4: bool) -> Decoder:
     """Return one of format.internal.decoders, by the name of its function. of_4_4: with the messages of 4.4.0 as
     well."""
     function = getattr(decoders, name)

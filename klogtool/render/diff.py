@@ -48,7 +48,7 @@ _WITH_RECORDS = _SHOWN.keys() - {StretchKind.OTHER_EPOCH, StretchKind.UNCOMPARED
 # JSON.
 
 
-def diff_row(result: DiffVerdict, values: Decoding | None = None) -> Row:
+def diff_row(result: DiffVerdict, values: Decoding | None) -> Row:
     """Return the contract's answer for two copies. values: how the records that differ are decoded; None: they are not
     shown."""
     compared = result.compared

@@ -149,7 +149,7 @@ def _why_not_read(summary: Summary) -> Iterator[tuple[bool, str]]:
     yield not any(reasons), "not in this subset (--subset)"
 
 
-def left_out_line(summary: Summary, excluded_by: Sequence[str] = ()) -> str:
+def left_out_line(summary: Summary, excluded_by: Sequence[str]) -> str:
     """Return the line that says what was not read, and why. It comes first if something was left out."""
     reasons = []
     if not summary.is_whole_but_excluded:

@@ -25,7 +25,7 @@ _ACTIONS = {
 }
 
 
-def fleet_plan_text(plan: FleetPlan, *, is_verbose: bool = False) -> Iterator[str]:
+def fleet_plan_text(plan: FleetPlan, *, is_verbose: bool) -> Iterator[str]:
     """Yield the lines. is_verbose: also partitions that need nothing."""
     choices = [choice for choice in plan.choices if is_verbose or not is_healthy(choice)]
     healthy = sum(map(is_healthy, plan.choices))

@@ -87,7 +87,7 @@ def restored_text(restored: Restored, command: str, *, is_verbose: bool = False)
 MOST_MIXES_SHOWN = 5
 
 
-def mixes_text(mixes: Sequence[Mix], *, is_verbose: bool = False) -> Iterator[str]:
+def mixes_text(mixes: Sequence[Mix], *, is_verbose: bool) -> Iterator[str]:
     """Yield the lines about mixes of generations, before the verdict for the first of them; none without mixes."""
     if not mixes:
         return

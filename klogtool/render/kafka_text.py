@@ -130,7 +130,7 @@ def decode_strings(_: int, key: bytes | None, value: bytes | None) -> Texts:
     return (None if key is None else java_utf8(key)), (None if value is None else java_utf8(value))
 
 
-def producer_line(entry: ProducerStateEntry, *, as_scala: bool = False) -> str:
+def producer_line(entry: ProducerStateEntry, *, as_scala: bool) -> str:
     """Return the line of a producer (DumpLogSegments.dumpProducerIdSnapshot). as_scala: as the tool in Scala wrote it,
     with a blank at the end if the producer has no batch."""
     line = (

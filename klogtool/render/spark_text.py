@@ -50,7 +50,7 @@ class ExportedTopic(Struct, frozen=True, tag="exported"):
     bytes: int
 
 
-def exported_text(totals: Sequence[ExportedTopic], invalid: int, output: str, undecoded: int = 0) -> Iterator[str]:
+def exported_text(totals: Sequence[ExportedTopic], invalid: int, output: str, undecoded: int) -> Iterator[str]:
     """Yield what was exported, by topic, and where it is."""
     rows = [(row.topic or "(no topic)", f"{row.rows:,}", f"{row.files:,}", f"{row.bytes:,}") for row in totals]
     if rows:
