@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import cache_from_source
 from queue import SimpleQueue
@@ -39,21 +39,22 @@ class Scratch:
         self._home = pathlib.Path(folder) / f"home{n}"
         self._home.mkdir()
 
-    def run(self, *tests: str) -> tuple[int, str]:
-        """Run tests; return pytest's exit status, and what it printed."""
+    def run(self, *tests: str, also: Mapping[str, str] | None = None, seconds: int = SECONDS) -> tuple[int, str]:
+        """Run tests, with more of an environment; return pytest's exit status, and what it printed."""
         environment = {
             **os.environ,
             "PYTHONPATH": str(self.root),
             "PYTEST_DEBUG_TEMPROOT": str(self._home),
             "KLOGTOOL_NIGHTLY": "1",
+            **(also or {}),
         }
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-x", "--tb=line", *tests]
         try:
             done = subprocess.run(
-                command, cwd=self.root, env=environment, text=True, timeout=SECONDS, check=False, capture_output=True
+                command, cwd=self.root, env=environment, text=True, timeout=seconds, check=False, capture_output=True
             )
         except subprocess.TimeoutExpired:
-            return -1, f"no end after {SECONDS} s\n"
+            return -1, f"no end after {seconds} s\n"
         return done.returncode, done.stdout + done.stderr
 
     def is_found(self, bug: Bug) -> str | None:

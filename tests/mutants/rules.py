@@ -18,12 +18,20 @@ class Rule(Struct, frozen=True):
 
 
 class Survivor(Struct, frozen=True):
-    """A mutant that no test notices: the line before and after, and the reason."""
+    """A mutant that no test notices: the line before and after, and the reason. function: `Class.method`, "" outside of
+    all. nth: which of the same lines in it, from 1."""
 
     file: str
+    function: str
     before: str
     after: str
     why: str
+    nth: int = 1
+
+    @property
+    def name(self) -> tuple[str, str, int, str, str]:
+        """That of the mutant."""
+        return self.file, self.function, self.nth, self.before, self.after
 
 
 def rules() -> dict[str, Rule]:
