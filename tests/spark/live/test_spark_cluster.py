@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from planned import read
 from running import FIXTURES, ROOT
 
@@ -62,7 +63,11 @@ def rows_of(log: pathlib.Path) -> tuple[list[list[Any]], set[int]]:
 
 
 def planned_rows() -> list[list[Any]]:
-    table = read(LOG_DIR)
+    return offsets_in(LOG_DIR)
+
+
+def offsets_in(log_dir: pathlib.Path) -> list[list[Any]]:
+    table = read(log_dir)
     names = ("topic", "partition", "offset")
     return sorted(map(list, zip(*(table.column(name).to_pylist() for name in names), strict=True)))
 
@@ -76,35 +81,70 @@ def test_two_executors_read_every_record_once(environment: dict[str, str], tmp_p
     assert len(executors) == 2
 
 
-def test_an_executor_that_is_killed_costs_no_record_and_doubles_none(
-    environment: dict[str, str], tmp_path: pathlib.Path
-) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    master = f"spark://127.0.0.1:{port}"
-    with ExitStack() as processes:
+class Cluster(Struct):
+    """A standalone cluster of processes that end with the test."""
 
-        def start(name: str, *arguments: str) -> tuple[subprocess.Popen[bytes], pathlib.Path]:
-            log = tmp_path / f"{name}.log"
-            return processes.enter_context(running([*arguments], environment, log)), log
+    environment: dict[str, str]
+    folder: pathlib.Path
+    processes: ExitStack
+    master: str = ""
 
-        spark_class = [sys.executable, "-m", "pyspark.find_spark_home"]
-        home = subprocess.run(spark_class, env=environment, capture_output=True, text=True, check=True).stdout.strip()
-        deploy = [f"{home}/bin/spark-class"]
-        at_master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-        _, said = start("master", *deploy, *at_master, "--webui-port", "0")
+    def start(self, name: str, *arguments: str) -> tuple[subprocess.Popen[bytes], pathlib.Path]:
+        log = self.folder / f"{name}.log"
+        return self.processes.enter_context(running([*arguments], self.environment, log)), log
+
+    def deploy(self, name: str, kind: str, *arguments: str) -> tuple[subprocess.Popen[bytes], pathlib.Path]:
+        find = [sys.executable, "-m", "pyspark.find_spark_home"]
+        told = subprocess.run(find, env=self.environment, capture_output=True, text=True, check=True)
+        command = f"{told.stdout.strip()}/bin/spark-class", f"org.apache.spark.deploy.{kind}"
+        return self.start(name, *command, "--webui-port", "0", *arguments)
+
+    def start_master(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.master = f"spark://127.0.0.1:{port}"
+        _, said = self.deploy("master", "master.Master", "--host", "127.0.0.1", "--port", str(port))
         wait_for(lambda: "I have been elected leader" in said.read_text(errors="replace"), said)
-        at_worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "2", "--memory", "1g", "--webui-port", "0"]
-        worker, said = start("worker", *deploy, *at_worker, "--host", "127.0.0.1", master)
+
+    def start_worker(self, host: str) -> tuple[subprocess.Popen[bytes], pathlib.Path]:
+        size = "--cores", "2", "--memory", "1g"
+        worker, said = self.deploy(f"worker-{host}", "worker.Worker", *size, "--host", host, self.master)
         wait_for(lambda: "Successfully registered" in said.read_text(errors="replace"), said)
-        query, log = start("job", *job(master, 1))
-        victim = wait_for(lambda: busy_executors(worker.pid), log)[0]
-        os.kill(victim, signal.SIGKILL)
-        assert query.wait(SECONDS) == 0, log.read_text(errors="replace")[-3000:]
-        rows, executors = rows_of(log)
+        return worker, said
+
+
+@pytest.fixture
+def cluster(environment: dict[str, str], tmp_path: pathlib.Path) -> Iterator[Cluster]:
+    with ExitStack() as processes:
+        found = Cluster(environment, tmp_path, processes)
+        found.start_master()
+        yield found
+
+
+def test_an_executor_that_is_killed_costs_no_record_and_doubles_none(cluster: Cluster) -> None:
+    worker, said = cluster.start_worker("127.0.0.1")
+    query, log = cluster.start("job", *job(cluster.master, 1))
+    victim = wait_for(lambda: busy_executors(worker.pid), log)[0]
+    os.kill(victim, signal.SIGKILL)
+    assert query.wait(SECONDS) == 0, log.read_text(errors="replace")[-3000:]
+    rows, executors = rows_of(log)
     assert rows == planned_rows()
     assert victim not in executors, "what it read was not read again, by another one"
+    assert "exitStatus 137" in said.read_text(errors="replace"), "it was not killed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the loopback addresses of Linux")
+def test_speculation_and_a_killed_executor_write_every_record_once(cluster: Cluster, tmp_path: pathlib.Path) -> None:
+    """The first attempts of two tasks never end. Spark starts second ones beside them, on another host only."""
+    (tmp_path / "shared").mkdir()
+    worker, said = cluster.start_worker("127.0.0.2")
+    cluster.start_worker("127.0.0.3")
+    query, log = cluster.start("job", *job(cluster.master, 10), str(tmp_path / "shared" / "out"))
+    os.kill(wait_for(lambda: busy_executors(worker.pid), log)[0], signal.SIGKILL)
+    assert query.wait(SECONDS) == 0, log.read_text(errors="replace")[-3000:]
+    assert offsets_in(tmp_path / "shared" / "out") == planned_rows()
+    assert os.listdir(tmp_path / "shared") == ["out"]
     assert "exitStatus 137" in said.read_text(errors="replace"), "it was not killed"
 
 
