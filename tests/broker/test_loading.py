@@ -31,6 +31,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.broker.unified_log.rolling import roll
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
 from klogtool.format.indexes import (
@@ -471,3 +472,19 @@ def test_no_log_has_a_high_watermark_below_0(partition: pathlib.Path, high_water
             load(str(partition), circumstances)
     else:
         assert load(str(partition), circumstances).log.high_watermark == 0
+
+
+@pytest.mark.parametrize("high_watermark", [0, 6, 11, 12])
+def test_a_high_watermark_below_the_log_end_stays_when_the_end_moves_up(
+    partition: pathlib.Path, high_watermark: int
+) -> None:
+    """UnifiedLog.updateHighWatermarkWithLogEndOffset: what is not replicated yet is not committed by a roll, nor by
+    records that are appended. The high watermark never lies beyond the end."""
+    loaded = load(str(partition), Circumstances(NOW_MS, settings=CONFIG, high_watermark=high_watermark)).log
+    roll(loaded)
+    assert (loaded.log_end_offset, loaded.high_watermark) == (12, high_watermark)
+    loaded.note_appended(13, ())
+    assert (loaded.log_end_offset, loaded.high_watermark) == (13, high_watermark)
+    loaded.move_log_end(5)
+    loaded.keep_high_watermark_in_log()
+    assert loaded.high_watermark == min(high_watermark, 5)
