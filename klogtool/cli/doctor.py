@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
 from typing import Annotated, Literal
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import RELEASES
+from klogtool.causes import Reason
 from klogtool.cli import commands, options
 from klogtool.cli.in_use import begin_reading, gently
 from klogtool.cli.output import Output, note
@@ -23,11 +25,14 @@ from klogtool.cli.show import ReadingOptions, Row, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing import PlanShow, Writing, head_of, save_plans
 from klogtool.disk.facts import check_saving_place
+from klogtool.disk.given_up import walk_given_up
 from klogtool.doctor.absent import is_empty_folder, split_log_dirs
 from klogtool.doctor.answers import Diagnosis, Starts
+from klogtool.doctor.causes import NoteCause
 from klogtool.doctor.fixes import OnlyByHand, choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
 from klogtool.errors import AboveLimit, Refused, Unsupported
+from klogtool.escape import quoted
 from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -149,6 +154,7 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
             tier = store, read_metadata(question.metadata or paths)
         how = Examination(question.circumstances, question.quick, reading.jobs, progress, root, controllers, tier)
         diagnoses = examine_for_all(paths, how, RELEASES) if question.matrix else [examine(paths, how)]
+    diagnoses = [replace(one, notes=(*one.notes, *_walk_given_up(one.log_dirs))) for one in diagnoses]
     by_loss = question.fail_on == LOSS
     is_fine = all(one.starts is Starts.YES if by_loss else one.is_silent for one in diagnoses)
     status = DONE if is_fine else FOUND
@@ -172,6 +178,18 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
             show.text(diagnosis_text(diagnoses[0]))
         show.close()
     return status
+
+
+def _walk_given_up(log_dirs: Sequence[str]) -> Iterator[Reason]:
+    """Yield a note for each partition of which an option lowered what shows that records are missing."""
+    for one in chain.from_iterable(map(walk_given_up, log_dirs)):
+        yield NoteCause.GIVEN_UP(
+            first=one.first,
+            last=one.last,
+            partition=str(one.partition),
+            run=one.run.id,
+            journal=quoted(one.run.journal),
+        )
 
 
 def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:

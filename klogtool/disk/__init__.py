@@ -25,6 +25,7 @@ spooling     writes new bytes to disk while the plan is still being decided
 
 journal      the folder beside the log dir, and its entries, one for each run
 manifest     what an entry records of each file: its state before and after, and where the original is kept
+given_up     missing records of which somebody removed what showed them, as the journal knows
 belonging    which log dir a journal belongs to, wherever both are now
 states       which steps of a run are done, judged by the files themselves
 

@@ -1,0 +1,65 @@
+"""Missing records that somebody gave up: an option lowered the lines of checkpoints that showed them.
+
+The journal still has these lines, so the doctor says it until the run is undone or discarded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import Struct
+
+from klogtool.disk.journal import Entry, journal_of, walk_entries
+from klogtool.disk.manifest import Progress, RunRecord
+from klogtool.errors import KlogError
+from klogtool.format.checkpoints import parse_offset_checkpoint
+from klogtool.format.names import TopicPartition
+from klogtool.log.file import read_whole
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.plans.mend import MendQuestion, SetOffset
+
+
+class GivenUp(Struct, frozen=True):
+    """Offsets [first, last] of a partition that a run gave up."""
+
+    partition: TopicPartition
+    first: int
+    last: int
+    run: Entry
+
+
+def walk_given_up(log_dir: str) -> Iterator[GivenUp]:
+    """Yield what was given up in a log dir. A journal that cannot be read says nothing: `undo` tells that."""
+    with suppress(KlogError):
+        journal = journal_of(os.path.realpath(log_dir))
+        for entry in walk_entries(journal) if os.path.isdir(journal) else ():
+            yield from (GivenUp(key, first, end - 1, entry) for key, (first, end) in _lowered_by(entry).items())
+
+
+def _lowered_by(entry: Entry) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the partitions of which a run lowered lines: to which offset, and from which. Raises KlogError."""
+    manifest = entry.manifest()
+    if manifest is None or manifest.progress is not Progress.DONE:
+        return {}
+    records = {record.plan_id: record for record in manifest.records}
+    found: dict[TopicPartition, tuple[int, int]] = {}
+    for plan in entry.plans():
+        edits = plan.question.edits if isinstance(plan.question, MendQuestion) else ()
+        for edit in edits:
+            if isinstance(edit, SetOffset) and edit.offset is not None:
+                key = TopicPartition(edit.topic, edit.partition)
+                line = _line_before(entry, records[plan.id], edit.path, key)
+                if line > max(edit.offset, found.get(key, (0, 0))[1]):
+                    found[key] = edit.offset, line
+    return found
+
+
+def _line_before(entry: Entry, record: RunRecord, name: str, partition: TopicPartition) -> int:
+    """Return the line that a checkpoint had before the run; -1 if there was none."""
+    original = record.before.get(name)
+    if original is None or original.kept is None:
+        return -1
+    kept = read_whole(entry.place(original.kept), limit=MOST_TEXT_BYTES)
+    return dict(parse_offset_checkpoint(kept)).get(partition, -1)

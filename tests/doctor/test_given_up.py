@@ -1,0 +1,34 @@
+"""What somebody gave up is told until the run is taken back, or discarded."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+
+import pytest
+from asking_doctor import asked, wounded
+from running import run_here
+from startup import SCENARIOS, Scenario
+
+
+def notes(disks: pathlib.Path, scenario: Scenario) -> list[str]:
+    (verdict,) = (row for row in asked(disks, scenario) if row["type"] == "verdict")
+    return [note for note in verdict["notes"] if "lowered the lines" in note]
+
+
+@pytest.mark.parametrize("way", ["taken back", "discarded"])
+def test_what_was_given_up_is_told(tmp_path: pathlib.Path, way: str) -> None:
+    scenario = SCENARIOS["5 high watermark beyond the end"]
+    disks = wounded(scenario, tmp_path / "disks")
+    rows = asked(disks, scenario)
+    (number,) = (row["number"] for row in rows if row.get("about") == "option" and row["erases_witness"])
+    (missing,) = (row for row in rows if row.get("what") == "missing")
+    words = ["doctor", *scenario.log_dirs, "--now", "1800000000000", "--fix", "--option", str(number)]
+    assert run_here([*words, "--plan-out", "../plan.json"], disks).status == 0
+    assert notes(disks, scenario) == []
+    assert run_here(["apply", "../plan.json"], disks).status == 0
+    (note,) = notes(disks, scenario)
+    assert note.startswith(f"offsets {missing['first_offset']} to {missing['last_offset']} of t-0 are missing: run ")
+    forgets = note.partition("(klogtool ")[2].partition(" forgets it")[0]
+    assert run_here(shlex.split(forgets) if way == "discarded" else ["undo", "d1"], disks).status == 0
+    assert notes(disks, scenario) == []
