@@ -179,6 +179,18 @@ def test_without_timestamps_the_time_of_the_file_counts(tmp_path: pathlib.Path) 
     assert row["held_by"] == {"segment": 1, "offset": None, "producer_id": None, "timestamp": 9, "file_time": True}
 
 
+@pytest.mark.parametrize(("ms_later", "bases"), [(DAY_MS, []), (DAY_MS + 1, [0])])
+def test_the_time_of_a_file_counts_in_whole_milliseconds(
+    tmp_path: pathlib.Path, ms_later: int, bases: list[int]
+) -> None:
+    """Java's File.lastModified. What is left of a millisecond makes no file younger."""
+    log = make(tmp_path / "t-0", {0: build_message(0, None, b"v", magic=0)})
+    mtime_ns = NOW_MS * 1_000_000 + 999_999
+    os.utime(log / name_of(0, "log"), ns=(mtime_ns, mtime_ns))
+    plan = retained(log, {"retention.ms": str(DAY_MS)}, now_ms=NOW_MS + ms_later)
+    assert gone(plan) == [(base, "time") for base in bases]
+
+
 @pytest.mark.parametrize(("now_ms", "bases"), [(20, []), (21, [0])])
 def test_without_timestamps_a_log_that_loading_cuts_is_as_old_as_the_loading(
     tmp_path: pathlib.Path, now_ms: int, bases: list[int]
