@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 import msgspec
@@ -232,26 +232,33 @@ def _end_text(lead: Leadership) -> str:
     return "waits for ever" if lead.ends is False else "a broker ends after about a minute"
 
 
-# What a start does to data, the worst first: the verb of the first line, and the label of the line with the numbers.
-_PRICES = (
-    ("LOSE DATA", "lost", set(What) - HIDING - GIVING_UP),
-    ("HIDE DATA", "hidden", HIDING),
-    ("NOT SERVE DATA", "not served", GIVING_UP),
+def _risks_new(point: Ahead) -> bool:
+    """Return whether nothing is hidden yet, but what is written next is: it comes behind damaged bytes."""
+    return point.what is What.ENDS_EARLY and point.first_offset is None
+
+
+# What a start does to data, the worst first: the verb of the first line, the label of the line with the numbers, and
+# whether a point is about that.
+_PRICES: tuple[tuple[str, str, Callable[[Ahead], bool]], ...] = (
+    ("LOSE DATA", "lost", lambda point: point.what not in HIDING | GIVING_UP),
+    ("HIDE DATA", "hidden", lambda point: point.what in HIDING and not _risks_new(point)),
+    ("RISK NEW DATA", "at risk", _risks_new),
+    ("NOT SERVE DATA", "not served", lambda point: point.what in GIVING_UP),
 )
 
 
 def _price_text(diagnosis: Diagnosis) -> str:
     """Return which kinds of loss there are, each with its places."""
     prices = []
-    for verb, _, kinds in _PRICES:
-        losing = _losing(diagnosis, kinds)
+    for verb, _, is_about in _PRICES:
+        losing = _losing(diagnosis, is_about)
         if losing:
             prices.append(f"{verb} in {_places_text(diagnosis, losing)}")
     return ", and ".join(prices)
 
 
-def _losing(diagnosis: Diagnosis, kinds: Collection[What]) -> list[Ahead]:
-    return [point for point in diagnosis.points if point.is_losing and point.what in kinds]
+def _losing(diagnosis: Diagnosis, is_about: Callable[[Ahead], bool]) -> list[Ahead]:
+    return [point for point in diagnosis.points if point.is_losing and is_about(point)]
 
 
 def _places_text(diagnosis: Diagnosis, losing: Sequence[Ahead]) -> str:
@@ -270,8 +277,8 @@ def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         end = "its end" if offset is None else f"offset {offset:,}"
         name = os.path.basename(as_of.path)
         yield "as of", f"{name} would end at {end}, last record of {exact_time_text(as_of.kept_timestamp)}"
-    for _, label, kinds in _PRICES:
-        if losing := _losing(diagnosis, kinds):
+    for _, label, is_about in _PRICES:
+        if losing := _losing(diagnosis, is_about):
             yield label, _numbers_text(losing)
     for line in _stays(diagnosis):
         yield "stays", line
@@ -284,6 +291,8 @@ def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 def _numbers_text(losing: Sequence[Ahead]) -> str:
     """Return how many records points are about, and how much time. Bytes do not always tell how many they were."""
     records = count_text(sum(point.lost_records for point in losing), "record")
+    if all(map(_risks_new, losing)):
+        return "what is written next: it comes behind damaged bytes"
     if not any(point.lost_records for point in losing):
         text = "records that are not counted"
     else:
@@ -293,7 +302,7 @@ def _numbers_text(losing: Sequence[Ahead]) -> str:
 
 
 def _is_counted(point: Ahead) -> bool:
-    return bool(point.lost_records) and not point.is_uncounted
+    return (bool(point.lost_records) or _risks_new(point)) and not point.is_uncounted
 
 
 def _stays(diagnosis: Diagnosis) -> Iterator[str]:

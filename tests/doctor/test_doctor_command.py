@@ -231,3 +231,17 @@ def test_a_reserved_id_is_a_cause(tmp_path: pathlib.Path) -> None:
     reserved = {"id": ("directory.id=AAAAAAAAAAAAAAAAAAAA1Q", "directory.id=AAAAAAAAAAAAAAAAAAAAAQ")}
     log_dirs = two_log_dirs(tmp_path, ["d1", "d2"], reserved)
     assert [title for title in titles(log_dirs, tmp_path) if "delete its directory.id" in title]
+
+
+def test_damaged_bytes_behind_a_clean_end_hide_nothing_yet(tmp_path: pathlib.Path) -> None:
+    """A producer's next records come behind them."""
+    log_dir = shutil.copytree(FIXTURES / "leader-epochs/logdir", tmp_path / "logdir")
+    (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+    with open(max((log_dir / "t-0").glob("*.log")), "ab") as log:
+        log.write(bytes(range(1, 100)))
+    done = doctor(tmp_path)
+    first = done.out.decode().split("  as of")[0]
+    assert "RISK NEW DATA in 1 of 1 partition" in first
+    assert "HIDE" not in first
+    (claim,) = (row for row in rows(doctor(tmp_path, "--format=json"), "claim") if row["about"] == "partition")
+    assert (claim["hidden"]["records"], claim["lost"]["records"]) == (0, 0)
