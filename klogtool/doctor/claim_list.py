@@ -74,7 +74,9 @@ def _of_process(diagnosis: Diagnosis, starts: bool | None) -> BrokerClaim:
     """Return whether the process starts, and ends, and whether the controllers have a leader. What ends a start comes
     before any election."""
     lead, ending = diagnosis.lead, [point for point in diagnosis.points if point.what is What.REFUSES]
-    stops = {point.stop for point in ending if point.stop is not None and not point.stop.is_exit}
+    stops = {point.stop for point in ending if point.stop is not None}
+    if any(stop.is_exit for stop in stops):
+        stops = set()  # it may end without an exception, before it comes to one
     error, message = _only({stop.kafka_class for stop in stops}), _only({stop.message for stop in stops})
     if ending or (starts is False and lead.elected is not False):
         claim = BrokerClaim(starts, error, ends=True, message=message)
