@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Rules
 from klogtool.doctor.answers import Ahead, What
-from klogtool.doctor.causes import AheadCause
+from klogtool.doctor.causes import AdviceCause, AheadCause
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster
 from klogtool.errors import KlogError
@@ -61,7 +61,7 @@ def walk_zookeeper_points(log_dirs: Sequence[str], cluster: Cluster, rules: Rule
         if partitions:
             size = sum(map(find_log_bytes, partitions))
             detail = AheadCause.NO_TOPIC_IDS(count=len(partitions), size=size)
-            stray = Ahead(path, What.STRAY, detail, lost_bytes=size, is_hidden=bool(size))
+            stray = Ahead(path, What.STRAY, detail, lost_bytes=size, is_hidden=bool(size), cure=AdviceCause.MIGRATE())
             yield _identity_point(path) or stray
 
 
@@ -75,4 +75,4 @@ def _identity_point(path: str) -> Ahead | None:
         return None
     file = os.path.join(path, FileKind.META_PROPERTIES.value)
     stop = stop_at("no-meta-properties-of-kraft" if identity is None else "no-cluster-id", path=path)
-    return Ahead(file, What.REFUSES, AheadCause.OF_ZOOKEEPER(), stop=stop)
+    return Ahead(file, What.REFUSES, AheadCause.OF_ZOOKEEPER(), stop=stop, cure=AdviceCause.MIGRATE())

@@ -341,7 +341,8 @@ def _why_cut(state: Judgement) -> Reason:
     return AheadCause.CUT(
         size=size,
         span=span,
-        where=AheadCause.CUT_AT(segment=at[0].segment, position=at[0].position) if at else "",
+        # What a .swap replaces lies elsewhere.
+        where=AheadCause.CUT_AT(segment=at[0].segment, position=at[0].position) if at and not report.replaced else "",
         why=AheadCause.IN_BRACKETS(why=recovery.why) if recovery.why else "",
         deleted=after(segments=deleted) if deleted else "",
         nothing=nothing,
