@@ -18,6 +18,7 @@ from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.internal.offset_commits import find_commit_timestamp
 from klogtool.format.message import Message
 
+MOST_RECORD_TYPE = 63  # of a key; releases up to 4.4 have 23, and bytes of a text are far above
 OFFSET_COMMIT_TYPES = (0, 1)  # LegacyOffsetCommitKey, OffsetCommitKey: the same fields
 _TYPE_BYTES = _LENGTH_BYTES = 2
 _PARTITION_BYTES = 4
@@ -45,14 +46,14 @@ class CommitReplay:
     the offset up to which the log is compacted. next_offset: the offset after the last batch; the caller sets where the
     first one is expected. gap_end: the offset after the last one that is missing, or -1; gap_timestamp: of the batch
     that begins there. latest_timestamp: the largest one so far; clean_timestamp: likewise of batches that begin below
-    clean_end. keyless: records without a key.
+    clean_end. foreign: records that no group coordinator wrote: their keys have no type that one knows.
     """
 
     def __init__(self, at_ms: int, log_start_offset: int, clean_end: int) -> None:
         self.at_ms, self.log_start_offset, self.clean_end = at_ms, log_start_offset, clean_end
         self.next_offset = self.gap_end = NOT_KNOWN
         self.gap_timestamp = self.latest_timestamp = self.clean_timestamp = NOT_KNOWN
-        self.batches = self.records = self.keyless = 0
+        self.batches = self.records = self.foreign = 0
         self._rows: dict[bytes, KeptCommit] = {}
         self._pending: dict[int, dict[bytes, KeptCommit]] = {}
 
@@ -115,6 +116,10 @@ def is_commit_key(key: bytes) -> bool:
     return len(key) >= _TYPE_BYTES and int.from_bytes(key[:_TYPE_BYTES], "big") in OFFSET_COMMIT_TYPES
 
 
+def _has_type(key: bytes) -> bool:
+    return len(key) >= _TYPE_BYTES and int.from_bytes(key[:_TYPE_BYTES], "big") <= MOST_RECORD_TYPE
+
+
 def end_of_key(key: bytes) -> int:
     """Return where Kafka ends reading the key of a committed offset. What cannot be read counts as a whole."""
     at = _TYPE_BYTES
@@ -157,8 +162,8 @@ def _put_records(replay: CommitReplay, records: list[Record], producer_id: int) 
         if timestamp <= NO_TIMESTAMP:
             timestamp = _time_without_timestamp(replay, record)
             latest = max(latest, timestamp)
-        if record.key is None:
-            replay.keyless += 1
+        if record.key is None or not _has_type(record.key):
+            replay.foreign += 1
         else:
             replay.put(record.key, record.value, record.offset, timestamp, producer_id)
     return latest

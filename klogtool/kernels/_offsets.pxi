@@ -5,6 +5,7 @@ cdef enum:
     MOST_WAITING = 16               # records that are put together, so that memory is asked for before it is needed
     COMMIT_TYPE_BYTES = 2
     MOST_COMMIT_TYPE = 1            # LegacyOffsetCommitKey 0, OffsetCommitKey 1
+    MOST_RECORD_TYPE = 63           # of a key; releases up to 4.4 have 23, and bytes of a text are far above
 
 cdef int64_t NO_ROW = -1
 
@@ -48,7 +49,7 @@ cdef class CommitReplay:
 
     cdef readonly int64_t at_ms, log_start_offset, clean_end
     cdef public int64_t next_offset, gap_end, gap_timestamp, latest_timestamp, clean_timestamp
-    cdef public int64_t batches, records, keyless
+    cdef public int64_t batches, records, foreign
     cdef object kept_type
     cdef uint64_t k0, k1
     cdef Commit* rows
@@ -212,8 +213,8 @@ cdef class CommitReplay:
         return True
 
     cdef inline void take_record(self, Record* r, int64_t offset, int64_t timestamp, int64_t producer_id) noexcept nogil:
-        if r.key_size < 0:
-            self.keyless += 1
+        if r.key_size < COMMIT_TYPE_BYTES or not 0 <= be16(r.key) <= MOST_RECORD_TYPE:
+            self.foreign += 1
         elif timestamp <= self.at_ms and self.is_commit(r.key, r.key_size):
             self.wait(r.key, r.key_size, r.value, r.value_size, offset, timestamp, producer_id)
 

@@ -54,7 +54,7 @@ def answer_row(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> R
         "committed": len(result.committed),
         "pending": len(result.pending),
         "out_of_range": len(out_of_range(result, ranges)),
-        "complete": not result.damage and is_complete_at(result, at_ms),
+        "complete": not result.damage and not result.has_foreign and is_complete_at(result, at_ms),
         "complete_from": result.complete_from,
         "logs": to_builtins(result.logs),
     }
@@ -126,7 +126,7 @@ def closing_texts(result: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -
         yield "-: the partition is not under the given paths, so its log end is not known"
     if result.complete_from is not None:
         yield f"history: complete from {time_text(result.complete_from)} on; compaction removed earlier commits"
-    elif result.logs:
+    elif result.logs and not result.has_foreign:
         yield "history: complete since the log start; compaction removed nothing"
 
 
@@ -144,6 +144,11 @@ def history_notes(result: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
         if log.log_start_offset > 0:
             yield (
                 f"{log.path}: starts at offset {log.log_start_offset:,}: what groups committed only before that is gone"
+            )
+        if log.foreign:
+            yield (
+                f"{log.path}: no group coordinator wrote {log.foreign:,} of its {count_text(log.records, 'record')}: "
+                "is this the folder of another partition? A broker passes over them (Unknown record type)"
             )
         for other in log.others:
             yield f"{log.path}: read in place of {other}, which is another copy of {own_name(log.path)}"

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -48,6 +49,18 @@ def test_json_has_a_row_for_each_offset_and_an_answer() -> None:
         "out_of_range": None,
     }
     assert (answer["groups"], answer["committed"], answer["complete"]) == (6, len(committed), True)
+
+
+def test_records_of_another_log_are_no_commits(tmp_path: pathlib.Path) -> None:
+    """A folder that was exchanged by hand: a broker starts its coordinator, and knows no group."""
+    log_dir = shutil.copytree(LOG_DIR, tmp_path / "logdir")
+    (own,) = (log_dir / "__consumer_offsets-0").glob("*.log")
+    shutil.copy(next((log_dir / "t-0").glob("*.log")), own)
+    done = run_here(["offsets", "logdir"], tmp_path)
+    assert (done.status, b"history: complete" in done.out) == (1, False)
+    assert "no group coordinator wrote" in done.err
+    (answer,) = (row for row in rows(run_here(["offsets", "logdir", "--json"], tmp_path)) if row["type"] == "answer")
+    assert (answer["groups"], answer["complete"]) == (0, False)
 
 
 def test_groups_are_selected() -> None:

@@ -109,12 +109,12 @@ def test_a_tombstone_in_a_transaction_counts_at_once() -> None:
     assert offsets_of(replayed(log).committed()) == {("t", 0): None}
 
 
-def test_other_records_are_passed_over_and_those_without_key_counted() -> None:
+def test_other_records_are_passed_over_and_those_of_nobody_counted() -> None:
     log = OffsetsLog()
-    log.add([(b"\0\2group", b"x", 1), (b"", b"x", 1), (None, b"x", 1)])
+    log.add([(b"\0\2group", b"x", 1), (b"", b"x", 1), (None, b"x", 1), (b"user-7", b"x", 1), (b"\0\27", b"x", 1)])
     replay = replayed(log)
     assert replay.committed() == []
-    assert (replay.records, replay.keyless) == (3, 1)
+    assert (replay.records, replay.foreign) == (5, 3)
 
 
 def test_batches_below_the_log_start_are_not_there() -> None:

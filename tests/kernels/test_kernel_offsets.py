@@ -28,7 +28,7 @@ NUMBERS = (
     "clean_timestamp",
     "batches",
     "records",
-    "keyless",
+    "foreign",
 )
 Terms = tuple[int, int, int]  # at_ms, log_start_offset, clean_end
 EVERYTHING = (MAX_LONG, 0, 0)
@@ -103,7 +103,7 @@ def test_there_is_something_to_compare() -> None:
     assert sum(len(one["pending"]) for one in found) > 40
     assert any(row.value is None for one in found for row in one["committed"])
     assert all(len(one["committed"]) >= 8 for one in found)
-    assert sum(one["keyless"] for one in found) > 10
+    assert sum(one["foreign"] for one in found) > 10
 
 
 def test_the_kernel_does_it_alone(native: Any) -> None:

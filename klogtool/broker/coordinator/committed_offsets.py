@@ -71,7 +71,8 @@ class OffsetsLog(Struct, frozen=True, rename={"is_compacted": "compacted"}):
 
     complete_from: the time in ms from which on what was committed is known in full; None: since its first record.
     is_compacted: records are missing in it. first_dirty_offset: the cleaner's checkpoint, if it has a line. others:
-    further copies, which were not read. damage: what was left out.
+    further copies, which were not read. damage: what was left out. foreign: records that no group coordinator wrote,
+    and that it passes over ("Unknown record type").
     """
 
     path: str
@@ -85,6 +86,7 @@ class OffsetsLog(Struct, frozen=True, rename={"is_compacted": "compacted"}):
     first_dirty_offset: int | None
     others: tuple[str, ...]
     damage: tuple[UnreadBytes, ...]
+    foreign: int
 
 
 class LoadedOffsets(Struct, frozen=True):
@@ -103,6 +105,11 @@ class LoadedOffsets(Struct, frozen=True):
     def damage(self) -> tuple[UnreadBytes, ...]:
         """What was left out, of all logs."""
         return tuple(one for log in self.logs for one in log.damage)
+
+    @property
+    def has_foreign(self) -> bool:
+        """Return whether a log has records that no group coordinator wrote: it may be the log of another partition."""
+        return any(log.foreign for log in self.logs)
 
 
 def load_offsets(opened: Sequence[LogDir | Partition], at_ms: int = MAX_LONG, jobs: int = 1) -> LoadedOffsets:
@@ -263,6 +270,7 @@ class _CommitsReading:
             self.first_dirty,
             others,
             tuple(self.damage),
+            self.replay.foreign,
         )
 
     def _complete_from(self) -> int:
