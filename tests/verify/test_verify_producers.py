@@ -336,6 +336,17 @@ def test_a_producer_that_never_wrote(partition: Path) -> None:
     assert told(found(partition)) == [("snapshot-content", f"{36:020d}.snapshot")]
 
 
+@pytest.mark.parametrize(
+    ("count", "named", "more"), [(1, 1, ""), (3, 3, ""), (4, 3, "; and 1 more"), (9, 3, "; and 6 more")]
+)
+def test_of_many_contradictions_the_first_three_are_named(partition: Path, count: int, named: int, more: str) -> None:
+    invented = [ProducerStateEntry(70 + n, 0, 0, 5, 0, 0, -1, None) for n in range(count)]
+    edit_snapshot(snapshot(partition, 36), lambda entries: [*entries, *invented])
+    (finding,) = found(partition)
+    assert [n for n in range(count) if f"producer {70 + n}" in finding.detail] == list(range(named))
+    assert finding.detail.partition("; and ")[1:] == (more[:6], more[6:])
+
+
 def test_a_producer_may_have_been_forgotten_but_not_its_open_transaction(partition: Path) -> None:
     edit_snapshot(snapshot(partition, 36), lambda entries: [e for e in entries if e.producer_id not in (1, 4)])
     assert found(partition) == []
