@@ -12,7 +12,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from klogtool.disk.journal import Entry, journal_of, walk_entries
-from klogtool.disk.manifest import Progress, RunRecord
+from klogtool.disk.manifest import Original, Progress
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.names import TopicPartition
@@ -43,22 +43,21 @@ def _lowered_by(entry: Entry) -> dict[TopicPartition, tuple[int, int]]:
     manifest = entry.manifest()
     if manifest is None or manifest.progress is not Progress.DONE:
         return {}
-    records = {record.plan_id: record for record in manifest.records}
     found: dict[TopicPartition, tuple[int, int]] = {}
     for plan in entry.plans():
         edits = plan.question.edits if isinstance(plan.question, MendQuestion) else ()
         for edit in edits:
             if isinstance(edit, SetOffset) and edit.offset is not None:
                 key = TopicPartition(edit.topic, edit.partition)
-                line = _line_before(entry, records[plan.id], edit.path, key)
+                originals = [record.before.get(edit.path) for record in manifest.records if record.path == plan.path]
+                line = max((_line_in(entry, original, key) for original in originals), default=-1)
                 if line > max(edit.offset, found.get(key, (0, 0))[1]):
                     found[key] = edit.offset, line
     return found
 
 
-def _line_before(entry: Entry, record: RunRecord, name: str, partition: TopicPartition) -> int:
+def _line_in(entry: Entry, original: Original | None, partition: TopicPartition) -> int:
     """Return the line that a checkpoint had before the run; -1 if there was none."""
-    original = record.before.get(name)
     if original is None or original.kept is None:
         return -1
     kept = read_whole(entry.place(original.kept), limit=MOST_TEXT_BYTES)

@@ -28,7 +28,9 @@ def test_what_was_given_up_is_told(tmp_path: pathlib.Path, way: str) -> None:
     assert notes(disks, scenario) == []
     assert run_here(["apply", "../plan.json"], disks).status == 0
     (note,) = notes(disks, scenario)
-    assert note.startswith(f"offsets {missing['first_offset']} to {missing['last_offset']} of t-0 are missing: run ")
+    assert note.startswith(
+        f"t-0 has lost the records that were at offsets {missing['first_offset']} to {missing['last_offset']}: run "
+    )
     forgets = note.partition("(klogtool ")[2].partition(" forgets it")[0]
     assert run_here(shlex.split(forgets) if way == "discarded" else ["undo", "d1"], disks).status == 0
     assert notes(disks, scenario) == []
