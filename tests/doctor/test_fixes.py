@@ -57,7 +57,8 @@ BY_HAND = {
     "10 log dir not named",
     "10 the same log dir under two names",
 }
-FIXED = [name for name, scenario in SCENARIOS.items() if scenario.ahead and name not in BY_HAND]
+PARTLY = {"4 partition.metadata: 0 bytes, behind a folder"}  # the folder is moved away by hand
+FIXED = [name for name, scenario in SCENARIOS.items() if scenario.ahead and name not in BY_HAND | PARTLY]
 TWO_LOGS = both(torn(log(32), 1200), torn(side(0, "log", U), 600))
 SEVERAL = {
     "two logs": loses(unclean(TWO_LOGS), (T, What.TRUNCATED), (U, What.TRUNCATED)),
