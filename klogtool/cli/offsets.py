@@ -25,6 +25,7 @@ from klogtool.render.offsets import (
     answer_row,
     closing_texts,
     csv_lines,
+    foreign_texts,
     group_texts,
     has_line_end,
     history_notes,
@@ -103,9 +104,11 @@ def _of_groups(loaded: LoadedOffsets, groups: tuple[str, ...]) -> LoadedOffsets:
 
 
 def _note(result: LoadedOffsets, question: OffsetsQuestion, reading: ReadingOptions) -> None:
-    """Say on stderr what is missing: damage always, other notes unless they are not wanted."""
+    """Say on stderr what is missing: what makes the status 1 always, other notes unless they are not wanted."""
     for one in result.damage:
         note(f"klogtool: {left_out_text(one)}")
+    for text in foreign_texts(result):
+        note(f"klogtool: {text}")
     if reading.quiet:
         return
     if not result.logs:

@@ -145,13 +145,18 @@ def history_notes(result: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
             yield (
                 f"{log.path}: starts at offset {log.log_start_offset:,}: what groups committed only before that is gone"
             )
+        for other in log.others:
+            yield f"{log.path}: read in place of {other}, which is another copy of {own_name(log.path)}"
+
+
+def foreign_texts(result: LoadedOffsets) -> Iterator[str]:
+    """Yield which logs have records that are no group's."""
+    for log in result.logs:
         if log.foreign:
             yield (
                 f"{log.path}: no group coordinator wrote {log.foreign:,} of its {count_text(log.records, 'record')}: "
                 "is this the folder of another partition? A broker passes over them (Unknown record type)"
             )
-        for other in log.others:
-            yield f"{log.path}: read in place of {other}, which is another copy of {own_name(log.path)}"
 
 
 def left_out_text(one: UnreadBytes) -> str:
