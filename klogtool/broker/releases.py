@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.errors import KlogError
+from klogtool.format.hash_order import LongHashKeys, ScalaLongHashKeys, UpdatedProducers
 from klogtool.format.java_numbers import MAX_LONG
 
 Release: TypeAlias = Literal["3.6.2", "3.8.1", "3.9.0", "3.9.1", "3.9.2", "4.0.1", "4.1.1", "4.2.0", "4.3.1", "4.4.0"]
@@ -93,6 +94,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     has_pre_vote: bool = True
     checks_lists: bool = True
     spells_reserved: bool = True
+    updates_producers_as_java: bool = True
 
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -145,6 +147,7 @@ _V3_9_2 = replace(
     counts_configured_brokers=False,
     names_every_listener=False,
     has_zookeeper=True,
+    updates_producers_as_java=False,
     has_pre_vote=False,
 )
 _V3_9_1 = replace(_V3_9_2, release="3.9.1", keeps_emptied_batch=EmptiedBatch.GOES)
@@ -162,6 +165,11 @@ _RULES: Mapping[str, Rules] = {
     rules.release: rules
     for rules in (_V3_6_2, _V3_8_1, _V3_9_0, _V3_9_1, _V3_9_2, _V4_0_1, _V4_1_1, _V4_2_0, _V4_3_1, _V4_4_0)
 }
+
+
+def new_map_of_updates(rules: Rules) -> UpdatedProducers:
+    """Return the map in which UnifiedLog of a release collects the producers that a set, or a load, updates."""
+    return LongHashKeys() if rules.updates_producers_as_java else ScalaLongHashKeys()
 
 
 def rules_of(release: Release) -> Rules:

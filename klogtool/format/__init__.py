@@ -52,6 +52,6 @@ buffers            types of bytes that parsers accept
 text               numbers and bytes as Java prints them
 java_text          lines and properties as Java reads them
 java_numbers       numbers as Java reads and computes them
-java_hash          the order of a Java HashMap's keys
+hash_order         the order of the keys of Java's and Scala's HashMap
 typed              numbers and times as users type them
 """

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch, is_in_sequence
 from klogtool.format.control import EndTransactionMarker, parse_end_transaction_marker
+from klogtool.format.hash_order import LongHashKeys, UpdatedProducers
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
-from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import wrap_int, wrap_long
 from klogtool.format.message import Message
 from klogtool.format.producer_snapshot import ProducerStateEntry
@@ -283,6 +283,17 @@ class ProducerStateManager:
         for txn in begun:
             self._put_ongoing(txn)
 
+    def reorder(self, producer_ids: Iterable[int]) -> None:
+        """Order the producers as if they had been added in this order."""
+        self._order.clear()
+        for producer_id in producer_ids:
+            self._order.put(producer_id)
+
+    @property
+    def in_order(self) -> list[int]:
+        """The ids of the producers, in the order of a snapshot."""
+        return self._order.in_order
+
     def copied(self) -> ProducerStateManager:
         """Return a copy of producers and transactions, for `return_to`."""
         kept = ProducerStateManager()
@@ -292,7 +303,7 @@ class ProducerStateManager:
     def return_to(self, kept: ProducerStateManager) -> None:
         """Restore producers and transactions; offsets of snapshots stay."""
         self.clear()
-        for producer_id in kept._order.in_order:
+        for producer_id in kept.in_order:
             self._put(kept.producers[producer_id].copied())
         self.map_end_offset = kept.map_end_offset
         self._unreplicated.update(kept._unreplicated)
@@ -328,7 +339,7 @@ class ProducerStateManager:
 
     def snapshot_entries(self) -> list[ProducerStateEntry]:
         """Return the entries of a snapshot, in the order in which a broker writes them."""
-        return [self.producers[producer_id].as_snapshot_entry() for producer_id in self._order.in_order]
+        return [self.producers[producer_id].as_snapshot_entry() for producer_id in self.in_order]
 
     def clear(self) -> None:
         """Forget producers and transactions; offsets stay."""
@@ -393,13 +404,14 @@ def examine_producers(
     transaction_version: int = TV_UNKNOWN,
     *,
     verifies: bool = False,
+    updated: UpdatedProducers | None = None,
 ) -> Examined:
     """Check all batches of a set; nothing changes. verifies: a transaction must be known to be ongoing
-    (transaction.partition.verification.enable).
+    (transaction.partition.verification.enable). updated: the empty map of the updated producers, Java's by default.
 
     Raises Refused or Corrupt, with Kafka's class, for a batch that must not be appended.
     """
-    examined, updates, order = Examined(), dict[int, ProducerAppendInfo](), LongHashKeys()
+    examined, updates, order = Examined(), dict[int, ProducerAppendInfo](), updated or LongHashKeys()
     for batch in entries:
         if not isinstance(batch, RecordBatch) or batch.producer_id <= NO_PRODUCER_ID:
             continue

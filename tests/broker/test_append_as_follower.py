@@ -13,6 +13,7 @@ from klogtool.broker.appending import analysis as append_analysis
 from klogtool.broker.appending import appender as appending
 from klogtool.broker.appending.analysis import KERNEL_FROM_BYTES
 from klogtool.broker.content import read_content
+from klogtool.broker.releases import Release
 from klogtool.broker.unified_log import mapped_windows
 from klogtool.format.message import build_message_set
 from klogtool.plans.plan import Plan, Write
@@ -155,6 +156,34 @@ def test_the_kernel_decides_as_the_reference_does(
         plan = plan_of(folder, *calls, jobs=jobs, index_interval_bytes=interval)
         told.append((plan.arguments["config"]["index.interval.bytes"], plan.answer, files_of(plan)))
     assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.skipif(not kernels.is_built(), reason="the kernels are not built")
+@pytest.mark.parametrize("release", ["3.9.2", "4.3.1"])
+@pytest.mark.parametrize("count", [3, 12, 13, 14, 24, 25, 26])
+def test_new_producers_come_in_the_order_of_the_map_of_the_set(
+    folder: pathlib.Path, count: int, release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the reference has to take a batch in the middle, here the first of a new leader epoch."""
+    monkeypatch.setattr(mapped_windows, "SPAN_BYTES", 300)
+    for seed in range(6):
+        rng = random.Random(f"{seed} {count}")
+        ids = rng.sample(range(300), count)
+        ids += rng.choices(ids, k=rng.choice((0, 1, 3)))
+        seen: dict[int, int] = {}
+        data = b""
+        for n, producer_id in enumerate(ids):
+            sequence = seen[producer_id] = seen.get(producer_id, -1) + 1
+            epoch = 3 if n < rng.randrange(len(ids)) else 4
+            data += replica(n, epoch, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+        snapshots = []
+        for kernel_from_bytes in (KERNEL_FROM_BYTES, 1):
+            for module in (append_analysis, appending):
+                monkeypatch.setattr(module, "KERNEL_FROM_BYTES", kernel_from_bytes)
+            far = replica(2**31 + 5, epoch=50)  # a new segment, so there is a snapshot
+            plan = plan_of(folder, follower(data, leader_epoch=100), follower(far, leader_epoch=100), as_of=release)
+            snapshots.append(files_of(plan)[f"{2**31 + 5:020d}.snapshot"])
+        assert snapshots[0] == snapshots[1], (seed, ids)
 
 
 @pytest.mark.parametrize("kernel_from_bytes", [KERNEL_FROM_BYTES, 1])

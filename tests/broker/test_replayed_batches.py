@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import random
 from typing import Any
@@ -16,6 +17,7 @@ from recovery_logs import BASE_OFFSET, KINDS, PRODUCER_EPOCHS, TIMESTAMP, recove
 from klogtool import kernels
 from klogtool.broker.config import LogConfig
 from klogtool.broker.draft import Draft
+from klogtool.broker.releases import REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.broker.unified_log import mapped_windows, replayed_batches
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.errors import KlogError
@@ -34,10 +36,17 @@ pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the kernels are 
 EMPTIED = (("emptied", "txn", "marker"), ("emptied", "idempotent"))
 
 
-def replay(reader: str, folder: pathlib.Path, producers: ProducerStateManager, start: int, end: int) -> dict[str, Any]:
+def replay(
+    reader: str,
+    folder: pathlib.Path,
+    producers: ProducerStateManager,
+    start: int,
+    end: int,
+    rules: Rules = REFERENCE_RULES,
+) -> dict[str, Any]:
     """What becomes of the producers, or the error."""
     with Reader(reader).reading() as native:
-        segment = LogSegment(Draft.of(str(folder)), BASE_OFFSET, LogConfig())
+        segment = LogSegment(Draft.of(str(folder)), BASE_OFFSET, LogConfig(), rules=rules)
         try:
             replayed_batches.replay_batches(producers, segment, start, end)
         except KlogError as error:
@@ -50,9 +59,9 @@ def by_reference(found: list[int]) -> Any:
     """Meanwhile what the reference is asked for is counted."""
     examine = replayed_batches.examine_producers
 
-    def counted(*arguments: Any) -> Examined:
+    def counted(*arguments: Any, **named: Any) -> Examined:
         found.append(1)
-        return examine(*arguments)
+        return examine(*arguments, **named)
 
     return patch.object(replayed_batches, "examine_producers", counted)
 
@@ -168,3 +177,42 @@ def test_the_order_of_producers_is_that_in_which_they_came_up(tmp_path: pathlib.
     ]
     assert left[0] == left[1]
     assert len(left[0]["snapshot"]) == len(ids)
+
+
+def drawn_log(rng: random.Random, count: int) -> bytes:
+    """Batches of so many producers, each of which comes up again some times; some are emptied markers."""
+    ids = rng.sample(range(300), count)
+    again = rng.choices(ids, k=rng.choice((0, 1, 5)))
+    kinds = [emptied_marker if rng.random() < 0.1 else data_batch for _ in ids + again]
+    return b"".join(
+        emptied_marker(BASE_OFFSET + n, producer_id)
+        if kind is emptied_marker
+        else data_batch(BASE_OFFSET + n, 0, producer_id)
+        for n, (kind, producer_id) in enumerate(zip(kinds, ids + again, strict=True))
+    )
+
+
+@pytest.mark.parametrize("release", ["3.9.2", "4.3.1"])
+def test_both_readers_put_many_producers_in_the_same_order(tmp_path: pathlib.Path, release: Release) -> None:
+    """12, 13, 24 and 25 producers fill a map, which grows."""
+    rules = rules_of(release)
+    for seed, count in itertools.product(range(12), (11, 12, 13, 14, 23, 24, 25, 26, 50)):
+        log = drawn_log(random.Random(f"{seed} {count}"), count)
+        (tmp_path / LOG_NAME).write_bytes(log)
+        left = [
+            replay(reader, tmp_path, ProducerStateManager(), 0, len(log), rules)["snapshot"]
+            for reader in ("reference", "kernel")
+        ]
+        assert left[0] == left[1], (seed, count)
+
+
+def test_the_order_is_scalas_before_4_0(tmp_path: pathlib.Path) -> None:
+    log = [data_batch(BASE_OFFSET + n, 0, producer_id) for n, producer_id in enumerate((19, 51, 3))]
+    (tmp_path / LOG_NAME).write_bytes(b"".join(log))
+    ids = {}
+    for release in ("3.9.2", "4.0.1"):
+        snapshot = replay("kernel", tmp_path, ProducerStateManager(), 0, sum(map(len, log)), rules_of(release))[
+            "snapshot"
+        ]
+        ids[release] = [entry.producer_id for entry in snapshot]
+    assert ids == {"3.9.2": [3, 19, 51], "4.0.1": [3, 51, 19]}

@@ -9,7 +9,7 @@ from refusal import kafka_class_of
 
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
-from klogtool.format.java_hash import LongHashKeys
+from klogtool.format.hash_order import LongHashKeys
 from klogtool.format.layouts import PRODUCER_ENTRY, SNAPSHOT_HEADER
 from klogtool.format.producer_snapshot import (
     PRODUCER_ENTRY_SIZE,

@@ -28,6 +28,7 @@ from klogtool.broker.appending.follower_sets import append_by_kernel
 from klogtool.broker.appending.validator import Validated, validate
 from klogtool.broker.content import Content, Part, add_part
 from klogtool.broker.draft import span_of
+from klogtool.broker.releases import new_map_of_updates
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import BatchMarks, LogSegment
@@ -302,7 +303,8 @@ class Appender:
         log, producers = self._log, self._log.producers
         verifies = log.terms.config.transaction_partition_verification_enable
         version = call.transaction_version if log.terms.rules.checks_marker_version else TV_0
-        examined = examine_producers(producers, batches, call.from_whom, version, verifies=verifies)
+        updated = new_map_of_updates(log.terms.rules)
+        examined = examine_producers(producers, batches, call.from_whom, version, verifies=verifies, updated=updated)
         if examined.duplicate is not None:
             info.first_offset, info.last_offset = examined.duplicate.first_offset, examined.duplicate.last_offset
             info.log_append_time = examined.duplicate.timestamp

@@ -9,15 +9,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 
+from klogtool.broker.releases import new_map_of_updates
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, RegularBatches, producer_of, take_by
+from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, RegularBatches, take_by, take_changed
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
-from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.producers import last_stable_offset_at
 from klogtool.log.entries import Entry
 from klogtool.log.producer_state import ProducerStateManager, TxnMetadata
@@ -68,32 +68,35 @@ class _AppendRun(RegularBatches):
         segment.read_max_timestamp_so_far()
         self._indexing = _Indexing(log, segment)
         self._open_before = {txn.first_offset: txn.producer_id for txn in log.producers.ongoing_txns}
+        self._updated = new_map_of_updates(log.terms.rules)
         super().__init__(self._indexing)
 
     def walk_set(self, file: ContentFile) -> list[int]:
         """Take the whole set. Returns the first offsets of the transactions that begin in it."""
+        known_before = self._producers.in_order
         walk_mapped(file, self, jobs=1, are_checked=False)
         self._put_down()
+        self._producers.reorder([*known_before, *self._updated.in_order])  # new ones: as in Kafka's map of the set
         self._segment.bytes_since_last_index_entry = self._indexing.bytes_since_entry
         return self._append_aborted()
+
+    def _take_entry(self, entry: Entry) -> None:
+        if isinstance(entry, RecordBatch) and entry.producer_id > NO_PRODUCER_ID:
+            self._updated.compute_if_absent(entry.producer_id)
+        super()._take_entry(entry)
 
     def take(self, window: MappedWindow) -> int:
         """Let the kernel take entries; their checksums have been checked."""
         return take_by(self._kernel, window, window.base + len(window.data))
 
     def _put_down_producers(self) -> None:
-        """Like the parent's, with two differences: new producers are added in the order of Kafka's map of the set, and
-        aborted transactions wait for the end of the set."""
+        """Like the parent's, but updated producers are noted, and aborted transactions wait for the end of the set."""
         kernel, rows = self._kernel, array("q")
         rows.frombytes(kernel.take_txns_ended())
         ended = [tuple(rows[n : n + ENDED_FIELDS]) for n in range(0, len(rows), ENDED_FIELDS)]
-        changed = {fields[0]: fields for fields in kernel.take_producers_changed()}
-        order = LongHashKeys()
-        for producer_id in changed:
-            order.compute_if_absent(producer_id)
         self._producers.map_end_offset = kernel.map_end_offset
         self._producers.take_over(
-            [producer_of(*changed[producer_id]) for producer_id in order.in_order],
+            take_changed(kernel, self._updated),
             [TxnMetadata(*row[:3]) for row in ended],
             [TxnMetadata(*fields) for fields in kernel.take_txns_begun()],
         )

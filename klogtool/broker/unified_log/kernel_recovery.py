@@ -16,6 +16,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_valid
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.hash_order import UpdatedProducers
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn, TimeIndexEntry
 from klogtool.format.producers import BatchMetadata, ProducerState
 from klogtool.log.entries import Entry
@@ -162,6 +163,15 @@ def set_producer(kernel: kernels.native.Recovery, known: ProducerState) -> None:
         known.current_txn_first_offset,
         [(b.last_sequence, b.last_offset, b.offset_delta, b.timestamp) for b in known.batches],
     )
+
+
+def take_changed(kernel: kernels.native.Recovery, updated: UpdatedProducers) -> list[ProducerState]:
+    """Return the producers that a kernel changed since the last call, in the order of their first batches, and add them
+    to UnifiedLog's map of the updated producers."""
+    changed = [producer_of(*fields) for fields in kernel.take_producers_changed()]
+    for producer in changed:
+        updated.compute_if_absent(producer.producer_id)
+    return changed
 
 
 def take_over(

@@ -11,15 +11,15 @@ from itertools import islice
 
 from klogtool import kernels
 from klogtool.broker.draft import span_of
+from klogtool.broker.releases import new_map_of_updates
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.kernel_recovery import producer_of, set_producer, take_by, take_over
+from klogtool.broker.unified_log.kernel_recovery import set_producer, take_by, take_changed, take_over
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
 from klogtool.broker.unified_log.log_segments import LogSegments
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.broker.unified_log.producer_snapshots import SnapshottedProducers
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
-from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.producers import ProducerState
 from klogtool.log.producer_state import ProducerStateManager, examine_producers
 
@@ -34,7 +34,8 @@ def replay_batches(producers: ProducerStateManager, segment: LogSegment, start: 
     content = span_of(segment.draft.files[segment.log_name].content, start, end - start)
     if not _StateReplay(producers, segment).takes_over(ContentFile(segment.path, content)):
         with segment.open_log() as file:
-            examined = examine_producers(producers, walk_entries(file, start, end))
+            updated = new_map_of_updates(segment.rules)
+            examined = examine_producers(producers, walk_entries(file, start, end), updated=updated)
         for _ in examined.apply_to(producers):
             pass
 
@@ -48,7 +49,7 @@ class _StateReplay:
 
     def __init__(self, producers: ProducerStateManager, segment: LogSegment) -> None:
         self._producers = producers
-        self._order = LongHashKeys()
+        self._order = new_map_of_updates(segment.rules)
         self._changed: dict[int, ProducerState] = {}
         self._kernel = kernel = kernels.native.Recovery()
         kernel.indexes.base_offset, kernel.keeps_ended = segment.base_offset, producers.keeps_ended
@@ -91,9 +92,7 @@ class _StateReplay:
 
     def _note_changed(self) -> None:
         """Note the changed producers in the order of their first batches: the order in a snapshot depends on it."""
-        for fields in self._kernel.take_producers_changed():
-            producer = producer_of(*fields)
-            self._order.compute_if_absent(producer.producer_id)
+        for producer in take_changed(self._kernel, self._order):
             self._changed[producer.producer_id] = producer
 
 

@@ -1,6 +1,8 @@
-"""The order of keys in Java's HashMap, as seen with a JVM (Java 17) for the numbers here."""
+"""The order of keys in Java's and Scala's HashMap, as seen with a JVM (Java 17, Scala 2.13.15) for the numbers here."""
 
-from klogtool.format.java_hash import LongHashKeys
+import pytest
+
+from klogtool.format.hash_order import LongHashKeys, ScalaLongHashKeys
 
 
 def computed(*keys: int) -> list[int]:
@@ -37,3 +39,20 @@ def test_a_cleared_table_stays_large() -> None:
     hashed.put(0)
     assert hashed.in_order == [0, 16]
     assert LongHashKeys([16, 0]).in_order == [16, 0]
+
+
+SCALA = [
+    ([3, 51, 19], [3, 19, 51]),
+    ([16, *range(10)], [0, 16, *range(1, 10)]),
+    ([16, *range(11)], [*range(11), 16]),  # the twelfth key makes the table grow
+    ([1 << 31, 0, 1 << 47, 1 << 32], [1 << 31, 0, 1 << 47, 1 << 32]),  # signed hash codes; 47 and 31 make the same one
+    ([(1 << 53) + 1, 1000016, 1000000, 1000032, 4000000000], [(1 << 53) + 1, 4000000000, 1000000, 1000016, 1000032]),
+]
+
+
+@pytest.mark.parametrize(("keys", "order"), SCALA)
+def test_a_bucket_of_scala_is_in_the_order_of_hash_codes(keys: list[int], order: list[int]) -> None:
+    hashed = ScalaLongHashKeys()
+    for key in (*keys, *keys):
+        hashed.compute_if_absent(key)
+    assert hashed.in_order == order
