@@ -16,7 +16,7 @@ from klogtool.broker.content import Content
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.doctor.readable import Offsets, Readable, walk_each
 from klogtool.errors import Corrupt, Unsupported
-from klogtool.format.batch import Record
+from klogtool.format.batch import NO_SEQUENCE, Record
 from klogtool.format.batch_proof import recounted
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame
 from klogtool.log.file import LogFile
@@ -36,18 +36,23 @@ def key_of(file: LogFile, part: Readable) -> BatchKey:
 
 
 def records_of(file: LogFile, part: Readable) -> list[Record]:
-    """Return the records of a batch; none if they contradict its header."""
+    """Return the records of a batch as a consumer gets them, which gets neither sequences nor the checksums of old
+    messages; none if they contradict its header."""
     probe = Probe(file, end=part.stop, lowest=0)
     frame = probe.frame(part.start)
     if not isinstance(frame, Frame):
         return []
     if part.is_miscounted and (judged := probe.judge(part.start)) is not None:
         whole = recounted(probe.batch(judged.facts))
-        return [] if whole is None else list(whole.records())
+        return [] if whole is None else _as_consumed(whole.records())
     try:
-        return list(FrameReader(file).read(frame).records())
+        return _as_consumed(FrameReader(file).read(frame).records())
     except (Corrupt, Unsupported):  # consumers stop there, which verify tells
         return []
+
+
+def _as_consumed(records: Iterator[Record]) -> list[Record]:
+    return [replace(record, sequence=NO_SEQUENCE, crc=None, crc_valid=None) for record in records]
 
 
 def in_rows(part: Readable, offsets: Sequence[int]) -> Iterator[Readable]:

@@ -42,6 +42,14 @@ def counted(made: bytes, count: int) -> bytes:
     return bytes(changed)
 
 
+def sequenced(made: bytes) -> bytes:
+    """The same records with a base sequence, which a consumer does not get."""
+    changed = bytearray(made)
+    changed[53:57] = (6).to_bytes(4, "big")
+    changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return bytes(changed)
+
+
 def inside(made: bytes, record: int, at: int, new: bytes) -> bytes:
     """A batch of three such records, one of which has other bytes at a place; the CRC is right."""
     each = (len(made) - 61) // 3
@@ -75,6 +83,7 @@ CASES: Mapping[str, tuple[Log, int, list[list[int]]]] = {
     "a batch twice": ({0: [*SOUND[:3], *SOUND[2:]]}, 0, []),
     "another batch at the same offsets": ({0: [*SOUND[:3], at(SOUND[4], 6), *SOUND[3:]]}, 3, [[6, 8]]),
     "a segment twice": ({0: SOUND[:5], 9: SOUND[3:]}, 0, []),
+    "a segment twice, of other sequences": ({0: SOUND[:5], 9: [sequenced(SOUND[3]), *SOUND[4:]]}, 0, []),
     "an offset above the next segment": (
         {0: [*SOUND[:4], at(SOUND[4], 28)], 15: SOUND[5:]},
         15,
