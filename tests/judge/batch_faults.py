@@ -39,7 +39,8 @@ def _change(disks: Disks, fields: dict[str, tuple[tuple[str, int], ...]], *, is_
     entry = disks.rng.choice(walk(data))
     name = disks.rng.choice(list(fields))
     how, number = disks.rng.choice(fields[name])
-    value = number if how == "be" else entry.value(name) + number
+    at, size = BATCH[name]  # also if an earlier fault made it a message of old
+    value = number if how == "be" else int.from_bytes(entry.data[at : at + size], "big", signed=True) + number
     changed = with_field(entry.data, BATCH, name, value)
     changed = sealed(changed, length=False) if is_sealed else changed
     log.write_bytes(put(data, entry.position, changed))
