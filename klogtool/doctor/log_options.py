@@ -32,9 +32,10 @@ from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
-from klogtool.plans.plan import Plan, Step
+from klogtool.plans.plan import Delete, Plan, Step
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover import RecoverQuestion
+from klogtool.plans.recover_reach import find_orphans
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
@@ -266,8 +267,20 @@ def _planned(
     patient: Patient,
     lost_ms: int | None = None,
 ) -> Option:
-    option = Option(title, remedy.path, command, strategy, lost_ms=lost_ms, remedies=(remedy,))
+    erases = _erases_index(plan, patient)
+    option = Option(title, remedy.path, command, strategy, None, lost_ms, remedies=(remedy,), erases_witness=erases)
     return priced(option, price_of(plan, patient))
+
+
+def _erases_index(plan: Plan, patient: Patient) -> bool:
+    """Return whether a plan deletes an index that is all that is left of a segment: it shows which offsets are gone."""
+    left = find_orphans(Draft(plan.path, dict(_files_of(plan.path)))).values()
+    erased = {step.path for step in plan.steps if isinstance(step, Delete)}.intersection(left)
+    if not erased:
+        return False
+    recovering = _decided(Remedy("recover", plan.path, RecoverQuestion(circumstances=patient.circumstances)))
+    recovery = None if recovering is None else recovering.result
+    return isinstance(recovery, Recovery) and any(gap.told_by in erased for gap in recovery.missing)
 
 
 def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Option]:

@@ -457,3 +457,17 @@ def price(claim: dict[str, Any]) -> int | None:
 
 def offsets(ranges: list[list[int]]) -> set[int]:
     return {offset for first, last in ranges for offset in range(first, last + 1)}
+
+
+def test_an_option_that_deletes_an_index_without_its_log_erases_a_witness(tmp_path: Path) -> None:
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    partition = disks / "d1/t-0"
+    (partition / f"{0:020d}.log").unlink()
+    last = sorted(partition.glob("*.log"))[-1]
+    flip_bit(last, last.stat().st_size // 2)
+    rows = rows_of(disks)
+    assert claim_about(rows, partition)["gone_already"]["witness"] == ["index", "leader-epoch"]
+    commands = {row["number"]: row["command"] for row in rows if row["type"] == "option"}
+    erasing = {row["number"]: row["erases_witness"] for row in rows if row.get("about") == "option"}
+    told = {commands[number].split(str(partition))[1].split()[0]: erases for number, erases in erasing.items()}
+    assert told == {"--replica": False, "--output": True, "--last-stop": True}
