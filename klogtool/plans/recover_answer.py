@@ -29,6 +29,8 @@ from klogtool.plans.recover_result import (
     RecoveryLoss,
     TruncatedSegment,
 )
+from klogtool.salvage.holes import shows_cleaning
+from klogtool.salvage.stretches import Run, walk_stretches
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 INTERVAL = "index.interval.bytes"
@@ -66,6 +68,7 @@ def recovery_of(log: LoadedLog, stray: str | None, *, is_topic_known: bool) -> R
         _below_high_watermark(log),
         stray,
         INTERVAL if not is_topic_known and INTERVAL not in log.terms.sources and _makes_entries(log) else UNSET,
+        loss.lost_by_swap,
     )
 
 
@@ -76,13 +79,42 @@ def _makes_entries(log: LoadedLog) -> bool:
 
 
 def _loss(log: LoadedLog) -> tuple[bool, RecoveryLoss]:
-    """Return whether recovery removes more than zeros, and what it removes."""
+    """Return whether loading removes more than zeros, and what it removes."""
     truncated = [cut for segment in log.segments.all if (cut := _cut_of(log, segment)) is not None]
     damaged = [cut for cut in truncated if not _is_zeros(log, cut)]
-    loses_records = _deletes_records(log) or bool(damaged)
+    is_cut = _deletes_records(log) or bool(damaged)
     why, claimed = _damage_of(log, damaged[0]) if damaged else (None, None)
-    lost = _lost(log, claimed) if loses_records else None
-    return loses_records, RecoveryLoss(truncated, log.report.deleted_segments, lost, why)
+    lost, by_swap = _lost(log, claimed) if is_cut else None, _lost_by_swap(log)
+    if lost is not None and by_swap is not None and lost.first_offset <= by_swap.first_offset:
+        lost, by_swap = OffsetSpan(lost.first_offset, max(lost.last_offset, by_swap.last_offset)), None
+    loss = RecoveryLoss(truncated, log.report.deleted_segments, lost, why, by_swap or UNSET)
+    return is_cut or by_swap is not None, loss
+
+
+def _lost_by_swap(log: LoadedLog) -> OffsetSpan | None:
+    """Return the offsets that replaced segments had, and that the swapped ones do not reach; None if there are none, or
+    a cleaning may have left them out."""
+    names = {name.removesuffix(SWAP): name for name in log.report.swapped}
+    swapped = [part for name, found in names.items() for part in _runs_of(log, name, found)]
+    if not swapped or log.terms.compaction is not None or shows_cleaning(swapped):
+        return None
+    # One that is torn spans nothing for a broker, and takes the place of a file of its name all the same.
+    gone = dict.fromkeys([*log.report.replaced, *(name for name in names if name in log.draft.before)])
+    replaced = [part for name in gone for part in _runs_of(log, name, name)]
+    end = max(part.last_offset for part in swapped) + 1
+    behind = (segment.base_offset for segment in log.segments.all if segment.base_offset >= end)
+    reach = max((part.last_offset for part in replaced), default=-1) + 1
+    stop = min([reach, *behind])
+    return OffsetSpan(end, stop - 1) if stop > end else None
+
+
+def _runs_of(log: LoadedLog, name: str, found: str) -> list[Run]:
+    """Return the sound runs of a `.log` as it was found; none for other files. name: without a suffix."""
+    file = parse_file_name(name)
+    if file.kind is not FileKind.LOG or file.base_offset is None or file.suffix:
+        return []
+    with ContentFile(name, log.draft.before[found].content) as opened:
+        return [part for part in walk_stretches(opened, file.base_offset) if isinstance(part, Run)]
 
 
 def _lost(log: LoadedLog, claimed_end: int | None) -> OffsetSpan | None:
@@ -111,7 +143,8 @@ def _below_high_watermark(log: LoadedLog) -> BelowHighWatermark | None:
 def losses_of_loading(log: LoadedLog, behind: BehindEnd | None) -> LoadingLosses:
     """Return what the log lost when it was loaded, and what is missing after its end. Call it before any other change
     to the log."""
-    loses_records, loss = _loss(log) if log.report.recovered or log.report.deleted_segments else (False, None)
+    report = log.report
+    loses_records, loss = _loss(log) if report.recovered or report.deleted_segments or report.swapped else (False, None)
     return LoadingLosses(
         loss if loss is not None and loses_records else UNSET,
         behind or UNSET,

@@ -6,6 +6,7 @@ compacted, judged by its settings, then the cleaner's checkpoint, then gaps insi
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -20,7 +21,7 @@ from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
-from klogtool.plans.recover_reach import find_orphans
+from klogtool.plans.recover_reach import claimed_end, find_orphans
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
 
@@ -68,7 +69,8 @@ def _before_first(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
 
 def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
     for before, behind in pairwise(log.segments.all):
-        end = next_offset_of(before)
+        found = next_offset_of(before)
+        end = _claimed_end(before) if found is None else found
         if end is None or end >= behind.base_offset:
             continue
         first, last = max(end, log.log_start_offset), min(behind.base_offset, _first_offset(behind)) - 1
@@ -117,6 +119,13 @@ def next_offset_of(segment: LogSegment) -> int | None:
             if found is not None:
                 return found
     return None
+
+
+def _claimed_end(segment: LogSegment) -> int | None:
+    """Return the offset after the last one that a segment's damaged end claims; None if it does not say."""
+    with segment.open_log() as file:
+        last = deque(walk_stretches(file, segment.base_offset, start=_last_indexed(segment)), maxlen=1).pop()
+        return last.last_offset + 1 if isinstance(last, Run) else claimed_end(last, file)
 
 
 def _last_indexed(segment: LogSegment) -> int:

@@ -36,13 +36,14 @@ class BelowHighWatermark(Struct, frozen=True):
 
 
 class RecoveryLoss(Struct, frozen=True):
-    """What recovery removes. lost: which offsets, judged by sound batches and the header of the damaged one; why: what
-    is wrong."""
+    """What loading removes. lost: which offsets recovery removes, judged by sound batches and the header of the damaged
+    one; why: what is wrong. lost_by_swap: offsets of segments that a shorter `.swap` file replaces."""
 
     truncated: list[TruncatedSegment]
     deleted_segments: list[int]
     lost: OffsetSpan | None
     why: str | None
+    lost_by_swap: OffsetSpan | UnsetType = UNSET
 
 
 class LoadingLosses(Struct, frozen=True):
@@ -59,9 +60,10 @@ class LoadingLosses(Struct, frozen=True):
 
 
 class Recovery(Result, frozen=True):
-    """The answer of `recover` for a stopped log. loses_records: whether it removes more than zeros; lost, why: as in
-    RecoveryLoss. behind_end: what shows offsets after the end; missing: gaps. stray: why a broker hides the partition.
-    guessed: a setting of the topic that decides what is in rebuilt indexes, and that is only Kafka's default here.
+    """The answer of `recover` for a stopped log. loses_records: whether it removes more than zeros; lost, why,
+    lost_by_swap: as in RecoveryLoss. behind_end: what shows offsets after the end; missing: gaps. stray: why a broker
+    hides the partition. guessed: a setting of the topic that decides what is in rebuilt indexes, and that is only
+    Kafka's default here.
     """
 
     recovered: list[int]
@@ -79,6 +81,7 @@ class Recovery(Result, frozen=True):
     below_high_watermark: BelowHighWatermark | None
     stray: str | None
     guessed: str | UnsetType = UNSET
+    lost_by_swap: OffsetSpan | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:

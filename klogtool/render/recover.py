@@ -41,7 +41,12 @@ def recover_text(plan: Plan) -> Iterator[str]:
     yield from (f"  {words(note)}" for note in plan.notes if loud)
     reasons = {verdict.segment: words(verdict.why) for verdict in plan.segments}
     lacking = _Lacking(
-        recovery.lost, recovery.behind_end, recovery.below_high_watermark, recovery.missing, recovery.stray
+        recovery.lost,
+        recovery.behind_end,
+        recovery.below_high_watermark,
+        recovery.missing,
+        recovery.stray,
+        _is_swapped(recovery),
     )
     yield from (f"  {line}" for line in (*_cuts(plan, recovery, reasons), *_missing(lacking)))
     yield from (f"  {line}" for line in _work(plan, recovery))
@@ -64,18 +69,25 @@ def recovery_first_text(plan: Plan) -> str | None:
         lines += [f"  {line}" for line in _cuts(plan, loss, {})]
     elif behind is not None:
         lines = [f"{name}: {_behind_text(behind)}; the lines below describe the log without them"]
-    lacking = _Lacking(None if loss is None else loss.lost, behind, losses.below_high_watermark or None)
+    lacking = _Lacking(
+        None if loss is None else loss.lost, behind, losses.below_high_watermark or None, is_swapped=_is_swapped(loss)
+    )
     return joined([*lines, *(f"  {line}" for line in _missing(lacking)), *_cures(plan, lacking)])
 
 
 class _Lacking(Struct, frozen=True):
-    """What a log lacks, as far as it is known."""
+    """What a log lacks, as far as it is known. is_swapped: a shorter file replaces segments."""
 
     lost: OffsetSpan | None
     behind_end: BehindEnd | None
     below_high_watermark: BelowHighWatermark | None
     missing: Sequence[Gap] = ()
     stray: str | None = None
+    is_swapped: bool = False
+
+
+def _is_swapped(loss: Recovery | RecoveryLoss | None) -> bool:
+    return loss is not None and loss.lost_by_swap is not UNSET
 
 
 def stop_text(path: str, cure: str | None, stop: Stop) -> str:
@@ -110,10 +122,13 @@ def outcome_text(recovery: Recovery) -> str:
 
 
 def _losses(loss: Recovery | RecoveryLoss) -> str:
-    lost, why = loss.lost, loss.why
-    if lost is None:
+    lost, why, by_swap = loss.lost, loss.why, loss.lost_by_swap or None
+    swapped = [] if by_swap is None else [offsets_text(by_swap.first_offset, by_swap.last_offset)]
+    if lost is None and by_swap is None:
         return f"LOSES what was at its end: {why or 'the bytes there are damaged'}"
-    span = f"LOSES {offsets_text(lost.first_offset, lost.last_offset)}"
+    if lost is None:
+        return f"LOSES {swapped[0]}: a .swap file replaces segments that have more"
+    span = f"LOSES {' and '.join([*swapped, offsets_text(lost.first_offset, lost.last_offset)])}"
     return f"{span}: {why}" if why and not loss.deleted_segments else span
 
 
@@ -221,6 +236,8 @@ def _cures(plan: Plan, lacking: _Lacking) -> Iterator[str]:
     path, behind = quoted(plan.path), lacking.behind_end
     if lacking.lost is not None or (behind is not None and behind.sound_batches):
         yield f"  →  klogtool salvage {path} --output DIR  # keeps the sound batches after the damage"
+    elif lacking.is_swapped:
+        yield f"  →  klogtool salvage {path} --output DIR  # keeps the batches of the replaced segments"
     if behind is not None and behind.clean_marker_false:
         yield f"  →  klogtool recover {path} --last-stop unclean  # shows what a recovery keeps"
     if lacking.stray:
@@ -265,10 +282,10 @@ class RecoverTotals(Totals):
         self._losing += 1
         if not recovery.loses_records:
             self._offsets += unseen
-        elif lost is None:
+        elif lost is None and recovery.lost_by_swap is UNSET:
             self._uncounted += 1
-        else:
-            self._offsets += lost.last_offset - lost.first_offset + 1
+        for span in (lost, recovery.lost_by_swap or None):
+            self._offsets += span.last_offset - span.first_offset + 1 if span is not None else 0
 
     def walk(self) -> Iterator[str]:
         """Yield the lines with the totals; none if there is only one partition."""

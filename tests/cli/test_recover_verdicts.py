@@ -253,6 +253,17 @@ def test_a_segment_that_is_gone_is_named(log_dir: pathlib.Path, is_clean: bool) 
     assert [(loss["first_offset"], loss["last_offset"], loss["cause"]) for loss in lost] == [(7, 35, "segment-missing")]
 
 
+@pytest.mark.parametrize("bytes_off", [1, 20])
+def test_a_gap_behind_a_torn_batch_begins_where_its_header_says(log_dir: pathlib.Path, bytes_off: int) -> None:
+    """The start does not read the segment before the gap."""
+    lose_segment(log_dir, 7)
+    log = log_dir / "t-0" / name_of(0)
+    tear_at(log, log.stat().st_size - bytes_off)
+    _, lines, answer = recover(log_dir)
+    assert [(gap["first_offset"], gap["last_offset"]) for gap in answer["missing"]] == [(7, 35)]
+    assert lines[0] == "t-0: MISSING offsets 7 to 35, gone already; ends at offset 62"
+
+
 @pytest.mark.parametrize("base", [0, 7])
 def test_a_segment_that_only_a_left_over_has_is_not_gone_already(log_dir: pathlib.Path, base: int) -> None:
     """A startup deletes it: until then somebody can give it its name back."""
@@ -311,6 +322,39 @@ def test_a_first_segment_of_which_an_index_is_left(log_dir: pathlib.Path) -> Non
     status, lines, answer = recover(log_dir)
     assert (status, lines[0]) == (1, "t-0: MISSING offsets 0 to 6, gone already; ends at offset 62")
     assert answer["missing"][0]["told_by"] == name_of(0, "index")
+
+
+# ---------------------------------------------------------------- a .swap file that has less than what it replaces
+
+
+def swap(log_dir: pathlib.Path, base: int, size: int) -> None:
+    """The first bytes of a segment, and its index, as left-overs of a swap that a start completes."""
+    partition = log_dir / "t-0"
+    (partition / (name_of(base) + ".swap")).write_bytes((partition / name_of(base)).read_bytes()[:size])
+    (partition / (name_of(base, "index") + ".swap")).write_bytes(b"")
+
+
+@pytest.mark.parametrize("torn", [0, 30], ids=["whole", "torn"])
+def test_what_a_shorter_swap_file_costs_is_told(log_dir: pathlib.Path, torn: int) -> None:
+    """If it is torn, Kafka takes it for empty, and renames it over the segment all the same."""
+    second = 12 + int.from_bytes((log_dir / "t-0" / name_of(7)).read_bytes()[8:12], "big")
+    swap(log_dir, 7, second + torn)
+    status, lines, answer = recover(log_dir)
+    lost = answer["lost_by_swap"]
+    assert (status, answer["loses_records"], lost["last_offset"]) == (1, True, 35)
+    told = f"LOSES offsets {lost['first_offset']} to 35: a .swap file replaces segments that have more"
+    assert lines[0] == f"t-0: {told}; ends at offset 62"
+    first, *_ = run(log_dir, "roll", "logs/t-0", "--force").out.decode().splitlines()
+    assert first == f"t-0: {told} before anything else: a broker recovers this log first"
+
+
+@pytest.mark.parametrize("config", [(), ("--config", "cleanup.policy=compact")], ids=["as long", "compacted"])
+def test_a_swap_file_of_a_cleaning_costs_nothing(log_dir: pathlib.Path, config: tuple[str, ...]) -> None:
+    size = (log_dir / "t-0" / name_of(7)).stat().st_size
+    swap(log_dir, 7, size // 2 if config else size)
+    status, lines, answer = recover(log_dir, *config)
+    assert (status, lines[0]) == (0, "t-0: nothing is lost; ends at offset 62")
+    assert "lost_by_swap" not in answer
 
 
 SIGNS: Mapping[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]] = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+from collections.abc import Iterator
 
 import pytest
-from asking_doctor import ahead, asked, end_of, starts, wounded
-from startup import SCENARIOS, T
+from asking_doctor import NOW_MS, ahead, asked, end_of, starts, wounded
+from running import run_here
+from startup import SCENARIOS, Scenario, T
 
 from klogtool.doctor.answers import What
 from klogtool.escape import escaped
@@ -26,6 +29,16 @@ def test_the_doctor_says_what_a_broker_does(tmp_path: pathlib.Path, name: str) -
     end = end_of(rows, disks / T)
     if end is not None and scenario.starts != "refuses":
         assert end == scenario.end
+    losing = {row["path"] for row in rows if row.get("about") == "partition" and row["lost"]["records"]}
+    assert not losing or losing <= set(losing_by_recover(disks, scenario, losing))
+
+
+def losing_by_recover(disks: pathlib.Path, scenario: Scenario, paths: set[str]) -> Iterator[str]:
+    """The partition dirs of which `recover` says that a start loses records, or of which it has no plan."""
+    done = run_here(["recover", *scenario.log_dirs, "--format", "json", "--now", str(NOW_MS)], disks)
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    answers = {row["path"]: row["answer"] for row in rows if "loses_records" in row.get("answer", ())}
+    yield from (path for path in paths if path not in answers or answers[path]["loses_records"])
 
 
 @pytest.mark.parametrize("name", FORGOTTEN)

@@ -134,7 +134,7 @@ def _before(path: Path, log_start: int, reaches: Mapping[str, int]) -> Before:
         names_and_bytes(path),
         reaches,
         tuple(_holes(path, log_start)),
-        tuple((batch.base_offset, batch.last_offset) for batch in (*found, *deleted)),
+        tuple((batch.base_offset, batch.last_offset) for batch in (*found, *deleted, *batches_set_aside(path))),
         any(file.is_symlink() and not file.exists() for file in path.iterdir()),
     )
 
