@@ -95,6 +95,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     checks_lists: bool = True
     spells_reserved: bool = True
     updates_producers_as_java: bool = True
+    forgets_unloaded_groups: bool = False
 
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -149,6 +150,7 @@ _V3_9_2 = replace(
     has_zookeeper=True,
     updates_producers_as_java=False,
     has_pre_vote=False,
+    forgets_unloaded_groups=True,
 )
 _V3_9_1 = replace(_V3_9_2, release="3.9.1", keeps_emptied_batch=EmptiedBatch.GOES)
 _V3_9_0 = replace(_V3_9_1, release="3.9.0", index_entry_per_batch=False, stops_at_higher_epoch=False)

@@ -18,6 +18,7 @@ from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
+from klogtool.doctor.coordinator_ahead import find_unloaded
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
@@ -123,7 +124,7 @@ def _rehearse(
     ends_early = any(point.what is What.ENDS_EARLY for point in ahead)
     ahead = (
         *ahead,
-        *filter(None, [find_unserved(path, log)]),
+        *filter(None, [find_unserved(path, log), find_unloaded(path, log, most_unread)]),
         *walk_retention(path, log, checkpoints, ends_early=ends_early),
     )
     return Rehearsed(prospect, ahead, log.looked_up_unstable, depends, Growth.of(plan))

@@ -314,6 +314,8 @@ def _stays(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"{count_text(counts[What.OFFLINE], 'place')} offline"
     if counts[What.CLEANER_STOPS]:
         yield "nothing is compacted"
+    if counts[What.COORDINATOR_FAILS]:
+        yield f"{count_text(counts[What.COORDINATOR_FAILS], 'partition')} that a coordinator cannot load"
     if counts[What.MISSING]:
         yield f"records that are gone already, in {count_text(counts[What.MISSING], 'place')}"
     if counts[What.DAMAGED]:

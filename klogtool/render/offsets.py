@@ -150,12 +150,19 @@ def history_notes(result: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
 
 
 def foreign_texts(result: LoadedOffsets) -> Iterator[str]:
-    """Yield which logs have records that are no group's."""
+    """Yield which logs have records that are no group's, and what a broker makes of them."""
     for log in result.logs:
         if log.foreign:
+            broker = "" if log.load_ends else " A broker passes over them (Unknown record type)"
             yield (
                 f"{log.path}: no group coordinator wrote {log.foreign:,} of its {count_text(log.records, 'record')}: "
-                "is this the folder of another partition? A broker passes over them (Unknown record type)"
+                f"is this the folder of another partition?{broker}"
+            )
+        if log.load_ends is not None:
+            yield (
+                f"{log.path}: a group coordinator cannot read the record at offset {log.load_ends.offset:,} "
+                f"({log.load_ends.reason}): a broker serves no group of this partition (before 4.0: it forgets all of "
+                "its offsets). klogtool doctor says what to do"
             )
 
 

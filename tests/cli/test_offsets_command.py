@@ -52,7 +52,7 @@ def test_json_has_a_row_for_each_offset_and_an_answer() -> None:
 
 
 def test_records_of_another_log_are_no_commits(tmp_path: pathlib.Path) -> None:
-    """A folder that was exchanged by hand: a broker starts its coordinator, and knows no group."""
+    """A folder that was exchanged by hand: a broker knows none of its groups."""
     log_dir = shutil.copytree(LOG_DIR, tmp_path / "logdir")
     (own,) = (log_dir / "__consumer_offsets-0").glob("*.log")
     shutil.copy(next((log_dir / "t-0").glob("*.log")), own)

@@ -6,5 +6,6 @@ open_transactions  open transactions of a partition, and whether somebody will s
 transaction_parts  each transaction of one partition with its markers, for the audit
 decided_ends       what coordinators decided, and when
 audit              transactions that the logs show torn, lost or wrongly ended
+coordinator_load   where a coordinator's load of its partition ends
 committed_offsets  offsets that groups have committed, from `__consumer_offsets`, at any time
 """

@@ -15,14 +15,16 @@ from msgspec import Struct
 
 from klogtool import kernels
 from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.coordinator.coordinator_load import OFFSETS_TOPIC, LoadEnd, find_load_end, is_loaded
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.commit_replay import KeptCommit, replay_entry
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_commit, parse_offset_commit_key
+from klogtool.format.internal.records import GROUP
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
-from klogtool.log.entries import read_entry
+from klogtool.log.entries import Entry, read_entry, walk_entries
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
 from klogtool.log.late_zstd import LateZstd
@@ -35,7 +37,7 @@ from klogtool.log.segment import Segment
 from klogtool.log.walking import Steps, walk_steps
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
-TOPIC = "__consumer_offsets"
+TOPIC = OFFSETS_TOPIC
 SECRET_BYTES = 16
 # Which copy of a partition is taken: by the state of its folder. One that is being deleted is never taken.
 _RANKS = (PartitionDirState.CURRENT, PartitionDirState.FUTURE, PartitionDirState.STRAY)
@@ -71,8 +73,9 @@ class OffsetsLog(Struct, frozen=True, rename={"is_compacted": "compacted"}):
 
     complete_from: the time in ms from which on what was committed is known in full; None: since its first record.
     is_compacted: records are missing in it. first_dirty_offset: the cleaner's checkpoint, if it has a line. others:
-    further copies, which were not read. damage: what was left out. foreign: records that no group coordinator wrote,
-    and that it passes over ("Unknown record type").
+    further copies, which were not read. damage: what was left out. foreign: records that no group coordinator wrote:
+    their keys have no type that one knows. load_ends: the record at which a coordinator gives up; it is only looked for
+    if there are foreign records, or a commit that counts cannot be parsed.
     """
 
     path: str
@@ -87,6 +90,7 @@ class OffsetsLog(Struct, frozen=True, rename={"is_compacted": "compacted"}):
     others: tuple[str, ...]
     damage: tuple[UnreadBytes, ...]
     foreign: int
+    load_ends: LoadEnd | None = None
 
 
 class LoadedOffsets(Struct, frozen=True):
@@ -271,7 +275,21 @@ class _CommitsReading:
             others,
             tuple(self.damage),
             self.replay.foreign,
+            self._find_load_end()
+            if self.replay.foreign or any(one.offset is not None for one in self.damage)
+            else None,
         )
+
+    def _find_load_end(self) -> LoadEnd | None:
+        """Return the first record that ends a coordinator's load; None if damage comes before it."""
+        try:
+            return find_load_end(self._walk_data(), GROUP)
+        except KlogError:
+            return None
+
+    def _walk_data(self) -> Iterator[Entry]:
+        for segment in self.segments:
+            yield from (entry for entry in walk_entries(segment.path) if is_loaded(entry, self.start))
 
     def _complete_from(self) -> int:
         """Return the time of the last record that the cleaner may have compared with others.

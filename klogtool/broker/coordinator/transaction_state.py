@@ -9,17 +9,17 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from klogtool.broker.coordinator.coordinator_load import NULL_KEY, TRANSACTIONS_TOPIC, UNKNOWN_VERSION, is_loaded
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.internal.records import TRANSACTION, ApiMessage, UnknownRecordType, parse_coordinator_record
 from klogtool.format.names import TopicPartition
 from klogtool.log.entries import Entry
 
-TOPIC = "__transaction_state"
+TOPIC = TRANSACTIONS_TOPIC
 _Found: TypeAlias = tuple[int, int, bytes]  # offset, timestamp, value of a record
-_UNKNOWN_VERSION = "UnknownRecordVersionException"
 
 
 class TransactionState(Enum):
@@ -115,11 +115,10 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     run: list[tuple[bytes, _Found]] = []
     next_offset = log.log_start_offset
     whole_from_ms = None
-    for entry in _walk(log):
+    for entry in walk_data(log):
         for record in entry.records():
             if record.key is None:
-                reason = "requirement failed: Transaction state log's key should not be null"
-                raise Corrupt(reason, position=entry.position, kafka_class="IllegalArgumentException")
+                raise Corrupt(NULL_KEY, position=entry.position, kafka_class="IllegalArgumentException")
             if record.offset != next_offset or whole_from_ms is None:
                 whole_from_ms = record.timestamp
                 run.clear()
@@ -136,12 +135,12 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, ends, whole_from_ms)
 
 
-def _walk(log: LoadedLog) -> Iterator[Entry]:
+def walk_data(log: LoadedLog) -> Iterator[Entry]:
+    """Yield the entries that a coordinator loads, but markers. Each is valid until the next one."""
     for segment in log.segments.values(log.log_start_offset):
         with segment.open_log() as file:
             for entry in walk_entries(file):
-                is_control = isinstance(entry, RecordBatch) and entry.is_control
-                if entry.last_offset >= log.log_start_offset and not is_control:
+                if is_loaded(entry, log.log_start_offset):
                     yield entry
 
 
@@ -155,6 +154,6 @@ def _walk_parsed(records: Iterable[tuple[bytes, _Found]], partition: int) -> Ite
         except UnknownRecordType:
             continue
         except KlogError as error:
-            if error.kafka_class != _UNKNOWN_VERSION:
+            if error.kafka_class != UNKNOWN_VERSION:
                 error.reason = f"the record at offset {offset}: {error.reason}"
                 raise

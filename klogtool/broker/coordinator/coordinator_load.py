@@ -1,0 +1,79 @@
+"""Where a coordinator's load of a partition ends: at the first record that it cannot read.
+
+Sources: CoordinatorLoaderImpl.processMemoryRecords and CoordinatorRecordSerde.deserialize; before 4.0
+GroupMetadataManager.doLoadGroupsAndOffsets; TransactionStateManager.loadTransactionMetadata. Records of a type that the
+coordinator does not know are passed over. What replaying a record refuses is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from klogtool.errors import KlogError
+from klogtool.format.batch import Record, RecordBatch
+from klogtool.format.commit_replay import is_commit_key
+from klogtool.format.internal.offset_commits import parse_offset_commit
+from klogtool.format.internal.records import (
+    GROUP,
+    SHORT_BYTES,
+    TRANSACTION,
+    UnknownRecordType,
+    java_message,
+    parse_coordinator_record,
+)
+from klogtool.log.entries import Entry
+
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
+MODULES = {OFFSETS_TOPIC: GROUP, TRANSACTIONS_TOPIC: TRANSACTION}
+NULL_KEY = "requirement failed: Transaction state log's key should not be null"
+UNKNOWN_VERSION = "UnknownRecordVersionException"
+_NO_KEY = {GROUP: "Could not read version from key's buffer.", TRANSACTION: NULL_KEY}
+_BLANKED = bytes(range(2))  # of keys in an image: zeros, and the last byte is 1 if it was not zero
+
+
+class LoadEnd(Struct, frozen=True):
+    """The record at which a load ends, by its offset, and what Kafka says of it."""
+
+    offset: int
+    reason: str
+
+
+def is_loaded(entry: Entry, log_start_offset: int) -> bool:
+    """Return whether a coordinator loads what an entry has: it is no marker, and ends at the log start or above."""
+    return entry.last_offset >= log_start_offset and not (isinstance(entry, RecordBatch) and entry.is_control)
+
+
+def find_load_end(entries: Iterable[Entry], module: str) -> LoadEnd | None:
+    """Return the first record that ends a load; None if none does. entries: those that are loaded. module: GROUP
+    or TRANSACTION.
+
+    Records that were blanked (`klogtool image`) are passed over: nothing is known of them. Raises KlogError if an entry
+    cannot be read.
+    """
+    for entry in entries:
+        for record in entry.records():
+            reason = _why_unread(record, module)
+            if reason is not None:
+                return LoadEnd(record.offset, reason)
+    return None
+
+
+def _why_unread(record: Record, module: str) -> str | None:
+    key, value = record.key, record.value
+    if key is None:
+        return _NO_KEY[module]
+    if len(key) >= SHORT_BYTES and not key.strip(_BLANKED):
+        return None
+    try:
+        if module == GROUP and value is not None and is_commit_key(key):
+            parse_offset_commit(key, value)
+        else:
+            parse_coordinator_record(module, key, value)
+    except UnknownRecordType:
+        return None
+    except KlogError as error:
+        is_passed_over = module == TRANSACTION and error.kafka_class == UNKNOWN_VERSION
+        return None if is_passed_over else java_message(error)
+    return None

@@ -1,0 +1,59 @@
+"""A record that a coordinator cannot read: the doctor and `klogtool offsets` say what its load comes to."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from coordinator_wounds import OFFSETS, POISON, TRANSACTIONS, put_in_the_middle
+from running import FIXTURES, run_here
+
+SOURCES = {OFFSETS: FIXTURES / "groups/logdir", TRANSACTIONS: FIXTURES / "transactions/logdir"}
+Rows = list[dict[str, Any]]
+
+
+def rows(command: str, log_dir: pathlib.Path, *words: str) -> Rows:
+    done = run_here([command, log_dir.name, "--json", *words], log_dir.parent)
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def points(log_dir: pathlib.Path, *words: str) -> Rows:
+    return [row for row in rows("doctor", log_dir, *words) if row.get("what") == "coordinator-fails"]
+
+
+@pytest.mark.parametrize("name", POISON)
+def test_the_doctor_says_whether_a_coordinator_loads_its_partition(name: str, tmp_path: pathlib.Path) -> None:
+    poison = POISON[name]
+    log_dir = pathlib.Path(shutil.copytree(SOURCES[poison.topic], tmp_path / "logdir"))
+    folder = log_dir / f"{poison.topic}-0"
+    assert points(log_dir) == []
+    at = put_in_the_middle(next(folder.glob("*.log")), poison.key, poison.value)
+    found = points(log_dir)
+    assert [pathlib.Path(row["path"]).name for row in found] == [folder.name] * poison.ends
+    assert all(f"offset {at:,} " in row["detail"] for row in found)
+    before = points(log_dir, "--kafka", "3.9.2")
+    assert [("forgets all groups" in row["detail"]) for row in before] == [poison.topic == OFFSETS] * poison.ends
+
+
+@pytest.mark.parametrize("name", [name for name, poison in POISON.items() if poison.topic == OFFSETS])
+def test_offsets_names_the_record(name: str, tmp_path: pathlib.Path) -> None:
+    poison = POISON[name]
+    log_dir = pathlib.Path(shutil.copytree(SOURCES[OFFSETS], tmp_path / "logdir"))
+    at = put_in_the_middle(next((log_dir / f"{OFFSETS}-0").glob("*.log")), poison.key, poison.value)
+    (answer,) = (row for row in rows("offsets", log_dir) if row["type"] == "answer")
+    (log,) = answer["logs"]
+    assert (log["load_ends"] or {}).get("offset") == (at if poison.ends else None)
+    done = run_here(["offsets", "logdir", "--quiet"], tmp_path)
+    assert ("serves no group of this partition" in done.err) == poison.ends
+    assert not (poison.ends and "passes over" in done.err)
+    assert done.status == (1 if poison.ends or poison.value else 0)
+
+
+def test_an_image_says_nothing_of_records_that_it_does_not_have(tmp_path: pathlib.Path) -> None:
+    for topic, source in SOURCES.items():
+        name = topic.strip("_")
+        assert run_here(["image", str(source), "--output", name], tmp_path).status == 0
+        assert points(tmp_path / name) == []
