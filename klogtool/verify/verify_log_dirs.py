@@ -7,6 +7,7 @@ LogManager and MetaPropertiesEnsemble.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -38,6 +39,7 @@ from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with
 ANOTHER_BROKER = "one of the two disks belongs to another broker: remove it from log.dirs"
 DIRECTORY_ID = "directory_id"  # the field of a finding
 WRITTEN_ANEW = (Kind.META_PROPERTIES_MISSING, Kind.META_PROPERTIES_CORRUPT)
+MOMENT_S = 0.2  # in which a broker has renamed both folders of a partition that it moves
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
 
 
@@ -209,16 +211,29 @@ def _conflict(path: str, reason: Reason, field: str, cure: str, message: str) ->
 
 def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
     owners: dict[tuple[TopicPartition | None, PartitionDirState], str] = {}
+    found: list[tuple[str, Partition]] = []
     for partition in (partition for log_dir in log_dirs for partition in log_dir.partitions):
         key = partition.topic_partition, partition.state
         # A broker reads `__cluster_metadata-0` separately, and no other partition of that topic.
         if not partition.state.is_live or (partition.topic == METADATA_TOPIC and partition.partition != 0):
             continue
         owner = owners.setdefault(key, partition.path)
-        # A broker that moves a partition renames the old folder first, then the new one, maybe between two listings.
-        if owner != partition.path and os.path.isdir(owner) and os.path.isdir(partition.path):
-            reason, cure = LogDirCause.ALSO_IN(what=str(key[0]), place=owner), _cure_of_duplicate(owner, partition.path)
+        if owner != partition.path:
+            found.append((owner, partition))
+    # A broker that moves a partition renames two folders, one after the other: between that, or between two listings,
+    # both are there. They are looked for again a moment later.
+    found = [(owner, partition) for owner, partition in found if _are_there(owner, partition)]
+    if found:
+        time.sleep(MOMENT_S)
+    for owner, partition in found:
+        if _are_there(owner, partition):
+            what = str(partition.topic_partition)
+            reason, cure = LogDirCause.ALSO_IN(what=what, place=owner), _cure_of_duplicate(owner, partition.path)
             yield Finding(Kind.DUPLICATE_PARTITION, partition.path, reason, cure=cure, stop=_twice(owner, partition))
+
+
+def _are_there(owner: str, partition: Partition) -> bool:
+    return os.path.isdir(owner) and os.path.isdir(partition.path)
 
 
 def _twice(owner: str, partition: Partition) -> Stop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+import time
 from collections.abc import Callable
 
 import pytest
@@ -74,6 +75,17 @@ def test_a_partition_in_two_log_dirs(disks: Path) -> None:
         str(disks / "d2/t-3")
     ]
     assert "duplicate-partition" not in ids(found(disks / "d2"))
+
+
+@pytest.mark.parametrize("gone", ["d1", "d2"])
+def test_a_partition_in_two_log_dirs_for_a_moment_is_being_moved(
+    disks: Path, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a broker moves it: the new folder has its name already, the old one still has it."""
+    shutil.copytree(disks / "d1/t-3", disks / "d2/t-3")
+    moved = disks / gone / "t-3"
+    monkeypatch.setattr(time, "sleep", lambda _: moved.rename(moved.with_name(f"t-3.{'4' * 32}-delete")))
+    assert "duplicate-partition" not in ids(found(disks / "d1", disks / "d2"))
 
 
 def test_a_future_dir_beside_its_partition_is_fine_but_not_two(disks: Path) -> None:
