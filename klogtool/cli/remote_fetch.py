@@ -66,8 +66,8 @@ def command(store: str, partition: str, question: FetchQuestion, screen: Screen)
       klogtool remote fetch s3://bucket/tier orders-0 --output rescued/orders-0
       klogtool remote fetch /mnt/tier orders-0 --metadata /data/kafka --local /data/kafka --from 120000
 
-    Exit status: 0 done; 1 offsets are missing (the rest is written all the same); 2 wrong usage, no such path; 3
-    refused, nothing written; 4 could not go on.
+    Exit status: 0 done; 1 offsets are missing (the rest is written all the same), or no segment can be read (nothing
+    is written); 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
     """
     if question.output is not None:
         check_place(question.output, None)

@@ -16,7 +16,7 @@ from klogtool.broker.content import Content, FileRange, Part
 from klogtool.broker.draft import Draft
 from klogtool.broker.spools import PART_BYTES, MakeSpool
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.errors import KlogError, Refused, Unsupported
+from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.uuids import parse_uuid
@@ -64,7 +64,10 @@ def fetch_log(
         FileKind.PARTITION_METADATA.value,
         build_partition_metadata(PartitionMetadata(0, parse_uuid(partition.topic_id))),
     )
-    log = recover_new(draft, now_ms, choice.start)
+    try:
+        log = recover_new(draft, now_ms, choice.start)
+    except Corrupt as error:  # of a file that is not there yet
+        raise Refused(f"a broker would not load what can be had of it: {error.reason}", path=store.uri) from error
     if log is None:
         raise Refused("its batches are not one log: a broker would lose records of it", path=store.uri)
     files = {name: draft.files[name].content for name in draft.names()}

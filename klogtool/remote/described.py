@@ -5,11 +5,14 @@ Aiven's manifests have what the broker said. Of LocalTieredStorage, names and th
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from klogtool.errors import Corrupt
 from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import NO_TIMESTAMP, OFFSET_ENTRIES, TIME_ENTRIES
 from klogtool.format.names import FileKind
+from klogtool.format.tiered import aiven
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
 from klogtool.log.file import LogFile
@@ -25,7 +28,7 @@ def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
     if stored.layout is TierLayout.AIVEN:
         manifest = store.manifest(stored)
         if manifest is not None and manifest.segment is not None:
-            return manifest.segment
+            return _own(manifest.segment, stored)
     with open_log(store, stored, ahead_bytes=NEAR_BYTES) as file:
         index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
         last_entry = OFFSET_ENTRIES.last(index or b"", stored.start_offset)
@@ -44,7 +47,24 @@ def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
         stored.newest_ms,
         SegmentState.UNKNOWN,
         not find_side_file(store, stored, FileKind.TXN_INDEX),
-    )
+    ).checked()
+
+
+def _own(said: RemoteSegment, stored: StoredSegment) -> RemoteSegment:
+    """Return what a manifest says. Raises Corrupt if it says it of another segment.
+
+    The folder decides which topic and partition it is: a manifest keeps the id of the topic that it was written for,
+    also where the objects were copied for another cluster.
+    """
+    if (said.key.segment_id, said.start_offset) != (stored.key.segment_id, stored.start_offset):
+        raise Corrupt(
+            f"the manifest is that of segment {said.key.segment_id} from offset {said.start_offset}, not of "
+            f"{stored.key.segment_id} from {stored.start_offset}",
+            path=f"{stored.path}.{aiven.MANIFEST}",
+        )
+    # A key.prefix without `/` stands in front of the topic in the name of the folder.
+    is_prefixed = bool(said.topic) and stored.topic.endswith(said.topic)
+    return replace(said, key=stored.key, topic=said.topic if is_prefixed else stored.topic)
 
 
 def epochs_within(entries: list[EpochEntry], start: int, end: int) -> tuple[tuple[int, int], ...]:

@@ -26,6 +26,7 @@ from klogtool.remote.metadata import TOPIC, RemoteMetadata
 from klogtool.remote.segment_check import NO_CLOCK, has_what_is_known
 from klogtool.remote.segment_file import find_side_file, open_log
 from klogtool.remote.store import RemoteStore
+from klogtool.verify.log_damage import Damage
 from klogtool.verify.log_walk import LogWalk
 from klogtool.verify.segment_report import SegmentReport
 
@@ -179,7 +180,8 @@ def find_sound(file: LogFile, source: LogSource) -> SoundBytes:
     damages = list(walk.walk())
     report = SegmentReport(file.path, source.base_offset, source.base_offset)
     walk.fill(report)
-    report.size, ranges = file.size, report.sound
+    # A base offset is under no checksum: such a batch can be read, and would stand among the others where it is not.
+    report.size, ranges = file.size, tuple(_without(report.sound, damages))
     known = None if source.listed is None else source.listed.metadata
     wanted_end = source.last_offset if source.last_offset is not None else None if known is None else known.end_offset
     is_whole = known is None or has_what_is_known(known, report)
@@ -189,6 +191,19 @@ def find_sound(file: LogFile, source: LogSource) -> SoundBytes:
     if is_whole and not damages:
         return SoundBytes(ranges, ())
     return SoundBytes(ranges, tuple(_missing_between(file, ranges, source.first_offset, wanted_end)))
+
+
+def _without(ranges: Sequence[tuple[int, int]], damages: Sequence[Damage]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges but for what is damaged in them."""
+    for start, stop in ranges:
+        at = start
+        for damage in damages:
+            if at < damage.end and damage.start < stop:
+                if at < damage.start:
+                    yield at, damage.start
+                at = damage.end
+        if at < stop:
+            yield at, stop
 
 
 def _cut(file: LogFile, ranges: Sequence[tuple[int, int]], first: int, last: int | None) -> Iterator[tuple[int, int]]:

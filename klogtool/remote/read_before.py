@@ -26,4 +26,9 @@ def identify(segment: ListedSegment, *, deep: bool) -> str:
     """Return a digest of all that decides what is found in a segment: its objects as they are listed, its metadata."""
     stored = {} if segment.stored is None else segment.stored.objects
     objects = sorted((one.path, one.size, one.mtime_ms) for one in stored.values())
-    return sha256(msgspec.json.encode((segment.key, segment.metadata, objects, deep))).hexdigest()
+    decisive = (segment.key, segment.metadata, objects, deep)
+    try:
+        data = msgspec.json.encode(decisive)
+    except UnicodeEncodeError:  # a folder whose name is not UTF-8
+        data = repr(decisive).encode("utf-8", "surrogatepass")
+    return sha256(data).hexdigest()

@@ -16,6 +16,7 @@ from running import ROOT, run_here, tree_of
 from klogtool.log.partition import Partition
 
 Path = pathlib.Path
+OTHER_ID = "AAAAAAAAAAAAAAAAAAAA_w"
 
 
 def fetch(*words: str) -> tuple[int, dict[str, Any]]:
@@ -142,3 +143,29 @@ def test_metadata_that_is_not_at_hand_is_no_missing_record(tmp_path: Path) -> No
         assert (done.status, done.out) == (4, b"")
         assert "which is in none of the log dirs (--metadata)" in done.told
     assert b"  from 0 " in run_here(["remote", "fetch", str(STORE), "orders-0"], ROOT).out
+
+
+def test_a_topic_whose_objects_were_copied_is_fetched_by_its_new_name(tmp_path: Path) -> None:
+    (old,) = ZSTD.iterdir()
+    shutil.copytree(old, tmp_path / "store" / f"new-{OTHER_ID}")
+    status, answer = fetch(str(tmp_path / "store"), "new-0", "--output", str(tmp_path / "new-0"))
+    assert (status, answer["missing"], answer["topic_id"]) == (0, [], OTHER_ID)
+    assert Partition(str(tmp_path / "new-0")).topic_id == OTHER_ID
+    assert (answer["log_start_offset"], answer["log_end_offset"]) == (0, 47)
+
+
+@pytest.mark.parametrize("bit", [1, 16, 32])
+def test_a_base_offset_that_rotted_costs_its_batch_alone(bit: int, tmp_path: Path) -> None:
+    """No checksum covers a base offset: the batch is readable, and in the wrong place."""
+    shutil.copytree(STORE, tmp_path / "store")
+    (log,) = (tmp_path / "store").glob("orders-0-*/00000000000000000090-*.log")
+    data = bytearray(log.read_bytes())
+    position = sum(12 + int.from_bytes(data[at + 8 : at + 12], "big") for at in (0, 431))
+    assert int.from_bytes(data[position : position + 8], "big") == 100
+    data[position + 7] ^= bit
+    log.write_bytes(data)
+    words = [str(tmp_path / "store"), "orders-0", "--metadata", str(LOGS), "--output", str(tmp_path / "orders-0")]
+    status, answer = fetch(*words)
+    assert status == 1
+    assert (answer["missing"][-1]["first_offset"], answer["missing"][-1]["last_offset"]) == (100, 104)
+    assert is_sound(tmp_path / "orders-0")

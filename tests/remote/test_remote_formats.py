@@ -28,7 +28,7 @@ MANIFESTS = sorted(REMOTE.rglob("*.rsm-manifest"))
 IDS = st.text("abXY019-_", min_size=22, max_size=22)
 
 
-@given(st.text("a-b_.0", min_size=1, max_size=9), IDS, IDS, st.integers(0, 2**31 - 1), st.integers(0, 10**19))
+@given(st.text("a-b_.0", min_size=1, max_size=9), IDS, IDS, st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1))
 def test_a_name_is_read_from_the_right(topic: str, topic_id: str, segment: str, partition: int, start: int) -> None:
     local = parse_object_name(f"a/b/{topic}-{partition}-{topic_id}/{start:020d}-{segment}.leader_epoch_checkpoint")
     aiven = parse_object_name(f"pre/{topic}-{topic_id}/{partition}/{start:020d}-{segment}.rsm-manifest")
@@ -36,6 +36,13 @@ def test_a_name_is_read_from_the_right(topic: str, topic_id: str, segment: str, 
         assert found is not None
         assert (found.layout, found.topic, found.start_offset) == (layout, topic, start)
         assert (found.key.topic_id, found.key.partition, found.key.segment_id) == (topic_id, partition, segment)
+
+
+@pytest.mark.parametrize("start", [2**63, 10**20 - 1])
+def test_a_name_with_an_offset_that_no_log_has_is_none_of_an_object(start: int) -> None:
+    for folder in ("t-0-" + "A" * 22, "t-" + "A" * 22 + "/0"):
+        assert parse_object_name(f"{folder}/{start:020d}-{'B' * 22}.log") is None
+    assert parse_object_name(f"t-{'A' * 22}/{2**31}/{7:020d}-{'B' * 22}.log") is None
 
 
 @pytest.mark.parametrize(
@@ -182,6 +189,9 @@ def check(data: bytes, whole: SegmentManifest) -> None:
     assert len(found.stored_sizes) * found.chunk_size >= found.size
     assert found.is_compressed or found.stored_size >= found.size
     assert len(found.stored_sizes) <= max(1 << 20, len(whole.stored_sizes))
+    if found.segment is not None:  # Java's numbers
+        assert found.segment.end_offset < 2**63 > found.segment.max_timestamp_ms
+        assert all(epoch < 2**31 for epoch, _ in found.segment.epochs)
 
 
 def test_more_chunks_than_a_segment_can_have_take_no_memory() -> None:
@@ -223,3 +233,38 @@ def test_objects_of_a_plain_store_are_kafkas_files() -> None:
     assert {one.layout for one in store.segments.values()} == {TierLayout.LOCAL}
     assert not store.foreign
     assert not store.copies
+
+
+def test_a_manifest_of_another_segment_says_nothing(tmp_path: Path) -> None:
+    shutil.copytree(ZSTD, tmp_path / "store")
+    first, second, _ = sorted((tmp_path / "store").rglob("*.rsm-manifest"))
+    second.write_bytes(first.read_bytes())
+    store = open_store(str(tmp_path / "store"))
+    ordered = sorted(store.segments.values(), key=lambda one: one.start_offset)
+    with pytest.raises(Corrupt, match="the manifest is that of segment gTyBSv1KTnGyPZSidSrdHQ from offset 0") as told:
+        describe(store, ordered[1])
+    assert told.value.path == str(second)
+    assert [describe(store, one).start_offset for one in ordered[::2]] == [0, 41]
+
+
+def test_the_folder_decides_whose_segment_it_is(tmp_path: Path) -> None:
+    """The objects were copied for a topic of another cluster; their manifests name the old one."""
+    (old,) = ZSTD.iterdir()
+    folder = tmp_path / "store" / f"orders-{'A' * 22}"
+    shutil.copytree(old, folder)
+    store = open_store(str(tmp_path / "store"))
+    described = [describe(store, one) for one in store.segments.values()]
+    assert {(one.topic, one.key.topic_id, one.key.partition) for one in described} == {("orders", "A" * 22, 0)}
+    folder.rename(folder.with_name(f"prefixpay-{'A' * 22}"))
+    store = open_store(str(tmp_path / "store"))
+    assert {describe(store, one).topic for one in store.segments.values()} == {"pay"}
+
+
+def test_a_log_that_ends_before_its_name_begins_is_no_segment(tmp_path: Path) -> None:
+    shutil.copytree(STORE, tmp_path / "store")
+    old, new = sorted((tmp_path / "store").glob("orders-0-*/*.log"))[:3:2]
+    new.write_bytes(old.read_bytes())
+    store = open_store(str(tmp_path / "store"))
+    (segment,) = (one for one in store.segments.values() if one.log is not None and one.log.path == str(new))
+    with pytest.raises(Corrupt, match="cannot be a segment"):
+        describe(store, segment)

@@ -25,6 +25,7 @@ from klogtool.verify.findings import Kind
 
 Path = pathlib.Path
 NOW = "2026-11-26"
+OF_ZSTD = "AejNNKazRgCOP9s5ws4LnA"
 
 
 def verify(*words: str) -> tuple[int, list[dict[str, Any]]]:
@@ -383,3 +384,21 @@ def test_offsets_that_no_batch_has_are_skipped_and_missing(
     )
     missing = [(one["first_offset"], one["last_offset"]) for one in json.loads(done.out.splitlines()[-1])["missing"]]
     assert (done.status, missing) == (1, [(55, 59), *lost])
+
+
+def test_names_and_sizes_that_no_broker_writes_are_findings_too(tmp_path: Path) -> None:
+    """A folder whose name is not UTF-8; a manifest of no bytes beside a log that has some."""
+    store = tmp_path / "store"
+    for name in (b"p\xffy", b"pay"):
+        for one in (ZSTD / f"pay-{OF_ZSTD}/0").iterdir():
+            folder = store / f"{name.decode(errors='surrogateescape')}-{OF_ZSTD if name == b'pay' else 'A' * 22}/0"
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(one, folder)
+    assert verify(str(store)) == (0, [])
+    for manifest in (store / f"pay-{OF_ZSTD}").rglob("*.rsm-manifest"):
+        value = json.loads(manifest.read_bytes())
+        value["chunkIndex"] = {"type": "fixed", "originalChunkSize": 9, "originalFileSize": 0}
+        value["chunkIndex"] |= {"transformedChunkSize": 9, "finalTransformedChunkSize": 9}
+        manifest.write_text(json.dumps(value))
+    status, rows = verify(str(store))
+    assert (status, {row["id"] for row in rows}) == (1, {"remote-object-size", "remote-index"})

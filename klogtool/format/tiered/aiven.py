@@ -13,9 +13,13 @@ segment without manifest was not finished. Only the manifest says whether there 
 from __future__ import annotations
 
 import re
+from typing import Annotated, TypeAlias
 
 from construct import Bytes, GreedyBytes, Int8ub, Int32sb, Struct
+from msgspec import Meta
 from msgspec import Struct as Json
+
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 
 FOLDER = re.compile(r"(?P<topic>.+)-(?P<topic_id>[A-Za-z0-9_-]{22})")
 PARTITION = re.compile(r"\d{1,10}")
@@ -34,22 +38,27 @@ LAST_CHUNK_SIZE = Struct("size" / Int32sb)
 VERSION, FIXED, VARIABLE = "1", "fixed", "variable"
 
 
+# Java's numbers: Jackson refuses larger ones.
+Int: TypeAlias = Annotated[int, Meta(ge=~MAX_INT, le=MAX_INT)]
+Long: TypeAlias = Annotated[int, Meta(ge=~MAX_LONG, le=MAX_LONG)]
+
+
 class ChunkIndexJson(Json, frozen=True, rename="camel"):
     """transformed sizes: of stored chunks. A fixed index has the first two, a variable one the list."""
 
     type: str
-    original_chunk_size: int
-    original_file_size: int
-    transformed_chunk_size: int | None = None
-    final_transformed_chunk_size: int | None = None
+    original_chunk_size: Int
+    original_file_size: Int
+    transformed_chunk_size: Int | None = None
+    final_transformed_chunk_size: Int | None = None
     transformed_chunks: str | None = None
 
 
 class IndexRangeJson(Json, frozen=True):
     """Where an index is in `.indexes`, as it is stored. Size 0: empty, and never sealed."""
 
-    position: int
-    size: int
+    position: Long
+    size: Int
 
 
 class SegmentIndexesJson(Json, frozen=True, rename="camel"):
@@ -73,7 +82,7 @@ class TopicPartitionJson(Json, frozen=True):
     """A partition."""
 
     topic: str
-    partition: int
+    partition: Annotated[int, Meta(ge=0, le=MAX_INT)]
 
 
 class TopicIdPartitionJson(Json, frozen=True, rename="camel"):
@@ -94,12 +103,12 @@ class SegmentJson(Json, frozen=True, rename="camel"):
     """What the broker said of the segment. The plugin never reads it back."""
 
     remote_log_segment_id: SegmentIdJson
-    start_offset: int
-    end_offset: int
-    max_timestamp_ms: int
-    broker_id: int
-    event_timestamp_ms: int
-    segment_leader_epochs: dict[int, int]
+    start_offset: Long
+    end_offset: Long
+    max_timestamp_ms: Long
+    broker_id: Int
+    event_timestamp_ms: Long
+    segment_leader_epochs: dict[Int, Long]
     txn_idx_empty: bool = False
 
 

@@ -163,8 +163,6 @@ def _segment(json: SegmentJson, manifest: ManifestJson) -> RemoteSegment:
     where = json.remote_log_segment_id.topic_id_partition
     for one in (where.topic_id, json.remote_log_segment_id.id):
         parse_uuid(one)
-    if json.start_offset < 0 or json.end_offset < json.start_offset or not json.segment_leader_epochs:
-        raise Corrupt(f"offsets {json.start_offset} to {json.end_offset} cannot be a segment")
     return RemoteSegment(
         SegmentKey(where.topic_id, where.topic_partition.partition, json.remote_log_segment_id.id),
         where.topic_partition.topic,
@@ -176,7 +174,7 @@ def _segment(json: SegmentJson, manifest: ManifestJson) -> RemoteSegment:
         json.event_timestamp_ms,
         SegmentState.UNKNOWN,
         json.txn_idx_empty,
-    )
+    ).checked()
 
 
 def _base64(text: str) -> bytes:

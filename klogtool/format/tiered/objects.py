@@ -8,7 +8,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.tiered import aiven, local_storage
 from klogtool.format.tiered.segments import SegmentKey
 
@@ -64,7 +64,7 @@ def parse_object_name(path: str) -> ObjectName | None:
     """Parse the path of an object, however much stands before it. None: it is of no layout that klogtool reads."""
     *above, name = path.split("/")
     found = local_storage.OBJECT.fullmatch(name)
-    if found is None or not above:
+    if found is None or not above or int(found["start_offset"]) > MAX_LONG:
         return None
     suffix, start = found["suffix"], int(found["start_offset"])
     folder = "/".join(above)
@@ -74,6 +74,8 @@ def parse_object_name(path: str) -> ObjectName | None:
         return ObjectName(TierLayout.LOCAL, key, place["topic"], start, folder, suffix)
     place = aiven.FOLDER.fullmatch(above[-2]) if len(above) > 1 else None
     if place is None or suffix not in aiven.SUFFIXES or not aiven.PARTITION.fullmatch(above[-1]):
+        return None
+    if int(above[-1]) > MAX_INT:
         return None
     key = SegmentKey(place["topic_id"], int(above[-1]), found["segment_id"])
     return ObjectName(TierLayout.AIVEN, key, place["topic"], start, folder, suffix)

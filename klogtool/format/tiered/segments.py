@@ -49,28 +49,32 @@ class RemoteSegment(Struct, frozen=True):
         behind = [start for other, start in self.epochs if other > epoch]
         return behind[0] - 1 if behind else self.end_offset
 
+    def checked(self) -> RemoteSegment:
+        """Return it. Raises Corrupt for values that Kafka's class refuses: no broker could have written them."""
+        if self.start_offset < 0 or self.end_offset < self.start_offset or not self.epochs:
+            raise Corrupt(
+                f"offsets {self.start_offset} to {self.end_offset} with {len(self.epochs)} leader epochs cannot be a "
+                "segment",
+                kafka_class="IllegalArgumentException",
+            )
+        return self
+
 
 def segment_of(values: Values) -> RemoteSegment:
     """Return what a RemoteLogSegmentMetadataRecord says. Raises Corrupt for values that Kafka's class refuses."""
-    start, end = values["startOffset"], values["endOffset"]
     epochs = {entry["leaderEpoch"]: entry["offset"] for entry in values["segmentLeaderEpochs"]}
-    if start < 0 or end < start or not epochs:
-        raise Corrupt(
-            f"offsets {start} to {end} with {len(epochs)} leader epochs cannot be a segment",
-            kafka_class="IllegalArgumentException",
-        )
     return RemoteSegment(
         key_of(values),
         values["remoteLogSegmentId"]["topicIdPartition"]["name"],
-        start,
-        end,
+        values["startOffset"],
+        values["endOffset"],
         values["maxTimestampMs"],
         tuple(sorted(epochs.items())),
         values["segmentSizeInBytes"],
         values["eventTimestampMs"],
         state_of(values),
         bool(values["txnIndexEmpty"]),
-    )
+    ).checked()
 
 
 def key_of(values: Values) -> SegmentKey:
