@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from enum import Enum
 
 from msgspec import Struct
@@ -52,7 +53,9 @@ class Untouched(Struct, frozen=True, rename={"on_disk": "bytes"}):
 
 def find_untouched(log_dir: str, folders: Sequence[PartitionDir], known: Collection[str]) -> list[Untouched]:
     """Return what is large, the largest first. known: paths of files that free could give up."""
-    found = [*_of_partitions(folders, known), *_beside(log_dir, {folder.path for folder in folders}, known)]
+    paths = {folder.path for folder in folders}
+    inside = (within for path in sorted(paths) for within in _folders_in(path))
+    found = [*_of_partitions(folders, known), *_walk_folders([log_dir, *inside], paths, known)]
     large = (one for one in found if one.on_disk >= LARGE_BYTES or one.why is UntouchedReason.UNREADABLE)
     return sorted(large, key=lambda one: (-one.on_disk, one.path))
 
@@ -87,9 +90,18 @@ def _why(name: str, found: Name, folder: PartitionDir) -> UntouchedReason:
     return UntouchedReason.IN_USE if is_named else UntouchedReason.FOREIGN
 
 
-def _beside(log_dir: str, partition_dirs: Collection[str], known: Collection[str]) -> Iterator[Untouched]:
-    """Yield files of the log dir itself and of folders in it that are no partition dirs, on its own file system."""
-    device, waiting = os.stat(log_dir).st_dev, [log_dir]
+def _folders_in(partition_dir: str) -> Iterator[str]:
+    """Yield the folders that somebody put into a partition dir; none if it cannot be listed, which others tell."""
+    with suppress(OSError), os.scandir(partition_dir) as entries:
+        yield from sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+
+
+def _walk_folders(
+    folders: Sequence[str], partition_dirs: Collection[str], known: Collection[str]
+) -> Iterator[Untouched]:
+    """Yield the files of these folders and of those in them that are no partition dirs, on the file system of the
+    first."""
+    device, waiting = os.stat(folders[0]).st_dev, [*folders]
     while waiting:
         folder = waiting.pop()
         try:

@@ -52,6 +52,17 @@ def test_offsets_names_the_record(name: str, tmp_path: pathlib.Path) -> None:
     assert done.status == (1 if poison.ends or poison.value else 0)
 
 
+@pytest.mark.parametrize("name", [name for name, one in POISON.items() if one.topic == TRANSACTIONS and one.ends])
+def test_txns_leads_to_the_doctor(name: str, tmp_path: pathlib.Path) -> None:
+    """verify finds nothing there."""
+    log_dir = pathlib.Path(shutil.copytree(SOURCES[TRANSACTIONS], tmp_path / "logdir"))
+    poison = POISON[name]
+    put_in_the_middle(next((log_dir / f"{TRANSACTIONS}-0").glob("*.log")), poison.key, poison.value)
+    done = run_here(["txns", "logdir", "--audit"], tmp_path)
+    assert (done.status, "klogtool doctor " in done.err, "klogtool verify" in done.err) == (1, True, False), done.err
+    assert points(log_dir)
+
+
 def test_an_image_says_nothing_of_records_that_it_does_not_have(tmp_path: pathlib.Path) -> None:
     for topic, source in SOURCES.items():
         name = topic.strip("_")

@@ -538,6 +538,8 @@ def test_a_large_file_that_is_no_file_of_kafka_is_named(log_dir: pathlib.Path) -
         ("time-0/word.log", "foreign"),
         ("notes", "foreign"),
         ("other/below/deep", "foreign"),
+        ("time-0/kept/below/deep", "foreign"),
+        (f"gone-0.{ID}-stray/kept/{0:020d}.log", "foreign"),
         (f"time-0/{999:020d}.log", "in-use"),
         (f"time-0/{5:020d}.log.0123456789ab-1.1.2.deleted", "run"),
         (f"inside-0/{34:020d}.log.swap", "interrupted"),
@@ -567,7 +569,8 @@ def test_every_large_file_is_taken_or_named(seed: Any) -> None:
     ends = ["", ".log", ".bak", ".index", ".log.deleted", ".log.cleaned", ".log.swap", ".snapshot", ".tmp", " .log"]
     with tempfile.TemporaryDirectory() as place:
         log_dir = writable_copy("retention/logdir", pathlib.Path(place) / "logs")
-        folders = [*(path for path in log_dir.iterdir() if path.is_dir()), log_dir, log_dir / "x", log_dir / "x/y-0"]
+        dirs = [path for path in log_dir.iterdir() if path.is_dir()]
+        folders = [*dirs, *(path / "kept" for path in dirs), log_dir, log_dir / "x", log_dir / "x/y-0"]
         put_at = [
             seed.choice(folders) / f"{seed.choice(['0' * 20, '7' * 20, 'a', '-1'])}{seed.choice(ends)}z" for _ in "12"
         ]

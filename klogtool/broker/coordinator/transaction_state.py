@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TypeAlias
@@ -13,6 +14,7 @@ from klogtool.broker.coordinator.coordinator_load import NULL_KEY, TRANSACTIONS_
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.errors import Corrupt, KlogError
+from klogtool.escape import quoted
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.internal.records import TRANSACTION, ApiMessage, UnknownRecordType, parse_coordinator_record
 from klogtool.format.names import TopicPartition
@@ -118,7 +120,9 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     for entry in walk_data(log):
         for record in entry.records():
             if record.key is None:
-                raise Corrupt(NULL_KEY, position=entry.position, kafka_class="IllegalArgumentException")
+                raise Corrupt(
+                    NULL_KEY, position=entry.position, kafka_class="IllegalArgumentException", cure=_cure(log)
+                )
             if record.offset != next_offset or whole_from_ms is None:
                 whole_from_ms = record.timestamp
                 run.clear()
@@ -128,10 +132,10 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
                 latest[record.key] = record.offset, record.timestamp, record.value
                 if with_ends:
                     run.append((record.key, latest[record.key]))
-    by_id = {one.transactional_id: one for one in _walk_parsed(latest.items(), partition)}
+    by_id = {one.transactional_id: one for one in _walk_parsed(latest.items(), partition, _cure(log))}
     if "" in by_id:  # no broker accepts an empty id (TransactionCoordinator.handleInitProducerId)
         return None
-    ends = tuple(one for one in _walk_parsed(run, partition) if one.state in _HISTORY)
+    ends = tuple(one for one in _walk_parsed(run, partition, _cure(log)) if one.state in _HISTORY)
     return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, ends, whole_from_ms)
 
 
@@ -144,7 +148,12 @@ def walk_data(log: LoadedLog) -> Iterator[Entry]:
                     yield entry
 
 
-def _walk_parsed(records: Iterable[tuple[bytes, _Found]], partition: int) -> Iterator[TransactionMetadata]:
+def _cure(log: LoadedLog) -> str:
+    """Return the command that says what to do about a record: verify judges batches, and not what they mean."""
+    return f"klogtool doctor {quoted(os.path.dirname(log.draft.path))}  # says what to do"
+
+
+def _walk_parsed(records: Iterable[tuple[bytes, _Found]], partition: int, cure: str) -> Iterator[TransactionMetadata]:
     """Yield what records say, without those that a coordinator passes over."""
     for key, (offset, timestamp, value) in records:
         try:
@@ -155,5 +164,5 @@ def _walk_parsed(records: Iterable[tuple[bytes, _Found]], partition: int) -> Ite
             continue
         except KlogError as error:
             if error.kafka_class != UNKNOWN_VERSION:
-                error.reason = f"the record at offset {offset}: {error.reason}"
+                error.reason, error.cure = f"the record at offset {offset}: {error.reason}", cure
                 raise
