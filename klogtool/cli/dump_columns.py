@@ -25,7 +25,16 @@ from klogtool.log.foreign import check_head
 from klogtool.remote.named import find_named, walk_logs
 from klogtool.remote.segment_file import open_log
 from klogtool.remote.store import RemoteStore
-from klogtool.render.arrow import GivenLog, Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
+from klogtool.render.arrow import (
+    GivenLog,
+    RecordQuery,
+    Tally,
+    find_left_out,
+    find_logs,
+    walk_files,
+    write_arrow,
+    write_parquet,
+)
 
 Given: TypeAlias = Mapping[str, Mapping[str, GivenLog]]
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
@@ -56,17 +65,16 @@ def _write(logs: Sequence[str | GivenLog], output: str, dumping: Dumping) -> int
         note(*error_lines(error))
 
     tally = Tally()
-    batches = walk_files(
-        logs,
-        end=dumping.options().max_bytes() if dumping.arguments.max_bytes else None,
+    query = RecordQuery(
         selection=dumping.selection,
-        jobs=dumping.reading.jobs,
         on_damage=tell,
-        tally=tally,
         resync=dumping.question.resync,
+        jobs=dumping.reading.jobs,
+        tally=tally,
     )
+    end = dumping.options().max_bytes() if dumping.arguments.max_bytes else None
     with output_file(output) as sink:
-        WRITERS[dumping.form](batches, sink)
+        WRITERS[dumping.form](walk_files(logs, query, end=end), sink)
     if tally.invalid:
         note(f"klogtool: batches that do not match their checksum: {tally.invalid}; their records have _crc_ok false")
     return max(*statuses, FOUND if tally.invalid else DONE)

@@ -70,6 +70,39 @@ class Tally(Struct):
         self.invalid += created.invalid
 
 
+class LogPart(Struct, frozen=True):
+    """A part of a log file, and whose it is.
+
+    start, end: bytes; entries that do not end by `end` are left out. is_preallocated: whether the bytes from a position
+    on are zeros behind the end of the log, at which a walk ends.
+    """
+
+    topic: str | None
+    partition: int | None
+    start: int = 0
+    end: int | None = None
+    is_preallocated: Callable[[LogFile, int], bool] | None = None
+
+
+class RecordQuery(Struct, frozen=True):
+    """Which records are read, and how.
+
+    columns: only these. with_control: include control records, such as the end markers of transactions. on_damage:
+    called with each error about the bytes; without it the error is raised. resync: search for the next batch after a
+    broken batch length. jobs: threads, default one for each core up to 4. span_bytes: how much of a file a thread takes
+    at a time, and the most that a record batch is made of.
+    """
+
+    columns: Sequence[str] | None = None
+    selection: Selection | None = None
+    with_control: bool = True
+    on_damage: OnDamage | None = None
+    resync: bool = False
+    jobs: int | None = None
+    tally: Tally | None = None
+    span_bytes: int = SPAN_BYTES
+
+
 def schema(columns: Sequence[str] | None = None) -> pa.Schema:
     """Return names and types of all columns, or of the given ones in the given order.
 
@@ -104,34 +137,14 @@ def load_pyarrow() -> Any:
 
 
 def walk_record_batches(
-    file: LogFile,
-    *,
-    topic: str | None,
-    partition: int | None,
-    selection: Selection | None = None,
-    start: int = 0,
-    end: int | None = None,
-    jobs: int | None = None,
-    columns: Sequence[str] | None = None,
-    with_control: bool = True,
-    on_damage: OnDamage | None = None,
-    tally: Tally | None = None,
-    resync: bool = False,
-    span_bytes: int = SPAN_BYTES,
-    blocks: Blocks | None = None,
-    maker: BatchMaker | None = None,
-    is_preallocated: Callable[[LogFile, int], bool] | None = None,
+    file: LogFile, part: LogPart, query: RecordQuery, *, blocks: Blocks | None = None, maker: BatchMaker | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a log file, in order, in record batches of at most 65 536 rows and 16 MiB, none empty.
 
     A single larger record is a record batch of its own.
 
-    start, end: bytes; entries that do not end by `end` are left out. jobs: threads, default one for each core up to 4.
-    columns: only these. with_control: include control records, such as the end markers of transactions. span_bytes: how
-    much of the file a thread takes at a time, and the most that a record batch is made of. blocks: memory shared by
-    several walks. maker: the maker of the previous file's record batches (see its `take_up`), which then makes these
-    too, on one thread. is_preallocated: whether the bytes from a position on are zeros behind the end of the log, at
-    which the walk ends.
+    blocks: memory shared by several walks. maker: the maker of the previous file's record batches (see its `take_up`),
+    which then makes these too, on one thread.
 
     Records of a batch with a wrong checksum are included, with `_crc_ok` false. For anything that cannot be read, and
     for stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the
@@ -140,12 +153,13 @@ def walk_record_batches(
     length or its magic is read with the right value, as in verify and salvage, and `on_damage` is called for it first.
     I/O errors are always raised.
     """
-    stop = file.size if end is None else min(end, file.size)
-    if resync:
-        file = mended(file, start=start, end=stop, on_mended=lambda error: _damage(error, on_damage))
-    kind = schema(columns) if maker is None else maker.extract.schema
-    extract = Extract(file, stop, topic, partition, kind, selection, with_control)
-    common, threads = Common(blocks or Blocks()), jobs or min(usable_cores(), MOST_JOBS)
+    on_damage, span_bytes = query.on_damage, query.span_bytes
+    stop = file.size if part.end is None else min(part.end, file.size)
+    if query.resync:
+        file = mended(file, start=part.start, end=stop, on_mended=lambda error: _damage(error, on_damage))
+    kind = schema(query.columns) if maker is None else maker.extract.schema
+    extract = Extract(file, stop, part.topic, part.partition, kind, query.selection, query.with_control)
+    common, threads = Common(blocks or Blocks()), query.jobs or min(usable_cores(), MOST_JOBS)
 
     if maker is not None:
         maker.take_up(extract)
@@ -154,11 +168,11 @@ def walk_record_batches(
     def make_maker() -> BatchMaker:
         return maker or BatchMaker(extract, common)
 
-    at: int | None = start
+    at: int | None = part.start
     while at is not None:
         for created in walk_made(file, make_maker, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
-            if tally is not None:
-                tally.take(file.path, created)
+            if query.tally is not None:
+                query.tally.take(file.path, created)
             while created.pieces:  # one by one: the memory of a dropped batch is reused for the next
                 result = created.pieces.pop(0)
                 if isinstance(result, KlogError):
@@ -166,11 +180,11 @@ def walk_record_batches(
                 else:
                     yield result
                 del result
-        if created.tail is not None and is_preallocated is not None and is_preallocated(file, created.reached):
+        if created.tail is None or (part.is_preallocated is not None and part.is_preallocated(file, created.reached)):
             return
-        if created.tail is not None and (end is None or created.tail.kafka_class):
+        if part.end is None or created.tail.kafka_class:
             _damage(created.tail.at_path(file.path), on_damage)
-        at = _behind(extract, created.reached, on_damage) if resync and created.tail is not None else None
+        at = _behind(extract, created.reached, on_damage) if query.resync else None
 
 
 def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
@@ -188,8 +202,10 @@ def _behind(extract: Extract, position: int, on_damage: OnDamage | None) -> int 
     return result
 
 
-def walk_files(paths: Iterable[str | os.PathLike[str] | GivenLog], **options: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the records of log files, one file after another (see `walk_record_batches`).
+def walk_files(
+    paths: Iterable[str | os.PathLike[str] | GivenLog], query: RecordQuery, *, end: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of log files, one file after another (see `walk_record_batches`). end: bytes of each file.
 
     Topic and partition come from the folder's name; they are null if it is not a partition dir. Of a given log, they
     are given. Zeros behind the end of a partition's last segment are what a broker has preallocated.
@@ -198,12 +214,11 @@ def walk_files(paths: Iterable[str | os.PathLike[str] | GivenLog], **options: An
     blocks = Blocks()
     for path in paths:
         if isinstance(path, GivenLog):
-            place: dict[str, Any] = {"topic": path.topic, "partition": path.partition}
+            part = LogPart(path.topic, path.partition, end=end)
         else:
-            place = dict(zip(("topic", "partition"), partition_of(path), strict=True))
-            place["is_preallocated"] = ends_preallocated
+            part = LogPart(*partition_of(path), end=end, is_preallocated=ends_preallocated)
         with path.open() if isinstance(path, GivenLog) else LogFile(path) as file:
-            yield from walk_record_batches(file, blocks=blocks, **place, **options)
+            yield from walk_record_batches(file, part, query, blocks=blocks)
 
 
 def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:

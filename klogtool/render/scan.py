@@ -14,13 +14,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.typed import parse_moment
 from klogtool.log.entries import Entry, walk_entries
 from klogtool.log.file import ReadErrors
-from klogtool.render.arrow import OnDamage, find_logs, schema, walk_files
+from klogtool.render.arrow import OnDamage, RecordQuery, find_logs, schema, walk_files
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 if TYPE_CHECKING:
@@ -41,13 +42,8 @@ class LogScan(Struct, frozen=True, eq=False):
     """
 
     paths: tuple[str, ...]
-    columns: tuple[str, ...] | None = None
-    selection: Selection | None = None
+    query: RecordQuery
     filter: Expression | None = None
-    with_control: bool = True
-    jobs: int | None = None
-    on_damage: OnDamage | None = None
-    resync: bool = False
 
     def __post_init__(self) -> None:
         """Look up the columns, so that a wrong name is an error at once. Raises ValueError."""
@@ -56,7 +52,7 @@ class LogScan(Struct, frozen=True, eq=False):
     @property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
-        return schema(self.columns)
+        return schema(self.query.columns)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a `pyarrow.RecordBatchReader`: it reads as far as it is asked to.
@@ -80,25 +76,19 @@ class LogScan(Struct, frozen=True, eq=False):
         """The columns that are read: those of the result, and those that the filter needs."""
         names = self.schema.names
         more = () if self.filter is None else _columns_in(self.filter)
-        return None if self.columns is None else tuple(dict.fromkeys((*names, *more)))
+        return None if self.query.columns is None else tuple(dict.fromkeys((*names, *more)))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        batches = walk_files(
-            self.paths,
-            columns=self._read,
-            selection=self.selection,
-            jobs=self.jobs,
-            with_control=self.with_control,
-            on_damage=self.on_damage or self._raise_if_needed(),
-            resync=self.resync,
-        )
+        on_damage = self.query.on_damage or self._raise_if_needed()
+        batches = walk_files(self.paths, replace(self.query, columns=self._read, on_damage=on_damage))
         return batches if self.filter is None else _filtered(batches, self.filter, self.schema.names)
 
     def _raise_if_needed(self) -> OnDamage | None:
         """Return what raises an error unless no wanted offset is in the damaged batch; None: any error is raised."""
-        if self.selection is None or self.selection.offsets == (SMALLEST, LARGEST):
+        wanted = self.query.selection
+        if wanted is None or wanted.offsets == (SMALLEST, LARGEST):
             return None
-        offsets, files = self.selection.offsets, list[UnneededDamage]()
+        offsets, files = wanted.offsets, list[UnneededDamage]()
 
         def judge(error: KlogError) -> None:
             if error.path is None or error.position is None:
@@ -154,16 +144,15 @@ def scan(
     for one in paths:
         with ReadErrors(os.fspath(one)):
             os.stat(one)
-    return LogScan(
-        paths=tuple(log for one in paths for log in _within(find_logs(one), wanted.offsets)),
+    query = RecordQuery(
         columns=None if columns is None else tuple(columns),
         selection=None if wanted == Selection() else wanted,
-        filter=filter,
         with_control=with_control,
-        jobs=jobs,
         on_damage=on_damage,
         resync=resync,
+        jobs=jobs,
     )
+    return LogScan(tuple(log for one in paths for log in _within(find_logs(one), wanted.offsets)), query, filter)
 
 
 def columns(

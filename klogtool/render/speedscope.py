@@ -16,7 +16,7 @@ from klogtool.format.names import FileKind, FileName
 from klogtool.log.file import LogFile
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
 from klogtool.log.opened import open_path
-from klogtool.render.arrow import walk_record_batches
+from klogtool.render.arrow import LogPart, RecordQuery, walk_record_batches
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 COLUMNS = ("key", "value", "headers", "_is_control", "_compression")
@@ -106,9 +106,8 @@ def _walk_log(folder: Folder, file: FileName, size: int, tell: Told) -> Iterator
     codecs: set[str] = set()
     try:
         with LogFile(os.path.join(folder.path, file.name)) as log:
-            for batch in walk_record_batches(
-                log, topic=None, partition=None, columns=COLUMNS, on_damage=tell, end=size, resync=True
-            ):
+            query = RecordQuery(columns=COLUMNS, on_damage=tell, resync=True)
+            for batch in walk_record_batches(log, LogPart(None, None, end=size), query):
                 _add(sums, codecs, batch)
     except KlogError as error:
         tell(error)

@@ -15,7 +15,7 @@ from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.windows import SLACK_BYTES
-from klogtool.render.arrow import walk_record_batches
+from klogtool.render.arrow import LogPart, RecordQuery, walk_record_batches
 from klogtool.render.export import UnreadRange
 from klogtool.render.selection import LARGEST
 from klogtool.salvage.mended_entries import SetRight
@@ -52,18 +52,10 @@ class _Collector:
     def walk(self) -> Iterator[UnreadRange]:
         piece = self._piece
         whole = piece.next_base_offset is not None and piece.end == piece.log.size
-        for rows in walk_record_batches(
-            self._file,
-            topic=None,
-            partition=None,
-            start=piece.start,
-            end=None if whole else piece.end,
-            jobs=1,
-            columns=COLUMNS,
-            on_damage=self._take,
-            resync=True,
-            is_preallocated=ends_in_zeros if piece.is_active else None,
-        ):
+        end = None if whole else piece.end
+        part = LogPart(None, None, piece.start, end, ends_in_zeros if piece.is_active else None)
+        query = RecordQuery(COLUMNS, on_damage=self._take, resync=True, jobs=1)
+        for rows in walk_record_batches(self._file, part, query):
             for run in self._runs(rows):
                 if run.reason is None:
                     yield from self._ranges(run.position, run.first_offset)

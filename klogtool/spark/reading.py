@@ -14,7 +14,7 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.windows import SLACK_BYTES
-from klogtool.render.arrow import Skipped, Tally, schema, walk_record_batches
+from klogtool.render.arrow import LogPart, RecordQuery, Skipped, Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import column_text
@@ -172,23 +172,19 @@ class _Reader:
             kind = schema(self._columns)
             extract = Extract(file, piece.end, piece.topic, piece.partition, kind, chosen, with_control=False)
             self._maker = BatchMaker(extract, Common(self._blocks), holds=True)
-        return walk_record_batches(
-            file,
-            topic=piece.topic,
-            partition=piece.partition,
-            selection=chosen,
-            start=piece.start,
-            end=None if whole else piece.end,  # nothing may follow the last batch of a whole segment
-            jobs=1,
+        end = None if whole else piece.end  # nothing may follow the last batch of a whole segment
+        is_preallocated = ends_in_zeros if piece.is_active else None
+        part = LogPart(piece.topic, piece.partition, piece.start, end, is_preallocated)
+        query = RecordQuery(
             columns=self._columns,
+            selection=chosen,
             with_control=False,
             on_damage=partial(_fail, file, piece) if strict else self._left_out.tell,
-            tally=self._tally,
             resync=not strict,
-            blocks=self._blocks,
-            maker=self._maker,
-            is_preallocated=ends_in_zeros if piece.is_active else None,
+            jobs=1,
+            tally=self._tally,
         )
+        return walk_record_batches(file, part, query, blocks=self._blocks, maker=self._maker)
 
     def _judge(self, file: LogFile, piece: SegmentRange) -> None:
         """Handle batches with a wrong CRC."""

@@ -15,7 +15,7 @@ from klogtool import kernels
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.codecs import CODECS
 from klogtool.log.file import LogFile
-from klogtool.render.arrow import Tally, schema, walk_record_batches
+from klogtool.render.arrow import LogPart, RecordQuery, Tally, schema, walk_record_batches
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -31,17 +31,12 @@ def read(data: bytes, reader: str = "kernel", **options: Any) -> tuple[Any, Told
     """The table of a log with these bytes, the errors in it, and the tally; every record batch is looked into."""
     told: Told = []
     tally = Tally()
+    part = LogPart("t", 3, **{name: options.pop(name) for name in ("start", "end") if name in options})
+    query = RecordQuery(
+        on_damage=lambda error: told.append((error.position, error.reason)), tally=tally, **({"jobs": 1} | options)
+    )
     with log_file(data) as path, LogFile(path) as file, Reader(reader).reading():
-        batches = list(
-            walk_record_batches(
-                file,
-                topic="t",
-                partition=3,
-                on_damage=lambda error: told.append((error.position, error.reason)),
-                tally=tally,
-                **({"jobs": 1} | options),
-            )
-        )
+        batches = list(walk_record_batches(file, part, query))
     tally.first_invalid = tally.first_invalid and ("", tally.first_invalid[1])
     return table_of(batches, options.get("columns")), told, tally
 

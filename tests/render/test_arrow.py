@@ -44,7 +44,7 @@ from klogtool.format.message import build_message, build_message_set
 from klogtool.format.text import java_utf8
 from klogtool.log.file import LogFile
 from klogtool.render import arrow_batches, arrow_memory
-from klogtool.render.arrow import schema, walk_record_batches
+from klogtool.render.arrow import LogPart, RecordQuery, schema, walk_record_batches
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.scan import scan
 from klogtool.render.selection import Selection
@@ -656,13 +656,9 @@ def test_a_file_that_is_cut_while_the_kernel_works_on_it(
     found: Told = []
     with log_file(data) as path, LogFile(path) as file:
         paths.append(path)
-        batches = walk_record_batches(
-            file,
-            topic="t",
-            partition=3,
-            jobs=jobs,
-            span_bytes=span_bytes,
-            on_damage=lambda error: found.append((error.position, error.reason)),
+        query = RecordQuery(
+            on_damage=lambda error: found.append((error.position, error.reason)), jobs=jobs, span_bytes=span_bytes
         )
+        batches = walk_record_batches(file, LogPart("t", 3), query)
         assert table_of(batches).combine_chunks().equals(expected.combine_chunks())
     assert [position for position, _ in found] == [position for position, _ in told]

@@ -29,7 +29,7 @@ from klogtool import kernels
 from klogtool.errors import Unsupported
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.render import arrow, arrow_batches
-from klogtool.render.arrow import find_left_out, find_logs, schema, walk_record_batches
+from klogtool.render.arrow import LogPart, RecordQuery, find_left_out, find_logs, schema, walk_record_batches
 from klogtool.render.scan import scan
 
 # ---------------------------------------------------------------- files and folders
@@ -103,7 +103,7 @@ def test_an_empty_log_gives_no_record_batch(tmp_path: pathlib.Path) -> None:
 def written(write: Callable[..., None], data: bytes, target: pathlib.Path, names: list[str] | None = None) -> Any:
     """The file that a writer makes of a log, and the table that is to be in it."""
     with log_file(data) as path, LogFile(path) as file, target.open("wb") as sink:
-        write(walk_record_batches(file, topic="t", partition=3, columns=names), sink, names)
+        write(walk_record_batches(file, LogPart("t", 3), RecordQuery(names)), sink, names)
     return read(data, "reference", columns=names)[0]
 
 

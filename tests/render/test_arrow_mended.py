@@ -11,7 +11,7 @@ from damage import flip_bit, overwrite
 
 import klogtool
 from klogtool.log.file import LogFile
-from klogtool.render.arrow import walk_record_batches
+from klogtool.render.arrow import LogPart, RecordQuery, walk_record_batches
 from klogtool.salvage.mended_entries import mended
 
 Path = pathlib.Path
@@ -34,14 +34,13 @@ def batches_of(log: Path) -> list[Any]:
     return list(klogtool.Segment(str(log)).batches())
 
 
-def offsets_of(log: Path, **options: Any) -> tuple[list[int], list[str]]:
+def offsets_of(log: Path, jobs: int | None = None, **part: int) -> tuple[list[int], list[str]]:
     """All offsets that are read, and what is told of damage."""
     pytest.importorskip("pyarrow")
     told: list[str] = []
+    query = RecordQuery(resync=True, on_damage=lambda error: told.append(str(error)), jobs=jobs)
     with LogFile(log) as file:
-        rows = walk_record_batches(
-            file, topic="t", partition=0, resync=True, on_damage=lambda error: told.append(str(error)), **options
-        )
+        rows = walk_record_batches(file, LogPart("t", 0, **part), query)
         return [offset for batch in rows for offset in batch.column("offset").to_pylist()], told
 
 
