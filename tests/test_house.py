@@ -330,9 +330,9 @@ WITHOUT_SENTENCES += ("klogtool/broker/unified_log/kept_segments.py", "klogtool/
 WITHOUT_SENTENCES += tuple(
     f"klogtool/plans/{name}.py"
     for name in (
-        *("append", "checkpoint_lines", "creation", "delete_records", "drop_producer", "free", "free_candidates"),
-        *("free_choice", "free_kinds", "free_untouched", "plan", "plan_change", "quorum_voters", "retain", "roll"),
-        *("salvage_answer", "truncate", "why_not_compacted"),
+        *("append", "checkpoint_lines", "compact", "creation", "delete_records", "drop_producer", "free"),
+        *("free_candidates", "free_choice", "free_kinds", "free_untouched", "plan", "plan_change"),
+        *("quorum_voters", "recover_answer", "retain", "roll", "salvage_answer", "truncate", "why_not_compacted"),
     )
 )
 FEWEST_WORDS = 4

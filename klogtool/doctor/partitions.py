@@ -281,7 +281,7 @@ def _walk_ahead(state: Judgement) -> Iterator[Ahead]:
     if behind_damage:
         yield replace(_hidden(path, behind_damage, AheadCause.BEHIND_DAMAGE), hidden_by=HiddenBy.DAMAGE)
     if behind is not None and behind.served:
-        damaged = AheadCause.LAST_BATCH_DAMAGED(last=log.log_end_offset - 1, damage=str(behind.damage))
+        damaged = AheadCause.LAST_BATCH_DAMAGED(last=log.log_end_offset - 1, damage=behind.damage or "")
         yield Ahead(path, What.DAMAGED, damaged)
     elif hidden or (behind is not None and behind.clean_marker_false and behind.damage):
         yield _ends_early(state, hidden, None if behind is None else behind.damage)
@@ -350,7 +350,7 @@ def _why_cut(state: Judgement) -> Reason:
     )
 
 
-def _ends_early(state: Judgement, hidden: Sequence[Readable], damage: str | None) -> Ahead:
+def _ends_early(state: Judgement, hidden: Sequence[Readable], damage: Reason | None) -> Ahead:
     """A write that needs a new segment fails if that would have the base offset of the active segment, which is not
     empty (LocalLog.roll). Nothing is written then, so each later write fails, too."""
     log, kept, ranges = state.log, last_timestamp(state.log), ranges_of(hidden)

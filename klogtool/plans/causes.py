@@ -57,6 +57,26 @@ class VerdictCause(Cause):
     ALWAYS_ONE, BELOW_START, PAST_SIZE, PAST_TIME, PAST_FILE_TIME = some(5)
 
 
+class RecoverCause(Cause):
+    """What is wrong with bytes that a recovery removes or a broker hides, and why a partition dir is left alone."""
+
+    FIELD_WRONG, DAMAGED, PARTLY_WRITTEN, PARTLY_WRITTEN_OF, NOT_ASCENDING, EMPTIED = some(6)
+    END_DAMAGED, MARKER_FALSE, MISSING, LOSES = some(4)
+    NO_METADATA, STRAY, CLUSTER_METADATA, DELETED_TOPIC = some(4)
+
+
+class PassCause(Cause):
+    """Why the log cleaner cleans a log, or does not."""
+
+    NOT_COMPACTED, NOT_COMPACTED_RATIO, UNCLEANABLE, EMPTY, LAG_EXCEEDED, RATIO = some(6)
+
+
+class ProducersFrom(Cause):
+    """From where the producer state comes that decides which batches are a producer's last."""
+
+    LOG, NOTHING, SNAPSHOT, SNAPSHOT_AND_LOG = some(4)
+
+
 class RollCause(Cause):
     """Why an active segment is due."""
 

@@ -33,7 +33,7 @@ from klogtool.log.in_order import in_order
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.causes import PlanNote, VerdictCause
+from klogtool.plans.causes import PassCause, PlanNote, ProducersFrom, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, check_forced_cleaning, check_kept_for_longer
 from klogtool.plans.index_doubts import (
@@ -61,7 +61,6 @@ SETTINGS = (
     "delete.retention.ms",
     "log.cleaner.dedupe.buffer.size",
 )
-NOT_COMPACTED = "cleanup.policy has no compact"
 
 
 class CompactQuestion(DeletingQuestion, frozen=True):
@@ -115,7 +114,7 @@ class CleanerPass(Struct, frozen=True):
     uncleanable_bytes: int
     cleanable_ratio: float | None
     eligible: bool
-    why: str
+    why: Reason
     reset_checkpoint: bool
     high_watermark: int
     now_ms: int
@@ -132,7 +131,7 @@ class CompactResult(ChangeResult, frozen=True):
 
     passes: list[CleanerPass]
     cleaner_checkpoint: int | None
-    producers: str
+    producers: Reason
     index_doubts: list[IndexDoubt] | UnsetType = UNSET
 
     @property
@@ -252,9 +251,9 @@ def refused_plan(folder: str, question: CompactQuestion, error: KlogError) -> Pl
     return Plan(COMMAND, folder, question, (), (), (), CleanerFailure(told), (f"refused: {error}",))
 
 
-def why_left_alone(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> str | None:
+def why_left_alone(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> Reason | None:
     """Return why the cleaner ignores a partition dir that a broker loads, or None."""
-    return None if _terms(folder, question, checkpoints).config.compact else NOT_COMPACTED
+    return None if _terms(folder, question, checkpoints).config.compact else PassCause.NOT_COMPACTED()
 
 
 def plan_one(
@@ -399,15 +398,15 @@ def _looked_at(log: LoadedLog, to_clean: LogToClean) -> CleanerPass:
     )
 
 
-def why_due(log: LoadedLog, to_clean: LogToClean) -> str:
-    """Say why a pass is due, or why not."""
+def why_due(log: LoadedLog, to_clean: LogToClean) -> Reason:
+    """Return why a pass is due, or why not."""
     ratio, least = to_clean.cleanable_ratio, to_clean.min_cleanable_dirty_ratio
     if ratio is None:
-        return "nothing but uncleanable bytes" if log.segments.last.size else "the log is empty"
+        return PassCause.UNCLEANABLE() if log.segments.last.size else PassCause.EMPTY()
     if to_clean.is_eligible and ratio <= least:
-        return f"max.compaction.lag.ms is exceeded by {to_clean.compaction_delay_ms} ms"
-    told = f"dirty ratio {ratio:.3f}, needs more than {least:g}"
-    return told if log.terms.config.compact else f"{NOT_COMPACTED}; {told}"
+        return PassCause.LAG_EXCEEDED(delay=to_clean.compaction_delay_ms)
+    cause = PassCause.RATIO if log.terms.config.compact else PassCause.NOT_COMPACTED_RATIO
+    return cause(ratio=f"{ratio:.3f}", least=f"{least:g}")
 
 
 def _cleaned(looked_at: CleanerPass, end_offset: int, stats: CleaningStats) -> CleanerPass:
@@ -446,10 +445,11 @@ def _kept_verdict(base: int, size: int, to_clean: LogToClean) -> UncleanedVerdic
     return UncleanedVerdict(base, "keep", part, size, part)
 
 
-def _producers_from(log: LoadedLog) -> str:
-    """Say from where the producer state comes that decides which batches are a producer's last."""
+def _producers_from(log: LoadedLog) -> Reason:
+    """Return from where the producer state comes that decides which batches are a producer's last."""
     offset = log.producers.loaded_from
     if offset is None:
-        return "rebuilt from the log" if log.producers.producers else "none is known"
+        return ProducersFrom.LOG() if log.producers.producers else ProducersFrom.NOTHING()
     name = build_file_name(FileKind.PRODUCER_SNAPSHOT, offset)
-    return f"by {name}" if offset >= log.log_end_offset else f"from {name} and the log after it"
+    cause = ProducersFrom.SNAPSHOT if offset >= log.log_end_offset else ProducersFrom.SNAPSHOT_AND_LOG
+    return cause(file=name)

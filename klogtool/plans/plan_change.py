@@ -98,12 +98,12 @@ def plan_draft(
 ) -> tuple[Plan, CheckpointLines | None]:
     """Do the same for a draft, which may be of a dir that does not exist yet. in_log_dir: a broker may start on it
     next."""
-    lacking: str | None = None
+    lacking: Reason | None = None
     try:
         log = LoadedLog(draft, terms, jobs=question.threads)
         behind = find_behind_end(log)
         losses = losses_of_loading(log, behind)
-        lacking = None if behind is None else behind.sentence(log.log_end_offset)
+        lacking = None if behind is None else behind.reason(log.log_end_offset)
         unserved = tuple(_note_on_remote(log))
         changed = change(log)
         log.stop()

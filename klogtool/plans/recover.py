@@ -39,7 +39,7 @@ from klogtool.log.logdir import REMOTE_INDEX_CACHE, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.parameters import parameter
-from klogtool.plans.causes import PlanNote
+from klogtool.plans.causes import PlanNote, RecoverCause
 from klogtool.plans.checkpoint_lines import lines_of
 from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Delete, Plan, Step, Write
@@ -55,7 +55,6 @@ COMMAND = "recover"
 UNKNOWN_BROKER_EPOCH = -1
 _MARKER = FileKind.CLEAN_SHUTDOWN.value
 _NEVER_BEYOND = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)
-_STRAY = "stray: not a partition of this broker, which leaves it alone"
 
 
 class RecoverQuestion(Question, frozen=True):
@@ -139,7 +138,7 @@ def check_mark_clean(path: str) -> None:
 # Whether a broker treats a partition as stray at its start: it renames the folder, and creates an empty partition.
 
 
-def why_stray(path: str, beside: Checkpoints) -> str | None:
+def why_stray(path: str, beside: Checkpoints) -> Reason | None:
     """Return why a broker does so with the partition dir `path`, or None if nothing shows that. beside: checkpoints of
     its log dir.
 
@@ -151,7 +150,7 @@ def why_stray(path: str, beside: Checkpoints) -> str | None:
         return None
     if os.path.exists(os.path.join(path, FileKind.PARTITION_METADATA.value)) or not beside.knows_topic_ids:
         return None
-    return "it has no partition.metadata, so a broker renames it and creates an empty partition"
+    return RecoverCause.NO_METADATA()
 
 
 # A whole log dir. This follows LogManager: every folder except those of metadata and remote storage has to be a
@@ -206,14 +205,14 @@ def plan_log_dir(path: str, question: RecoverQuestion) -> Iterator[Plan]:
         yield from walk_lowered(path, question, ends)
 
 
-def walk_partition_dirs(path: str) -> Iterator[tuple[str, PartitionDirName, str | None]]:
+def walk_partition_dirs(path: str) -> Iterator[tuple[str, PartitionDirName, Reason | None]]:
     """Yield the partition dirs of a log dir, by name, and why one is left alone, or None.
 
     Raises Corrupt or Refused, with Kafka's class, if a broker refuses the log dir because of its folders.
     """
     for name, parsed in _partition_dirs(path):
         is_stray = parsed.state is PartitionDirState.STRAY
-        yield name, parsed, _STRAY if is_stray else _skipped(parsed)
+        yield name, parsed, RecoverCause.STRAY() if is_stray else _skipped(parsed)
 
 
 class _LoadedDir(Struct, frozen=True):
@@ -276,12 +275,12 @@ def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
     return folders
 
 
-def _skipped(parsed: PartitionDirName) -> str | None:
+def _skipped(parsed: PartitionDirName) -> Reason | None:
     """Return why a folder is left alone, or None."""
     if parsed.topic == METADATA_TOPIC:
-        return "the cluster's metadata: a broker recovers it at every startup, and keeps its snapshots consistent"
+        return RecoverCause.CLUSTER_METADATA()
     if parsed.state is PartitionDirState.DELETE:
-        return "of a deleted topic: a broker removes it a minute after startup"
+        return RecoverCause.DELETED_TOPIC()
     return None
 
 

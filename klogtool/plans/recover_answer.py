@@ -17,7 +17,7 @@ from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
-from klogtool.plans.causes import PlanNote, VerdictCause
+from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
 from klogtool.plans.plan import SegmentVerdict
 from klogtool.plans.recover_gaps import find_gaps
 from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, damage_at, find_behind_end, find_lost_offsets
@@ -48,7 +48,7 @@ class CutOffVerdict(SegmentVerdict, frozen=True):
         return self.reason or VerdictCause.NOT_WHOLE_BATCH()
 
 
-def recovery_of(log: LoadedLog, stray: str | None, *, is_topic_known: bool) -> Recovery:
+def recovery_of(log: LoadedLog, stray: Reason | None, *, is_topic_known: bool) -> Recovery:
     """Return what the recovery of a stopped log did. stray: why a broker hides the partition. is_topic_known: whether
     the cluster's metadata has the topic, with its settings, or nobody could have it."""
     report, loses_records, loss = log.report, *_loss(log)
@@ -125,7 +125,7 @@ def _lost(log: LoadedLog, claimed_end: int | None) -> OffsetSpan | None:
     return OffsetSpan(first, end - 1) if end > first else None
 
 
-def _damage_of(log: LoadedLog, cut: TruncatedSegment) -> tuple[str | None, int | None]:
+def _damage_of(log: LoadedLog, cut: TruncatedSegment) -> tuple[Reason | None, int | None]:
     """Return what is wrong where a segment is cut, and the offset up to which the damaged header claims records."""
     segment = log.segments[cut.segment]
     with ContentFile(segment.path, _content_before(log, segment)) as file:
@@ -210,11 +210,11 @@ def _cut_of(log: LoadedLog, segment: LogSegment) -> TruncatedSegment | None:
     return TruncatedSegment(segment.base_offset, segment.size, before - segment.size, _reason(log, segment.base_offset))
 
 
-def _reason(log: LoadedLog, base_offset: int) -> str | None:
+def _reason(log: LoadedLog, base_offset: int) -> Text | None:
     if (error := log.report.emptied.get(base_offset)) is not None:
         if error.kafka_class == "InvalidOffsetException":
-            return "an offset is not above the previous index entry: the whole segment is emptied"
-        return f"{own_name(error.path or log.draft.path)}: {error.reason}: the whole segment is emptied"
+            return RecoverCause.NOT_ASCENDING()
+        return RecoverCause.EMPTIED(file=own_name(error.path or log.draft.path), why=error.reason)
     stopped_by: KlogError | None = log.report.stopped_by.get(base_offset)
     return None if stopped_by is None else stopped_by.reason
 

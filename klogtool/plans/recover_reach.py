@@ -18,6 +18,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.names import FileKind, parse_file_name
@@ -26,6 +27,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.proving import RowPool, walk_proved
 from klogtool.log.resync import find_next_batch
+from klogtool.plans.causes import RecoverCause
 from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
 from klogtool.verify.findings import Kind
 
@@ -40,7 +42,7 @@ class BehindEnd(Struct, frozen=True):
 
     first_offset, last_offset: which offsets; None if there are only damaged bytes and nothing shows what they were.
     told_by: the sources. sound_batches, sound_records: sound ones after the end, in the active segment's file, up to
-    sound_last_offset. damage: what is wrong with the bytes there, as a sentence, or None. clean_marker_false: a broker
+    sound_last_offset. damage: what is wrong with the bytes there, or None. clean_marker_false: a broker
     believes the clean marker and does not check. served: the damage is in the last batch that the broker counts: it
     serves that batch.
     """
@@ -52,16 +54,16 @@ class BehindEnd(Struct, frozen=True):
     sound_batches: int = 0
     sound_records: int = 0
     sound_last_offset: int | None = None
-    damage: str | None = None
+    damage: Reason | None = None
     clean_marker_false: bool = False
     served: bool = False
 
-    def sentence(self, end: int) -> str:
-        """Return what is behind the end in a sentence, if a user asked for something else. end: the log end offset."""
+    def reason(self, end: int) -> Reason:
+        """Return what is behind the end, if a user asked for something else. end: the log end offset."""
         if self.last_offset is None:
-            return f"the log is damaged at its end, offset {end:,}: {self.damage}"
-        why = "the clean marker is FALSE" if self.clean_marker_false else "they are missing"
-        return f"the log ends at offset {end:,} here, but it had offsets {end:,} to {self.last_offset:,}: {why}"
+            return RecoverCause.END_DAMAGED(end=end, damage=self.damage or "")
+        why = RecoverCause.MARKER_FALSE if self.clean_marker_false else RecoverCause.MISSING
+        return why(end=end, last=self.last_offset)
 
 
 _NOTHING_BEHIND = BehindEnd(None, None, 0, [])
@@ -152,7 +154,7 @@ def _look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int) ->
         sound_batches=sum(run.batches for run in sound),
         sound_records=sum(run.records for run in sound),
         sound_last_offset=max((run.last_offset for run in sound), default=None),
-        damage=damage_text(damages[-1], file) if damages else None,
+        damage=_damage_of(damages[-1], file) if damages else None,
         served=isinstance(last, Rejected) and last.cause != Kind.TORN_BATCH and claimed[-1] == end_offset,
     )
     return behind, [end for end in claimed if end is not None]
@@ -211,24 +213,23 @@ def _end_of_run(reader: FrameReader, position: int, end: int) -> int | None:
 # What damaged bytes contained, for the user who loses them.
 
 
-def damage_at(file: LogFile, base_offset: int, position: int) -> tuple[str | None, int | None]:
+def damage_at(file: LogFile, base_offset: int, position: int) -> tuple[Reason | None, int | None]:
     """Return what is wrong with the bytes at a position, and up to which offset they claim records; (None, None) if
     they are sound. Raises Unreadable."""
     part = next(walk_stretches(file, base_offset, start=position), None)
-    return (damage_text(part, file), claimed_end(part, file)) if isinstance(part, Rejected) else (None, None)
+    return (_damage_of(part, file), claimed_end(part, file)) if isinstance(part, Rejected) else (None, None)
 
 
-def damage_text(part: Stretch, file: LogFile) -> str:
-    """Say what is wrong with bytes that are not a sound batch, for a user who loses them. file: the file of the
-    bytes."""
+def _damage_of(part: Stretch, file: LogFile) -> Reason:
+    """Return what is wrong with bytes that are not a sound batch. file: the file of the bytes."""
     if isinstance(part, Run):
-        return f"the {part.mends[0].field} of the batch at byte {part.start:,} is wrong"
+        return RecoverCause.FIELD_WRONG(field=part.mends[0].field, position=part.start)
     if part.cause != Kind.TORN_BATCH:
-        return f"{part.size:,} bytes are damaged: {part.detail}"
-    size = _claimed_size(part, file)
-    if size is None:
-        return f"only {part.size:,} bytes of the last batch were written"
-    return f"the last batch was only partly written ({part.size:,} of {size:,} bytes)"
+        return RecoverCause.DAMAGED(size=part.size, why=part.detail)
+    claimed = _claimed_size(part, file)
+    if claimed is None:
+        return RecoverCause.PARTLY_WRITTEN(size=part.size)
+    return RecoverCause.PARTLY_WRITTEN_OF(size=part.size, claimed=claimed)
 
 
 def claimed_end(part: Rejected, file: LogFile) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
+from klogtool.causes import Reason, Text
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.results import Result
@@ -15,7 +16,7 @@ class TruncatedSegment(Struct, frozen=True):
     segment: int
     position: int
     bytes: int
-    reason: str | None
+    reason: Text | None
 
 
 class OffsetSpan(Struct, frozen=True):
@@ -42,7 +43,7 @@ class RecoveryLoss(Struct, frozen=True):
     truncated: list[TruncatedSegment]
     deleted_segments: list[int]
     lost: OffsetSpan | None
-    why: str | None
+    why: Reason | None
     lost_by_swap: OffsetSpan | UnsetType = UNSET
 
 
@@ -73,13 +74,13 @@ class Recovery(Result, frozen=True):
     rebuilt: list[str]
     loses_records: bool
     lost: OffsetSpan | None
-    why: str | None
+    why: Reason | None
     log_start_offset: int
     log_end_offset: int
     behind_end: BehindEnd | None
     missing: list[Gap]
     below_high_watermark: BelowHighWatermark | None
-    stray: str | None
+    stray: Reason | None
     guessed: str | UnsetType = UNSET
     lost_by_swap: OffsetSpan | UnsetType = UNSET
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from klogtool.causes import Text
+
 
 class Result(Struct, frozen=True):
     """The answer of a command about one partition or log dir."""
@@ -33,4 +35,4 @@ class ChangeResult(Result, frozen=True, kw_only=True):
 class LeftAlone(Result, frozen=True):
     """A partition dir of a log dir that the command is not about. skipped: why."""
 
-    skipped: str
+    skipped: Text

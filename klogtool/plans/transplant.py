@@ -38,7 +38,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.causes import PlanNote, VerdictCause
+from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
 from klogtool.plans.plan import Plan, SizedVerdict, Write
@@ -264,7 +264,7 @@ def _recovered(draft: Draft, path: str, question: TransplantQuestion) -> LoadedL
     log = LoadedLog(draft, terms, jobs=question.threads)
     behind = find_behind_end(log)
     if losses_of_loading(log, behind).loses:
-        said = "a broker would lose records of it" if behind is None else behind.sentence(log.log_end_offset)
+        said = RecoverCause.LOSES() if behind is None else behind.reason(log.log_end_offset)
         raise Refused(f"damaged, so it is not transplanted: {said}", path=path, cure=salvage(path))
     log.run_scheduled()
     return log

@@ -342,7 +342,7 @@ def _too_clean(
             f" --config {quoted(f'{key}={value}')}" for key, value in question.circumstances.settings.items()
         )
         cure = ObstacleCure.FORCE(path=quoted(path), settings=settings)
-        yield Obstacle("ratio", Told.TEXT(text=why_due(log, found)), cure)
+        yield Obstacle("ratio", why_due(log, found), cure)
 
 
 def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:

@@ -32,7 +32,7 @@ def uncleaned_text(plan: Plan) -> str | None:
     """Return the reason why a partition is not cleaned, by which partitions are counted; None if it is cleaned."""
     result = plan.result
     if isinstance(result, LeftAlone):
-        return result.skipped
+        return words(result.skipped)
     is_quiet = isinstance(result, CompactResult) and not (result.is_cleaned or result.index_doubts)
     return "not due" if is_quiet else None
 
@@ -63,7 +63,7 @@ def _segment_lines(plan: Plan, result: CompactResult) -> Iterator[str]:
     rows = [(f"…{one.segment}", size_text(one.size), one.action, words(one.why)) for one in shown]
     yield from wrapped_table([("segment", "size", "verdict", ""), *rows])
     yield from between
-    yield f"  producers: {result.producers}"
+    yield f"  producers: {words(result.producers)}"
     yield from (f"  {words(note)}" for note in plan.notes)
     deleted = sum(verdict.size for verdict in plan.segments if verdict.action in ("clean", "merge"))
     if deleted and not plan.question.purge:
@@ -79,7 +79,7 @@ def _headline(plan: Plan, result: CompactResult) -> str:
     name = os.path.basename(plan.path)
     stats = [one.stats for one in result.passes if one.stats]
     if not stats:
-        return f"{name}: not due: {result.passes[-1].why}"
+        return f"{name}: not due: {words(result.passes[-1].why)}"
     if [one.split for one in result.passes if one.stats][-1]:
         return f"{name}: offsets do not fit into a segment: it is split now, and cleaned another time"
     read, kept = stats[0].bytes_read, stats[-1].bytes_written
@@ -91,7 +91,7 @@ def _headline(plan: Plan, result: CompactResult) -> str:
 def _pass_lines(one: CleanerPass) -> Iterator[str]:
     parts = (("clean", one.clean_bytes), ("dirty", one.cleanable_bytes), ("uncleanable", one.uncleanable_bytes))
     text = ", ".join(f"{name} {size_text(size)}" for name, size in parts)
-    yield f"{text}; {one.why}" if one.stats else text
+    yield f"{text}; {words(one.why)}" if one.stats else text
     if one.reset_checkpoint:
         start = one.first_dirty_offset
         yield f"cleaner-offset-checkpoint does not fit the log: everything from offset {start:,} is dirty"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct
 
+from klogtool.causes import Reason
 from klogtool.escape import as_paragraph, joined, quoted
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import RecoverQuestion
@@ -82,7 +83,7 @@ class _Lacking(Struct, frozen=True):
     behind_end: BehindEnd | None
     below_high_watermark: BelowHighWatermark | None
     missing: Sequence[Gap] = ()
-    stray: str | None = None
+    stray: Reason | None = None
     is_swapped: bool = False
 
 
@@ -112,7 +113,7 @@ def outcome_text(recovery: Recovery) -> str:
     if recovery.behind_end is not None:
         return _behind_text(recovery.behind_end)
     if recovery.stray:
-        return f"HIDDEN as a stray: {recovery.stray}"
+        return f"HIDDEN as a stray: {words(recovery.stray)}"
     if missing:
         spans = ", ".join(offsets_text(gap.first_offset, gap.last_offset) for gap in missing[:4])
         left = ", ".join(dict.fromkeys(str(gap.told_by) for gap in missing if gap.is_left_over))
@@ -122,7 +123,7 @@ def outcome_text(recovery: Recovery) -> str:
 
 
 def _losses(loss: Recovery | RecoveryLoss) -> str:
-    lost, why, by_swap = loss.lost, loss.why, loss.lost_by_swap or None
+    lost, why, by_swap = loss.lost, words(loss.why or ""), loss.lost_by_swap or None
     swapped = [] if by_swap is None else [offsets_text(by_swap.first_offset, by_swap.last_offset)]
     if lost is None and by_swap is None:
         return f"LOSES what was at its end: {why or 'the bytes there are damaged'}"
@@ -137,7 +138,7 @@ def _behind_text(behind: BehindEnd) -> str:
     is_false = behind.clean_marker_false
     if behind.first_offset is None or behind.last_offset is None:
         marker = "the clean marker is FALSE, the log is damaged" if is_false else "DAMAGED"
-        return f"{marker} at its end: {behind.damage}"
+        return f"{marker} at its end: {words(behind.damage or '')}"
     span = offsets_text(behind.first_offset, behind.last_offset)
     return f"LOSES {span}: the clean marker is FALSE" if is_false else f"MISSING {span} at its end"
 
@@ -177,12 +178,16 @@ def _behind_lines(behind: BehindEnd) -> Iterator[str]:
         read = f"{count_text(records, 'record')} in {count_text(batches, 'batch', 'batches')}"
         yield f"readable   {read}, up to offset {behind.sound_last_offset:,}, are sound, and lie after the log end"
     if behind.damage is not None:
-        yield f"damaged    {behind.damage}"
+        yield f"damaged    {words(behind.damage)}"
 
 
 def _cuts(plan: Plan, loss: Recovery | RecoveryLoss, reasons: Mapping[int, str]) -> Iterator[str]:
     for cut in loss.truncated:
-        why = reasons.get(cut.segment) or cut.reason or "the bytes after the last batch are not a whole batch"
+        why = (
+            reasons.get(cut.segment)
+            or words(cut.reason or "")
+            or "the bytes after the last batch are not a whole batch"
+        )
         yield f"truncated  {cut.segment:020d}.log at byte {cut.position:,}: {cut.bytes:,} bytes go; {why}"
     deleted = loss.deleted_segments
     if deleted:
@@ -250,7 +255,7 @@ def recover_brief(plan: Plan) -> str | None:
     """Return the text by which plans are counted together; None if the plan is shown by itself."""
     result = plan.result
     if isinstance(result, LeftAlone):
-        return result.skipped
+        return words(result.skipped)
     return "nothing is lost" if isinstance(result, Recovery) and not result.split else None
 
 

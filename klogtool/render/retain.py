@@ -28,7 +28,7 @@ def unchanged_text(plan: Plan) -> str | None:
     """Return the text by which partitions without a deletion are counted together; None for other partitions."""
     result = plan.result
     if isinstance(result, LeftAlone):
-        return result.skipped
+        return words(result.skipped)
     is_quiet = isinstance(result, RetainResult) and not (result.deletions or result.index_doubts)
     return "nothing to delete" if is_quiet else None
 

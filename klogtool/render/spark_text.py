@@ -14,6 +14,7 @@ from klogtool.plans.results import LeftAlone
 from klogtool.render.compact import compact_text
 from klogtool.render.counts import count_text, number_table
 from klogtool.render.findings import LABELS, closing_line
+from klogtool.render.words import words
 from klogtool.verify.findings import Finding, Severity
 from klogtool.verify.verification import Summary
 
@@ -67,6 +68,6 @@ def exported_text(totals: Sequence[ExportedTopic], invalid: int, output: str, un
 def compacted_text(plans: Sequence[Plan], output: str) -> Iterator[str]:
     """Yield a paragraph for each cleaned partition, how many were only copied and why, and where the result is."""
     yield from (compact_text(plan, is_whole=False) for plan in plans if not isinstance(plan.result, LeftAlone))
-    left_alone = Counter(plan.result.skipped for plan in plans if isinstance(plan.result, LeftAlone))
+    left_alone = Counter(words(plan.result.skipped) for plan in plans if isinstance(plan.result, LeftAlone))
     yield from (joined([f"{count_text(count, 'partition')} copied: {why}"]) for why, count in left_alone.items())
     yield joined([f"Done: {output}"])

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.cleaning.cleaner import CleanLog, clean
 from klogtool.broker.cleaning.shares import clean_in_shares
+from klogtool.causes import Text
 from klogtool.disk.assembling import Assembly, write_part
 from klogtool.disk.output import NewFolder
 from klogtool.errors import Changed, KlogError, Refused
@@ -53,7 +54,7 @@ class CompactedFolder(Struct, frozen=True):
 
     log_dir: str
     name: str
-    why_not: str | None = None
+    why_not: Text | None = None
     is_partition: bool = True
 
     @property

@@ -44,6 +44,7 @@ from klogtool.format.indexes import (
     parse_txn_index,
 )
 from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.render.words import in_words
 
 BATCH = len(data(0))
 
@@ -141,7 +142,7 @@ def test_a_lower_offset_at_an_index_entry_empties_the_segment(partition: pathlib
     made = plan(partition)
     files = result_of(made)
     assert made.answer["truncated"][0]["position"] == 0
-    assert "emptied" in made.answer["truncated"][0]["reason"]
+    assert "emptied" in in_words(made.result)["truncated"][0]["reason"]
     assert (made.answer["log_end_offset"], made.answer["deleted_segments"]) == (4, [8])
     assert (files[name_of(4, "log")], files[name_of(4, "index")]) == (b"", b"")
     assert next(verdict.action for verdict in made.segments if verdict.segment == 4) == "empty"
