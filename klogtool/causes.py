@@ -1,6 +1,6 @@
 """Why something is so, as a value: a cause, and what its sentence names. `render/words.json` has the sentences.
 
-Floor 0: imports nothing of klogtool. A reason crosses the floors as a value. Who needs it as text asks `words`: a face
+A reason crosses the floors as a value. Who needs it as text asks `words`: a face
 and an error. A plan's id covers its values, and its JSON is given words where it is printed or saved.
 """
 
@@ -14,6 +14,8 @@ from itertools import count, islice
 from typing import TypeAlias
 
 import msgspec
+
+from klogtool.escape import quoted
 
 _numbers = count()
 _HOME = "klogtool.render"  # the floor that has the sentences
@@ -89,18 +91,36 @@ def words(reason: Text) -> str:
 
 
 class _Listed(tuple[object, ...]):
-    """Several values: `{values}` joins reasons by semicolons, others by commas, and `{values:,}` all by commas."""
+    """Several values: `{values}` joins reasons by semicolons, others by commas, and `{values:,}` all by commas.
+    `{values:word}` makes them words for a shell, and `{values:-e}` has such an option before each."""
 
     __slots__ = ()
 
     def __format__(self, mark: str) -> str:
+        if mark == "word":
+            return " ".join(format(_Word(one), mark) for one in self)
+        if mark.startswith("-"):
+            return " ".join(f"{mark} {_Word(one):word}" for one in self)
         mark = mark or (";" if self and isinstance(self[0], Reason) else ",")
         return f"{mark} ".join(words(one) if isinstance(one, Reason) else str(one) for one in self)
+
+
+class _Word(str):
+    """A text: `{path:path}` and `{text:word}` quote it for a shell, as a path or as another word."""
+
+    __slots__ = ()
+
+    def __format__(self, mark: str) -> str:
+        if mark == "word" and self.startswith("-"):
+            return quoted(self).removeprefix("./")
+        return quoted(self) if mark in ("path", "word") else format(str(self), mark)
 
 
 def _shown(value: object) -> object:
     if isinstance(value, tuple):
         return _Listed(value)
+    if isinstance(value, str):
+        return _Word(value)
     return words(value) if isinstance(value, Reason) else value
 
 

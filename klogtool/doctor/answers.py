@@ -147,7 +147,7 @@ def ahead_of(finding: Finding, what: What, severity: Severity = Severity.ERROR) 
         stop=finding.stop,
         kind=finding.id,
         field=finding.field,
-        cure=finding.cure,
+        cure=finding.cured_by,
         severity=severity,
     )
 

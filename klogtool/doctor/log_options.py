@@ -141,7 +141,7 @@ def _renaming(
         inside = os.path.relpath(path, patient.log_dir_of(path))
         both = [(old, new) for old, new in moves.items()]
         edits = tuple(RenameFile(os.path.join(inside, old), os.path.join(inside, new)) for old, new in both)
-        command = "; ".join(renaming(os.path.join(path, old), os.path.join(path, new)) for old, new in both)
+        command = "; ".join(str(renaming(os.path.join(path, old), os.path.join(path, new))) for old, new in both)
         yield priced(mending(title, path, command, edits, patient), price)
 
 
@@ -260,7 +260,7 @@ def _recovering(path: str, patient: Patient, *, must_change_logs: bool = False) 
 
 def _planned(
     title: Reason,
-    command: str,
+    command: Reason,
     remedy: Remedy,
     plan: Plan,
     strategy: Strategy,

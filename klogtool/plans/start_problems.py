@@ -127,13 +127,13 @@ def _judge_metadata_id(path: str) -> Iterator[Finding]:
         )
         reason = KraftCause.METADATA_ID(topic=METADATA_TOPIC, topic_id=str(found), always=own)
         stop = refuses("InconsistentTopicIdException", told)
-        yield Finding(Kind.TOPIC_ID_MISMATCH, path, reason, cure=write_partition_metadata(path, own), stop=stop)
+        yield Finding(Kind.TOPIC_ID_MISMATCH, path, reason, cured_by=write_partition_metadata(path, own), stop=stop)
 
 
 def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Finding:
     if finding.id == Kind.EPOCHS_CORRUPT:
-        return replace(finding, cure=rebuild_index(partition.path, FileKind.LEADER_EPOCH_CHECKPOINT.value))
+        return replace(finding, cured_by=rebuild_index(partition.path, FileKind.LEADER_EPOCH_CHECKPOINT.value))
     if finding.id == Kind.PARTITION_METADATA_CORRUPT and partition.topic is not None:
         topic_id = find_topic_id(partition.topic, log_dir.partitions)
-        return replace(finding, cure=write_partition_metadata(finding.path, topic_id))
+        return replace(finding, cured_by=write_partition_metadata(finding.path, topic_id))
     return finding

@@ -232,7 +232,7 @@ def _line_reasons(
         what = ObstacleCause.THREAD_DIES()
         detail = ObstacleCause.TWO_LINES(name=name, file=_CHECKPOINT.value, first=first, log_dir=log_dir, what=what)
         lines = [drop_line(key), number_of_lines(len(read[stale]) - 1)]
-        cure = ObstacleCure.EDIT(command=edit(os.path.join(stale, _CHECKPOINT.value), lines))
+        cure = ObstacleCure.EDIT(command=str(edit(os.path.join(stale, _CHECKPOINT.value), lines)))
         yield CheckpointReason("checkpoint-duplicate", detail, cure, ends_thread=True)
     elif not any(os.path.isdir(os.path.join(other, name)) for other in log_dirs):
         yield Obstacle("checkpoint-stale", ObstacleCause.STALE_LINE(file=_CHECKPOINT.value, name=name))
@@ -284,7 +284,7 @@ def _lag(log: LoadedLog, found: LogToClean, path: str) -> Obstacle:
         believed=time_text(false.believed_timestamp),
         newest=time_text(false.log_timestamp),
     )
-    cure = Told.TEXT(text=rebuild_index(path, "timeindex"))
+    cure = Told.TEXT(text=str(rebuild_index(path, "timeindex")))
     return LagReason("lag", detail, cure, offset=found.bound, index_doubts=[false])
 
 
@@ -389,9 +389,9 @@ def _cure_of_damage(damaged: str, partition: str) -> Reason:
     """damaged: the file that cannot be read, or the partition dir."""
     kind = parse_file_name(os.path.basename(damaged)).kind
     if kind is FileKind.LOG:
-        return ObstacleCure.SALVAGE(command=salvage(partition))
+        return ObstacleCure.SALVAGE(command=str(salvage(partition)))
     if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
-        return Told.TEXT(text=rebuild_index(partition, kind.value))
+        return Told.TEXT(text=str(rebuild_index(partition, kind.value)))
     return ObstacleCure.VERIFY(path=quoted(partition))
 
 

@@ -14,6 +14,7 @@ from klogtool.escape import quoted
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import FileKind
 from klogtool.quorum.election import Election, ElectionCause, Seat
+from klogtool.verify.causes import CureRemark
 from klogtool.verify.cures import FROM_A_CONTROLLER, edit, remove
 from klogtool.verify.verify_voters import with_directory_id
 
@@ -83,7 +84,7 @@ def _state(seat: Seat) -> str:
 
 def _old_id(seat: Seat, election: Election) -> str:
     voter = next((voter for voter in election.voters if voter.id == seat.controller.node_id), None)
-    return "" if voter is None else with_directory_id(_meta(seat), voter.directory_id)
+    return "" if voter is None else str(with_directory_id(_meta(seat), voter.directory_id))
 
 
 def _old_listener(seat: Seat, election: Election) -> str:
@@ -113,7 +114,7 @@ def _identity(seat: Seat, election: Election) -> str:
 
 
 def _state_again(seat: Seat, _: Election) -> str:
-    return remove(_state(seat), "a new election writes it again")
+    return str(remove(_state(seat), CureRemark.NEW_ELECTION()))
 
 
 _CURES: Mapping[ElectionCause, Callable[[Seat, Election], str]] = {
@@ -122,7 +123,7 @@ _CURES: Mapping[ElectionCause, Callable[[Seat, Election], str]] = {
     ElectionCause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the settings",
     ElectionCause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
     ElectionCause.LISTENER_UNKNOWN: lambda seat, election: _old_listener(seat, election),
-    ElectionCause.LOG_DAMAGED: lambda *_: FROM_A_CONTROLLER,
+    ElectionCause.LOG_DAMAGED: lambda *_: str(FROM_A_CONTROLLER),
     ElectionCause.SIDE_FILE_CORRUPT: lambda seat, _: f"klogtool doctor {quoted(seat.controller.path)}",
     ElectionCause.OTHER_DIRECTORY: _old_id,
     ElectionCause.UNKNOWN_NODE: _old_node,
@@ -178,7 +179,7 @@ def _who_tells(election: Election) -> Iterator[str]:
         state = seat.controller.quorum_state
         if state is not None and state.leader_id in forgetful - {seat.controller.node_id}:
             command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
-            yield edit(_state(seat), [command], f"node {state.leader_id} does not know that it led, and would end")
+            yield str(edit(_state(seat), [command], CureRemark.FORGOT_IT_LED(node_id=state.leader_id)))
 
 
 def _same_voters(election: Election) -> Iterator[str]:
@@ -198,7 +199,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
     ),
     ElectionCause.VOTERS_DIFFER: _same_voters,
     ElectionCause.COPIES_DIFFER: _one_of_two_logs,
-    ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
+    ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((str(FROM_A_CONTROLLER),)),
     ElectionCause.LOG_DAMAGED: lambda election: (
         f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if not seat.controller.log.is_whole
     ),

@@ -13,3 +13,11 @@ class RemoteCause(Cause):
     )
     THIS_ONE_MISSING, DISPLACED, OTHER_LINEAGE, NOT_IN_METADATA, WRITTEN_AT, UNDATED = some(6)
     UNSERVED, OTHER_SIZE, SIZE, OTHER_OFFSETS, OTHER_EPOCH = some(5)
+
+
+class RemoteCure(Cause):
+    """What a person can do about it: commands for a shell, or a sentence."""
+
+    OLDER_VERSION, OLDER_VERSION_OR, NAME_METADATA, GIVE_WHAT_IS_MISSING, ASK_AGAIN, OTHER_REPLICA = some(6)
+    COPIED_AGAIN, DELETED_LATER, NAME_STORE, PASS, REBUILD_METADATA, LEAVE_LINEAGE = some(6)
+    DELETE_FILES, DELETE_OBJECTS = some(2)

@@ -62,24 +62,24 @@ def _findings(store: RemoteStore, terms: StoreTerms, summary: Summary) -> Iterat
         finding = Finding(
             Kind.REMOTE_METADATA, problem.path or store.uri, from_text(problem.reason), start=problem.position
         )
-        yield replace(finding, cure=cure_of(finding, store, PartitionPlace(TOPIC, 0, True)))
+        yield replace(finding, cured_by=cure_of(finding, store, PartitionPlace(TOPIC, 0, True)))
     partitions = [_Partition(store, terms, one) for one in walk_partitions(store, terms.metadata, terms.local)]
     pairs = ((one, segment) for one in partitions for segment in one.segments)
     checked = in_order(lambda: lambda pair: _checked(store, terms, pair[1]), pairs, terms.jobs)
     for partition, group in groupby(checked, key=lambda one: one[0][0]):
         for finding in partition.findings(((segment, found) for (_, segment), found in group), summary):
-            yield replace(finding, cure=cure_of(finding, store, partition.place))
+            yield replace(finding, cured_by=cure_of(finding, store, partition.place))
     for log, finding in _vanished(terms, partitions):
         yield replace(
             finding,
-            cure=cure_of(
+            cured_by=cure_of(
                 finding, store, PartitionPlace(log.topic, log.partition, has_metadata=False, has_objects=False)
             ),
         )
     for copy in store.copies:
         reason = RemoteCause.SECOND_COPY(segment_id=str(copy.key.segment_id), size=copy.size)
         finding = Finding(Kind.REMOTE_ORPHAN, copy.path, reason, field=OrphanGrade.SECOND_COPY)
-        yield replace(finding, cure=cure_of(finding, store, PartitionPlace(copy.topic, copy.key.partition, True)))
+        yield replace(finding, cured_by=cure_of(finding, store, PartitionPlace(copy.topic, copy.key.partition, True)))
 
 
 def _checked(store: RemoteStore, terms: StoreTerms, segment: ListedSegment) -> CheckedSegment | None:

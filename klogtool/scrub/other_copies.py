@@ -18,7 +18,8 @@ from klogtool.errors import Unsupported
 from klogtool.format.names import TopicPartition
 from klogtool.log.file import read_whole
 from klogtool.scrub.closed_segments import ClosedSegment
-from klogtool.verify.cures import salvage
+from klogtool.verify.causes import CureCause, CureRemark
+from klogtool.verify.cures import remarked, salvage
 from klogtool.verify.findings import Finding, Kind
 
 MOST_HASH_LINE_BYTES = 64 << 20
@@ -107,5 +108,6 @@ def cured_by_copies(finding: Finding, segment: ClosedSegment, verdicts: Sequence
     whole = next((one for one in verdicts if one.state is CopyState.WHOLE), None)
     if whole is None or finding.id is Kind.BYTES_CHANGED:  # salvage would not know that anything is wrong
         return finding
-    where = f"the copy of {whole.name}" + (f", {whole.path}" if whole.path else "")
-    return replace(finding, cure=f"{salvage(segment.partition.path)} --replica COPY  # COPY: {where}")
+    remark = CureRemark.COPY_AT(name=whole.name, path=whole.path) if whole.path else CureRemark.COPY_OF(name=whole.name)
+    command = CureCause.SALVAGE_INTO(salvage=salvage(segment.partition.path))
+    return replace(finding, cured_by=remarked(command, remark))

@@ -15,17 +15,16 @@ from enum import Enum
 from msgspec import Struct
 
 from klogtool.broker.timestamps import time_text
-from klogtool.causes import from_text
+from klogtool.causes import Reason, from_text
 from klogtool.errors import Changed, KlogError
-from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.file import Unreadable
 from klogtool.scrub.closed_segments import KINDS, ClosedSegment
 from klogtool.scrub.file_sums import FileStat, FileSums, SummedFile
 from klogtool.scrub.state import Covered
-from klogtool.verify.causes import SegmentCause
+from klogtool.verify.causes import CureCause, CureRemark, SegmentCause
 from klogtool.verify.choosing_cures import State, with_cures
-from klogtool.verify.cures import rebuild_index
+from klogtool.verify.cures import rebuild_index, remarked
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.verify_segment import verify_segment
 
@@ -125,14 +124,14 @@ def _changes(
         first, last = (segment.id.base_offset, segment.last_offset) if kind is FileKind.LOG else (None, None)
         for start, end in now.changed_blocks(then):
             if not any(finding.path == path and _overlaps(finding, start, end) for finding in findings):
-                yield Finding(Kind.BYTES_CHANGED, path, reason, start, end, first, last, cure=cure)
+                yield Finding(Kind.BYTES_CHANGED, path, reason, start, end, first, last, cured_by=cure)
 
 
-def _cure_of_change(segment: ClosedSegment, kind: FileKind) -> str:
+def _cure_of_change(segment: ClosedSegment, kind: FileKind) -> Reason:
     folder, base = segment.partition.path, segment.id.base_offset
     if kind is FileKind.LOG:
-        asked = f"klogtool hash {quoted(folder)} --from {base} --to {segment.last_offset + 1}"
-        return f"{asked}  # and on another broker: where the digests are the same, so are the records"
+        hashed = CureCause.HASH(folder=folder, first=base, end=segment.last_offset + 1)
+        return remarked(hashed, CureRemark.SAME_DIGESTS())
     return rebuild_index(folder, kind.value.removeprefix("."), None if kind is FileKind.TXN_INDEX else base)
 
 

@@ -165,8 +165,8 @@ def as_given(found: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
 def named_as(found: Finding, path: str, uri: str) -> Finding:
     """Translate a finding about files under a path to a URI."""
     reason = from_text(found.detail.replace(path, uri))
-    cure = found.cure and _in_command(found.cure, path, uri)
-    return replace(found, path=found.path.replace(path, uri), reason=reason, cure=cure)
+    cure = None if found.cure is None else from_text(_in_command(found.cure, path, uri))
+    return replace(found, path=found.path.replace(path, uri), reason=reason, cured_by=cure)
 
 
 def _in_command(command: str, path: str, uri: str) -> str:

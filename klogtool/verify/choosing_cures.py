@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.escape import quoted
+from klogtool.causes import Reason
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
 from klogtool.log.file import is_denied
 from klogtool.log.partition import Partition
-from klogtool.verify.cures import move_out, move_out_of_partition, parent_of, rebuild_index, recover, remove, salvage
+from klogtool.verify.causes import CureCause, CureRemark
+from klogtool.verify.cures import (
+    in_turn,
+    move_out,
+    move_out_of_partition,
+    parent_of,
+    rebuild_index,
+    recover,
+    remove,
+    salvage,
+)
 from klogtool.verify.findings import Cure, Finding, Kind, RecoveryEffect, Severity
 from klogtool.verify.header_end import find_span_lost_by_swap
 from klogtool.verify.segment_report import SegmentReport
@@ -27,10 +37,6 @@ _CUT_BY_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is Recov
 _STOPS_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is RecoveryEffect.STOPS)
 _LEFTOVERS = frozenset(kind for kind in Kind if kind.row.cure is Cure.LEFTOVERS)
 _EPOCHS = Cure.EPOCHS.value
-_LEAVE_IT = (
-    "Leave it as it is if klogtool salvage rejects nothing: consumers get the records then, and nobody knows what the "
-    "header should say. Otherwise: {}"
-)
 
 
 class State(Struct, frozen=True):
@@ -57,9 +63,11 @@ def with_cures(findings: Sequence[Finding], state: State) -> list[Finding]:
     """
     if Partition(state.path).state is PartitionDirState.DELETE:
         away = move_out(state.path, parent_of(state.path))
-        return [finding if finding.severity is Severity.INFO else replace(finding, cure=away) for finding in findings]
+        return [
+            finding if finding.severity is Severity.INFO else replace(finding, cured_by=away) for finding in findings
+        ]
     cures = _Cures(findings, state)
-    return [finding if finding.cure else replace(finding, cure=cures.of(finding)) for finding in findings]
+    return [finding if finding.cured_by else replace(finding, cured_by=cures.of(finding)) for finding in findings]
 
 
 class _Cures:
@@ -68,11 +76,12 @@ class _Cures:
         self._in_log = [finding for finding in findings if _is_in_log(finding)]
         self._damaged = {_base_offset(finding) for finding in self._in_log}
         self._ids = {finding.id for finding in findings if not finding.is_unchecked}
-        self._of_names = [finding.cure for finding in findings if finding.id == Kind.SEGMENT_NAME and finding.cure]
+        of_names = (finding.cured_by for finding in findings if finding.id == Kind.SEGMENT_NAME)
+        self._of_names = [cure for cure in of_names if cure is not None]
         self._of_log = self._choose_for_log()
         self._of_leftovers = self._choose_for_leftovers(findings)
 
-    def of(self, finding: Finding) -> str | None:
+    def of(self, finding: Finding) -> Reason | None:
         """Return the cure of one finding; None if there is nothing to do, or nothing helps."""
         if _is_in_log(finding):
             return self._of_log
@@ -88,24 +97,24 @@ class _Cures:
                 if base in self._damaged:
                     return self._of_log
                 epochs = [rebuild_index(self._state.path, _EPOCHS)] if Kind.EPOCHS_CORRUPT in self._ids else []
-                return " && ".join([*epochs, rebuild_index(self._state.path, index.value, base)])
+                return in_turn(*epochs, rebuild_index(self._state.path, index.value, base))
             case Cure.TXN_INDEX | Cure.SNAPSHOTS | Cure.EPOCHS as side_file:
                 return self._of_side_file(side_file.value)
 
     # The log.
 
-    def _choose_for_log(self) -> str:
+    def _choose_for_log(self) -> Reason:
         """Return the cure for a damaged log: one cure for all findings, so that the order of cures does not matter."""
         if self._in_log and all(finding.field in finding.id.row.served for finding in self._in_log):
-            return _LEAVE_IT.format(salvage(self._state.path))
+            return CureCause.LEAVE_IT(otherwise=salvage(self._state.path))
         if self._ends_sound_but_for_its_tail():
             return recover(self._state.path, UNCLEAN if self._state.is_clean else None)
         return self._salvage()
 
-    def _salvage(self) -> str:
+    def _salvage(self) -> Reason:
         """Return salvage, after commands that move away names with which no log can be loaded, not even a salvaged
         one."""
-        return " && ".join([*self._of_names, salvage(self._state.path)])
+        return in_turn(*self._of_names, salvage(self._state.path))
 
     def _ends_sound_but_for_its_tail(self) -> bool:
         """Return whether recovery cuts only the damaged end of the last segment, with nothing sound after it."""
@@ -124,63 +133,61 @@ class _Cures:
 
     # Leftovers.
 
-    def _choose_for_leftovers(self, findings: Sequence[Finding]) -> str:
+    def _choose_for_leftovers(self, findings: Sequence[Finding]) -> Reason:
         swaps = [
             f.path for f in findings if f.id == Kind.LEFTOVER_SWAP and f.path.endswith(FileKind.LOG.value + ".swap")
         ]
         if self._in_log or not self._state.is_whole or self._ids & _STOPS_RECOVERY:
             return self._salvage()
         if any(find_span_lost_by_swap(path, self._state.reports) for path in swaps):
-            return " && ".join(dict.fromkeys(move_out_of_partition(f.path) for f in findings if f.id in _LEFTOVERS))
+            return in_turn(*dict.fromkeys(move_out_of_partition(f.path) for f in findings if f.id in _LEFTOVERS))
         return recover(self._state.path, CLEAN)
 
     # Side files.
 
-    def _of_side_file(self, kind: str) -> str:
+    def _of_side_file(self, kind: str) -> Reason:
         if self._in_log:
             return self._of_log
         # Rebuilding loads the log as a broker does, and fails where a broker fails.
         leftovers = [self._of_leftovers] if self._ids & _LEFTOVERS else []
         names = [] if leftovers else self._of_names
-        chain = " && ".join([*names, *leftovers, rebuild_index(self._state.path, kind)])
+        chain = in_turn(*names, *leftovers, rebuild_index(self._state.path, kind))
         if Kind.PARTITION_METADATA_CORRUPT in self._ids:
-            return f"first repair partition.metadata, then {chain}"
+            return CureCause.METADATA_FIRST(then=chain)
         return chain
 
     # Others.
 
-    def _of_other(self, finding: Finding) -> str | None:
+    def _of_other(self, finding: Finding) -> Reason | None:
         if finding.is_unchecked:
             return None
         if finding.id == Kind.UNREADABLE:
             return self._of_unreadable(finding.path)
         if finding.id == Kind.SNAPSHOT_STRAY:
-            return remove(finding.path, "a broker deletes it at startup, too")
+            return remove(finding.path, CureRemark.BROKER_DELETES())
         if finding.id == Kind.SEGMENT_GAP and finding.severity.value != "info":
-            copy = f"klogtool salvage {quoted(self._state.path)} --replica COPY --output DIR"
-            return f"if a replica has these offsets, take them from it: {copy}"
+            return CureCause.FROM_REPLICA(command=CureCause.SALVAGE_FROM_COPY(folder=self._state.path))
         return None
 
-    def _of_unreadable(self, path: str) -> str:
+    def _of_unreadable(self, path: str) -> Reason:
         try:
             mode = os.stat(path).st_mode
         except OSError:
             mode = stat.S_IFREG
         if not stat.S_ISREG(mode) and path != self._state.path:
-            return move_out_of_partition(path) + self._and_rebuild(path)
+            return in_turn(move_out_of_partition(path), *self._rebuilding(path))
         if is_denied(path):
-            return "run klogtool as the broker's user, or as root"
+            return CureCause.AS_BROKERS_USER()
         return salvage(self._state.path)
 
-    def _and_rebuild(self, path: str) -> str:
-        """Return the cure if a folder has the name of an index."""
+    def _rebuilding(self, path: str) -> Iterator[Reason]:
+        """Yield what else it takes if a folder has the name of an index."""
         name = parse_file_name(os.path.basename(path))
         if self._in_log or name.suffix or name.base_offset is None:
-            return ""
+            return
         kind = name.kind.value.removeprefix(".")
-        return (
-            f" && {rebuild_index(self._state.path, kind, name.base_offset)}" if kind in ("index", "timeindex") else ""
-        )
+        if kind in ("index", "timeindex"):
+            yield rebuild_index(self._state.path, kind, name.base_offset)
 
 
 def _base_offset(finding: Finding) -> int | None:

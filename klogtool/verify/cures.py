@@ -1,4 +1,5 @@
-"""Cures of findings, as shell commands: words are quoted, a remark begins with `#`.
+"""Cures of findings that are commands for a shell. `render/words.json` has the commands: it quotes words, and a remark
+begins with `#`.
 
 Each line works if it is pasted into bash in verify's working directory. `DIR` stands for a folder that the user
 chooses. If there is no command, the cure is a sentence, which never begins with the name of a command.
@@ -9,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from klogtool.escape import quoted
+from klogtool.causes import Reason
 from klogtool.format.names import TopicPartition
+from klogtool.verify.causes import CureCause
 
 MOVED_OUT = ".moved-out"  # ends the name of the folder beside a log dir that takes what is moved out of it
 _UNPACK = {  # with the first bytes of such files
@@ -23,29 +25,31 @@ _UNPACK = {  # with the first bytes of such files
 MOST_MAGIC_BYTES = max(len(magic) for magic, _ in _UNPACK.values())
 _IN_REGEX = frozenset(r".[]*^$\+?(){}|/")
 
-FROM_A_CONTROLLER = (
-    "stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0"
-)
+FROM_A_CONTROLLER = CureCause.FROM_A_CONTROLLER()
 
 
-def rebuild_index(folder: str, only: str, base_offset: int | None = None) -> str:
+def rebuild_index(folder: str, only: str, base_offset: int | None = None) -> Reason:
     """Rebuild the side files of one kind (`index`, `snapshot`, ...), of one segment or of all."""
-    segment = "" if base_offset is None else f" --segment {base_offset}"
-    return f"klogtool rebuild-index {quoted(folder)}{segment} --only {only} --apply"
+    if base_offset is None:
+        return CureCause.REBUILD_INDEX(folder=folder, only=only)
+    return CureCause.REBUILD_SEGMENT(folder=folder, segment=base_offset, only=only)
 
 
-def salvage(folder: str) -> str:
+def salvage(folder: str) -> Reason:
     """Keep everything sound of a partition."""
-    return f"klogtool salvage {quoted(folder)} --output DIR"
+    return CureCause.SALVAGE(folder=folder)
 
 
-def recover(folder: str, last_stop: str | None = None) -> str:
+def recover(folder: str, last_stop: str | None = None) -> Reason:
     """Do what a broker's start does to a partition. last_stop: whether to treat the last stop as clean or unclean."""
-    believed = "" if last_stop is None else f" --last-stop {last_stop}"
-    return f"klogtool recover {quoted(folder)}{believed} --apply"
+    return (
+        CureCause.RECOVER(folder=folder)
+        if last_stop is None
+        else CureCause.RECOVER_AS(folder=folder, last_stop=last_stop)
+    )
 
 
-def move_out(path: str, folder: str) -> str:
+def move_out(path: str, folder: str) -> Reason:
     """Move something out of a broker's way into a folder beside `folder`, which contains it.
 
     folder: a log dir, or the parent of a partition dir. Nothing there is overwritten.
@@ -56,10 +60,10 @@ def move_out(path: str, folder: str) -> str:
     place = whole + MOVED_OUT
     inner = os.path.dirname(os.path.relpath(path, folder))
     place = os.path.join(place, inner) if inner else place
-    return f"mkdir -p {quoted(place)} && mv -n {quoted(path)} {quoted(place)}/"
+    return CureCause.MOVE_OUT(path=path, place=place)
 
 
-def move_out_of_partition(path: str) -> str:
+def move_out_of_partition(path: str) -> Reason:
     """Do the same with a file of a partition dir: move it out of the log dir."""
     return move_out(path, parent_of(os.path.dirname(path) or "."))
 
@@ -72,15 +76,15 @@ def parent_of(path: str) -> str:
     return os.path.dirname(whole) or "."
 
 
-def renaming(path: str, to: str) -> str:
+def renaming(path: str, to: str) -> Reason:
     """Rename a file to its right name, which no other file has."""
-    return f"mv -n {quoted(path)} {quoted(to)}"
+    return CureCause.RENAME(path=path, to=to)
 
 
-def unpacking(path: str) -> str | None:
+def unpacking(path: str) -> Reason | None:
     """Unpack a file that somebody compressed, in its place; None if its name does not say so."""
-    _, unpack = _UNPACK.get(os.path.splitext(path)[1], (b"", None))
-    return None if unpack is None else f"{unpack} {quoted(path)}"
+    _, program = _UNPACK.get(os.path.splitext(path)[1], (b"", None))
+    return None if program is None else CureCause.UNPACK(program=program, path=path)
 
 
 def is_packed(start: bytes) -> bool:
@@ -88,22 +92,19 @@ def is_packed(start: bytes) -> bool:
     return start.startswith(tuple(magic for magic, _ in _UNPACK.values()))
 
 
-def exchanging(path: str, other: str) -> str:
+def exchanging(path: str, other: str) -> Reason:
     """Exchange the names of two folders."""
-    between = f"{path}{MOVED_OUT}"
-    steps = ((path, between), (other, path), (between, other))
-    return " && ".join(f"mv -n {quoted(one)} {quoted(to)}" for one, to in steps)
+    return CureCause.EXCHANGE(path=path, other=other, between=f"{path}{MOVED_OUT}")
 
 
-def remove(path: str, price: str) -> str:
+def remove(path: str, price: Reason) -> Reason:
     """Delete a file that a broker creates again. price: what that costs, or why it costs nothing."""
-    return f"rm {quoted(path)}  # {price}"
+    return remarked(CureCause.REMOVE(path=path), price)
 
 
-def edit(path: str, commands: Iterable[str], remark: str = "") -> str:
+def edit(path: str, commands: Iterable[str], remark: Reason | None = None) -> Reason:
     """Change lines of a text file. commands: for sed, with extended regular expressions."""
-    words = " ".join(f"-e {_one_word(command)}" for command in commands)
-    return f"sed -E -i {words} {quoted(path)}" + (f"  # {remark}" if remark else "")
+    return remarked(CureCause.EDIT(path=path, commands=tuple(commands)), remark)
 
 
 def set_line(key: TopicPartition, offset: int) -> str:
@@ -125,17 +126,21 @@ def _line(key: TopicPartition) -> str:
     return rf"^{_in_regex(key.topic)}\s+{key.partition}\s"
 
 
-def write_lines(path: str, lines: Iterable[str], remark: str = "") -> str:
+def write_lines(path: str, lines: Iterable[str], remark: Reason | None = None) -> Reason:
     """Write a small text file."""
-    words = " ".join(_one_word(line) for line in lines)
-    return f"printf '%s\\n' {words} > {quoted(path)}" + (f"  # {remark}" if remark else "")
+    return remarked(CureCause.WRITE_LINES(path=path, lines=tuple(lines)), remark)
+
+
+def in_turn(*commands: Reason) -> Reason:
+    """Do one after the other, as long as none fails."""
+    return commands[0] if len(commands) == 1 else CureCause.IN_TURN(steps=commands)
+
+
+def remarked(command: Reason, remark: Reason | None) -> Reason:
+    """Add a remark to a command, if there is one."""
+    return command if remark is None else CureCause.REMARKED(command=command, remark=remark)
 
 
 def _in_regex(text: str) -> str:
     """Escape a text for an extended regular expression."""
     return "".join("\\" + character if character in _IN_REGEX else character for character in text)
-
-
-def _one_word(text: str) -> str:
-    """Quote a word for the shell that is not a path."""
-    return quoted(text).removeprefix("./") if text.startswith("-") else quoted(text)

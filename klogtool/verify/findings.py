@@ -185,9 +185,9 @@ class Finding(Struct, frozen=True):
 
     start, end: byte positions in the file, end exclusive. first_offset, last_offset: records lost or in doubt. field:
     which field contradicts the others. entry: the partition that a line of a checkpoint is about. reason: what is
-    wrong; detail is its sentence. cure: the command that mends it. is_normal: something explains it here, so it is only
-    worth knowing. stop: how it keeps a broker from its logs, if it does. user_severity: the severity that a user's
-    settings give it, unless it is normal here.
+    wrong; detail is its sentence. cured_by: what mends it; cure is its text. is_normal: something explains it here, so
+    it is only worth knowing. stop: how it keeps a broker from its logs, if it does. user_severity: the severity that a
+    user's settings give it, unless it is normal here.
     """
 
     id: Kind
@@ -199,7 +199,7 @@ class Finding(Struct, frozen=True):
     last_offset: int | None = None
     field: str | None = None
     entry: str | None = None
-    cure: str | None = None
+    cured_by: Reason | None = None
     is_normal: bool = False
     stop: Stop | None = None
     user_severity: Severity | None = None
@@ -219,6 +219,11 @@ class Finding(Struct, frozen=True):
         """What is wrong, as one sentence."""
         return words(self.reason)
 
+    @property
+    def cure(self) -> str | None:
+        """What mends it: a command to paste into a shell, or a sentence; None if there is nothing to do."""
+        return None if self.cured_by is None else words(self.cured_by)
+
     def as_error(self) -> KlogError:
         """Return the error to raise; with Kafka's exception if a broker stops at it."""
         kind = Refused if self.ends_broker else Corrupt
@@ -228,7 +233,7 @@ class Finding(Struct, frozen=True):
             path=self.path,
             kafka_class=None if stop is None else stop.kafka_class,
             kafka_message=None if stop is None else stop.message,
-            cure=self.cure,
+            cure=self.cured_by,
         )
 
     @property
@@ -239,7 +244,8 @@ class Finding(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return the severity and the fields that apply."""
-        names = ("detail" if name == "reason" else name for name in self.__struct_fields__)
+        texts = {"reason": "detail", "cured_by": "cure"}
+        names = (texts.get(name, name) for name in self.__struct_fields__)
         values = ((name, getattr(self, name)) for name in names)
         fields = ", ".join(f"{name}={value!r}" for name, value in values if value is not None and value is not False)
         return f"Finding(severity={self.severity.value!r}, {fields})"

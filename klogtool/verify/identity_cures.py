@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.java_numbers import parse_java_int
@@ -16,22 +17,19 @@ from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.causes import CureCause, CureRemark
 from klogtool.verify.cures import edit, write_lines
 from klogtool.verify.verify_voters import lost_directory_id
 
+NEW_ID = CureRemark.NEW_ID()
 NODE_ID_KEYS = {"1": "node.id", "0": "broker.id"}
 MOST_PROPERTIES_BYTES = 1 << 20  # of a file that has four lines
 
 
-def write_meta_properties(path: str, log_dirs: Sequence[LogDir]) -> str:
+def write_meta_properties(path: str, log_dirs: Sequence[LogDir]) -> Reason:
     """Write meta.properties, from its readable part and the broker's other log dirs."""
     lines = meta_properties_lines(path, log_dirs)
-    if lines is None:
-        return (
-            "write it again with these lines: version=1, cluster.id=ID, node.id=N; "
-            "the cluster id is in meta.properties of any other broker or controller"
-        )
-    return write_lines(path, lines)
+    return CureCause.META_PROPERTIES() if lines is None else write_lines(path, lines)
 
 
 def meta_properties_lines(path: str, log_dirs: Sequence[LogDir]) -> list[str] | None:
@@ -54,7 +52,7 @@ def meta_properties_lines(path: str, log_dirs: Sequence[LogDir]) -> list[str] | 
     return [f"version={version}", *(f"{key}={values[key]}" for key in present)]
 
 
-def drop_directory_id(path: str, why: str = "a broker creates a new id") -> str:
+def drop_directory_id(path: str, why: Reason = NEW_ID) -> Reason:
     """Let a broker create a new directory.id."""
     return edit(path, [r"/^\s*directory\.id\s*[=:]/d"], why)
 
@@ -83,12 +81,10 @@ def _is_possible(key: str, value: str) -> bool:
         return False
 
 
-def write_partition_metadata(path: str, topic_id: str | None, remark: str = "") -> str:
+def write_partition_metadata(path: str, topic_id: str | None, remark: Reason | None = None) -> Reason:
     """Write partition.metadata. topic_id: None if unknown."""
     if topic_id is None:
-        return (
-            "write it again with two lines: version: 0, then topic_id: and the id that kafka-topics.sh --describe shows"
-        )
+        return CureCause.TOPIC_ID()
     return write_lines(path, ["version: 0", f"topic_id: {topic_id}"], remark)
 
 

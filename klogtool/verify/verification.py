@@ -309,7 +309,7 @@ class _Verification:
         partitions = [partition for log_dir in log_dirs for partition in log_dir.partitions]
         topic_id = None if topic is None else _id_by_metadata(topic, partitions) or find_topic_id(topic, partitions)
         path = os.path.join(target.partition.path, FileKind.PARTITION_METADATA.value)
-        return replace(finding, cure=write_partition_metadata(path, topic_id))
+        return replace(finding, cured_by=write_partition_metadata(path, topic_id))
 
     def verified_partitions(self) -> Iterator[tuple[Target, VerifiedPartition]]:
         """Yield each target with its result."""

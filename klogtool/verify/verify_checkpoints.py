@@ -14,7 +14,6 @@ from msgspec import Struct
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.causes import Cause, Reason, from_text
 from klogtool.errors import KlogError
-from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.names import METADATA_TOPIC, OFFSET_CHECKPOINTS, FileKind, TopicPartition
 from klogtool.log.file import Unreadable, read_whole
@@ -23,7 +22,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.second_reading import has_changed
 from klogtool.log.side_file import MOST_TEXT_BYTES
-from klogtool.verify.causes import CheckpointCause, FindingCause
+from klogtool.verify.causes import CheckpointCause, CureRemark, FindingCause
 from klogtool.verify.cures import drop_line, edit, move_out, number_of_lines, parent_of, remove, set_line
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop, StopOutcome, offline, stop_of
@@ -51,7 +50,7 @@ def unreadable_file(path: str, error: Unreadable) -> Finding:
     if not (os.path.isdir(path) or is_socket(path)):
         return Finding(Kind.UNREADABLE, path, from_text(error.reason))
     stop = offline("IOException", "Is a directory" if os.path.isdir(path) else f"{path}: No such device or address")
-    return Finding(Kind.UNREADABLE, path, from_text(error.reason), cure=move_out(path, parent_of(path)), stop=stop)
+    return Finding(Kind.UNREADABLE, path, from_text(error.reason), cured_by=move_out(path, parent_of(path)), stop=stop)
 
 
 class Stated(Struct, frozen=True):
@@ -103,20 +102,19 @@ def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker:
         for entry in false[:MOST_ENTRIES_TOLD]:
             first_offset = None if entry.is_nowhere else min(entry.offset, MAX_OFFSET)
             of = str(entry.topic_partition)
-            yield Finding(Kind.CHECKPOINT_ENTRY, path, entry.reason, first_offset=first_offset, entry=of, cure=cure)
+            yield Finding(Kind.CHECKPOINT_ENTRY, path, entry.reason, first_offset=first_offset, entry=of, cured_by=cure)
         if len(false) > MOST_ENTRIES_TOLD:
             more = FindingCause.MORE(count=len(false) - MOST_ENTRIES_TOLD)
-            yield Finding(Kind.CHECKPOINT_ENTRY, path, more, cure=cure)
+            yield Finding(Kind.CHECKPOINT_ENTRY, path, more, cured_by=cure)
     if stated.is_clean and with_marker:
         yield from _false_markers(stated, ends)
 
 
 _COSTS = {
-    FileKind.RECOVERY_POINT_CHECKPOINT: "a recovery of all segments after an unclean shutdown, so repair damaged "
-    "logs first",
-    FileKind.REPLICATION_CHECKPOINT: "nothing, once all replicas are in sync",
-    FileKind.LOG_START_CHECKPOINT: "deleted records that become readable again",
-    FileKind.CLEANER_CHECKPOINT: "one long cleaning",
+    FileKind.RECOVERY_POINT_CHECKPOINT: CureRemark.RECOVERS_ALL(),
+    FileKind.REPLICATION_CHECKPOINT: CureRemark.FREE_IN_SYNC(),
+    FileKind.LOG_START_CHECKPOINT: CureRemark.READABLE_AGAIN(),
+    FileKind.CLEANER_CHECKPOINT: CureRemark.LONG_CLEANING(),
 }
 _WITHOUT_NUMBERS = {
     FileKind.RECOVERY_POINT_CHECKPOINT: CheckpointCause.RECOVERY_POINT_LOST,
@@ -139,8 +137,8 @@ def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicP
             is_unserved = kind is FileKind.REPLICATION_CHECKPOINT
             stop = Stop(StopOutcome.UNSERVED, stop.kafka_class, stop.message) if is_unserved else None
             cause = _WITHOUT_NUMBERS[kind]
-        cure = remove(path, f"costs {_COSTS[kind]}")
-        yield Finding(Kind.CHECKPOINT_CORRUPT, path, cause(wrong=error.reason), cure=cure, stop=stop)
+        cure = remove(path, _COSTS[kind])
+        yield Finding(Kind.CHECKPOINT_CORRUPT, path, cause(wrong=error.reason), cured_by=cure, stop=stop)
 
 
 class _FalseEntry(Struct, frozen=True):
@@ -207,21 +205,20 @@ def _wrong_offset(
 
 def _cure_of_entries(
     path: str, kind: FileKind, offsets: Mapping[TopicPartition, int], false: Sequence[_FalseEntry]
-) -> str:
+) -> Reason:
     """Return one command for all false lines of a file, so that the number of lines in its second line stays right."""
     if len(false) > MOST_ENTRIES_TOLD:
-        return remove(path, f"costs {_COSTS[kind]}")
+        return remove(path, _COSTS[kind])
     gone = sum(entry.is_nowhere for entry in false)
     keys = [(entry.topic_partition, entry.right) for entry in false]
     commands = [drop_line(key) if right is None else set_line(key, right) for key, right in keys]
     if gone:
         commands.append(number_of_lines(len(offsets) - gone))
     is_loss = kind in _NEVER_BELOW and any(entry.right is not None and entry.right < entry.offset for entry in false)
-    remarks = ["first check whether a replica has the missing records"] * is_loss + [_WAS_HERE] * bool(gone)
-    return edit(path, commands, "; ".join(remarks))
+    remarks = [CureRemark.SEARCH_REPLICA()] * is_loss + [CureRemark.WAS_HERE()] * bool(gone)
+    return edit(path, commands, CureRemark.SEVERAL(remarks=tuple(remarks)) if remarks else None)
 
 
-_WAS_HERE = "only if the topic was deleted: the line shows that the partition was here, so first look for its folder"
 _NEVER_BELOW = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 _BEYOND = {
     FileKind.RECOVERY_POINT_CHECKPOINT: CheckpointCause.RECOVERY_POINT_BEYOND,
@@ -233,10 +230,7 @@ _BEYOND = {
 
 def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Finding]:
     marker = os.path.join(stated.path, FileKind.CLEAN_SHUTDOWN.value)
-    seen = f"klogtool recover {quoted(stated.path)} --last-stop unclean"
-    cure = remove(
-        marker, f"repair damaged logs first: a broker then recovers all logs, and {seen} shows what that costs"
-    )
+    cure = remove(marker, CureRemark.REPAIR_FIRST(log_dir=stated.path))
     recovery_points = stated.offsets.get(FileKind.RECOVERY_POINT_CHECKPOINT, {})
     for end in ends:
         partition = end.partition
@@ -247,8 +241,8 @@ def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Fi
         path = end.last_segment or partition.path
         if end.damaged_tail is not None:
             reason = CheckpointCause.DAMAGED_TAIL()
-            yield Finding(Kind.CLEAN_MARKER_FALSE, path, reason, start=end.damaged_tail, cure=cure)
+            yield Finding(Kind.CLEAN_MARKER_FALSE, path, reason, start=end.damaged_tail, cured_by=cure)
         elif flushed > end.log_end_offset:
             reason = CheckpointCause.ENDS_EARLY(end=end.log_end_offset, before=flushed)
             first, last = end.log_end_offset, flushed - 1
-            yield Finding(Kind.CLEAN_MARKER_FALSE, path, reason, None, None, first, last, cure=cure)
+            yield Finding(Kind.CLEAN_MARKER_FALSE, path, reason, None, None, first, last, cured_by=cure)

@@ -21,7 +21,7 @@ from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import MOST_TEXT_BYTES
-from klogtool.verify.causes import FindingCause, KraftCause
+from klogtool.verify.causes import CureRemark, FindingCause, KraftCause
 from klogtool.verify.cures import FROM_A_CONTROLLER, move_out, move_out_of_partition, remove
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop, refuses
@@ -45,9 +45,9 @@ def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
     for offset, findings in damaged.items():
         for finding in findings:
             is_newest = offset == max(damaged)
-            cure = FROM_A_CONTROLLER if is_needed else finding.cure
+            cure = FROM_A_CONTROLLER if is_needed else finding.cured_by
             stop = finding.stop or _stop_of_replay(layout.path) if is_newest else None
-            yield replace(finding, cure=cure, stop=stop)
+            yield replace(finding, cured_by=cure, stop=stop)
     yield from _missing_snapshot(layout, log_start_offset)
     path = layout.find(FileKind.QUORUM_STATE)
     if path is not None:
@@ -69,7 +69,7 @@ def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding
         layout.path,
         KraftCause.NO_SNAPSHOT(start=log_start_offset),
         last_offset=log_start_offset - 1,
-        cure=FROM_A_CONTROLLER,
+        cured_by=FROM_A_CONTROLLER,
         stop=refuses("IllegalStateException", message),
     )
 
@@ -93,7 +93,7 @@ def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
         cause = KraftCause.READ_ALL_THE_SAME if stop is None else KraftCause.NEEDED
         cure = move_out(path, os.path.dirname(path) or ".") if is_bootstrap else move_out_of_partition(path)
         reason = cause(wrong=error.reason)
-        yield Finding(Kind.KRAFT_SNAPSHOT_CORRUPT, path, reason, start=error.position, cure=cure, stop=stop)
+        yield Finding(Kind.KRAFT_SNAPSHOT_CORRUPT, path, reason, start=error.position, cured_by=cure, stop=stop)
 
 
 def _stop_of(error: KlogError) -> Stop | None:
@@ -184,10 +184,10 @@ def verify_quorum_state(path: str) -> Iterator[Finding]:
     except Unreadable as error:
         yield Finding(Kind.UNREADABLE, path, from_text(error.reason))
     except KlogError as error:
-        cure = remove(path, "a new election writes it again")
+        cure = remove(path, CureRemark.NEW_ELECTION())
         kafka_class = error.kafka_class or _UNCHECKED_IO
         # FileQuorumStateStore.readStateFromFile names the file only; the cause is below it.
         told = f"Error while reading the Quorum status from the file {path}"
         stop = refuses(kafka_class, told if kafka_class == _UNCHECKED_IO else error.reason)
         reason = FindingCause.NO_START(wrong=error.reason)
-        yield Finding(Kind.QUORUM_STATE_CORRUPT, path, reason, cure=cure, stop=stop)
+        yield Finding(Kind.QUORUM_STATE_CORRUPT, path, reason, cured_by=cure, stop=stop)

@@ -16,7 +16,6 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
-from klogtool.escape import quoted
 from klogtool.format.identity import MetaProperties, parse_meta_properties
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, is_found_by_java
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
@@ -25,8 +24,8 @@ from klogtool.log.folder import list_folder
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.partition import Partition
-from klogtool.verify.causes import FindingCause, LogDirCause, NameCause
-from klogtool.verify.cures import move_out, parent_of
+from klogtool.verify.causes import CureCause, CureRemark, FindingCause, LogDirCause, NameCause
+from klogtool.verify.cures import move_out, parent_of, remarked
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.header_end import find_header_end
 from klogtool.verify.identity_cures import MOST_PROPERTIES_BYTES, drop_directory_id, write_meta_properties
@@ -36,7 +35,7 @@ from klogtool.verify.verify_kraft import verify_kraft_snapshot
 from klogtool.verify.verify_names import METADATA_PARTITION
 from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with_directory_id
 
-ANOTHER_BROKER = "one of the two disks belongs to another broker: remove it from log.dirs"
+ANOTHER_BROKER = CureCause.OTHER_BROKERS_DISK()
 DIRECTORY_ID = "directory_id"  # the field of a finding
 WRITTEN_ANEW = (Kind.META_PROPERTIES_MISSING, Kind.META_PROPERTIES_CORRUPT)
 MOMENT_S = 0.2  # in which a broker has renamed both folders of a partition that it moves
@@ -52,8 +51,12 @@ def verify_log_dirs(log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES) 
     for log_dir in log_dirs:
         yield from _verify_names(log_dir)
         for finding in _verify_meta_properties(log_dir, identities, rules):
-            is_to_be_written = finding.cure is None and finding.id in WRITTEN_ANEW
-            yield replace(finding, cure=write_meta_properties(finding.path, log_dirs)) if is_to_be_written else finding
+            is_to_be_written = finding.cured_by is None and finding.id in WRITTEN_ANEW
+            yield (
+                replace(finding, cured_by=write_meta_properties(finding.path, log_dirs))
+                if is_to_be_written
+                else finding
+            )
         bootstrap = os.path.join(log_dir.path, FileKind.BOOTSTRAP_SNAPSHOT.value)
         if os.path.lexists(bootstrap):
             yield from verify_kraft_snapshot(bootstrap)
@@ -70,10 +73,10 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
             continue
         if name in _ROOT_NAMES:
             cure, stop = move_out(path, log_dir.path), _foreign(path, name)
-            yield Finding(Kind.UNREADABLE, path, LogDirCause.FOLDER(), cure=cure, stop=stop)
+            yield Finding(Kind.UNREADABLE, path, LogDirCause.FOLDER(), cured_by=cure, stop=stop)
             continue
         cure, stop = _cure_of_folder(log_dir, name), _foreign(path, name)
-        yield Finding(Kind.FOREIGN_FOLDER, path, LogDirCause.NO_PARTITION_NAME(), cure=cure, stop=stop)
+        yield Finding(Kind.FOREIGN_FOLDER, path, LogDirCause.NO_PARTITION_NAME(), cured_by=cure, stop=stop)
     for file in list_folder(log_dir.path).files:
         if file.kind not in KINDS_IN_LOG_DIR:
             path = os.path.join(log_dir.path, file.name)
@@ -102,12 +105,9 @@ def _verify_clean_marker(path: str) -> Iterator[Finding]:
             yield Finding(Kind.UNREADABLE, path, from_text(error.reason))
 
 
-def _cure_of_folder(log_dir: LogDir, name: str) -> str:
+def _cure_of_folder(log_dir: LogDir, name: str) -> Reason:
     if name == "lost+found":
-        return (
-            "fsck needs this folder at the root of the disk, so leave it: use a sub-folder of the disk as the log dir, "
-            "move everything else into it, and set log.dirs to it"
-        )
+        return CureCause.SUB_FOLDER()
     return move_out(os.path.join(log_dir.path, name), log_dir.path)
 
 
@@ -142,7 +142,7 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
         cure = with_directory_id(path, known) if known else drop_directory_id(path)
         word = "reserved" if rules.spells_reserved else "resrved"
         stop = refuses("RuntimeException", f"Invalid {word} directory ID {reserved} found in {log_dir.path}")
-        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, reason, field=DIRECTORY_ID, cure=cure, stop=stop)
+        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, reason, field=DIRECTORY_ID, cured_by=cure, stop=stop)
 
 
 def _knows_meta_properties(log_dir: LogDir) -> bool:
@@ -198,15 +198,15 @@ def _has_metadata(path: str) -> bool:
     return os.path.isdir(os.path.join(os.path.dirname(path), str(METADATA_PARTITION)))
 
 
-def _why_dropped(kept: str) -> str:
+def _why_dropped(kept: str) -> Reason:
     if _has_metadata(kept):
-        return f"a broker creates a new id; the metadata log is in {quoted(os.path.dirname(kept))}, which keeps its own"
-    return "use this if this log dir is the copy: a broker creates a new id"
+        return CureRemark.METADATA_KEEPS_ID(log_dir=os.path.dirname(kept))
+    return CureRemark.NEW_ID_OF_COPY()
 
 
-def _conflict(path: str, reason: Reason, field: str, cure: str, message: str) -> Finding:
+def _conflict(path: str, reason: Reason, field: str, cure: Reason, message: str) -> Finding:
     stop = refuses("RuntimeException", message)
-    return Finding(Kind.META_PROPERTIES_CONFLICT, path, reason, field=field, cure=cure, stop=stop)
+    return Finding(Kind.META_PROPERTIES_CONFLICT, path, reason, field=field, cured_by=cure, stop=stop)
 
 
 def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
@@ -229,7 +229,9 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
         if _are_there(owner, partition):
             what = str(partition.topic_partition)
             reason, cure = LogDirCause.ALSO_IN(what=what, place=owner), _cure_of_duplicate(owner, partition.path)
-            yield Finding(Kind.DUPLICATE_PARTITION, partition.path, reason, cure=cure, stop=_twice(owner, partition))
+            yield Finding(
+                Kind.DUPLICATE_PARTITION, partition.path, reason, cured_by=cure, stop=_twice(owner, partition)
+            )
 
 
 def _are_there(owner: str, partition: Partition) -> bool:
@@ -255,12 +257,12 @@ def _twice(owner: str, partition: Partition) -> Stop:
     )
 
 
-def _cure_of_duplicate(*paths: str) -> str:
+def _cure_of_duplicate(*paths: str) -> Reason:
     """Return the cure: move out the worse copy."""
     worse, better = worse_and_better(*paths)
     ends = {path: find_header_end(Partition(path)) for path in paths}
-    message = f"its log ends at {ends[worse]}, the log of {quoted(better)} at {ends[better]}"
-    return f"{move_out(worse, parent_of(worse))}  # {message}"
+    remark = CureRemark.ENDS(end=ends[worse], better=better, other_end=ends[better])
+    return remarked(move_out(worse, parent_of(worse)), remark)
 
 
 def worse_and_better(*paths: str) -> tuple[str, str]:

@@ -169,7 +169,7 @@ def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:
             Kind.KRAFT_SNAPSHOT_CORRUPT,
             path,
             NameCause.NO_END_OFFSET(),
-            cure=move_out_of_partition(path),
+            cured_by=move_out_of_partition(path),
             stop=_stop_of_snapshot_name(file.name),
         )
     if file.suffix:
@@ -193,21 +193,23 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
     canonical = build_file_name(file.kind, file.base_offset)
     if file.kind is FileKind.LOG:
         if file.base_offset < 0:
-            return Finding(Kind.SEGMENT_NAME, path, NameCause.BELOW_ZERO(), cure=move_out_of_partition(path))
+            return Finding(Kind.SEGMENT_NAME, path, NameCause.BELOW_ZERO(), cured_by=move_out_of_partition(path))
         if file.name != canonical:
             is_free = canonical not in layout.names
             cure = renaming(path, layout.path_of(canonical)) if is_free else move_out_of_partition(path)
-            return Finding(Kind.SEGMENT_NAME, path, NameCause.NOT_20_DIGITS(name=canonical), cure=cure)
+            return Finding(Kind.SEGMENT_NAME, path, NameCause.NOT_20_DIGITS(name=canonical), cured_by=cure)
     if file.kind in INDEX_KINDS:
         log = build_file_name(FileKind.LOG, file.base_offset)
         if log not in layout.present:
-            reason, cure = NameCause.NO_LOG(log=log), ""
+            reason: Reason = NameCause.NO_LOG(log=log)
+            put_back: Reason | None = None
             renamed = layout.renamed_logs.get(log)
             if renamed is not None:
                 reason = NameCause.NO_LOG_BUT(log=log, renamed=renamed)
                 old = layout.path_of(renamed)
-                cure = (_is_packed(old) and unpacking(old)) or renaming(old, layout.path_of(log))
-            return Finding(Kind.ORPHAN_FILE, path, reason, first_offset=file.base_offset, cure=cure or None)
+                unpacked = unpacking(old) if _is_packed(old) else None
+                put_back = unpacked or renaming(old, layout.path_of(log))
+            return Finding(Kind.ORPHAN_FILE, path, reason, first_offset=file.base_offset, cured_by=put_back)
         if file.name != canonical:
             return Finding(Kind.FOREIGN_FILE, path, NameCause.IGNORED_INDEX(name=canonical))
     return None
@@ -224,7 +226,7 @@ def _no_offset(name: str, path: str) -> Finding:
         why = NameCause.UNREAD_OFFSET()
     except Corrupt as error:
         why = from_text(f"{error.kafka_class}: {error.reason}" if error.kafka_class else error.reason)
-    return Finding(Kind.SEGMENT_NAME, path, NameCause.NO_OFFSET(why=why), cure=move_out_of_partition(path))
+    return Finding(Kind.SEGMENT_NAME, path, NameCause.NO_OFFSET(why=why), cured_by=move_out_of_partition(path))
 
 
 _LEFTOVERS = (Kind.LEFTOVER_CLEANED, Kind.LEFTOVER_SWAP)

@@ -10,12 +10,11 @@ from klogtool.broker.metadata.refusals import Refusal, Replay
 from klogtool.broker.releases import TOLERANT_RULES, Rules
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
-from klogtool.escape import quoted
 from klogtool.format.identity import parse_meta_properties
 from klogtool.format.names import FileKind
 from klogtool.log.file import read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
-from klogtool.verify.causes import KraftCause
+from klogtool.verify.causes import CureCause, KraftCause
 from klogtool.verify.cures import FROM_A_CONTROLLER
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
@@ -36,7 +35,7 @@ def verify_replay(folder: str, metadata: ClusterMetadata, rules: Rules) -> Itera
         refusal.path,
         _reason(refusal, rules, ends=ends),
         first_offset=refusal.offset,
-        cure=_cure(folder, refusal),
+        cured_by=_cure(folder, refusal),
         stop=refuses(refusal.kafka_class, refusal.message) if ends else None,
     )
 
@@ -58,11 +57,11 @@ def _reason(refusal: Refusal, rules: Rules, *, ends: bool) -> Reason:
     return KraftCause.NO_REPLAY_IN(record=record, release=str(rules.release), then=then, error=error)
 
 
-def _cure(folder: str, refusal: Refusal) -> str:
+def _cure(folder: str, refusal: Refusal) -> Reason:
     if refusal.offset is None:
-        return f"{FROM_A_CONTROLLER}; or move the snapshot away if an older one, and the log since then, are whole"
-    cut = f"klogtool truncate {quoted(folder)} --to {refusal.offset}"
-    return f"{FROM_A_CONTROLLER}; if there is none: {cut} forgets what the cluster changed from this offset on"
+        return CureCause.OLDER_SNAPSHOT(copy=FROM_A_CONTROLLER)
+    cut = CureCause.TRUNCATE(folder=folder, offset=refusal.offset)
+    return CureCause.FORGET_CHANGES(copy=FROM_A_CONTROLLER, command=cut)
 
 
 def node_id_beside(folder: str) -> int | None:

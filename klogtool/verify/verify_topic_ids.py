@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from klogtool.causes import Reason
 from klogtool.format.names import METADATA_TOPIC, FileKind
 from klogtool.log.partition import Partition
-from klogtool.verify.causes import PartitionCause
-from klogtool.verify.cures import exchanging, move_out, parent_of, renaming
+from klogtool.verify.causes import CureCause, CureRemark, PartitionCause
+from klogtool.verify.cures import exchanging, move_out, parent_of, remarked, renaming
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity import CureKind, Identity, IdentityKind, TopicIds, cures_of
 from klogtool.verify.identity_cures import read_topic_id, write_partition_metadata
@@ -32,7 +32,9 @@ def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, 
         if identity is not None and identity.kind in _WRONG:
             path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
             reason = _reason(partition, identity, whose)
-            yield Finding(Kind.TOPIC_ID_MISMATCH, path, reason, cure=_cure_of_identity(partition, identity, folders))
+            yield Finding(
+                Kind.TOPIC_ID_MISMATCH, path, reason, cured_by=_cure_of_identity(partition, identity, folders)
+            )
 
 
 def _reason(partition: Partition, identity: Identity, whose: Reason) -> Reason:
@@ -42,7 +44,7 @@ def _reason(partition: Partition, identity: Identity, whose: Reason) -> Reason:
     return PartitionCause.REPLACED(topic=topic, its_id=its_id, other_id=str(identity.id_of_name), whose=whose)
 
 
-def _cure_of_identity(partition: Partition, identity: Identity, folders: Mapping[str, Partition]) -> str:
+def _cure_of_identity(partition: Partition, identity: Identity, folders: Mapping[str, Partition]) -> Reason:
     """Return the likeliest cure as a command; a remark says when another one is right."""
     cures = cures_of(partition, identity, folders)
     if not cures:
@@ -51,15 +53,16 @@ def _cure_of_identity(partition: Partition, identity: Identity, folders: Mapping
     if first.kind is CureKind.EXCHANGE:
         own = os.path.basename(partition.path)
         if first.value < own:
-            return f"exchange the two folders, once: the cure of {first.value} does it"
+            return CureCause.EXCHANGE_ONCE(name=first.value)
         return exchanging(partition.path, os.path.join(parent_of(partition.path), first.value))
-    otherwise = "move the folder out of the log dir"
+    otherwise = CureRemark.MOVE_FOLDER()
     if others:
-        otherwise = f"rename it to {others[0].value}" if others[0].kind is CureKind.RENAME else "write the other id"
-    topic = partition.topic if first.kind is CureKind.WRITE_ID else identity.topic_of_id
-    remark = "" if first.is_proved else f"only if its records belong to {topic}; otherwise {otherwise}"
+        is_name = others[0].kind is CureKind.RENAME
+        otherwise = CureRemark.RENAME_FOLDER(name=others[0].value) if is_name else CureRemark.OTHER_ID()
+    topic = str(partition.topic if first.kind is CureKind.WRITE_ID else identity.topic_of_id)
+    remark = None if first.is_proved else CureRemark.IF_OF_TOPIC(topic=topic, otherwise=otherwise)
     if first.kind is CureKind.WRITE_ID:
         path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
         return write_partition_metadata(path, first.value, remark)
     command = renaming(partition.path, os.path.join(parent_of(partition.path), first.value))
-    return f"{command}  # {remark}" if remark else command
+    return remarked(command, remark)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.broker.metadata.quorum import VoterMatch, match_of
+from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties, parse_meta_properties
 from klogtool.format.names import FileKind
@@ -14,7 +15,7 @@ from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.side_file import MOST_TEXT_BYTES
-from klogtool.verify.causes import KraftCause
+from klogtool.verify.causes import CureCause, CureRemark, KraftCause
 from klogtool.verify.cures import FROM_A_CONTROLLER, edit
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
@@ -55,13 +56,13 @@ def _verify_voter(path: str, identity: MetaProperties, metadata: ClusterMetadata
         cure = with_directory_id(path, voter.directory_id)
     elif standing is VoterMatch.UNKNOWN_NODE and owner is not None:
         why = KraftCause.OTHER_NODE(node_id=str(node_id), voter=owner.id)
-        cure = f"set node.id={owner.id} again, in the configuration and in {path}"
+        cure = CureCause.NODE_ID(node_id=owner.id, path=path)
     else:
         return
     voters = len(quorum.voters)
     then = KraftCause.NO_LEADER() if voters == 1 else KraftCause.NONE_OF_VOTERS(voters=voters)
     reason = KraftCause.NOT_VOTER(why=why, then=then)
-    yield Finding(Kind.QUORUM_VOTER, path, reason, field="directory_id", cure=cure)
+    yield Finding(Kind.QUORUM_VOTER, path, reason, field="directory_id", cured_by=cure)
 
 
 def _without_voters(path: str) -> Finding:
@@ -71,16 +72,16 @@ def _without_voters(path: str) -> Finding:
         Kind.QUORUM_VOTER,
         os.path.join(os.path.dirname(path), str(METADATA_PARTITION)),
         KraftCause.NO_VOTERS(),
-        cure=FROM_A_CONTROLLER,
+        cured_by=FROM_A_CONTROLLER,
         stop=refuses("IllegalStateException", reason),
     )
 
 
-def with_directory_id(path: str, directory_id: str) -> str:
+def with_directory_id(path: str, directory_id: str) -> Reason:
     """Write a directory.id into meta.properties, in place of the one that is there."""
     # Appended before the old one is deleted: sed does nothing more with a line that is deleted, and it may be the last.
     commands = [f"$a directory.id={directory_id}", r"/^\s*directory\.id\s*[=:]/d"]
-    return edit(path, commands, "the id that this node votes with")
+    return edit(path, commands, CureRemark.VOTES_WITH())
 
 
 def lost_directory_id(log_dir: str, log_dirs: Sequence[LogDir], node_id: int | None) -> str | None:

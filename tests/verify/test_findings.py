@@ -34,7 +34,9 @@ def test_every_id_has_a_sentence() -> None:
 def test_every_id_can_be_shown() -> None:
     text = FindingText(["d"], width=80)
     for kind in Kind:
-        block = text.block(Finding(kind, "d/t-0/x", from_text("this is so"), 1, 2, 3, 4, "length", cure="do this"))
+        block = text.block(
+            Finding(kind, "d/t-0/x", from_text("this is so"), 1, 2, 3, 4, "length", cured_by=from_text("do this"))
+        )
         assert block.splitlines()[0].split() == [block.split()[0], "t-0/x"]
         assert block.splitlines()[1].split() == [
             kind,

@@ -20,6 +20,7 @@ from readers import READERS, Reader
 from scanning import INDEX, LOG, NOW_MS, TIMEINDEX, Files, scan, sound_segments
 
 from klogtool import kernels
+from klogtool.causes import from_text
 from klogtool.format.batch import CODEC_NAMES, Record, build_batch
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log import proving
@@ -676,7 +677,8 @@ def test_progress_adds_up_to_the_file(reader: Reader, tmp_path: pathlib.Path) ->
 def placeless(finding: Finding) -> Finding:
     """The same finding wherever the folder lies: every run has its own."""
     folder = str(pathlib.Path(finding.path).parent)
-    return replace(finding, path="", cure=finding.cure and finding.cure.replace(folder, "HERE"))
+    cure = None if finding.cure is None else from_text(finding.cure.replace(folder, "HERE"))
+    return replace(finding, path="", cured_by=cure)
 
 
 @pytest.mark.parametrize("seed", range(40))
