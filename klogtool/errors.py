@@ -1,16 +1,12 @@
 """Errors about a log, as exceptions that say where and why.
 
-Floor 0. Code that has only a buffer raises without a path; the code that opened the file
+Floor 0: imports nothing of klogtool. Code that has only a buffer raises without a path; the code that opened the file
 adds it (`at_path`). Messages speak of the log, never of klogtool's own variables.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from klogtool.causes import Text
 
 
 class KlogError(Exception):
@@ -32,7 +28,7 @@ class KlogError(Exception):
         position: int | None = None,
         kafka_class: str | None = None,
         kafka_message: str | None = None,
-        cure: Text | None = None,
+        cure: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -40,9 +36,9 @@ class KlogError(Exception):
         self.position = position
         self.kafka_class = kafka_class
         self.kafka_message = kafka_message
-        self.cure = None if cure is None else str(cure)
-        if self.cure is not None:
-            self.add_note(self.cure)  # Python's traceback shows it, and so does Spark's
+        self.cure = cure
+        if cure is not None:
+            self.add_note(cure)  # Python's traceback shows it, and so does Spark's
 
     def at_path(self, path: str | os.PathLike[str]) -> KlogError:
         """Return the same error with the path of its file (an existing path stays)."""

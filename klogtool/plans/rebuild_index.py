@@ -185,7 +185,7 @@ def _rebuild_all(
             raise Refused(
                 "it is a leftover of an interrupted operation: first finish that with 'klogtool recover'",
                 path=os.path.join(draft.path, name),
-                cure=recover(draft.path, CLEAN),
+                cure=str(recover(draft.path, CLEAN)),
             )
     epochs_file = draft.files.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
     # Start from nothing: an unreadable or wrong file must not affect its successor.

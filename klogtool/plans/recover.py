@@ -391,4 +391,4 @@ def _proved_end(segment: LogSegment, jobs: int) -> int:
 def _refused(segment: LogSegment, reason: str, position: int | None, cure: Reason) -> KlogError:
     """Return the error. Its cure is not a recovery, which would cut the log at the first damage with all sound batches
     after it."""
-    return Refused(f"cannot be marked clean: {reason}", path=segment.path, position=position, cure=cure)
+    return Refused(f"cannot be marked clean: {reason}", path=segment.path, position=position, cure=str(cure))

@@ -265,7 +265,7 @@ def _recovered(draft: Draft, path: str, question: TransplantQuestion) -> LoadedL
     behind = find_behind_end(log)
     if losses_of_loading(log, behind).loses:
         said = RecoverCause.LOSES() if behind is None else behind.reason(log.log_end_offset)
-        raise Refused(f"damaged, so it is not transplanted: {said}", path=path, cure=salvage(path))
+        raise Refused(f"damaged, so it is not transplanted: {said}", path=path, cure=str(salvage(path)))
     log.run_scheduled()
     return log
 

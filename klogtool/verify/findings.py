@@ -233,7 +233,7 @@ class Finding(Struct, frozen=True):
             path=self.path,
             kafka_class=None if stop is None else stop.kafka_class,
             kafka_message=None if stop is None else stop.message,
-            cure=self.cured_by,
+            cure=self.cure,
         )
 
     @property
