@@ -204,7 +204,7 @@ def test_salvage_of_a_metadata_log_is_offered_if_a_start_replays_what_is_kept(
     data[batch.position + batch.size - 1] ^= 1
     log.write_bytes(data)
     (trouble,) = (one for one in diagnosed(disk.path).troubles if one.path == str(disk.metadata))
-    commands = [option.command for option in trouble.options]
+    commands = [words(option.command) for option in trouble.options]
     assert any(command.startswith("klogtool salvage") for command in commands) == is_offered
     assert any(command.startswith("klogtool recover") for command in commands)
 
