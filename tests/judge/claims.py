@@ -45,14 +45,18 @@ def klogtool(root: Path, *args: str | int | Path) -> Done:
     return run_here([str(arg) for arg in args], root)
 
 
-def claims_of(version: str, root: Path) -> Claims:
+def ask_doctor(version: str, root: Path, *words: str | int | Path) -> Done:
     """Ask the doctor about d0 and d1 of a folder. It is told what no disk tells: the size of indexes, since a broker
     ends over one that is larger, and that there is no cleaner."""
     dirs = [root / name for name in LOG_DIRS]
     index_bytes = f"segment.index.bytes={CONFIG['log.index.size.max.bytes']}"
     quiet = [word for name, value in QUIET.items() for word in ("--config", f"{name}={value}")]
-    known = ["--kafka", version, "--config", index_bytes, *quiet]
-    done = klogtool(root, "doctor", *dirs, *known, "--format", "json", "--no-progress")
+    return klogtool(root, "doctor", *dirs, "--kafka", version, "--config", index_bytes, *quiet, "--no-progress", *words)
+
+
+def claims_of(version: str, root: Path) -> Claims:
+    """What the doctor claims about d0 and d1 of a folder."""
+    done = ask_doctor(version, root, "--format", "json")
     if done.status not in (0, 1):
         return Claims(None, f"status {done.status}: {(done.err or done.out.decode(errors='replace'))[-400:]}")
     return claims_in(root, [json.loads(line) for line in done.out.splitlines()])

@@ -12,7 +12,7 @@ from klogtool.doctor.claims import OptionClaim, Witness
 
 from .bases import FED, INTERNAL, LOG_DIRS
 from .cases import ENDING_STARTS, Crowd, Outcome, a_place, copied, damaged_crowd, damaged_log_dirs, many
-from .claims import Claims, claims_of, is_in, klogtool, short
+from .claims import Claims, ask_doctor, claims_of, is_in, klogtool, short
 from .comparison import Before, Difference, before_start, differences
 from .truth import Asked, Truth, is_plain, started
 
@@ -20,6 +20,7 @@ from .truth import Asked, Truth, is_plain, started
 LASTING = set(Witness) - {Witness.GAP, Witness.DAMAGED_BYTES, Witness.LEADER_EPOCH}
 OF_REACH = LASTING - {Witness.INDEX}
 PARTITION = re.compile(r"\w+-\d+")
+EXCLUDING = re.compile(r"options (\d+) and \d+ exclude each other")
 SET_ASIDE = re.compile(r"^d\d/(\w+-\d+)\.\w+-(?:delete|stray)$")
 DRAWS = 20  # of log dirs with a few faults, most have an option
 
@@ -104,14 +105,15 @@ def partition_of(path: str) -> str:
 
 
 def _planned(version: str, root: Path, plan: Path, chosen: dict[int, str]) -> Iterator[Difference]:
-    """A plan of the options. One that is refused is told, left out of `chosen`, and the others are planned."""
-    dirs = [root / name for name in LOG_DIRS]
+    """A plan of the options. One that is refused is told, left out of `chosen`, and the others are planned. Of two that
+    change one log, each as if the other did not, one is left out."""
     while chosen:
         options = [word for number in chosen for word in ("--option", number)]
-        asked = ["doctor", *dirs, "--kafka", version, "--fix", *options, "--plan-out", plan, "--no-progress"]
-        done = klogtool(root, *asked)
+        done = ask_doctor(version, root, "--fix", *options, "--plan-out", plan)
         if done.status in (0, 1) and plan.exists():
             return
+        if (both := EXCLUDING.search(done.told)) is not None and chosen.pop(int(both[1]), None) is not None:
+            continue
         refused = {
             n: path for n, path in chosen.items() if any(f"/{part}/" in done.told for part in Path(path).parts[1:2])
         }
