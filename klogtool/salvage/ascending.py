@@ -8,11 +8,10 @@ that somebody gave each other's names. All others that do not fit are rejected.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
-from operator import itemgetter
 
 from msgspec import Struct
 
@@ -43,22 +42,19 @@ def _segments_in_order(stretches: Sequence[Stretch]) -> list[Stretch]:
 
     The checksum does not cover a base offset: one batch may be damaged, several show a wrong name.
     """
-    segments = [(base, list(items)) for base, items in groupby(stretches, key=lambda item: item.segment)]
-    named: list[tuple[int, list[Stretch]]] = []
-    misnamed: list[tuple[int, list[Stretch]]] = []
-    bases = [*(base for base, _ in segments), MAX_LONG + 1]
-    for (base, items), end in zip(segments, bases[1:], strict=True):
-        runs = [run for item in items if isinstance(item, Run) for run in cut_run(item, [base, end])]
+    segments = {base: list(items) for base, items in groupby(stretches, key=lambda item: item.segment)}
+    begins = {base: items[0].first_offset for base, items in segments.items() if isinstance(items[0], Run)}
+    keys: dict[int, int] = {}
+    for base, end in pairwise((*segments, MAX_LONG + 1)):
+        runs = [run for item in segments[base] if isinstance(item, Run) for run in cut_run(item, [base, end])]
         outside = [run for run in runs if not base <= run.first_offset < end]
         first = min((run.first_offset for run in runs), default=base)
-        if _is_misnamed(runs, outside):
-            misnamed.append((first, items))
-        else:
-            several_below = sum(run.batches for run in outside if run.first_offset < base) > 1
-            named.append((first if several_below else base, items))
-    for segment in misnamed:
-        insort(named, segment, key=itemgetter(0))
-    return [item for _, items in named for item in items]
+        several_below = sum(run.batches for run in outside if run.first_offset < base) > 1
+        # It begins where another one should, and that one does not.
+        is_exchanged = begins.get(base) == first != base and begins.get(first, first) != first
+        is_elsewhere = several_below or is_exchanged or _is_misnamed(runs, outside)
+        keys[base] = first if is_elsewhere else base
+    return [item for base in sorted(segments, key=keys.__getitem__) for item in segments[base]]
 
 
 def _is_misnamed(runs: Sequence[Run], outside: Sequence[Run]) -> bool:
