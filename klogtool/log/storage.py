@@ -40,7 +40,7 @@ LOCAL_SCHEMES = ("", "file")
 HADOOP_S3 = ("s3a", "s3n")
 # S3's and Azure's keys stand before the host; a signature is in the query. A host's port is no secret.
 _SECRET = re.compile(
-    r"(?<=://)[^/@]*:[^@]*(?=@)|(?<=[?&])[^=&]*(?:key|secret|sig|token|password)[^=&]*=[^&]*", re.IGNORECASE
+    r"(?<=://)[^/@]*:[^@]*(?=@)|(?<=[?&])[^=&]*(?:key|secret|sig|token|pass|cred|auth)[^=&]*=[^&]*", re.IGNORECASE
 )
 ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from klogtool.remote.inventory import ListedPartition
 from klogtool.render.arrow import load_pyarrow
+from klogtool.render.arrow_reference import column_text
 from klogtool.render.remote import segment_row
 
 ROWS = 1 << 14  # of a record batch
@@ -45,5 +46,5 @@ def _rows(partitions: Iterable[ListedPartition]) -> Iterator[dict[str, object]]:
         for segment in partition.segments:
             row = segment_row(partition, segment)
             epochs = [{"epoch": epoch, "start_offset": start} for epoch, start in row.epochs]
-            own = {"topic_id": partition.topic_id, "layout": layout, "epochs": epochs}
+            own = {"topic_id": partition.topic_id, "layout": layout, "epochs": epochs, "topic": column_text(row.topic)}
             yield asdict(row) | own | {"objects": list(row.objects.items())}

@@ -67,17 +67,23 @@ class Work(threading.Thread):
             self._broker.create_topic(topics[-1], 1, **SMALL)
         for topic in topics:
             self._broker.produce(topic, 0, rows)
+            self.done["batches"] += 1
         if n % 10 == 9:
             self._broker.delete_topic(topics[-1])
             self.done["topics deleted"] += 1
-        if n % 20 == 19:
-            self._broker.move("moving", 0, self._broker.log_dirs[n // 20 % 2])
-            self.done["moves"] += 1
-        if n % 25 == 24:
-            start, end = self._broker.offsets("compacted", 0)
+        if self._is_moving():  # a move, or a deletion of records, would wait for it
+            return
+        if n % 25 == 20:
             self._broker.delete_records("retained", 0, self._broker.offsets("retained", 0)[0] + 1)
-            self.done["records deleted"] += end > start
-        self.done["batches"] += len(topics)
+            self.done["records deleted"] += 1
+        if n % 8 == 7:
+            topic = list(TOPICS)[n // 8 % len(TOPICS)]
+            here = self._broker.partition_dir(topic, 0).parent.resolve()
+            self._broker.move(topic, 0, next(one for one in self._broker.log_dirs if one.resolve() != here))
+            self.done["moves"] += 1
+
+    def _is_moving(self) -> bool:
+        return any(path.name.endswith("-future") for folder in self._broker.log_dirs for path in folder.iterdir())
 
 
 def alarms(command: str, out: bytes) -> list[str]:

@@ -142,6 +142,36 @@ def test_columns_have_what_json_has(store: Path, tmp_path: Path) -> None:
     assert rows
 
 
+def test_a_topic_whose_name_is_not_utf8_has_columns(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    (old,) = ZSTD.iterdir()
+    shutil.copytree(old, tmp_path / "store" / f"p\udcffy-{'A' * 21}Q")
+    words = ["remote", "ls", str(tmp_path / "store"), "--format", "arrow", "--output", str(tmp_path / "x.arrow")]
+    assert run_here(words, ROOT).status == 0
+    assert {row["topic"] for row in pa.ipc.open_file(tmp_path / "x.arrow").read_all().to_pylist()} == {"p\\xffy"}
+
+
+SECRET_URIS = [
+    "s3://AKID:SeCrEt@bucket/x?endpoint_override=127.0.0.1:1&bogus=1",
+    "s3://bucket/x?session_token=SeCrEt&bogus=1",
+    "s3://bucket/x?passwd=SeCrEt",
+    "s3://bucket/x?authorization=SeCrEt",
+    "s3://bucket/x?X-Amz-Credential=SeCrEt",
+    "abfs://account@host/x?sig=SeCrEt&bogus=1",
+    "unheard-of://user:SeCrEt@host/x",
+]
+
+
+@pytest.mark.parametrize("uri", SECRET_URIS)
+@pytest.mark.parametrize("words", [["remote", "ls"], ["remote", "verify"], ["remote", "metadata"], ["dump-log"]])
+def test_what_cannot_be_opened_is_named_without_its_secrets(words: list[str], uri: str) -> None:
+    pytest.importorskip("pyarrow")
+    done = run_here([*words, uri], ROOT)
+    assert done.status == 4
+    assert "***" in done.err
+    assert "SeCrEt" not in done.err + done.out.decode()
+
+
 def test_columns_need_a_file_outside_of_what_is_read(tmp_path: Path) -> None:
     shutil.copytree(STORE, tmp_path / "store")
     words = ["remote", "ls", str(tmp_path / "store"), "--format"]
