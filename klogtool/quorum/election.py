@@ -24,7 +24,7 @@ from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.uuids import build_uuid
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records, find_epoch_start
 from klogtool.quorum.copies_compared import CopiesApart, find_where_apart
-from klogtool.quorum.settings import is_same_host
+from klogtool.quorum.settings import is_name, is_same_host
 
 
 class ElectionOutcome(Enum):
@@ -162,6 +162,14 @@ class Election(Struct, frozen=True):
         shut_out = {seat.why_not for seat in self.seats} - {None, *NO_CONTROLLERS}
         is_elected = self.outcome is ElectionOutcome.ELECTED and not self.causes and not shut_out
         return is_elected and self.lost is None and not self.leader_is_empty
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the host names that the nodes have to resolve to reach the voters, or to listen: no disk tells
+        whether they do."""
+        known = [endpoint for voter in self.voters for endpoint in voter.endpoints]
+        own = [end for seat in self.seats if (told := seat.controller.settings) is not None for end in told.bound]
+        return tuple(sorted({endpoint.host for endpoint in (*known, *own) if is_name(endpoint.host)}))
 
 
 def judge_election(controllers: Sequence[Controller]) -> Election:

@@ -215,6 +215,11 @@ def is_loopback(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
+def is_name(host: str) -> bool:
+    """Return whether a node has to resolve it, so that it is no address, and not `localhost` either."""
+    return host not in ANY_HOST and _ip(host) is None
+
+
 def _ip(host: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(_LOOPBACK if host.lower() == "localhost" else host)

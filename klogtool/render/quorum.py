@@ -90,6 +90,8 @@ def _why(election: Election) -> Iterator[str]:
     """Yield the verdict: whether these controllers elect a leader, and what that costs."""
     if election.outcome is ElectionOutcome.ELECTED:
         yield f"A leader is elected: {_nodes(election.may_lead)}."
+        if election.names:
+            yield f"It is taken for granted that the nodes resolve {', '.join(election.names)}."
     elif election.outcome is ElectionOutcome.NEVER:
         yield "No leader is ever elected if these controllers start, and no others."
     else:

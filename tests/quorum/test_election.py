@@ -50,6 +50,20 @@ def test_a_lone_voter_leads_with_its_own_directory_id_only(tmp_path: Path) -> No
         assert f"directory.id={directory_id(1)}" in cures_of(election)[0]
 
 
+def test_names_of_hosts_are_told_because_no_disk_tells_whether_they_resolve(tmp_path: Path) -> None:
+    named = (voter(1, host="c-1.example"), voter(2, host="10.0.0.2"), voter(3))
+    disks = [Disk(tmp_path, n).voters(*named) for n in (1, 2)]
+    settings = {2: properties(2) | {"listeners": "CONTROLLER://c-2.example:9002"}}
+    settings[1] = properties(1) | {"listeners": "CONTROLLER://:9001", "advertised.listeners": "CONTROLLER://a:9001"}
+    assert judged(*disks, settings=settings).names == ("c-1.example", "c-2.example")
+    told = quorum_text(judged(*disks))
+    assert told.splitlines()[:2] == [
+        "A leader is elected: one of the nodes 1, 2.",
+        "It is taken for granted that the nodes resolve c-1.example.",
+    ]
+    assert not judged(*three(tmp_path / "localhost")).names
+
+
 def test_two_of_three_lead_and_one_does_not(tmp_path: Path) -> None:
     one, two, _ = three(tmp_path)
     assert leads(judged(one, two)) == ("elected", (1, 2))

@@ -38,10 +38,12 @@ from judge.quorum_faults import (
     zeros_behind,
 )
 from judge.quorums import differences_of, told_of
+from msgspec.structs import replace
 from quorums import TOPIC
 from running import run_here
 
 from klogtool.broker.metadata.image import read_cluster_metadata
+from klogtool.doctor.messages import recognise
 from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.partition import Partition
@@ -279,6 +281,27 @@ def test_the_only_copy_that_is_left_is_damaged_and_salvaged(tmp_path: pathlib.Pa
     after = read_cluster_metadata(str(folder))
     assert (after.problem, after.topic_ids, after.features) == (None, before.topic_ids, before.features)
     assert "orders" in after.topic_ids
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2", "4.4.0"])
+def test_host_names_that_do_not_resolve(version: str, tmp_path: pathlib.Path) -> None:
+    """What was taken for granted is told, nobody leads, and what the nodes log then is known."""
+    nodes = lived(three(version), tmp_path)
+    named = [
+        replace(known, endpoints=tuple(replace(end, host=f"controller-{known.id}.invalid") for end in known.endpoints))
+        for known in voters_of(nodes, list(nodes.ports))
+    ]
+    for node, port in nodes.ports.items():
+        append_voters(nodes, node, named)
+        advertised = {"advertised.listeners": f"CONTROLLER://controller-{node}.invalid:{port}"}
+        nodes.settings[node] |= {"listeners": f"CONTROLLER://:{port}"} | advertised
+    told = told_of(nodes, list(nodes.ports)).quorum
+    assert told["leader"] == "elected"
+    assert all(f"controller-{n}.invalid" in told["why"] for n in nodes.ports)
+    truth = nodes.run()
+    assert (truth.leader, truth.ended) == (None, {})
+    (line, *_) = re.findall(r"^.*Error connecting to node controller-.*$", truth.said[1], flags=re.MULTILINE)
+    assert recognise(line)[0].situation.name == "host-name-unresolved"
 
 
 def _changes_nothing(batch: RecordBatch | Message) -> bool:
