@@ -150,8 +150,19 @@ class Rescue:
         wait_for_replicas(self.cluster)
         assert self.known() == before
         go_on(self.cluster)
+        self.check_after_a_restart()
         for broker in self.cluster.brokers:
             assert "Found stray" not in broker.log_text()
+
+    def check_after_a_restart(self) -> None:
+        """All nodes stop and start once more: what they had, with what is new since the rescue, is still there."""
+        known, voters = self.known(), self.voters(1)
+        self.stop()
+        self.cluster.start()
+        wait_for_replicas(self.cluster)
+        assert self.known() == known
+        assert self.voters(1) == voters
+        self.cluster.create("after-a-restart", "1:2:3")
 
 
 def test_one_of_three_controllers_is_left(version: str, folder: Path) -> None:
@@ -252,6 +263,12 @@ def one_with_a_topic(folder: Path, version: str = "4.3.1") -> Iterator[tuple[Res
             cluster.one.produce("orders", 0, [record(value=b"new")], acks="all")
             assert [one.value for one in cluster.one.consume("orders", 0)] == [b"old", b"new"]
             cluster.one.create_topic("fresh", 1)
+            voters = rescue.voters(1)
+            cluster.stop()
+            cluster.start()  # once more, over what the rescued node wrote
+            assert (cluster.one.topic_id("orders"), rescue.voters(1)) == (topic_id, voters)
+            assert [one.value for one in cluster.one.consume("orders", 0)] == [b"old", b"new"]
+            assert "fresh" in rescue.topics(1)
 
         yield rescue, check
 
