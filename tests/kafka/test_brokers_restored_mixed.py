@@ -15,6 +15,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from msgspec import Struct
+from running import run_here
+
+from klogtool.fleet.planning import read_fleet_plan
 
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
@@ -36,6 +39,7 @@ from .restored_sets import (
     snapshot,
     tear,
 )
+from .test_fleet_on_brokers import start_as_planned
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared, pytest.mark.nightly, pytest.mark.timeout(900)]
 Path = pathlib.Path
@@ -78,6 +82,9 @@ SETS = {
     "a log dir of two is older": Drawn(order=(1, 3, 2), log_dirs=2, older=("1-logs-2", "3-logs"), torn=(2,)),
     "a dynamic quorum": Drawn(
         order=(1, 3, 2), is_dynamic=True, older=("2-logs", "2-metadata", "3-logs"), torn=(1, 2, 3)
+    ),
+    "a dynamic quorum, a metadata disk is new": Drawn(
+        order=(3, 2, 1), is_dynamic=True, empty=("1-metadata",), torn=(2,)
     ),
     "a log dir of two is new": Drawn(order=(3, 1, 2), log_dirs=2, empty=("1-logs-2",), older=("2-logs",)),
     "a whole node is new": Drawn(order=(2, 1, 3), empty=("3-logs", "3-metadata"), torn=(1,)),
@@ -144,3 +151,54 @@ def assemble(drawn: Drawn, folder: Path) -> None:
             shutil.copytree(folder / ("older" if disk in drawn.older else "newer") / disk, folder / "set" / disk)
     for node in drawn.torn:
         tear(folder / "set", node, random.Random(node))
+
+
+def test_the_plan_of_a_set_is_carried_out(folder: Path) -> None:
+    """The disks of node 1 are older, and torn. As the plan has it nothing is lost, whatever a start of all might."""
+    with a_cluster("4.3.1", folder / "work", 3, CONFIG) as cluster:
+        cluster.start()
+        copy_the_first_under_load(cluster, folder / "set")
+        tear(folder / "set", 1, random.Random(1))
+        for broker in cluster.brokers:
+            restore(broker, folder / "set")
+        of_node = [list(map(str, disks_of(broker))) for broker in cluster.brokers]
+        all_disks = [disk for disks in of_node for disk in disks]
+        on_disks = records_on(list(map(Path, all_disks)))
+        told = run_here(["fleet", "check", "--restored", *all_disks, "--plan-out", "plan.klog"], folder)
+        assert (told.status, b"LOSES" in told.out or b"lose" in told.out) == (1, True), told.err
+        for disks in of_node:
+            assert run_here(["fleet", "apply", "plan.klog", *disks, "--apply"], folder).status == 0
+        assert is_as_planned(of_node, folder)
+        plan = read_fleet_plan(str(folder / "plan.klog"))
+        assert plan.fleet.waves[0] == (2, 3), "a majority of the controllers"
+        start_as_planned(cluster, plan, folder)
+        time.sleep(15)  # followers come into the ISR
+        for key, records in on_disks.items():
+            served = {(record.offset, record.value) for record in cluster.one.consume(*key)}
+            assert records <= served, key
+        cluster.kill()
+        assert is_as_planned(of_node, folder)
+
+
+def copy_the_first_under_load(cluster: Cluster, place: Path) -> None:
+    """Copy the disks of node 1 under load, those of the others some seconds later when the load and all nodes have
+    ended: so both have the best copies, and together the majority of the controllers."""
+    for topic in (PLAIN, FIRST, SECOND):
+        cluster.create(topic, *ASSIGNMENTS[topic][:1])
+    with Load(cluster):
+        time.sleep(3)
+        snapshot(cluster.brokers[0], place)
+        time.sleep(3)
+    time.sleep(3)  # the followers have all of it
+    cluster.kill()
+    for node in (2, 3):
+        snapshot(cluster.brokers[node - 1], place)
+
+
+def is_as_planned(of_node: Sequence[Sequence[str]], folder: Path) -> bool:
+    """What `fleet check` says of the disks, collected again."""
+    files = []
+    for number, disks in enumerate(of_node):
+        files.append(f"{number}.klog")
+        (folder / files[-1]).write_bytes(run_here(["fleet", "collect", "-q", *disks], folder).out)
+    return run_here(["fleet", "check", *files, "plan.klog"], folder).status == 0

@@ -101,23 +101,24 @@ def elect_as_planned(broker: Any, plan: FleetPlan, running: set[int], folder: Pa
     """What the plan says: run the elections, look who leads, and run them again while sessions have not timed out."""
     elections = folder / "elections.json"
     elections.write_text(json.dumps(plan.elections()))
-    awaited = {choice.partition for choice in plan.choices if needs_election(choice) and choice.leader in running}
+    unclean = [choice for choice in plan.choices if needs_election(choice) and choice.leader in running]
+    awaited = {(choice.topic, choice.partition) for choice in unclean}
     for _ in range(30):
         words = ("--election-type", "UNCLEAN", "--path-to-json-file", elections)
         if plan.elections()["partitions"]:
             broker.tool(ELECTION, "--bootstrap-server", broker.bootstrap, *words, check=False)
-        told = broker.tool(TOPICS, "--bootstrap-server", broker.bootstrap, "--describe", "--topic", TOPIC).stdout
+        told = broker.tool(TOPICS, "--bootstrap-server", broker.bootstrap, "--describe").stdout
         active = active_replicas(told)
-        if all(active.get(partition, {-1}) <= running for partition in awaited):
+        if all(active.get(key, {-1}) <= running for key in awaited):
             return
         time.sleep(1)
     raise AssertionError(f"{sorted(running)} run, but:\n{told}")
 
 
-def active_replicas(described: str) -> dict[int, set[int]]:
+def active_replicas(described: str) -> dict[tuple[str, int], set[int]]:
     """The leader and the ISR of each partition that has a leader, as kafka-topics tells them."""
-    lines = re.findall(r"\tPartition: (\d+)\tLeader: (\d+)\t.*\tIsr: ([\d,]+)", described)
-    return {int(partition): {int(leader), *map(int, isr.split(","))} for partition, leader, isr in lines}
+    lines = re.findall(r"\tTopic: (\S+)\tPartition: (\d+)\tLeader: (\d+)\t.*\tIsr: ([\d,]+)", described)
+    return {(topic, int(n)): {int(leader), *map(int, isr.split(","))} for topic, n, leader, isr in lines}
 
 
 def wait_until_same(cluster: Cluster, partition: int) -> None:
