@@ -25,12 +25,11 @@ from klogtool.log.span_maker import walk_made
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, SpanBatches
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.record_columns import COLUMN_TYPES
+from klogtool.render.selection import Selection  # scans name it: help() and signatures ask for the types of fields
 from klogtool.salvage.mended_entries import mended
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from klogtool.render.selection import Selection
 
 OnDamage = Callable[[KlogError], None]
 MOST_JOBS = 4  # more threads hold more memory, and the consumer of the batches is a single thread
