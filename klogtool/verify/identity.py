@@ -113,8 +113,9 @@ def cures_of(partition: Partition, identity: Identity, folders: Mapping[str, Par
     if identity.kind is IdentityKind.MISNAMED:
         plain = f"{identity.topic_of_id}-{number}"
         twin = folders.get(plain)
-        if twin is not None and by_id and not by_name and _are_crossed(partition, twin, identity):
-            return (IdentityCure(CureKind.EXCHANGE, plain, is_proved=True), *cures)
+        if twin is not None and _are_crossed(partition, twin, identity):
+            exchange = IdentityCure(CureKind.EXCHANGE, plain, by_id and not by_name)
+            return (exchange, *cures) if exchange.is_proved else (*cures, exchange)
         if twin is None:
             cures.append(IdentityCure(CureKind.RENAME, plain, by_id and not by_name))
     if len(cures) > 1 and not cures[0].is_proved:  # nothing has the name of its id: the folder was renamed

@@ -44,6 +44,13 @@ def _reason(partition: Partition, identity: Identity, whose: Reason) -> Reason:
     return PartitionCause.REPLACED(topic=topic, its_id=its_id, other_id=str(identity.id_of_name), whose=whose)
 
 
+_OTHERWISE = {
+    CureKind.RENAME: CureRemark.RENAME_FOLDER,
+    CureKind.EXCHANGE: CureRemark.EXCHANGE_FOLDERS,
+    CureKind.WRITE_ID: CureRemark.OTHER_ID,
+}
+
+
 def _cure_of_identity(partition: Partition, identity: Identity, folders: Mapping[str, Partition]) -> Reason:
     """Return the likeliest cure as a command; a remark says when another one is right."""
     cures = cures_of(partition, identity, folders)
@@ -57,8 +64,7 @@ def _cure_of_identity(partition: Partition, identity: Identity, folders: Mapping
         return exchanging(partition.path, os.path.join(parent_of(partition.path), first.value))
     otherwise = CureRemark.MOVE_FOLDER()
     if others:
-        is_name = others[0].kind is CureKind.RENAME
-        otherwise = CureRemark.RENAME_FOLDER(name=others[0].value) if is_name else CureRemark.OTHER_ID()
+        otherwise = _OTHERWISE[others[0].kind](name=others[0].value)
     topic = str(partition.topic if first.kind is CureKind.WRITE_ID else identity.topic_of_id)
     remark = None if first.is_proved else CureRemark.IF_OF_TOPIC(topic=topic, otherwise=otherwise)
     if first.kind is CureKind.WRITE_ID:

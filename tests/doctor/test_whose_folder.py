@@ -19,8 +19,9 @@ OLDER = put(f"{T}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}")
 # The kind of point, and words of the options of t-0 or its folder, in order.
 CASES = {
     "ids exchanged": (IDS, T, "misnamed", ["write the id of t"]),
-    "ids exchanged, no lines": (both(IDS, NO_LINES), T, "misnamed", ["write the id of t"]),
+    "ids exchanged, no lines": (both(IDS, NO_LINES), T, "misnamed", ["write the id of t", "exchange it with u-0"]),
     "folders exchanged": (exchanged(T, U), T, "misnamed", ["exchange it with u-0"]),
+    "folders exchanged, no lines": (both(exchanged(T, U), NO_LINES), T, "misnamed", ["write the id", "exchange it"]),
     "renamed to a topic that is not known": (RENAMED, "d1/v-0", "misnamed", ["rename it to t-0"]),
     "renamed to a topic that is known": (
         both(gone(U), moved(T, U)),
