@@ -317,7 +317,8 @@ def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
 
 
 WITHOUT_SENTENCES = ("klogtool/copies/", "klogtool/disk/", "klogtool/doctor/", "klogtool/fleet/", "klogtool/kernels/")
-WITHOUT_SENTENCES += ("klogtool/log/", "klogtool/remote/cures.py", "klogtool/remote/verification.py", "klogtool/scrub/")
+WITHOUT_SENTENCES += ("klogtool/log/", "klogtool/remote/cures.py", "klogtool/remote/safe_to_lose.py")
+WITHOUT_SENTENCES += ("klogtool/remote/verification.py", "klogtool/scrub/")
 # These modules of verify have the messages of Kafka's exceptions; settings, what its error says.
 OF_KAFKA = ("settings", "verify_checkpoints", "verify_kraft", "verify_log_dirs", "verify_names", "verify_voters")
 WITHOUT_SENTENCES += tuple(
@@ -329,7 +330,7 @@ WITHOUT_SENTENCES += tuple(
     f"klogtool/plans/{name}.py"
     for name in (
         *("append", "checkpoint_lines", "compact", "creation", "delete_records", "drop_producer", "free"),
-        *("free_candidates", "free_choice", "free_kinds", "free_untouched", "plan", "plan_change"),
+        *("free_candidates", "free_choice", "free_kinds", "free_segments", "free_untouched", "plan", "plan_change"),
         *("quorum_voters", "recover_answer", "retain", "roll", "salvage_answer", "truncate", "why_not_compacted"),
     )
 )

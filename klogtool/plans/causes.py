@@ -48,6 +48,18 @@ class FreeCosts(Cause):
     STRAY = some(1)
 
 
+class LeftOutCause(Cause):
+    """Why `free` leaves a partition dir alone."""
+
+    WRONG_DATE, CLEANING_INTERRUPTED, NO_LOG = some(3)
+
+
+class LeftOutCure(Cause):
+    """What to do so that `free` can tell what may go."""
+
+    SAY_ON, SAY_SETTING = some(2)
+
+
 class VerdictCause(Cause):
     """What becomes of a segment, and why."""
 

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct
 
 from klogtool.broker.file_facts import Fact, folder_fact, listing_of
+from klogtool.causes import Text
 from klogtool.errors import KlogError
 from klogtool.format.names import (
     FileKind,
@@ -46,8 +47,8 @@ class LeftOut(Struct, frozen=True, omit_defaults=True):
     """A partition dir that is left alone, and why. cure: what to do, if a person can do something."""
 
     path: str
-    why: str
-    cure: str | None = None
+    why: Text
+    cure: Text | None = None
 
 
 class PartitionDir(Struct, frozen=True):

@@ -20,11 +20,12 @@ from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints, Circumstan
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.kept_segments import TIERED, Kept
-from klogtool.causes import Text
+from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.partition import Partition
+from klogtool.plans.causes import LeftOutCause, LeftOutCure
 from klogtool.plans.compact import CompactQuestion, CompactResult, why_left_alone
 from klogtool.plans.compact import plan_one as plan_cleaning
 from klogtool.plans.free_candidates import LeftOut, PartitionDir
@@ -116,17 +117,17 @@ def _held(plan: Plan, folder: PartitionDir) -> Iterator[LeftOut]:
     doubts = plan.result.index_doubts if isinstance(plan.result, RetainResult) else UNSET
     for doubt in doubts or ():
         if doubt.effect is FalseIndexEffect.KEPT_TOO_LONG:
-            why = f"retention keeps segment {doubt.segment} by a wrong date: {dates_text(doubt)}"
+            why = LeftOutCause.WRONG_DATE(segment=doubt.segment, dates=dates_text(doubt))
             yield LeftOut(folder.path, why, cure_of(folder.path))
             return
 
 
-def why_unclear(folder: PartitionDir) -> str | None:
+def why_unclear(folder: PartitionDir) -> Reason | None:
     """Return why segments of a partition should not go before a start, or None."""
     if folder.is_between:
-        return "a cleaning was interrupted: the next start completes it"
+        return LeftOutCause.CLEANING_INTERRUPTED()
     if folder.orphans:
-        return f"{min(folder.orphans)} has no .log, so a segment may be lost: run klogtool doctor first"
+        return LeftOutCause.NO_LOG(file=min(folder.orphans))
     return None
 
 
@@ -152,10 +153,6 @@ def _files_by_base(folder: PartitionDir) -> Mapping[int, list[Name]]:
 # local retention.
 
 
-_SAY_IT = "Name the log dir with __cluster_metadata, too, or give the setting with --config or --config-file."
-_SAY_ON = f"If the settings are another broker's, give --config {REMOTE_SYSTEM}=true."
-
-
 def find_remote(
     planned: Iterable[PlannedRetention], store: RemoteStore, metadata: RemoteMetadata, *, with_past_retention: bool
 ) -> tuple[list[Candidate], list[LeftOut]]:
@@ -179,9 +176,10 @@ def find_remote(
         part = find_safe_part(store, metadata, log, is_tiered=is_tiered, is_remote_off=is_off)
         bases = [segment.segment for segment in _before(kept, part.end)]
         if part.why is NotSafe.NOT_TIERED:
-            left_out.append(LeftOut(folder, str(part.detail), _SAY_ON if is_off else _SAY_IT))
+            cure = LeftOutCure.SAY_ON(setting=REMOTE_SYSTEM) if is_off else LeftOutCure.SAY_SETTING()
+            left_out.append(LeftOut(folder, part.detail, cure))
         elif any(segment.reason == TIERED for segment in kept[len(bases) : -1]):
-            left_out.append(LeftOut(folder, str(part.detail)))
+            left_out.append(LeftOut(folder, part.detail))
         going = one.going if with_past_retention and bases else {}
         found += one.candidates(REMOTE, [*sorted(going), *bases], going)
     return found, left_out

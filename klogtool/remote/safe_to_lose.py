@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
+from klogtool.causes import Cause, Reason, Text, some
 from klogtool.format.tiered.segments import RemoteSegment
 from klogtool.log.in_order import in_order
 from klogtool.remote.inventory import JOBS, ListedSegment
@@ -38,6 +39,13 @@ class NotSafe(StrEnum):
     """Something is wrong in the objects of the segment, or they could not be checked."""
 
 
+class NotSafeCause(Cause):
+    """Why an offset is not safe to lose, more closely than `NotSafe` says."""
+
+    REMOTE_OFF, NOT_KNOWN_AS_TIERED, NO_TOPIC_ID, METADATA_ELSEWHERE, NOT_SERVED = some(5)
+    NO_OBJECTS, OTHER_EPOCHS, DAMAGED = some(3)
+
+
 class SafePart(Struct, frozen=True):
     """The offsets of a local log that are safe to lose: from its local start to `end` (exclusive). why, detail: why the
     next one is not."""
@@ -45,7 +53,7 @@ class SafePart(Struct, frozen=True):
     log: LocalLog
     end: int
     why: NotSafe
-    detail: str
+    detail: Reason
 
 
 def find_safe_part(
@@ -55,8 +63,7 @@ def find_safe_part(
     takes the topic for tiered, by its settings. is_remote_off: its broker has no remote storage."""
     key = log.topic_id or "", log.partition
     if is_remote_off:
-        detail = "it has segments in remote storage, but its broker has no remote storage"
-        return SafePart(log, log.local_start, NotSafe.NOT_TIERED, detail)
+        return SafePart(log, log.local_start, NotSafe.NOT_TIERED, NotSafeCause.REMOTE_OFF())
     unknown = _why_unknown(metadata, log, is_tiered=is_tiered)
     if unknown is not None:
         return SafePart(log, log.local_start, *unknown)
@@ -69,29 +76,31 @@ def find_safe_part(
     for segment, doubt in checked:
         if doubt is not None:
             return SafePart(log, starts[segment], *doubt)
-    return SafePart(log, end, NotSafe.NOT_SERVED, f"no finished remote segment serves offset {end}")
+    return SafePart(log, end, NotSafe.NOT_SERVED, NotSafeCause.NOT_SERVED(offset=end))
 
 
-def _why_unknown(metadata: RemoteMetadata, log: LocalLog, *, is_tiered: bool) -> tuple[NotSafe, str] | None:
+def _why_unknown(metadata: RemoteMetadata, log: LocalLog, *, is_tiered: bool) -> tuple[NotSafe, Reason] | None:
     """Return why nobody can say what is safe."""
     if not is_tiered:
-        detail = "it has segments in remote storage, but nothing says that its topic has remote.storage.enable=true"
-        return NotSafe.NOT_TIERED, f"{detail} (and no remote.log.copy.disable)"
+        return NotSafe.NOT_TIERED, NotSafeCause.NOT_KNOWN_AS_TIERED()
     if log.topic_id is None:
-        return NotSafe.NO_METADATA, "it has no topic id"
+        return NotSafe.NO_METADATA, NotSafeCause.NO_TOPIC_ID()
     home = metadata.missing_home(log.topic_id, log.partition)
-    return (
-        None if home is None else (NotSafe.NO_METADATA, f"its metadata is in {TOPIC}-{home}: name it with --metadata")
-    )
+    if home is None:
+        return None
+    return NotSafe.NO_METADATA, NotSafeCause.METADATA_ELSEWHERE(topic=TOPIC, partition=home)
 
 
-def _doubt(store: RemoteStore, log: LocalLog, segment: RemoteSegment) -> tuple[NotSafe, str] | None:
+def _doubt(store: RemoteStore, log: LocalLog, segment: RemoteSegment) -> tuple[NotSafe, Reason] | None:
     """Return what speaks against a remote segment."""
-    name = f"remote segment {segment.key.segment_id} (offsets {segment.start_offset} to {segment.end_offset})"
+
+    def because(cause: NotSafeCause, why: Text = "") -> Reason:
+        return cause(segment=segment.key.segment_id, first=segment.start_offset, last=segment.end_offset, why=why)
+
     listed = ListedSegment(segment.key, segment.start_offset, segment, store.segments.get(segment.key))
     if listed.stored is None:
-        return NotSafe.NO_OBJECTS, f"{name} has no objects"
+        return NotSafe.NO_OBJECTS, because(NotSafeCause.NO_OBJECTS)
     if not is_within_lineage(segment, log.end, dict(log.epochs)):
-        return NotSafe.OTHER_LINEAGE, f"{name} has other leader epochs than the log"
+        return NotSafe.OTHER_LINEAGE, because(NotSafeCause.OTHER_EPOCHS)
     found = check_segment(store, listed)
-    return (NotSafe.DAMAGED, f"{name}: {found.findings[0].detail}") if found.findings else None
+    return (NotSafe.DAMAGED, because(NotSafeCause.DAMAGED, found.findings[0].reason)) if found.findings else None

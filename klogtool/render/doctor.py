@@ -139,7 +139,7 @@ def _tiered_row(part: SafePart) -> dict[str, object]:
         "safe_offset": part.end,
         "log_end_offset": log.end,
         "why": part.why.value,
-        "detail": part.detail,
+        "detail": words(part.detail),
     }
 
 
@@ -399,10 +399,10 @@ def _tiered_line(part: SafePart) -> str:
 def safe_text(part: SafePart) -> str:
     """Return which local offsets of a tiered topic are in remote storage as well, and why not more."""
     log = part.log
-    text = f"nothing is safe to lose: {part.detail}"
+    text = f"nothing is safe to lose: {words(part.detail)}"
     if part.end > log.local_start:
         text = f"{offsets_text(log.local_start, part.end - 1)} are in remote storage as well, and safe to lose here"
-        text += f"; {offsets_text(part.end, log.end - 1)} are not: {part.detail}" if part.end < log.end else ""
+        text += f"; {offsets_text(part.end, log.end - 1)} are not: {words(part.detail)}" if part.end < log.end else ""
     return text
 
 

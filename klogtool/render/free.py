@@ -116,9 +116,9 @@ def _left_out(rows: Sequence[LeftOut]) -> Iterator[str]:
         return
     yield f"left alone, because klogtool cannot tell what may go: {count_text(len(rows), 'partition')}"
     for row in rows[:_MOST_LEFT_OUT]:
-        yield from wrapped_table([(os.path.basename(row.path), row.why)])
+        yield from wrapped_table([(os.path.basename(row.path), words(row.why))])
         if row.cure is not None:
-            yield f"    {row.cure}"
+            yield f"    {words(row.cure)}"
     yield from _more(len(rows) - _MOST_LEFT_OUT)
 
 
