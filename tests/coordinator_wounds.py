@@ -13,7 +13,7 @@ _COMMIT_KEY, _TXN_KEY = b"\0\1\0\1z\0\1t\0\0\0\0", b"\0\0\0\1z"
 
 
 class Poison(NamedTuple):
-    """A record. ends: whether the load ends at it, as brokers 4.3.1, 4.4.0 and 3.9.2 showed."""
+    """A record. ends: whether the load ends at it, as brokers 4.3.1 and 3.9.2 showed."""
 
     topic: str
     key: bytes | None
