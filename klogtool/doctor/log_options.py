@@ -267,20 +267,28 @@ def _planned(
     patient: Patient,
     lost_ms: int | None = None,
 ) -> Option:
-    erases = _erases_index(plan, patient)
+    erases = _erases_witness(plan, patient)
     option = Option(title, remedy.path, command, strategy, None, lost_ms, remedies=(remedy,), erases_witness=erases)
     return priced(option, price_of(plan, patient))
 
 
-def _erases_index(plan: Plan, patient: Patient) -> bool:
-    """Return whether a plan deletes an index that is all that is left of a segment: it shows which offsets are gone."""
-    left = find_orphans(Draft(plan.path, dict(_files_of(plan.path)))).values()
-    erased = {step.path for step in plan.steps if isinstance(step, Delete)}.intersection(left)
-    if not erased:
+def _erases_witness(plan: Plan, patient: Patient) -> bool:
+    """Return whether a plan deletes what shows which offsets are gone, and nothing else does: an index without its
+    `.log`, or a snapshot beyond the end."""
+    if not isinstance(plan.result, Recovery | SalvageResult):
+        return False
+    end, left = plan.result.log_end_offset, find_orphans(Draft(plan.path, dict(_files_of(plan.path)))).values()
+    deleted = {step.path for step in plan.steps if isinstance(step, Delete)}
+    if not any(name in left or (parse_file_name(name).base_offset or 0) > end for name in deleted):
         return False
     recovering = _decided(Remedy("recover", plan.path, RecoverQuestion(circumstances=patient.circumstances)))
     recovery = None if recovering is None else recovering.result
-    return isinstance(recovery, Recovery) and any(gap.told_by in erased for gap in recovery.missing)
+    if not isinstance(recovery, Recovery):
+        return False
+    told = [] if recovery.behind_end is None else recovery.behind_end.told_by
+    erased = max((each.offset for each in told if each.where in deleted), default=0)
+    kept = max((each.offset for each in told if each.where not in deleted), default=0)
+    return erased > max(kept, end) or any(gap.told_by in deleted for gap in recovery.missing)
 
 
 def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Option]:

@@ -471,3 +471,24 @@ def test_an_option_that_deletes_an_index_without_its_log_erases_a_witness(tmp_pa
     erasing = {row["number"]: row["erases_witness"] for row in rows if row.get("about") == "option"}
     told = {commands[number].split(str(partition))[1].split()[0]: erases for number, erases in erasing.items()}
     assert told == {"--replica": False, "--output": True, "--last-stop": True}
+
+
+def test_an_option_that_deletes_the_snapshot_that_reaches_farthest_erases_a_witness(tmp_path: Path) -> None:
+    """The last segment is gone, and the checkpoints do not know it: its snapshot shows how far the log reached."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    partition = disks / "d1/t-0"
+    for path in partition.glob(f"{32:020d}.*"):
+        if path.suffix != ".snapshot":
+            path.unlink()
+    (partition / f"{43:020d}.snapshot").unlink()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (disks / "d1" / name).write_text("0\n0\n")
+    log = partition / f"{22:020d}.log"
+    tear_at(log, log.stat().st_size // 2)
+    rows = rows_of(disks)
+    assert claim_about(rows, partition)["gone_already"]["witness"] == ["producer-snapshot"]
+    commands = {row["number"]: row["command"] for row in rows if row["type"] == "option"}
+    erasing = {row["number"]: row["erases_witness"] for row in rows if row.get("about") == "option"}
+    told = {number: erases for number, erases in erasing.items() if str(partition) in commands[number]}
+    assert told
+    assert all(erases != ("--replica" in commands[number]) for number, erases in told.items())
