@@ -179,13 +179,21 @@ class _Row:
             beyond[run.segment] += run.batches * (run.last_offset - run.segment > MAX_INT)
             below[run.segment] += run.batches * (run.first_offset < run.segment)
         for n, run in runs:
-            # A single batch that is too high, or below its segment's base offset, has a damaged header. If there are
-            # more, an old cleaner let the segment grow too far (KAFKA-5413), or the file has a wrong name.
+            # A single batch that is too high, or below its segment's base offset, has a damaged header, unless the next
+            # one begins where it ends. If there are more, an old cleaner let the segment grow too far (KAFKA-5413), or
+            # the file has a wrong name.
             is_far = run.last_offset - run.segment > MAX_INT and beyond[run.segment] == 1
-            is_below = run.first_offset < run.segment and below[run.segment] == 1
+            is_below = run.first_offset < run.segment and below[run.segment] == 1 and not self._goes_on(n, run)
             is_number = run.first_offset >= 0 and run.last_offset <= MAX_LONG
             if is_number and not (is_far or is_below or self._goes_back(n, run)):
                 yield n
+
+    def _goes_on(self, n: int, run: Run) -> bool:
+        """Return whether the next batch of the file begins where this run ends, in offsets as well."""
+        behind = self._items[n + 1] if n + 1 < len(self._items) else None
+        if not isinstance(behind, Run) or (behind.segment, behind.start) != (run.segment, run.stop):
+            return False
+        return behind.first_offset == run.last_offset + 1
 
     def _goes_back(self, n: int, run: Run) -> bool:
         """Return whether a batch begins within a damaged one before it, whose header fits the batch before that."""

@@ -460,6 +460,22 @@ def test_segments_under_each_others_names_are_all_kept(copy_of: CopyOf, salvage:
     assert [lost["first_offset"] for lost in plan.answer["lost"]] == [None] * len(plan.answer["rejected"])
 
 
+@pytest.mark.parametrize("name", range(1, 12))
+def test_a_first_segment_under_a_name_that_is_too_high_is_kept_whole(
+    copy_of: CopyOf, salvage: Salvage, name: int
+) -> None:
+    """Also if one batch alone is below its name: the next one begins where that one ends."""
+    partition = copy_of(EPOCHS)
+    before = list(batches(partition))
+    count = sum(batch.last_offset < 12 for batch in before) + 1
+    first, rest = cut_into(partition, range(count), range(count, len(before)))
+    (partition / f"{name:020}.log").write_bytes(first)
+    (partition / f"{before[count].first_offset:020}.log").write_bytes(rest)
+    plan, kept = salvage(partition)
+    assert same(kept, before)
+    assert (plan.answer["lost"], plan.answer["rejected"]) == ([], [])
+
+
 def test_a_swapped_segment_stands_for_those_that_are_gone(copy_of: CopyOf, salvage: Salvage) -> None:
     partition = copy_of(THREE_MAGICS)
     before = list(batches(partition))
