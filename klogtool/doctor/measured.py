@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import zip_longest
 from operator import itemgetter
 
@@ -19,7 +20,7 @@ from klogtool.broker.content import Content, FileRange, part_size
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
-from klogtool.doctor.batch_contents import KnownBatches, in_rows, offsets_alone
+from klogtool.doctor.batch_contents import KnownBatches, in_rows, key_of, offsets_alone
 from klogtool.doctor.claims import HiddenBy, OffsetRange
 from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
@@ -97,7 +98,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
                 hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
                 continue
             if parse_file_name(name).suffix:
-                alone = list(served.walk_others(file, found, counted))
+                alone = list(served.walk_gone(file, found, counted))
                 lost += alone
                 lost_bytes += sum(part.stop - part.start for part in alone)
                 continue
@@ -107,7 +108,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
                 first, last = cleaned
                 is_cleaned = is_cleaned or any(part.last_offset > max(last, first - 1) for part in found)
                 found = _below(file, found, first)
-            lost += served.walk_others(file, found, counted)
+            lost += served.walk_gone(file, found, counted)
     return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned)
 
 
@@ -209,6 +210,26 @@ class _Served:
                 yield each
             elif each.records:
                 yield from in_rows(each, offsets_alone(file, each, known))
+
+    def walk_gone(self, file: ContentFile, parts: Sequence[Readable], counted: KnownBatches) -> Iterator[Readable]:
+        """As `walk_others`, without exact copies of batches that stay in a segment, though beyond the log's end."""
+        for part in self.walk_others(file, parts, counted):
+            if part.first_offset < self._after.end:
+                yield part
+                continue
+            for each in walk_each(file, part):
+                if not self._beyond_end.has_twin(key_of(file, each), each.last_offset):
+                    yield each
+
+    @cached_property
+    def _beyond_end(self) -> KnownBatches:
+        found = KnownBatches()
+        for n, (_, content) in enumerate(self._after.segments):
+            if self._after.reaches[n] > self._after.end:
+                with ContentFile("", content) as file:
+                    for part in _outside(file, walk_readable(file, 0, file.size), self._after):
+                        found.add(file, part)
+        return found
 
     def _of(self, first: int, last: int) -> list[KnownBatches]:
         """Return the batches of the segments that can have some of a range."""

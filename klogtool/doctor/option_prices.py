@@ -63,8 +63,9 @@ def _priced(found: Draft, log: LoadedLog) -> Priced:
     if isinstance(followed, WhyUnknown):
         return Priced(Lost(None, (), followed))
     measured = with_hidden(compared(log, found.before, followed, looks_behind_end=True), followed)
-    ranges = ranges_of((*measured.lost, *(part for _, part in measured.hidden)))
-    records = None if measured.is_cleaned else measured.lost_records + measured.hidden_records
+    count = measured.lost_records + measured.hidden_records
+    ranges = ranges_of((*measured.lost, *(part for _, part in measured.hidden))) if count else ()
+    records = None if measured.is_cleaned else count
     reason = WhyUnknown.COMPACTED if measured.is_cleaned else None
     return Priced(Lost(records, ranges, reason), _readable(log) if followed.got is None else followed.got)
 

@@ -62,7 +62,8 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
     if measured and followed:
         measured = with_hidden(measured, followed)
     found = measured or Measured()
-    lost = Lost(found.lost_records, ranges_of(found.lost)) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
+    ranges = ranges_of(found.lost) if found.lost_records else ()  # a marker alone is no record
+    lost = Lost(found.lost_records, ranges) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
     if found.is_cleaned:
         lost = Lost(None, lost.ranges, WhyUnknown.COMPACTED)
     draft, renamed, start = log.draft, sorted(_renamed(log)), _start_told(log)

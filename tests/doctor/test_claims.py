@@ -253,6 +253,7 @@ def test_what_is_lost_is_what_the_files_had_and_have_no_more(tmp_path: Path, see
     lost = {batch: count for batch, count in before.items() if batch not in after}
     assert claim["lost"]["records"] == sum(lost.values())
     ranges = claim["lost"]["ranges"]
+    assert bool(ranges) == bool(claim["lost"]["records"])  # a marker alone is no record
     assert all(any(first <= at[0] and at[1] <= last for first, last in ranges) for at, count in lost.items() if count)
     gone = claim["gone_already"]["ranges"]
     assert not [batch for batch in before for first, last in gone if first <= batch[1] and batch[0] <= last]
@@ -290,6 +291,22 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
         left.rename(log)
     log.rename(log.with_name(f"{log.name}.deleted"))
     assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
+
+
+def test_a_copy_of_a_segment_with_an_offset_beyond_its_end_is_not_lost_with_a_left_over(tmp_path: Path) -> None:
+    """The batch with the damaged base offset stays where it is, in the middle of the active segment."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    log = disks / "d1/t-0" / f"{32:020d}.log"
+    (_, second, *_) = sorted(batches(log))
+    data = bytearray(log.read_bytes())
+    at = data.index(second[0].to_bytes(8, "big"))
+    data[at + 6] ^= 128
+    log.write_bytes(data)
+    log.with_name(f"{log.name}.cleaned").write_bytes(data)
+    claim = claim_about(rows_of(disks), log.parent)
+    assert f"{log.name}.cleaned" in claim["deleted"]
+    assert claim["log_end_offset"] == 43
+    assert (claim["lost"]["records"], claim["lost"]["ranges"]) == (0, [])
 
 
 def test_other_records_under_the_same_offsets_are_lost_with_what_is_cut(tmp_path: Path) -> None:
