@@ -111,7 +111,8 @@ def _lost_by_swap(log: LoadedLog) -> OffsetSpan | None:
 def _runs_of(log: LoadedLog, name: str, found: str) -> list[Run]:
     """Return the sound runs of a `.log` as it was found; none for other files. name: without a suffix."""
     file = parse_file_name(name)
-    if file.kind is not FileKind.LOG or file.base_offset is None or file.suffix:
+    # Of a name with a minus Kafka makes a segment with another one, which was not there.
+    if file.kind is not FileKind.LOG or file.base_offset is None or file.suffix or found not in log.draft.before:
         return []
     with ContentFile(name, log.draft.before[found].content) as opened:
         return [part for part in walk_stretches(opened, file.base_offset) if isinstance(part, Run)]

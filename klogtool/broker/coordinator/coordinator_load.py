@@ -1,8 +1,8 @@
 """Where a coordinator's load of a partition ends: at the first record that it cannot read.
 
-Sources: CoordinatorLoaderImpl.processMemoryRecords and CoordinatorRecordSerde.deserialize; before 4.0
-GroupMetadataManager.doLoadGroupsAndOffsets; TransactionStateManager.loadTransactionMetadata. Records of a type that the
-coordinator does not know are passed over. What replaying a record refuses is not looked at.
+Sources: CoordinatorLoaderImpl.processMemoryRecords and CoordinatorRecordSerde.deserialize (before 4.0 the
+GroupMetadataManager in Scala); TransactionStateManager.loadTransactionMetadata. Records of a type that the coordinator
+does not know are passed over. What replaying a record refuses is not looked at.
 """
 
 from __future__ import annotations
