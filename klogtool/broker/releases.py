@@ -96,6 +96,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     spells_reserved: bool = True
     updates_producers_as_java: bool = True
     forgets_unloaded_groups: bool = False
+    passes_over_states: bool = True
 
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -115,6 +116,7 @@ _V4_2_0 = replace(
     _V4_3_1,
     release="4.2.0",
     prints_as_java_tool=False,
+    passes_over_states=False,
     metadata_levels=MetadataLevels(7, 30, 29),
     feature_levels=FeatureLevels(known=False),
 )

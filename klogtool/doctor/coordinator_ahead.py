@@ -29,7 +29,7 @@ def find_unloaded(path: str, log: LoadedLog, most_unread: int) -> Ahead | None:
     if sum(segment.size for segment in log.segments.values(log.log_start_offset)) > min(MOST_BYTES, most_unread):
         return None
     try:
-        end = find_load_end(walk_data(log), module)
+        end = find_load_end(walk_data(log), module, log.terms.rules)
     except KlogError:
         return None
     if end is None:

@@ -63,6 +63,16 @@ def test_txns_leads_to_the_doctor(name: str, tmp_path: pathlib.Path) -> None:
     assert points(log_dir)
 
 
+@pytest.mark.parametrize(("release", "ends"), [("3.9.2", True), ("4.2.0", True), ("4.3.1", False), ("4.4.0", False)])
+def test_a_state_of_a_later_version_ends_a_load_before_4_3(tmp_path: pathlib.Path, release: str, ends: bool) -> None:
+    """TransactionLog.readTxnRecordValue throws in Scala, and returns an UnknownValueVersion in Java."""
+    log_dir = pathlib.Path(shutil.copytree(SOURCES[TRANSACTIONS], tmp_path / "logdir"))
+    put_in_the_middle(next((log_dir / f"{TRANSACTIONS}-0").glob("*.log")), b"\0\0\0\1z", b"\0\x63abc")
+    told = [row["detail"] for row in points(log_dir, "--kafka", release)]
+    assert len(told) == ends
+    assert all("Unknown version 99 from the transaction log message value" in detail for detail in told)
+
+
 def test_an_image_says_nothing_of_records_that_it_does_not_have(tmp_path: pathlib.Path) -> None:
     for topic, source in SOURCES.items():
         name = topic.strip("_")

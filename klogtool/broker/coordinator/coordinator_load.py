@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.commit_replay import is_commit_key
@@ -29,6 +30,7 @@ OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 MODULES = {OFFSETS_TOPIC: GROUP, TRANSACTIONS_TOPIC: TRANSACTION}
 NULL_KEY = "requirement failed: Transaction state log's key should not be null"
 UNKNOWN_VERSION = "UnknownRecordVersionException"
+UNKNOWN_STATE = "Unknown version {} from the transaction log message value"
 _NO_KEY = {GROUP: "Could not read version from key's buffer.", TRANSACTION: NULL_KEY}
 _BLANKED = bytes(range(2))  # of keys in an image: zeros, and the last byte is 1 if it was not zero
 
@@ -45,22 +47,22 @@ def is_loaded(entry: Entry, log_start_offset: int) -> bool:
     return entry.last_offset >= log_start_offset and not (isinstance(entry, RecordBatch) and entry.is_control)
 
 
-def find_load_end(entries: Iterable[Entry], module: str) -> LoadEnd | None:
+def find_load_end(entries: Iterable[Entry], module: str, rules: Rules = REFERENCE_RULES) -> LoadEnd | None:
     """Return the first record that ends a load; None if none does. entries: those that are loaded. module: GROUP
-    or TRANSACTION.
+    or TRANSACTION. rules: those of the release.
 
     Records that were blanked (`klogtool image`) are passed over: nothing is known of them. Raises KlogError if an entry
     cannot be read.
     """
     for entry in entries:
         for record in entry.records():
-            reason = _why_unread(record, module)
+            reason = _why_unread(record, module, rules)
             if reason is not None:
                 return LoadEnd(record.offset, reason)
     return None
 
 
-def _why_unread(record: Record, module: str) -> str | None:
+def _why_unread(record: Record, module: str, rules: Rules) -> str | None:
     key, value = record.key, record.value
     if key is None:
         return _NO_KEY[module]
@@ -74,6 +76,8 @@ def _why_unread(record: Record, module: str) -> str | None:
     except UnknownRecordType:
         return None
     except KlogError as error:
-        is_passed_over = module == TRANSACTION and error.kafka_class == UNKNOWN_VERSION
-        return None if is_passed_over else java_message(error)
+        if module != TRANSACTION or error.kafka_class != UNKNOWN_VERSION or value is None:
+            return java_message(error)
+        version = int.from_bytes(value[:SHORT_BYTES], "big", signed=True)
+        return None if rules.passes_over_states else UNKNOWN_STATE.format(version)
     return None
