@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
@@ -14,7 +14,8 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind, find_base_offset, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
@@ -92,20 +93,32 @@ def _loss(log: LoadedLog) -> tuple[bool, RecoveryLoss]:
 
 
 def _lost_by_swap(log: LoadedLog) -> OffsetSpan | None:
-    """Return the offsets that replaced segments had, and that the swapped ones do not reach; None if there are none, or
+    """Return the offsets that replaced segments had, and that the swapped ones do not have; None if there are none, or
     a cleaning may have left them out."""
     names = {name.removesuffix(SWAP): name for name in log.report.swapped}
-    swapped = [part for name, found in names.items() for part in _runs_of(log, name, found)]
-    if not swapped or log.terms.compaction is not None or shows_cleaning(swapped):
-        return None
     # One that is torn spans nothing for a broker, and takes the place of a file of its name all the same.
     gone = dict.fromkeys([*log.report.replaced, *(name for name in names if name in log.draft.before)])
-    replaced = [part for name in gone for part in _runs_of(log, name, name)]
-    end = max(part.last_offset for part in swapped) + 1
-    behind = (segment.base_offset for segment in log.segments.all if segment.base_offset >= end)
-    reach = max((part.last_offset for part in replaced), default=-1) + 1
-    stop = min([reach, *behind])
-    return OffsetSpan(end, stop - 1) if stop > end else None
+    replaced = [part for name in gone for part in _runs_of(log, name, name)] if names else []
+    swapped = [part for name, found in names.items() for part in _runs_of(log, name, found)]
+    if not replaced or log.terms.compaction is not None or shows_cleaning(swapped):
+        return None
+    bases = {base for name in (*names, *gone) if (base := find_base_offset(name)) is not None}
+    behind = min(
+        (segment.base_offset for segment in log.segments.all if segment.base_offset > max(bases)), default=MAX_LONG
+    )
+    lost = [span for part in replaced for span in _outside(part, swapped) if span[0] < behind]
+    return OffsetSpan(min(lost)[0], min(max(last for _, last in lost), behind - 1)) if lost else None
+
+
+def _outside(run: Run, others: Sequence[Run]) -> Iterator[tuple[int, int]]:
+    """Yield the offsets of a run that others do not have."""
+    first = run.first_offset
+    for other in sorted(others, key=lambda each: each.first_offset):
+        if first < other.first_offset <= run.last_offset:
+            yield first, other.first_offset - 1
+        first = max(first, other.last_offset + 1) if other.first_offset <= run.last_offset else first
+    if first <= run.last_offset:
+        yield first, run.last_offset
 
 
 def _runs_of(log: LoadedLog, name: str, found: str) -> list[Run]:

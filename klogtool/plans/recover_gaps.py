@@ -6,7 +6,6 @@ compacted, judged by its settings, then the cleaner's checkpoint, then gaps insi
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -71,7 +70,7 @@ def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
     for before, behind in pairwise(log.segments.all):
         found = next_offset_of(before)
         end = _claimed_end(before) if found is None else found
-        if end is None or end >= behind.base_offset:
+        if end >= behind.base_offset:
             continue
         first, last = max(end, log.log_start_offset), min(behind.base_offset, _first_offset(behind)) - 1
         if first <= last:
@@ -121,11 +120,14 @@ def next_offset_of(segment: LogSegment) -> int | None:
     return None
 
 
-def _claimed_end(segment: LogSegment) -> int | None:
-    """Return the offset after the last one that a segment's damaged end claims; None if it does not say."""
+def _claimed_end(segment: LogSegment) -> int:
+    """Return the offset after the last sound batch of a segment whose end is damaged, or after the last one that a
+    damaged header behind it claims."""
+    end = segment.base_offset
     with segment.open_log() as file:
-        last = deque(walk_stretches(file, segment.base_offset, start=_last_indexed(segment)), maxlen=1).pop()
-        return last.last_offset + 1 if isinstance(last, Run) else claimed_end(last, file)
+        for part in walk_stretches(file, segment.base_offset):
+            end = part.last_offset + 1 if isinstance(part, Run) else max(end, claimed_end(part, file) or end)
+    return end
 
 
 def _last_indexed(segment: LogSegment) -> int:

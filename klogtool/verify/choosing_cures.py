@@ -26,10 +26,11 @@ from klogtool.verify.cures import (
     rebuild_index,
     recover,
     remove,
+    renaming,
     salvage,
 )
 from klogtool.verify.findings import Cure, Finding, Kind, RecoveryEffect, Severity
-from klogtool.verify.header_end import find_span_lost_by_swap
+from klogtool.verify.header_end import find_span_lost_by_swap, find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
 
 CLEAN, UNCLEAN = "clean", "unclean"
@@ -139,6 +140,13 @@ class _Cures:
         ]
         if self._in_log or not self._state.is_whole or self._ids & _STOPS_RECOVERY:
             return self._salvage()
+        only = [
+            f.path
+            for f in findings
+            if f.path.endswith(f"{FileKind.LOG.value}.cleaned") and find_span_only_in(f.path, self._state.reports)
+        ]
+        if only:  # a start deletes them
+            return in_turn(*(renaming(path, path.removesuffix(".cleaned")) for path in only))
         if any(find_span_lost_by_swap(path, self._state.reports) for path in swaps):
             return in_turn(*dict.fromkeys(move_out_of_partition(f.path) for f in findings if f.id in _LEFTOVERS))
         return recover(self._state.path, CLEAN)

@@ -264,6 +264,15 @@ def test_a_gap_behind_a_torn_batch_begins_where_its_header_says(log_dir: pathlib
     assert lines[0] == "t-0: MISSING offsets 7 to 35, gone already; ends at offset 62"
 
 
+@pytest.mark.parametrize("behind", [bytes(1), bytes(10), b"\xff" * 300])
+def test_bytes_at_the_end_of_a_segment_hide_no_gap(log_dir: pathlib.Path, behind: bytes) -> None:
+    lose_segment(log_dir, 7)
+    log = log_dir / "t-0" / name_of(0)
+    log.write_bytes(log.read_bytes() + behind)
+    answer = recover(log_dir)[2]
+    assert [(gap["first_offset"], gap["last_offset"]) for gap in answer["missing"]] == [(7, 35)]
+
+
 @pytest.mark.parametrize("base", [0, 7])
 def test_a_segment_that_only_a_left_over_has_is_not_gone_already(log_dir: pathlib.Path, base: int) -> None:
     """A startup deletes it: until then somebody can give it its name back."""
@@ -337,8 +346,7 @@ def swap(log_dir: pathlib.Path, base: int, size: int) -> None:
 @pytest.mark.parametrize("torn", [0, 30], ids=["whole", "torn"])
 def test_what_a_shorter_swap_file_costs_is_told(log_dir: pathlib.Path, torn: int) -> None:
     """If it is torn, Kafka takes it for empty, and renames it over the segment all the same."""
-    second = 12 + int.from_bytes((log_dir / "t-0" / name_of(7)).read_bytes()[8:12], "big")
-    swap(log_dir, 7, second + torn)
+    swap(log_dir, 7, len(first_batch(log_dir / "t-0" / name_of(7))) + torn)
     status, lines, answer = recover(log_dir)
     lost = answer["lost_by_swap"]
     assert (status, answer["loses_records"], lost["last_offset"]) == (1, True, 35)
@@ -346,6 +354,41 @@ def test_what_a_shorter_swap_file_costs_is_told(log_dir: pathlib.Path, torn: int
     assert lines[0] == f"t-0: {told}; ends at offset 62"
     first, *_ = run(log_dir, "roll", "logs/t-0", "--force").out.decode().splitlines()
     assert first == f"t-0: {told} before anything else: a broker recovers this log first"
+
+
+def first_batch(log: pathlib.Path) -> bytes:
+    data = log.read_bytes()
+    return data[: 12 + int.from_bytes(data[8:12], "big")]
+
+
+# What a .swap file of segment 7 has in place of it.
+OTHER: Mapping[str, Callable[[pathlib.Path], bytes]] = {
+    "nothing": lambda _: b"",
+    "bytes that are no batch": lambda _: b"\1" * 500,
+    "another segment": lambda partition: (partition / name_of(36)).read_bytes(),
+    "a batch at offset -1": lambda partition: b"\xff" * 8 + first_batch(partition / name_of(7))[8:],
+}
+
+
+@pytest.mark.parametrize("content", OTHER)
+def test_a_swap_file_without_the_records_of_its_segment_costs_them(log_dir: pathlib.Path, content: str) -> None:
+    swap(log_dir, 7, 0)
+    (log_dir / "t-0" / (name_of(7) + ".swap")).write_bytes(OTHER[content](log_dir / "t-0"))
+    _, lines, answer = recover(log_dir)
+    assert answer["lost_by_swap"] == {"first_offset": 7, "last_offset": 35}
+    assert lines[0].startswith("t-0: LOSES offsets 7 to 35: a .swap file replaces segments that have more; ")
+    rows = map(json.loads, run(log_dir, "doctor", "logs", "--format", "json").out.splitlines())
+    (claim,) = (row for row in rows if row.get("about") == "partition" and row["path"].endswith("/t-0"))
+    assert claim["lost"]["ranges"] == [[7, 35]]
+
+
+def test_what_only_an_unfinished_cleaning_has_gets_its_name_back(log_dir: pathlib.Path) -> None:
+    """verify's cure keeps it; a start deletes it."""
+    left = log_dir / "t-0" / name_of(7, "log.cleaned")
+    left.with_suffix("").rename(left)
+    rows = map(json.loads, run(log_dir, "verify", "logs/t-0", "--format", "json").out.splitlines())
+    (cure,) = (row["cure"] for row in rows if row.get("id") == "leftover-cleaned")
+    assert cure == f"mv -n logs/t-0/{left.name} logs/t-0/{name_of(7)}"
 
 
 @pytest.mark.parametrize("config", [(), ("--config", "cleanup.policy=compact")], ids=["as long", "compacted"])
