@@ -16,7 +16,7 @@ from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, FOUND
 from klogtool.parameters import Unit, parameter
 from klogtool.remote.inventory import walk_partitions
-from klogtool.render.remote import listed_rows, listed_text, store_summary, store_text
+from klogtool.render.remote import listed_rows, listed_text, store_summary, store_text, unread_lines
 
 COMMAND = "remote ls"
 
@@ -68,10 +68,11 @@ def command(store: str, question: ListQuestion, screen: Screen) -> int:
     for partition in () if is_arrow else partitions:
         show.rows(listed_rows(partition))
         show.lines(listed_text(partition, verbose=screen.verbose))
-    show.row(store_summary(opened, partitions))
-    show.lines(() if is_arrow else store_text(opened, partitions))
-    problems = [] if metadata is None else metadata.problems
-    problems = [*problems, *(one.problem for each in partitions for one in each.segments if one.problem is not None)]
-    for problem in problems if not screen.quiet else ():
-        note(f"klogtool: {problem}")
-    return FOUND if problems else DONE
+    errors = [] if metadata is None else metadata.problems
+    errors = [*errors, *(one.problem for each in partitions for one in each.segments if one.problem is not None)]
+    whole = store_summary(opened, partitions, errors)
+    show.row(whole)
+    show.lines(() if is_arrow else store_text(opened, whole))
+    for line in unread_lines(errors, verbose=screen.verbose) if not screen.quiet else ():
+        note(f"klogtool: {line}")
+    return FOUND if errors else DONE

@@ -85,5 +85,5 @@ def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
         write_folder(question.output, rebuilt.files, opened.uri, folders=rebuilt.folders)
     show = Show(COMMAND, screen)
     show.row(rebuilt_row(rebuilt, question.output))
-    show.lines(rebuilt_text(rebuilt, question.output, is_adopted=question.adopt is not None))
+    show.lines(rebuilt_text(rebuilt, question.output, is_adopted=question.adopt is not None, verbose=screen.verbose))
     return FOUND if any(one.why is not None for one in rebuilt.left_out) else DONE

@@ -54,7 +54,7 @@ def fetch_log(
         except (Unsupported, Unreadable):  # another time it may be had
             raise
         except KlogError as error:
-            lost, content = (_whole(source, error.reason),), ()
+            lost, content = (_whole(source, error),), ()
         missing += lost
         if content:
             draft.write(build_file_name(FileKind.LOG, source.base_offset), content)
@@ -104,7 +104,9 @@ def _content(
         return tuple(parts) if sound.ranges else (), sound.missing
 
 
-def _whole(source: LogSource, why: str) -> MissingOffsets:
+def _whole(source: LogSource, error: KlogError) -> MissingOffsets:
     known = None if source.listed is None else source.listed.metadata
     last = source.last_offset if source.last_offset is not None or known is None else known.end_offset
-    return MissingOffsets(source.first_offset, source.first_offset if last is None else last, why)
+    return MissingOffsets(
+        source.first_offset, source.first_offset if last is None else last, error.reason, error.path or source.path
+    )

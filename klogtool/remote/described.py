@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from klogtool.errors import Corrupt
+from klogtool.errors import AtPath, Corrupt
 from klogtool.format.checkpoints import EpochEntry, parse_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import NO_TIMESTAMP, OFFSET_ENTRIES, TIME_ENTRIES
@@ -17,25 +17,33 @@ from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
-from klogtool.remote.segment_file import find_side_file, open_log
+from klogtool.remote.segment_file import find_side_file, open_log, path_of
 from klogtool.remote.store import RemoteStore, StoredSegment
 
 NEAR_BYTES = 64 << 10  # of a log that is read at its end only
 
 
 def describe(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
-    """Return the metadata that a broker had for these objects. Raises KlogError if they do not say enough."""
+    """Return the metadata that a broker had for these objects. Raises KlogError, with a path, if they do not say
+    enough."""
     if stored.layout is TierLayout.AIVEN:
         manifest = store.manifest(stored)
         if manifest is not None and manifest.segment is not None:
             return _own(manifest.segment, stored)
+    with AtPath(stored.path_of_log):
+        return _by_contents(store, stored)
+
+
+def _by_contents(store: RemoteStore, stored: StoredSegment) -> RemoteSegment:
+    """Return what the log says, and the files of Kafka beside it."""
     with open_log(store, stored, ahead_bytes=NEAR_BYTES) as file:
         index = find_side_file(store, stored, FileKind.OFFSET_INDEX)
         last_entry = OFFSET_ENTRIES.last(index or b"", stored.start_offset)
         last_offset, timestamp = _end_of(file, last_entry.position)
         size = file.size
     times = find_side_file(store, stored, FileKind.TIME_INDEX) or b""
-    epochs = parse_leader_epoch_checkpoint(find_side_file(store, stored, FileKind.LEADER_EPOCH_CHECKPOINT) or b"")
+    with AtPath(path_of(stored, FileKind.LEADER_EPOCH_CHECKPOINT)):
+        epochs = parse_leader_epoch_checkpoint(find_side_file(store, stored, FileKind.LEADER_EPOCH_CHECKPOINT) or b"")
     return RemoteSegment(
         stored.key,
         stored.topic,

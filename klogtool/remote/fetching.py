@@ -11,13 +11,13 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.errors import Corrupt, Unsupported
+from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.names import FileKind
 from klogtool.format.tiered.segments import RemoteSegment, SegmentState
-from klogtool.log.file import LogFile
+from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.remote.inventory import ListedPartition, ListedSegment
@@ -43,11 +43,13 @@ class LogSource(Struct, frozen=True):
 
 
 class MissingOffsets(Struct, frozen=True):
-    """Offsets of the log that cannot be had. why: the error, if there was one."""
+    """Offsets of the log that cannot be had. last_offset: None: nobody knows. why: the error, if there was one; path:
+    the object or file that has it."""
 
     first_offset: int
-    last_offset: int
+    last_offset: int | None
     why: str | None = None
+    path: str | None = None
 
 
 class LogChoice(Struct, frozen=True):
@@ -61,8 +63,9 @@ class LogChoice(Struct, frozen=True):
 def choose_log(
     store: RemoteStore, partition: ListedPartition, metadata: RemoteMetadata | None, first_offset: int | None
 ) -> LogChoice:
-    """Choose the segments from an offset on; None: from the log's start on. Raises Unsupported if the
-    metadata that says which segments are the log's is not at hand, Corrupt if no object can be read."""
+    """Choose the segments from an offset on; None: from the log's start on. Raises Unsupported if the metadata that
+    says which segments are the log's is not at hand, or a key is not, Unreadable if the store does not give what it
+    lists, Corrupt if no object can be read."""
     home = None if metadata is None else metadata.missing_home(partition.topic_id, partition.partition)
     if home is not None:
         raise Unsupported(
@@ -80,11 +83,16 @@ def choose_log(
     else:
         command = f"klogtool remote verify {quoted(store.uri)}"
         raise Corrupt("no segment of it can be read", path=store.uri, cure=f"{command}  # says why")
-    start = start if first_offset is None else max(start, first_offset)
+    unread = [] if metadata is not None else list(_walk_unread(partition, first_offset))
+    wanted, first = first_offset or 0, start
+    if local is None:  # nobody knows the end of such objects
+        first = min([start, *(one.start for one in unread)])
+        end = max([end, *(max(one.start, wanted) + 1 for one in unread)])
+    start, first = max(start, wanted), max(first, wanted)
     own = {one.key: one for one in partition.segments}
     sources: list[LogSource] = []
     missing: list[MissingOffsets] = []
-    for served in cache.walk_served(epochs, start, end):
+    for served in cache.walk_served(epochs, first, end):
         listed = None if served.segment is None else own.get(served.segment.key)
         if served.segment is None or listed is None or listed.stored is None or listed.stored.log is None:
             _add_missing(missing, served.start, served.end - 1)
@@ -92,9 +100,45 @@ def choose_log(
             sources[-1] = replace(sources[-1], last_offset=served.end - 1)
         else:
             sources.append(_source(listed, served.segment, served.start, served.end - 1, is_first=not sources))
+    explained = [piece for one in missing for piece in _explained(one, unread, is_open=local is None)]
     if local is not None:
         sources += _local_sources(local.path, start)
-    return LogChoice(tuple(sources), tuple(missing), start)
+    return LogChoice(tuple(sources), tuple(explained), start)
+
+
+class _UnreadSegment(Struct, frozen=True):
+    """Objects that do not say what they are. stop: where the next segment starts, None if there is none."""
+
+    start: int
+    stop: int | None
+    why: KlogError
+
+
+def _walk_unread(partition: ListedPartition, first_offset: int | None) -> Iterator[_UnreadSegment]:
+    """Yield them, by start offset. Raises Unsupported, Unreadable for one that may be had another time."""
+    for one in partition.segments:
+        stop = next((other.start_offset for other in partition.segments if other.start_offset > one.start_offset), None)
+        if one.problem is None or (stop is not None and first_offset is not None and stop <= first_offset):
+            continue
+        if isinstance(one.problem, Unsupported | Unreadable):
+            raise one.problem
+        yield _UnreadSegment(one.start_offset, stop, one.problem)
+
+
+def _explained(missing: MissingOffsets, unread: Iterable[_UnreadSegment], *, is_open: bool) -> Iterator[MissingOffsets]:
+    """Yield missing offsets, apart those that are in objects which do not say what they are. is_open: nothing is known
+    behind the last one of these."""
+    at, stop = missing.first_offset, (missing.last_offset or 0) + 1
+    for one in unread:
+        start, behind = max(at, one.start), stop if one.stop is None else min(stop, one.stop)
+        if start < behind:
+            if at < start:
+                yield MissingOffsets(at, start - 1)
+            last = None if one.stop is None and is_open else behind - 1
+            yield MissingOffsets(start, last, one.why.reason, one.why.path)
+            at = behind
+    if at < stop:
+        yield MissingOffsets(at, stop - 1)
 
 
 def find_offset_at(partition: ListedPartition, timestamp: int) -> int | None:
@@ -154,7 +198,7 @@ def _local_sources(path: str, start: int) -> Iterator[LogSource]:
 
 
 def _add_missing(missing: list[MissingOffsets], first: int, last: int) -> None:
-    if missing and missing[-1].last_offset + 1 == first:
+    if missing and missing[-1].last_offset == first - 1:
         missing[-1] = MissingOffsets(missing[-1].first_offset, last)
     elif first <= last:
         missing.append(MissingOffsets(first, last))
@@ -228,7 +272,7 @@ def _missing_between(
         position = start
         while isinstance(frame := frames.find(position, stop), Frame):
             if frame.magic >= CURRENT_MAGIC and frame.offset > at:
-                yield MissingOffsets(at, frame.offset - 1, "damaged")
+                yield MissingOffsets(at, frame.offset - 1, "damaged", file.path)
             at, position = frames.last_offset(frame) + 1, position + frame.size
     if last is not None and at <= last:
-        yield MissingOffsets(at, last, "damaged")
+        yield MissingOffsets(at, last, "damaged", file.path)

@@ -19,7 +19,7 @@ from klogtool.log.frames import FrameReader
 from klogtool.log.storage import StoredFile
 from klogtool.remote.causes import RemoteCause
 from klogtool.remote.inventory import ListedSegment
-from klogtool.remote.segment_file import find_side_file, open_log
+from klogtool.remote.segment_file import find_side_file, open_log, path_of
 from klogtool.remote.store import RemoteStore, StoredSegment
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, IndexKind
@@ -232,8 +232,7 @@ class _Check:
         data = find_side_file(self._store, self._stored, kind.file_kind)
         if data is None:
             return None
-        suffix = kind.file_kind.value.lstrip(".") if self._stored.layout is TierLayout.LOCAL else aiven.INDEXES
-        with in_memory(f"{self._stored.path}.{suffix}", data) as file:
+        with in_memory(path_of(self._stored, kind.file_kind), data) as file:
             return IndexFile(file, kind, self._segment.start_offset, self._most_entries())
 
     def _most_entries(self) -> int:

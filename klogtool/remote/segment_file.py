@@ -55,6 +55,11 @@ def open_log(store: RemoteStore, segment: StoredSegment, *, ahead_bytes: int = A
         raise
 
 
+def path_of(segment: StoredSegment, kind: FileKind) -> str:
+    """Return the path of the object that has an index, the producer snapshot or the leader epochs, existing or not."""
+    return f"{segment.path}.{IN_OBJECTS[kind] if segment.layout is TierLayout.LOCAL else aiven.INDEXES}"
+
+
 def find_side_file(store: RemoteStore, segment: StoredSegment, kind: FileKind) -> bytes | None:
     """Return the bytes of an index, the producer snapshot or the leader epochs of a segment; None if there is none.
 

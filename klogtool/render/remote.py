@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import SegmentState
@@ -17,6 +20,8 @@ from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.store import RemoteStore
 from klogtool.render.counts import count_text, offsets_text
 
+MOST_NAMED = 20  # of what cannot be read, or be had
+_VALUES = re.compile(r"[\w-]{22}|\d+")  # ids and numbers: what differs between errors of one kind
 _OTHERS = {
     TierLayout.ICEBERG: "of Aiven's plugin in Iceberg mode: the records are in Parquet files of a table",
     TierLayout.PINTEREST: "named as Pinterest's uploader names them: local segments, without ids",
@@ -64,14 +69,26 @@ class RemoteSegmentRow(Struct, frozen=True, tag_field="type", tag="segment"):
     error: str | None
 
 
+class UnreadRow(Struct, frozen=True):
+    """What could not be read. more: how many others cannot be read for a reason of the same kind."""
+
+    path: str | None
+    position: int | None
+    why: str
+    more: int
+
+
 class StoreSummaryRow(Struct, frozen=True, tag_field="type", tag="summary"):
-    """The whole store. foreign: objects that are of no segment; foreign_layout: whose they are."""
+    """The whole store. foreign: objects that are of no segment; foreign_layout: whose they are. unread: how many errors
+    there were; first_unread: the first of each kind, no more than a few."""
 
     partitions: int
     segments: int
     bytes: int
     foreign: int
     foreign_layout: str | None
+    unread: int
+    first_unread: list[UnreadRow]
 
 
 def listed_rows(partition: ListedPartition) -> Iterator[Struct]:
@@ -115,14 +132,43 @@ def segment_row(partition: ListedPartition, segment: ListedSegment) -> RemoteSeg
     )
 
 
-def store_summary(store: RemoteStore, partitions: list[ListedPartition]) -> StoreSummaryRow:
-    """Return the row of the whole store."""
+def first_unread(errors: Iterable[KlogError]) -> list[UnreadRow]:
+    """Return the first error of each kind: those that differ in ids and numbers only are of one."""
+    first: dict[str, UnreadRow] = {}
+    for error in errors:
+        kind = _VALUES.sub("", error.reason)
+        if (known := first.get(kind)) is None:
+            first[kind] = UnreadRow(error.path, error.position, error.reason, 0)
+        else:
+            first[kind] = replace(known, more=known.more + 1)
+    return list(first.values())
+
+
+def unread_lines(errors: Sequence[KlogError], *, verbose: bool) -> Iterator[str]:
+    """Yield a line for each kind of error, with the first object, no more than a few. verbose: for each error."""
+    if verbose:
+        yield from map(str, errors)
+        return
+    kinds = first_unread(errors)
+    for one in kinds[:MOST_NAMED]:
+        more = f" (and {one.more:,} more like this: -v shows all)" if one.more else ""
+        yield f"{KlogError(one.why, path=one.path, position=one.position)}{more}"
+    if left := sum(1 + one.more for one in kinds[MOST_NAMED:]):
+        yield f"and {left:,} more (-v shows all)"
+
+
+def store_summary(
+    store: RemoteStore, partitions: list[ListedPartition], errors: Sequence[KlogError]
+) -> StoreSummaryRow:
+    """Return the row of the whole store. errors: why objects or metadata cannot be read."""
     return StoreSummaryRow(
         len(partitions),
         sum(len(partition.stored) for partition in partitions),
         sum(partition.size for partition in partitions),
         len(store.foreign),
         store.others.value if store.foreign else None,
+        len(errors),
+        first_unread(errors)[:MOST_NAMED],
     )
 
 
@@ -165,9 +211,8 @@ def _segment_text(segment: ListedSegment) -> str:
     return f"{segment.key.segment_id}  {segment.start_offset:,} to {end}  {objects}  {state}"
 
 
-def store_text(store: RemoteStore, partitions: list[ListedPartition]) -> Iterator[str]:
+def store_text(store: RemoteStore, whole: StoreSummaryRow) -> Iterator[str]:
     """Yield the closing lines."""
-    whole = store_summary(store, partitions)
     counts = f"{count_text(whole.partitions, 'partition')}, {count_text(whole.segments, 'segment')}"
     yield f"{counts}, {count_text(whole.bytes, 'byte')}"
     if store.foreign:
@@ -253,9 +298,16 @@ def fetched_text(partition: ListedPartition, fetched: FetchedLog, output: str) -
 
 
 def _missing_text(missing: Iterable[MissingOffsets]) -> Iterator[str]:
-    for one in missing:
-        why = "no segment serves them" if one.why is None else one.why
-        yield f"  MISSING {offsets_text(one.first_offset, one.last_offset)}: {why}"
+    for number, one in enumerate(missing := list(missing)):
+        if number == MOST_NAMED:
+            yield f"  and {len(missing) - MOST_NAMED:,} more such ranges (--json names all)"
+            break
+        path = "" if one.path is None else f"{one.path}: "
+        why = "no segment serves them" if one.why is None else f"{path}{one.why}"
+        offsets = f"offsets from {one.first_offset:,} on"  # nobody knows how many
+        if one.last_offset is not None:
+            offsets = offsets_text(one.first_offset, one.last_offset)
+        yield f"  MISSING {offsets}: {why}"
 
 
 class LeftOutRow(Struct, frozen=True):
@@ -284,12 +336,12 @@ def rebuilt_row(rebuilt: RebuiltMetadata, output: str | None) -> RebuiltMetadata
     )
 
 
-def rebuilt_text(rebuilt: RebuiltMetadata, output: str | None, *, is_adopted: bool) -> Iterator[str]:
+def rebuilt_text(rebuilt: RebuiltMetadata, output: str | None, *, is_adopted: bool, verbose: bool) -> Iterator[str]:
     """Yield what it has, and what to do with it."""
     folders = count_text(len(rebuilt.folders), "partition dir")
     yield f"{count_text(len(rebuilt.segments), 'segment')} in {folders}, of {rebuilt.partitions:,} partitions"
-    for one in rebuilt.left_out:
-        yield f"  left out: {one.path}: {one.why or 'below the start of the log'}"
+    left_out = [KlogError(one.why or "below the start of the log", path=one.path) for one in rebuilt.left_out]
+    yield from (f"  left out: {line}" for line in unread_lines(left_out, verbose=verbose))
     if output is None:
         yield "Nothing was written. --output DIR writes the partition dirs."
         return

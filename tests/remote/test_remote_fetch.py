@@ -169,3 +169,28 @@ def test_a_base_offset_that_rotted_costs_its_batch_alone(bit: int, tmp_path: Pat
     assert status == 1
     assert (answer["missing"][-1]["first_offset"], answer["missing"][-1]["last_offset"]) == (100, 104)
     assert is_sound(tmp_path / "orders-0")
+
+
+@pytest.mark.parametrize(
+    ("gone", "start", "want"),
+    [
+        ((0,), None, [(0, 29)]),
+        ((90,), None, [(90, None)]),
+        ((0, 90), None, [(0, 29), (90, None)]),
+        ((0, 90), 40, [(90, None)]),
+        ((0, 90), 95, [(95, None)]),
+        ((0,), 10, [(10, 29)]),
+    ],
+)
+def test_objects_that_do_not_say_what_they_are_are_missing(
+    gone: tuple[int, ...], start: int | None, want: list[tuple[int, int | None]], tmp_path: Path
+) -> None:
+    (folder,) = STORE.glob("orders-0-*")
+    shutil.copytree(folder, tmp_path / folder.name)
+    objects = [one for base in gone for one in (tmp_path / folder.name).glob(f"{base:020d}-*.log")]
+    for one in objects:
+        one.unlink()
+    status, answer = fetch(str(tmp_path), "orders-0", *([] if start is None else ["--from", str(start)]))
+    own = [one for one in answer["missing"] if one["why"] == "the object does not exist"]
+    assert (status, [(one["first_offset"], one["last_offset"]) for one in own]) == (1, want)
+    assert {one["path"] for one in own} <= set(map(str, objects))

@@ -11,6 +11,9 @@ import pytest
 from remote_stores import LOGS, SEALED, SHARED, STORE, ZSTD, pem
 from running import ROOT, Done, peak_bytes, run_here, tree_of
 
+from klogtool.errors import KlogError
+from klogtool.render.remote import MOST_NAMED, unread_lines
+
 Path = pathlib.Path
 
 
@@ -180,3 +183,39 @@ def test_columns_need_a_file_outside_of_what_is_read(tmp_path: Path) -> None:
     assert run_here([*words, "json", "--output", str(tmp_path / "x.arrow")], ROOT).status == 2
     assert run_here([*words, "arrow", "--output", str(tmp_path / "store/x.arrow")], ROOT).status == 3
     assert tree_of(tmp_path) == before
+
+
+def test_alike_errors_are_one_line_that_names_the_first_object(tmp_path: Path) -> None:
+    (folder,) = STORE.glob("old-0-*")
+    for number in range(50):  # the segment's objects, under the base offsets of others
+        for file in folder.iterdir():
+            copy = tmp_path / folder.name / f"{100 + number:020d}-{number:022d}.{file.name.partition('.')[2]}"
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copy(file, copy)
+    first = f"{tmp_path}/{folder.name}/{100:020d}-{0:022d}"
+    done, rows = ls(str(tmp_path))
+    why = "offsets 100 to 29 with 0 leader epochs cannot be a segment"
+    assert (done.status, rows[-1]["unread"]) == (1, 50)
+    assert rows[-1]["first_unread"] == [{"path": f"{first}.log", "position": None, "why": why, "more": 49}]
+    assert done.told.splitlines() == [f"klogtool: {first}.log: {why} (and 49 more like this: -v shows all)"]
+    assert len(run_here(["remote", "ls", str(tmp_path), "-v"], ROOT).told.splitlines()) == 50
+    done = run_here(["remote", "metadata", str(tmp_path)], ROOT)
+    left_out = [line for line in done.out.decode().splitlines() if "left out" in line]
+    assert left_out == [f"  left out: {first}: {why} (and 49 more like this: -v shows all)"]
+
+
+@pytest.mark.parametrize("suffix", ["leader_epoch_checkpoint", "log"])
+def test_what_cannot_be_read_names_its_object(suffix: str, tmp_path: Path) -> None:
+    shutil.copytree(STORE, tmp_path / "store")
+    (damaged,) = (tmp_path / "store").glob(f"old-0-*/*.{suffix}")
+    damaged.write_bytes(b"x")
+    done, rows = ls(str(tmp_path / "store"))
+    assert (done.status, rows[-1]["unread"]) == (1, 2)
+    assert str(damaged) in [one["path"] for one in rows[-1]["first_unread"]]
+    assert f"klogtool: {damaged}: " in done.told
+
+
+def test_kinds_of_errors_are_bounded() -> None:
+    errors = [KlogError(f"{chr(97 + n % 26) * (n // 26 + 1)} is wrong", path=f"p{n}") for n in range(100)]
+    lines = list(unread_lines(errors, verbose=False))
+    assert (len(lines), lines[0], lines[-1]) == (MOST_NAMED + 1, "p0: a is wrong", "and 80 more (-v shows all)")
