@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from klogtool.cli.status import DONE
 from klogtool.doctor.messages import MOST_CHARACTERS, Recognised, named, recognise, similar
 from klogtool.doctor.situation import situations
 from klogtool.errors import KlogError
-from klogtool.escape import escaped
+from klogtool.escape import escaped, quoted
 from klogtool.render.explained import Explanation, explain, explanation_text, list_text
 from klogtool.render.situations import messages_text, recognised_row, recognised_text
 from klogtool.verify.findings import KINDS
@@ -88,8 +89,13 @@ def _explain(query: str) -> Sequence[Explained]:
     if not results:
         text = escaped(" ".join(query[: MOST_SHOWN * 4].split()))
         text = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
-        raise KlogError(f"no message that klogtool knows is in '{text}'", cure=_near(query))
+        raise KlogError(f"no message that klogtool knows is in '{text}'", cure=_from_file(query) or _near(query))
     return results
+
+
+def _from_file(query: str) -> str | None:
+    """Return how to explain a file, where somebody gave its path in place of its text."""
+    return f"That is a file: klogtool {COMMAND} {STDIN} < {quoted(query)}" if os.path.isfile(query) else None
 
 
 def _near(text: str) -> str | None:

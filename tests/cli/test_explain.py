@@ -59,6 +59,14 @@ def test_an_id_that_there_is_not(typed: str, meant: str | None, klogtool: KlogTo
     assert meant is None or meant in done.told
 
 
+def test_a_file_in_place_of_its_text(klogtool: KlogTool, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "server log"
+    path.write_text("Failed to acquire lock on file .lock in /data.")
+    failed = klogtool("explain", str(path))
+    command = f"klogtool explain - < '{path}'"
+    assert (failed.status, failed.told.splitlines()[-1]) == (2, f"That is a file: {command}")
+
+
 @pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS), ["spark", "verify"]], ids=" ".join)
 def test_help_is_what_the_option_says(words: list[str]) -> None:
     assert run_here(["help", *words], ROOT) == run_here([*words, "--help"], ROOT)
