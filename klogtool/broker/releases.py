@@ -84,6 +84,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     metadata_levels: MetadataLevels = MetadataLevels(7, 31, 30)
     feature_levels: FeatureLevels = FeatureLevels()
     clears_elr: bool = True
+    broker_record_version: int = 4
     counts_configured_brokers: bool = True
     names_every_listener: bool = True
     cleaner_stops_at_line_twice: bool = True
@@ -117,6 +118,7 @@ _V4_2_0 = replace(
     release="4.2.0",
     prints_as_java_tool=False,
     passes_over_states=False,
+    broker_record_version=3,
     metadata_levels=MetadataLevels(7, 30, 29),
     feature_levels=FeatureLevels(known=False),
 )
@@ -164,7 +166,13 @@ _V3_8_1 = replace(
     metadata_levels=MetadataLevels(1, 21, 20),
     feature_levels=FeatureLevels(known=False),
 )
-_V3_6_2 = replace(_V3_8_1, release="3.6.2", finds_record_of_max=False, metadata_levels=MetadataLevels(1, 14, 14))
+_V3_6_2 = replace(
+    _V3_8_1,
+    release="3.6.2",
+    finds_record_of_max=False,
+    broker_record_version=2,
+    metadata_levels=MetadataLevels(1, 14, 14),
+)
 _RULES: Mapping[str, Rules] = {
     rules.release: rules
     for rules in (_V3_6_2, _V3_8_1, _V3_9_0, _V3_9_1, _V3_9_2, _V4_0_1, _V4_1_1, _V4_2_0, _V4_3_1, _V4_4_0)

@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -21,7 +22,9 @@ from klogtool.format.batch import Record, build_batch
 from klogtool.format.internal.records import METADATA, build_metadata_record, parse_metadata_record
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.uuids import build_uuid
+from klogtool.log.partition import Partition
 
+from .beside import SHARED
 from .brokers import fetched
 from .kafka import BRIEF_JVM
 
@@ -37,8 +40,16 @@ MIGRATING = build_uuid(bytes(16))
 
 
 BOUNDS = ("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord")
-# An unknown type, no frame, a torn TopicRecord, an UnregisterControllerRecord (4.4.0).
-UNREADABLE = (b"\x01\x3c\x00", b"\x00", b"\x01\x02\x00\x05", b"\x01\x1d\x00\x00\x00\x00\x01\x00")
+# An unknown type, no frame, a torn TopicRecord, an UnregisterControllerRecord (4.4.0), a torn ClearElrRecord, a broker
+# as 4.3 registers it.
+UNREADABLE = (
+    b"\x01\x3c\x00",
+    b"\x00",
+    b"\x01\x02\x00\x05",
+    b"\x01\x1d\x00\x00\x00\x00\x01\x00",
+    b"\x01\x1c\x00\x05",
+    build_metadata_record("RegisterBrokerRecord", 4, {"features": [{"name": "x.version", "minSupportedVersion": 0}]}),
+)
 
 
 class Maker:
@@ -142,7 +153,10 @@ def _token(m: Maker) -> dict[str, Any]:
 
 def _feature(m: Maker) -> dict[str, Any]:
     name = m.pick("metadata.version", "kraft.version", "group.version", "share.version", "streams.version", "x.version")
-    return {"name": name, "featureLevel": m.pick(0, 1, 2) if name != "metadata.version" else m.pick(21, 10, 31, 33, 6)}
+    return {
+        "name": name,
+        "featureLevel": m.pick(0, 1, 2) if name != "metadata.version" else m.pick(21, 10, 31, 33, 6, -1),
+    }
 
 
 def _setting(m: Maker) -> dict[str, Any]:
@@ -182,6 +196,7 @@ KINDS: list[tuple[str, int, Any]] = [
         lambda m: {"entity": [{"entityType": "user", "entityName": "u"}], "key": "k", "value": 1.0},
     ),
     ("NoOpRecord", 0, lambda m: {}),
+    ("ZkMigrationStateRecord", 0, lambda m: {"zkMigrationState": m.rare(m.pick(0, 1, 2, 3, 4), m.pick(-1, 5))}),
     *[(name, 0, lambda m: {}) for name in BOUNDS],
 ]
 
@@ -209,7 +224,9 @@ def _is_snapshot(seed: int) -> bool:
     return seed % 4 == 3
 
 
-def _kafkas_answers(version: str, sequences: list[list[bytes]], work: pathlib.Path) -> Iterator[list[tuple[str, str]]]:
+def _kafkas_answers(
+    version: str, sequences: list[list[bytes]], work: pathlib.Path, *, may_be_snapshots: bool = True
+) -> Iterator[list[tuple[str, str]]]:
     """Yield, for each sequence, what Kafka's image and controller say of each record."""
     broker = fetched(version)
     jars = f"{broker.cache_home() / version / 'jars'}/*"
@@ -217,7 +234,10 @@ def _kafkas_answers(version: str, sequences: list[list[bytes]], work: pathlib.Pa
     lines = [
         line
         for seed, values in enumerate(sequences)
-        for line in ("SNAPSHOT" if _is_snapshot(seed) else "LOG", *(value.hex() or "00" for value in values))
+        for line in (
+            "SNAPSHOT" if may_be_snapshots and _is_snapshot(seed) else "LOG",
+            *(value.hex() or "00" for value in values),
+        )
     ]
     done = subprocess.run(
         ["java", *BRIEF_JVM, "-cp", f"{work}{os.pathsep}{jars}", CLASS],
@@ -277,6 +297,71 @@ def _is_late(ours: tuple[int, str, str] | None) -> bool:
     """Return whether a record is of an unknown topic. When Kafka's image notices that depends on how many records it
     takes at once, so on time; its controller says it at the record, which is compared in any case."""
     return ours is not None and (ours[1] == "NullPointerException" or ours[2].startswith("Unable to delete topic"))
+
+
+def _logs_beside() -> list[list[bytes]]:
+    """The records of real metadata logs."""
+    logs = []
+    for path in sorted((SHARED / "corpus").glob("*-metadata/logdir/__cluster_metadata-0")):
+        batches = [batch for segment in Partition(str(path)).segments for batch in segment.batches()]
+        logs.append([record.value or b"" for batch in batches if not batch.is_control for record in batch.records()])
+    if not logs:
+        pytest.skip("no ../shared/corpus/*-metadata beside the project")
+    return logs
+
+
+def _changed_log(chance: random.Random, log: list[bytes]) -> list[bytes]:
+    """Return a log in which one record is gone, stands twice or elsewhere, or has another bit or another field."""
+    values = list(log)
+    at = chance.randrange(len(values))
+    match chance.choice(("gone", "twice", "moved", "bit", "field", "field", "field", "field")):
+        case "gone":
+            del values[at]
+        case "twice":
+            values.insert(chance.randrange(len(values)), values[at])
+        case "moved":
+            values.insert(chance.randrange(len(values)), values.pop(at))
+        case "bit":
+            flipped = bytearray(values[at])
+            flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
+            values[at] = bytes(flipped)
+        case _:
+            values[at] = _with_another_field(chance, values[at])
+    return values
+
+
+def _with_another_field(chance: random.Random, value: bytes) -> bytes:
+    """Return a record in which a number, a text, a truth or a list is another one."""
+    message = parse_metadata_record(METADATA, value)
+    changes = [
+        (name, other)
+        for name, old in message.values.items()
+        for kind, others in ((bool, [old is False]), (int, [-1, 0, 1, 2, 5, 7, 127]), (str, ["", "x"]), (list, [[]]))
+        if type(old) is kind
+        for other in (*others, *([old[:-1], old + old[:1]] if kind is list and name != "isr" else ()))
+    ]
+    name, other = chance.choice(changes or [("", None)])
+    with suppress(Exception):  # a text that is no UUID, a number that the field has no room for
+        return build_metadata_record(message.name, message.version, {**message.values, name: other})
+    return value
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_change_of_a_real_log_is_refused_as_by_kafka(release: Release, tmp_path: pathlib.Path) -> None:
+    logs = _logs_beside()
+    sequences = [_changed_log(random.Random(seed), logs[seed % len(logs)]) for seed in range(SEQUENCES)]
+    answers = _kafkas_answers(release, sequences, tmp_path / "classes", may_be_snapshots=False)
+    refused = 0
+    for seed, (values, kafkas) in enumerate(zip(sequences, answers, strict=True)):
+        found = read_cluster_metadata(str(_written(tmp_path / f"{seed}", values, as_snapshot=False)), rules_of(release))
+        by = {refusal.by: refusal for refusal in found.refusals}
+        for column, replay in enumerate((Replay.IMAGE, Replay.CONTROLLER)):
+            kafka, ours = _first(kafkas, column), _ours(by.get(replay))
+            if replay is Replay.IMAGE and _is_late(ours):
+                continue
+            assert ours == kafka, f"seed {seed}, {replay.value}"
+            refused += kafka is not None
+    assert refused > SEQUENCES // 4
 
 
 @pytest.mark.parametrize("release", RELEASES)

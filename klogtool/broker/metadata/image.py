@@ -21,7 +21,14 @@ from klogtool.broker.metadata.refusals import Failure, Refusal, Replay, bound_fa
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, RecordBatch
-from klogtool.format.internal.records import METADATA, ApiMessage, parse_metadata_record, unknown_record_type
+from klogtool.format.internal.records import (
+    METADATA,
+    ApiMessage,
+    metadata_record_name,
+    parse_metadata_record,
+    undeserialized,
+    unknown_record_type,
+)
 from klogtool.format.internal.schema import Values
 from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile
@@ -293,9 +300,11 @@ class _ImageReplay:
     def _parsed(self, record: Record, path: str) -> ApiMessage:
         """Return a record parsed as the release parses it. Raises KlogError, and notes the refusal, if it cannot."""
         try:
+            if not self._rules.clears_elr and metadata_record_name(record.value or b"") == "ClearElrRecord":
+                raise unknown_record_type("ClearElrRecord")
             message = parse_metadata_record(METADATA, record.value, of_4_4=self._rules.knows_messages_of_4_4)
-            if message.name == "ClearElrRecord" and not self._rules.clears_elr:
-                raise unknown_record_type(message.name)
+            if _is_of_later_broker(message, self._rules):
+                raise undeserialized(message.name)
         except KlogError as error:
             for by in Replay:
                 self._refuse(by, (error.kafka_class or "MetadataParseException", error.reason), None, record, path)
@@ -304,3 +313,11 @@ class _ImageReplay:
 
     def _reaches(self, offset: int) -> bool:
         return self._start is None or offset >= self._start
+
+
+def _is_of_later_broker(message: ApiMessage, rules: Rules) -> bool:
+    """Return whether a release does not read the registration of a later one. Only the readers of a listener and of a
+    feature compare the version, that of the record does not."""
+    if message.name != "RegisterBrokerRecord" or message.version <= rules.broker_record_version:
+        return False
+    return bool(message.values["endPoints"] or message.values["features"])

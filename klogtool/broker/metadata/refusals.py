@@ -5,8 +5,8 @@ the controller (QuorumController and its control managers). On a node that is a 
 the process. A broker that is no controller logs a refusal of the image, and goes on without the record.
 
 Each replay is a `match` of the record and what is wrong with it. Both are compared with Kafka's classes over random
-records in `tests/kafka/test_metadata_replay_against_kafka.py`. Not checked: values of settings, and what a broker does
-with an image that it could build.
+records in `tests/kafka/test_metadata_replay_against_kafka.py`. Not checked: values of settings, what a broker does
+with an image that it could build, and lists of in-sync replicas that name a broker twice (BrokersToIsrs).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _NO_CHANGE = -1  # LeaderRecoveryState
 _RECOVERY_STATES = (0, 1)  # LeaderRecoveryState: RECOVERED, RECOVERING
 _FENCING_CHANGES = (-1, 0, 1)  # BrokerRegistrationFencingChange
 _SHUTDOWN_CHANGES = (0, 1)  # BrokerRegistrationInControlledShutdownChange
+_MIGRATION_STATES = range(5)  # ZkMigrationState: NONE to ZK
+_BEFORE_FEATURES = -1  # MetadataVersion before 4.0: the level of 0.8.0 to 3.0-IV0
 _SECURITY_PROTOCOLS = (0, 1, 2, 3)  # SecurityProtocol
 _SCRAM = {1: "SCRAM_SHA_256", 2: "SCRAM_SHA_512"}  # ScramMechanism
 _PRODUCER_ID_BLOCK = 1000
@@ -155,11 +157,13 @@ def _of_image(known: Known, message: ApiMessage, rules: Rules) -> Failure | None
             return _image_broker(known, "change", values["brokerId"], values["brokerEpoch"]) or _changes(message)
         case "FeatureLevelRecord" if values["name"] == METADATA_VERSION:
             level, levels = values["featureLevel"], rules.metadata_levels
-            if levels.lowest <= level <= levels.highest:
+            if levels.lowest <= level <= levels.highest or (rules.has_zookeeper and level == _BEFORE_FEATURES):
                 return None
             old = f"No MetadataVersion with feature level {level}"
             new = _UNSUPPORTED_VERSION.format(metadata_version_name(levels.lowest))
             return _illegal_argument(old if levels.lowest == 1 else new)
+        case "ZkMigrationStateRecord":
+            return _migration(values, rules)
         case "RemoveAccessControlEntryRecord" if values["id"] not in known.acls:
             reason = f"Failed to find existing ACL with ID {values['id']} in either image or changes"
             return "IllegalStateException", reason
@@ -182,6 +186,14 @@ def _assignment(known: Known, message: ApiMessage) -> Failure | None:
     if is_change and not merged(known.partitions[values["topicId"]][values["partitionId"]], values).fits:
         return _illegal_argument(f"{_LENGTHS}.")
     return None
+
+
+def _migration(values: Values, rules: Rules) -> Failure | None:
+    """ZkMigrationState.of. Releases without ZooKeeper pass over it."""
+    state = values["zkMigrationState"]
+    if not rules.has_zookeeper or state in _MIGRATION_STATES:
+        return None
+    return _illegal_argument(f"Value {state} is not a valid Zk migration state")
 
 
 def _unnamed_listener(values: Values, rules: Rules) -> Failure | None:
@@ -225,6 +237,8 @@ def _of_controller(known: Known, message: ApiMessage, rules: Rules) -> Failure |
                 return _runtime(f"Unable to find {what} in order to clear its ELRs.")
         case "FeatureLevelRecord":
             return _controller_feature(message, rules)
+        case "ZkMigrationStateRecord":
+            return _migration(values, rules)
         case "ConfigRecord" if rules.counts_configured_brokers and values["resourceType"] == _BROKER:
             try:
                 _ = parse_java_int(values["resourceName"] or "0")

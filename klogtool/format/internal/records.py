@@ -100,7 +100,7 @@ def parse_metadata_record(module: str, value: bytes | None, *, of_4_4: bool = Fa
     try:
         values, left = parse_front(names[api_key], version, stream.read(), of_4_4=of_4_4)
     except KlogError as error:
-        raise _unparseable(f"Failed to deserialize record with type {api_key}") from error
+        raise _undeserialized(api_key) from error
     if left:
         raise _unparseable(f"Found {left} byte(s) of garbage after {api_key}")
     return ApiMessage(names[api_key], version, values)
@@ -153,6 +153,15 @@ def _parse_frame_field(stream: ValueStream, entity: str) -> int:
 def unknown_record_type(name: str) -> Corrupt:
     """Return the error of a release that does not know this message."""
     return _unknown_id(schema_of(name).api_key)
+
+
+def undeserialized(name: str) -> Corrupt:
+    """Return the error of a release that knows this message, but not its version."""
+    return _undeserialized(schema_of(name).api_key)
+
+
+def _undeserialized(api_key: int | None) -> Corrupt:
+    return _unparseable(f"Failed to deserialize record with type {api_key}")
 
 
 def _unknown_id(api_key: int | None) -> Corrupt:
