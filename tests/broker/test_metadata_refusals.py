@@ -187,7 +187,7 @@ def test_who_may_be_a_controller(tmp_path: Path) -> None:
 
 
 # No replay refuses them, whatever they have, and no other record depends on them.
-NEVER_REFUSED = {"ClientQuotaRecord", "NoOpRecord", "RemoveDelegationTokenRecord", "ZkMigrationStateRecord"}
+NEVER_REFUSED = {"ClientQuotaRecord", "NoOpRecord", "RemoveDelegationTokenRecord"}
 
 
 def test_each_metadata_record_of_the_schemas_is_looked_at() -> None:
