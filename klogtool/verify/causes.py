@@ -22,7 +22,7 @@ class OrderCause(Cause):
     """Why a sound entry does not fit its neighbours, or the end of the log."""
 
     WRONG_OFFSET, WRONG_END, NEXT_SEGMENT, NEXT_BATCH, CLOSED, BEYOND_END, OVERFLOW = some(7)
-    BELOW_BASE, BEYOND_LARGEST, FOLLOWS, COPY, BEHIND, SEQUENCE = some(6)
+    BELOW_BASE, BEYOND_LARGEST, FOLLOWS, COPY, BEHIND, MORE_BEHIND, SEQUENCE = some(7)
 
 
 class SegmentCause(Cause):

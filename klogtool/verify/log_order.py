@@ -116,8 +116,14 @@ class OrderJudge:
         if entry.tells_first_offset:
             rows[start + _FIRST] = lowest
         rows[start + _LAST] = max(lowest, entry.last_offset)
-        is_copy = previous is not None and entry.is_copy_of(previous)
-        return _offset_order(entry, before, succession.base_offset, is_copy=is_copy)
+        if (
+            previous is not None
+            and entry.is_copy_of(previous)
+            and entry.last_offset >= lowest >= succession.base_offset
+        ):
+            return _damage(Kind.OFFSET_ORDER, entry, OrderCause.COPY(offset=lowest, before=before))
+        after = self._after(entry)
+        return _offset_order(entry, before, succession.base_offset, None if after is None else after.lowest_offset)
 
     def _better_offset(self, entry: EntryFacts) -> _Guess:
         """Return what an entry's first offset would be if it is wrong.
@@ -268,21 +274,21 @@ def _wrong_epoch(entry: EntryFacts, why: Reason) -> Damage:
     return _damage(Kind.BATCH_HEADER, entry, reason, "partition_leader_epoch")
 
 
-def _offset_order(entry: EntryFacts, before: int, base_offset: int, *, is_copy: bool) -> Damage:
+def _offset_order(entry: EntryFacts, before: int, base_offset: int, following: int | None) -> Damage:
+    """following: the offset of the next entry, if that is sound."""
     lowest = entry.lowest_offset
     if lowest < base_offset:
         return _damage(Kind.OFFSET_ORDER, entry, OrderCause.BELOW_BASE(offset=lowest, base_offset=base_offset))
     if entry.last_offset < lowest:
         reason = OrderCause.BEYOND_LARGEST(offset=lowest, largest=MAX_LONG)
         return Damage(Kind.OFFSET_ORDER, entry.position, entry.end, reason, lowest, MAX_LONG)
-    if is_copy:
-        return _damage(Kind.OFFSET_ORDER, entry, OrderCause.COPY(offset=lowest, before=before))
     if lowest > before or not entry.records_count:
         return _damage(Kind.OFFSET_ORDER, entry, OrderCause.FOLLOWS(offset=lowest, before=before))
     # A consumer goes on behind the largest offset that it has seen (CompletedFetch.nextFetchOffset).
     last = min(max(lowest, entry.last_offset), before)
     count = min(entry.records_count, last - lowest + 1)
-    return _damage(Kind.OFFSET_ORDER, entry, OrderCause.BEHIND(offset=lowest, before=before, count=count, last=last))
+    cause = OrderCause.BEHIND if following is None or following > before else OrderCause.MORE_BEHIND
+    return _damage(Kind.OFFSET_ORDER, entry, cause(offset=lowest, before=before, count=count, last=last))
 
 
 def _damage(kind: Kind, entry: EntryFacts, reason: Reason, field: str | None = None) -> Damage:

@@ -538,6 +538,16 @@ def test_offsets_below_the_base(reader: Reader) -> None:
     assert [places(f) for f in told.log] == [("offset-order", None, 0, len(batches[0]))]
 
 
+def test_what_is_behind_later_offsets_is_told_with_what_follows_it(reader: Reader) -> None:
+    """Consumers have read behind offset 29, so they pass over 6 to 26 (test_brokers_read_the_wounds)."""
+    batches = [build_batch(records(offset, 3)) for offset in (0, 3, 27, 6, 9, 12, 15, 18, 21, 24)]
+    (finding,) = scan(log_of(*batches), reader).log
+    of_next = "3 records, offsets 6 to 8, are behind later ones"
+    assert finding.detail == f"offset 6 follows offset 29: {of_next}, and so is what follows up to offset 29"
+    (finding,) = scan(log_of(*batches[:2], batches[4], batches[3], *batches[5:]), reader).log
+    assert finding.detail == f"offset 6 follows offset 11: {of_next}"
+
+
 def test_offsets_that_go_beyond_the_last_there_is(reader: Reader) -> None:
     beyond = layout.put(build_batch(records(3, 2)), 0, (2**63 - 1).to_bytes(8))
     told = scan(log_of(build_batch(records(0, 3)), beyond, build_batch(records(5, 1))), reader)
