@@ -141,3 +141,21 @@ def test_the_statuses_before_a_start(state: str, status: int, tmp_path: Path) ->
     done = run_at(words, log_dir, tmp_path)
     assert (done.returncode, b"Traceback" in done.stderr) == (status, False), done.stdout + done.stderr
     assert (b"empty" in done.stderr) == (state in ("empty", "a new disk"))
+
+
+@pytest.mark.nightly
+def test_promtool_takes_the_rules_and_what_the_commands_write(tmp_path: Path) -> None:
+    """Prometheus's own parser and linter."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool here (Debian's package prometheus)")
+    (rules,) = [manifest for manifest in MANIFESTS if "groups" in manifest]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
+    checked = subprocess.run([promtool, "check", "rules", tmp_path / "rules.yml"], capture_output=True)
+    assert checked.returncode == 0, checked.stderr
+    for words in (["verify"], ["doctor"], ["scrub", "--state", f"{tmp_path}/state"]):
+        run_here([*words, str(KILLED), "--metrics", f"{tmp_path}/m.prom"], ROOT)
+        linted = subprocess.run(
+            [promtool, "check", "metrics"], input=(tmp_path / "m.prom").read_bytes(), capture_output=True
+        )
+        assert (linted.returncode, linted.stderr) == (0, b""), words
