@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from running import FIXTURES, run_here
 
+from klogtool.format.producer_snapshot import build_producer_snapshot
 from klogtool.format.tiered.sealing import RsaKey, parse_private_key
 from klogtool.log.entries import walk_records
 from klogtool.log.file import LogFile
@@ -103,5 +104,8 @@ def upload(path: pathlib.Path, store: pathlib.Path) -> None:
         name = f"{segment.base_offset:020d}-{base64.urlsafe_b64encode(seed).decode().rstrip('=')}"
         for suffix in ("log", "index", "timeindex"):
             shutil.copy(path / f"{segment.base_offset:020d}.{suffix}", folder / f"{name}.{suffix}")
+        snapshot = path / f"{following.base_offset:020d}.snapshot"
+        producers = snapshot.read_bytes() if snapshot.exists() else build_producer_snapshot([])
+        (folder / f"{name}.snapshot").write_bytes(producers)
         known = [f"{epoch} {start}\n" for epoch, start in entries if start < following.base_offset]
         (folder / f"{name}.leader_epoch_checkpoint").write_text("".join(["0\n", f"{len(known)}\n", *known]))

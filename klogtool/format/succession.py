@@ -15,7 +15,14 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from klogtool.format.batch import INT_MAX, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence, is_in_sequence
+from klogtool.format.batch import (
+    INT_MAX,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    increment_sequence,
+    is_in_sequence,
+)
 from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
@@ -82,7 +89,7 @@ class Succession:
         self.largest_timestamp = -1
         self.batches = self.records = self.bytes = self.gaps = self.magics = 0
         self.first_offset = NOT_TOLD
-        self.sparse = self.has_producers = False
+        self.sparse = self.has_producers = self.has_transactions = False
         self.index_at = self.time_at = 0
         self.index_noted = self.time_noted = -1
         self.future: Future = (0, 0, 0, 0, 0, 0)
@@ -206,6 +213,7 @@ class Succession:
         # Fewer records than offsets: a cleaner took some out of the batch, and kept its last offset.
         self.sparse |= entry.magic == 2 and entry.records_count <= delta
         self.has_producers |= entry.producer_id > NO_PRODUCER_ID
+        self.has_transactions |= entry.producer_id > NO_PRODUCER_ID and bool(entry.attributes & TRANSACTIONAL_BIT)
         self.batches, self.bytes = self.batches + 1, self.bytes + entry.size
         self.records += entry.records_count
 

@@ -218,7 +218,7 @@ cdef class Succession:
     cdef public int64_t base_offset, now_ms, highest_offset, last_offset, before_offset, first_offset
     cdef public int64_t epoch, before_epoch, latest_epoch, largest_timestamp
     cdef public int64_t batches, records, bytes, gaps, magics, index_at, index_noted, time_at, time_noted
-    cdef public bint sparse, has_producers
+    cdef public bint sparse, has_producers, has_transactions
     cdef bytes offset_index, time_index
     cdef Bytes offsets
     cdef Bytes times
@@ -377,6 +377,8 @@ cdef class Succession:
             self.sparse = True
         if f[F_PRODUCER_ID] > -1:
             self.has_producers = True
+            if f[F_ATTRIBUTES] & TRANSACTIONAL_BIT:
+                self.has_transactions = True
         self.batches += 1
         self.records = plus(self.records, f[F_RECORDS_COUNT])
         self.bytes = plus(self.bytes, f[F_SIZE])

@@ -44,14 +44,21 @@ def replay_segment(
     left = list(reversed(marks))
     if spans:
         with LogFile(path) as file:
-            for start, end in spans:
-                pool = BufferPool()
-                for window in walk_windows(file, start=start, end=end, pool=pool):
-                    yield from replay_window(replay, window.data, window.cut, left, base=window.base)
-                    if not window.last:
-                        pool.give_back(window.data)
+            yield from replay_spans(replay, file, spans, left)
     while left:
         yield Halt(ReplayStop.MARK, left.pop())
+
+
+def replay_spans(
+    replay: ProducerReplay, file: LogFile, spans: Sequence[tuple[int, int]], left: list[int]
+) -> Iterator[Halt]:
+    """Do the same for a file that is open. left: as for `replay_window`."""
+    for start, end in spans:
+        pool = BufferPool()
+        for window in walk_windows(file, start=start, end=end, pool=pool):
+            yield from replay_window(replay, window.data, window.cut, left, base=window.base)
+            if not window.last:
+                pool.give_back(window.data)
 
 
 def replay_window(

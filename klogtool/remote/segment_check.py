@@ -7,13 +7,17 @@ from enum import Enum, StrEnum
 
 from msgspec import Struct
 
-from klogtool.causes import from_text
+from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError, Unsupported
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind
+from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.format.tiered import aiven, local_storage
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment
+from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.frames import FrameReader
 from klogtool.log.storage import StoredFile
@@ -25,6 +29,7 @@ from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, IndexKind
 from klogtool.verify.log_walk import LogWalk
 from klogtool.verify.segment_report import EpochRun, SegmentContext, SegmentReport
+from klogtool.verify.verify_producers import verify_lone_txn_index
 
 _NEEDED = {
     TierLayout.LOCAL: (local_storage.LOG, local_storage.OFFSET_INDEX, local_storage.TIME_INDEX),
@@ -137,7 +142,8 @@ class _Check:
             finally:
                 walk.fill(self.report)
             self._lost = list(self._walk_lost(file))
-        is_short = any(True for _ in self.size_findings())
+            is_short = any(True for _ in self.size_findings())
+            of_transactions = [] if is_short else list(self._txn_findings(file))
         for damage in damages:
             if is_short and damage.end >= self.report.size and damage.id is Kind.TORN_BATCH:
                 continue  # the finding about its size says it
@@ -153,9 +159,42 @@ class _Check:
             )
         yield from self.size_findings()
         yield from self._contradictions()
+        yield from of_transactions
         for index in indexes:
             for finding in index.findings() if index is not None else ():
                 yield Finding(Kind.REMOTE_INDEX, finding.path, finding.reason, finding.start, finding.end)
+        for kind in FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT:
+            if (reason := self._against_side_file(kind)) is not None:
+                yield Finding(Kind.REMOTE_INDEX, path_of(self._stored, kind), reason)
+
+    def _against_side_file(self, kind: FileKind) -> Reason | None:
+        """Return what is wrong with what a new replica takes over (TierStateMachine.buildRemoteLogAuxState)."""
+        data, known = find_side_file(self._store, self._stored, kind), self._segment.metadata
+        if data is None:
+            return RemoteCause.NO_SIDE_FILE()
+        try:
+            if kind is FileKind.PRODUCER_SNAPSHOT:
+                parse_producer_snapshot(data, crc32c)
+                return None
+            found = {entry.epoch for entry in parse_leader_epoch_checkpoint(data)}
+        except KlogError as error:
+            return RemoteCause.SIDE_FILE(why=error.reason)
+        lacking = tuple(epoch for epoch, _ in known.epochs if epoch not in found) if known is not None else ()
+        return RemoteCause.EPOCHS_LACK(epochs=lacking) if lacking else None
+
+    def _txn_findings(self, file: LogFile) -> Iterator[Finding]:
+        """Yield where the index of aborted transactions contradicts the log. A broker does not look for an index that
+        the metadata calls empty, and takes a missing one for empty (RemoteIndexCache, RemoteLogManager)."""
+        known, kind = self._segment.metadata, FileKind.TXN_INDEX
+        is_ignored = known is not None and known.txn_index_empty
+        data = None if is_ignored else find_side_file(self._store, self._stored, kind)
+        if data or self.report.has_transactions:
+            for found in verify_lone_txn_index(self.report, file, path_of(self._stored, kind), data):
+                is_rest, reason = found.id is Kind.TXNINDEX_SIZE, found.reason
+                if is_rest and found.start is not None and found.end is not None:  # nobody appends to it
+                    reason = RemoteCause.TXN_REST(size=found.end - found.start)
+                place = found.start, found.end, found.first_offset, found.last_offset
+                yield Finding(Kind.REMOTE_TXNINDEX, found.path, reason, *place, found.id.value)
 
     def size_findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the size of the log object."""

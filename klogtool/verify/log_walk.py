@@ -98,6 +98,7 @@ class LogWalk:
         report.has_damaged_tail = self._valid_end < size
         report.has_gaps = bool(succession.gaps) or succession.sparse
         report.has_producers = succession.has_producers
+        report.has_transactions = succession.has_transactions
         report.has_old_messages = bool(succession.magics & OLD_MAGICS)
         report.largest_timestamp = succession.largest_timestamp
         report.epochs = list(self._epoch_runs())

@@ -66,6 +66,7 @@ class SegmentReport(Struct):
     has_changed: bool = False
     has_gaps: bool = False
     has_producers: bool = False
+    has_transactions: bool = False
     has_old_messages: bool = False
     largest_timestamp: int = NO_TIMESTAMP
     epochs: list[EpochRun] = field(default_factory=list)

@@ -23,8 +23,8 @@ from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.producer_replay import NOTHING, Aborted, ReplayStop
 from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
 from klogtool.kernels import crc32c
-from klogtool.log.file import Unreadable, read_whole
-from klogtool.log.producer_replay import Halt, make_replay, replay_segment
+from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.log.producer_replay import Halt, make_replay, replay_segment, replay_spans
 from klogtool.log.segment import Segment
 from klogtool.verify.causes import FindingCause, SegmentCause, SnapshotCause, TxnIndexCause
 from klogtool.verify.findings import Finding, Kind
@@ -64,6 +64,23 @@ def verify_producers(
     may_be = len(beyond) == 1 and (certain_end is None or max(layout.snapshots) <= certain_end)
     for path in beyond:
         yield from _verify_snapshot_beyond(path, log_end_offset, replay, may_be=may_be)
+
+
+def verify_lone_txn_index(segment: SegmentReport, file: LogFile, path: str, data: bytes | None) -> Iterator[Finding]:
+    """Yield findings of the `.txnindex` of a segment of which nothing before is known: of transactions that began in
+    it. file: its log; data: of the index, None if there is none."""
+    replay = _Replay(segment.base_offset, segment.base_offset)
+    replay.begin_segment(segment)
+    for halt in replay_spans(replay.producers, file, segment.sound, []):
+        if halt.why is ReplayStop.IMPOSSIBLE:
+            replay.lose_track()
+        elif not replay.fetch():
+            return
+    replay.fetch()
+    if data is None:
+        yield from _missing_txn_index(path, replay)
+    else:
+        yield from _of_txn_index(path, data, segment, replay, StableOffsets(MAX_LONG))
 
 
 class _Replay:
@@ -154,25 +171,32 @@ def _verify_txn_index(
     path = layout.find(FileKind.TXN_INDEX, segment.base_offset)
     if path is None:
         if build_file_name(FileKind.TXN_INDEX, segment.base_offset) not in layout.present:
-            yield from _missing_txn_index(layout, segment, replay)
+            missing = segment.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value
+            yield from _missing_txn_index(missing, replay)
         return
     try:
         data = read_whole(path, limit=MOST_SIDE_FILE_BYTES)
     except KlogError as error:
         yield Finding(Kind.UNREADABLE, path, from_text(error.reason))
         return
+    yield from _of_txn_index(path, data, segment, replay, stable_offsets)
+
+
+def _of_txn_index(
+    path: str, data: bytes, segment: SegmentReport, replay: _Replay, stable_offsets: StableOffsets
+) -> Iterator[Finding]:
     if rest := len(data) % ABORTED_TXN_SIZE:
         yield Finding(Kind.TXNINDEX_SIZE, path, TxnIndexCause.TORN(size=rest), start=len(data) - rest, end=len(data))
     check = _TxnIndexCheck(path, segment, replay, stable_offsets)
     yield from _first_few(check.findings(data), path)
 
 
-def _missing_txn_index(layout: Layout, segment: SegmentReport, replay: _Replay) -> Iterator[Finding]:
+def _missing_txn_index(path: str, replay: _Replay) -> Iterator[Finding]:
     exposed = [txn for txn in replay.aborted if txn.visible_from != NOTHING and txn.is_known]
     if exposed:
         yield Finding(
             Kind.TXNINDEX_MISSING,
-            segment.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value,
+            path,
             TxnIndexCause.IN_NO_INDEX() if len(exposed) == 1 else TxnIndexCause.MANY_IN_NO_INDEX(count=len(exposed)),
             first_offset=min(txn.visible_from for txn in exposed),
             last_offset=exposed[-1].last_offset,

@@ -139,6 +139,7 @@ def test_arguments_that_make_no_sense_are_refused(native: Any) -> None:
 STATE = (
     *("highest_offset", "last_offset", "before_offset", "first_offset", "epoch", "before_epoch", "latest_epoch"),
     *("largest_timestamp", "batches", "records", "bytes", "gaps", "magics", "sparse", "has_producers"),
+    "has_transactions",
     *("index_at", "index_noted", "time_at", "time_noted", "future", "previous"),
 )
 

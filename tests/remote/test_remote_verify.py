@@ -118,6 +118,10 @@ def log_of(store: Path) -> Path:
     return min(store.glob("orders-0-*/*-YUXISDMJQTuoSDibMdAKoQ.log"))
 
 
+def txn_index_of(store: Path) -> Path:
+    return min(store.glob("pay-0-*/*-8yOefv_0SPCYeVarjN7R1g.txnindex"))
+
+
 def finished_twice(store: Path, logs: Path) -> None:
     """The orphan of the first segment is finished, too, and takes its place."""
     add_segment(logs, "FIIY_gb6RdKzgxg8XHE34Q", {"0": 0})
@@ -189,6 +193,18 @@ CASES: dict[str, tuple[Callable[[Path, Path], object], tuple[Any, ...]]] = {
     "another epoch": (another_epoch, ("remote-mismatch", "partition_leader_epoch", 0, 29)),
     "a wrong index": (
         lambda s, _: flip(min(s.glob("orders-0-*/*-YUXISDMJQTuoSDibMdAKoQ.index")), 3),
+        ("remote-index", None, None, None),
+    ),
+    "no index of aborted transactions": (
+        lambda s, _: txn_index_of(s).unlink(),
+        ("remote-txnindex", "txnindex-missing", 6, 33),
+    ),
+    "a wrong index of aborted transactions": (
+        lambda s, _: flip(txn_index_of(s), 20),
+        ("remote-txnindex", "txnindex-entry", 6, 10),
+    ),
+    "no producers": (
+        lambda s, _: min(s.glob("orders-0-*/*-YUXISDMJQTuoSDibMdAKoQ.snapshot")).unlink(),
         ("remote-index", None, None, None),
     ),
     "a strange record": (lambda _, logs: append_values(logs, [b"\1\0"]), ("remote-metadata", None, None, None)),
@@ -402,3 +418,40 @@ def test_names_and_sizes_that_no_broker_writes_are_findings_too(tmp_path: Path) 
         manifest.write_text(json.dumps(value))
     status, rows = verify(str(store))
     assert (status, {row["id"] for row in rows}) == (1, {"remote-object-size", "remote-index"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "want"),
+    [
+        (lambda data: data[:-1], {("txnindex-size", None, None), ("txnindex-entry", 28, 33)}),
+        (lambda data: b"", {("txnindex-entry", 6, 10), ("txnindex-entry", 22, 27), ("txnindex-entry", 28, 33)}),
+        (lambda data: data[34:], {("txnindex-entry", 6, 10)}),
+        (lambda data: data + data[-34:], {("txnindex-entry", 28, 33)}),
+        (lambda data: b"\1" + data[1:], {("txnindex-entry", None, None)}),
+        (lambda data: data, set()),
+    ],
+)
+def test_each_aborted_transaction_has_its_entry(
+    damage: Callable[[bytes], bytes], want: set[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    shutil.copytree(STORE, tmp_path / "store")
+    index = txn_index_of(tmp_path / "store")
+    index.write_bytes(damage(index.read_bytes()))
+    rows = verify(str(tmp_path / "store"), "--metadata", str(LOGS))[1]
+    found = [row for row in rows if row["id"] == "remote-txnindex"]
+    assert {(row["field"], row.get("first_offset"), row.get("last_offset")) for row in found} == want
+    assert {row["path"] for row in found} <= {str(index)}
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"0\n1\n7 0\n", None])
+@pytest.mark.parametrize("suffix", ["leader_epoch_checkpoint", "snapshot"])
+def test_what_a_new_replica_takes_over_is_read(suffix: str, content: bytes | None, tmp_path: Path) -> None:
+    shutil.copytree(STORE, tmp_path / "store")
+    (file,) = (tmp_path / "store").glob(f"orders-0-*/*-YUXISDMJQTuoSDibMdAKoQ.{suffix}")
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    _, rows = verify(str(tmp_path / "store"), "--metadata", str(LOGS))
+    (row,) = [row for row in rows if row["path"] == str(file)]
+    assert (row["id"], row["severity"]) == ("remote-index", "warning")
