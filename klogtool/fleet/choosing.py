@@ -362,9 +362,9 @@ def _fill(
         left = [(hole.first, hole.last)]
         for other in others:
             end = _fitting_end(other.copy, best.copy, hole)
-            result = _held_within(other.copy, [(first, min(last, end - 1)) for first, last in left if first < end])
+            result = held_within(other.copy, [(first, min(last, end - 1)) for first, last in left if first < end])
             fills += [CopyRange(other.node_id, first, last, RangeCause.FILLS_HOLE()) for first, last in result]
-            left = _without(left, result)
+            left = without(left, result)
         lost += [LostOffsets(first, last) for first, last in left]
     behind, at = _fill_end(base, best, others), best.copy.log_end_offset
     for fill in behind:
@@ -381,9 +381,9 @@ def _fill_end(base: PlacedCopy, best: PlacedCopy, others: Sequence[PlacedCopy]) 
         theirs = history_of(other.copy)
         parting = parting_offset(theirs, remembered)
         spans = [(first, min(last, parting - 1)) for first, last in left if first < parting]
-        result = _held_within(other.copy, spans)
+        result = held_within(other.copy, spans)
         fills += [CopyRange(other.node_id, first, last, RangeCause.GOES_ON()) for first, last in result]
-        left = _without(left, result)
+        left = without(left, result)
     return sorted(fills, key=lambda fill: fill.first)
 
 
@@ -401,7 +401,7 @@ def _covers(history: History, offset: int) -> bool:
     return history.start <= offset < history.end
 
 
-def _held_within(copy: CopyFacts, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def held_within(copy: CopyFacts, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the parts of these offset ranges that a copy has."""
     inside = [
         (max(first, copy.log_start_offset), min(last, copy.log_end_offset - 1))
@@ -409,10 +409,10 @@ def _held_within(copy: CopyFacts, ranges: Sequence[tuple[int, int]]) -> list[tup
         if first < copy.log_end_offset and last >= copy.log_start_offset
     ]
     gone = [(hole.first, copy.log_end_offset if hole.last is None else hole.last) for hole in copy.holes]
-    return _without(inside, gone)
+    return without(inside, gone)
 
 
-def _without(ranges: Sequence[tuple[int, int]], gone: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def without(ranges: Sequence[tuple[int, int]], gone: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return what is left of ranges (both ends inclusive) without others."""
     left = list(ranges)
     for first, last in gone:
@@ -439,19 +439,23 @@ def _older(best: PlacedCopy, others: Sequence[PlacedCopy]) -> Iterator[CopyRange
     for other in others:
         copy = other.copy
         span = copy.log_start_offset, min(best.copy.log_start_offset, copy.log_end_offset) - 1
-        for first, last in _held_within(copy, [span] if span[0] <= span[1] else []):
+        for first, last in held_within(copy, [span] if span[0] <= span[1] else []):
             yield CopyRange(other.node_id, first, last, why)
 
 
 def _parted(best: PlacedCopy, others: Sequence[PlacedCopy], fills: Sequence[CopyRange]) -> Iterator[CopyRange]:
     """Yield what other copies have from where they part from the best one, and its end is not filled from."""
-    filled = [(fill.first, fill.last) for fill in fills]
-    ours = history_of(best.copy)
+    ours, sources = history_of(best.copy), {each.node_id: history_of(each.copy) for each in others}
     for other in others:
         theirs = history_of(other.copy)
+        filled = [
+            (fill.first, min(fill.last, alike - 1))
+            for fill in fills
+            if fill.first < (alike := parting_offset(theirs, sources[fill.node_id]))
+        ]
         first = max(parting_offset(theirs, ours), theirs.start, ours.start)
         span = [(first, theirs.end - 1)] if first < theirs.end else []
-        for one, two in _without(_held_within(other.copy, span), filled):
+        for one, two in without(held_within(other.copy, span), filled):
             yield CopyRange(other.node_id, one, two, _why_parted(theirs, ours, one, two))
 
 

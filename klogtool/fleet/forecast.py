@@ -14,10 +14,10 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.fleet.choosing import Choice, PlacedCopy, choose, electable_of, hidden_damage
+from klogtool.fleet.choosing import Choice, PlacedCopy, choose, electable_of, held_within, hidden_damage, without
 from klogtool.fleet.collected import Brokers, Collected, CopyFacts, PartitionFacts
 from klogtool.fleet.foreseen import Foreseen
-from klogtool.fleet.histories import brokers_cut, latest_epoch_of
+from klogtool.fleet.histories import brokers_cut, history_of, latest_epoch_of, parting_offset
 from klogtool.fleet.planning import find_unclean, open_to_all, placed_copies
 
 
@@ -29,7 +29,7 @@ class LossReason(Enum):
     STRAY = "stray"
     """The metadata does not know the copy: its broker renames the folder to -stray, and serves nothing of it."""
     OLDER_LEADER = "older-leader"
-    """A broker that may lead has an older copy; the others cut theirs to it."""
+    """A broker that may lead has an older copy, or one with a hole; nobody is served what it lacks."""
     EMPTY_LEADER = "empty-leader"
     """A broker that may lead has no copy; the others cut theirs to nothing."""
     OTHER_HISTORY = "other-history"
@@ -276,7 +276,7 @@ def _forecast(
             own[share.placed.node_id] = share.placed
     ends = [foreseen.end_of(own[node_id]) if node_id in own else 0 for node_id in here]
     losses = (
-        *_of_leaders(choice.best, own, here, foreseen),
+        *_of_leaders(choice, own, here, foreseen),
         *_of_histories(choice, known, own, here),
         *_gone(choice, known, own, may_lead, brokers),
     )
@@ -294,9 +294,10 @@ def _forecast(
 
 
 def _of_leaders(
-    best: PlacedCopy | None, own: Mapping[int, PlacedCopy], may_lead: Brokers, foreseen: Foreseen
+    choice: Choice, own: Mapping[int, PlacedCopy], may_lead: Brokers, foreseen: Foreseen
 ) -> Iterator[PartitionLoss]:
-    """Yield what each broker that may lead would make the best copy lose."""
+    """Yield what each broker that may lead would make the best copy lose, and those that it could be filled from."""
+    best = choice.best
     if best is None:
         return
     copy = best.copy
@@ -321,6 +322,36 @@ def _of_leaders(
             first = max(kept, copy.log_start_offset)
             yield _loss(LossReason.OLDER_LEADER, rival, first, copy.log_end_offset, _ms(best, rival))
         yield from _of_its_start(rival, min(kept, copy.log_end_offset), foreseen)
+        yield from _unfilled(choice, rival, kept, own, foreseen)
+
+
+def _unfilled(
+    choice: Choice, leader: PlacedCopy, kept: int, own: Mapping[int, PlacedCopy], foreseen: Foreseen
+) -> Iterator[PartitionLoss]:
+    """Yield what other copies have where a leader has nothing: the plan fills the best copy from them, a start does
+    not. kept: the end of what it keeps of the best one's log."""
+    best = choice.best
+    end = 0 if best is None else best.copy.log_end_offset
+    spans: list[tuple[int, int]] = []
+    for fill in choice.fills:
+        parts = [(max(fill.first, low), min(fill.last, high)) for low, high in ((0, kept - 1), (end, fill.last))]
+        spans += without(parts, _led_with(leader, own.get(fill.node_id), parts, foreseen))
+    if best is not None and leader is not best:
+        holes = [(hole.first, hole.last) for hole in leader.copy.holes if hole.last is not None]
+        spans += held_within(best.copy, [(first, min(last, kept - 1)) for first, last in holes])
+    for first, last in sorted({(first, last) for first, last in spans if first <= last}):
+        yield _loss(LossReason.OLDER_LEADER, leader, first, last + 1)
+
+
+def _led_with(
+    leader: PlacedCopy, source: PlacedCopy | None, spans: Sequence[tuple[int, int]], foreseen: Foreseen
+) -> list[tuple[int, int]]:
+    """Return which of these offsets of another copy a leader has, too."""
+    if source is None or not foreseen.is_as_it_stands(leader):
+        return []
+    alike = parting_offset(history_of(leader.copy), history_of(source.copy))
+    end = min(alike, foreseen.end_of(leader))
+    return held_within(leader.copy, [(first, min(last, end - 1)) for first, last in spans if first < end])
 
 
 def _of_its_start(leader: PlacedCopy, end: int, foreseen: Foreseen) -> Iterator[PartitionLoss]:
