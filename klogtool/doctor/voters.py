@@ -324,7 +324,8 @@ def _other_leader(view: QuorumView) -> Iterator[Ahead]:
     if seat.forgot:
         detail = VoterCause.FORGOT_EPOCH()
     elif seat.may_be_contradicted and state is not None:
-        detail = VoterCause.OTHER_LEADER(node=state.leader_id, epoch=state.leader_epoch)
+        cause = VoterCause.TOLD_OTHERWISE if seat.hears_otherwise else VoterCause.OTHER_LEADER
+        detail = cause(node=state.leader_id, epoch=state.leader_epoch)
     else:
         return
     look = AdviceCause.ASK_QUORUM()

@@ -13,7 +13,9 @@ from klogtool.format.batch import Record, build_batch
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
 from klogtool.format.internal.schema import Values
+from klogtool.format.uuids import ZERO_UUID, build_uuid
 
+ZERO_ID = build_uuid(ZERO_UUID)
 BATCH_BYTES = 1 << 18  # a batch ends when its values reach this; Kafka reads up to 8 MiB
 
 
@@ -31,7 +33,8 @@ class Endpoint(Struct, frozen=True):
 
 
 class Voter(Struct, frozen=True):
-    """A controller of a dynamic quorum. directory_id: of its metadata log dir, as Kafka prints it."""
+    """A controller of a dynamic quorum. directory_id: of its metadata log dir, as Kafka prints it; empty if the record
+    has none, as in a static quorum: then any directory id will do (ReplicaKey.of)."""
 
     id: int
     directory_id: str
@@ -46,7 +49,7 @@ class Voter(Struct, frozen=True):
         """Return the voter as a field of VotersRecord. It takes part in kraft.version 0 and 1."""
         return {
             "voterId": self.id,
-            "voterDirectoryId": self.directory_id,
+            "voterDirectoryId": self.directory_id or ZERO_ID,
             "endpoints": [to_builtins(endpoint) for endpoint in self.endpoints],
             "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
         }
@@ -56,7 +59,8 @@ def voters_of(record: Values) -> Iterator[Voter]:
     """Yield the voters in the fields of a VotersRecord."""
     for voter in record["voters"]:
         endpoints = (Endpoint(one["name"], one["host"], one["port"]) for one in voter["endpoints"])
-        yield Voter(voter["voterId"], voter["voterDirectoryId"], tuple(endpoints))
+        directory_id = voter["voterDirectoryId"]
+        yield Voter(voter["voterId"], "" if directory_id == ZERO_ID else directory_id, tuple(endpoints))
 
 
 def build_snapshot(

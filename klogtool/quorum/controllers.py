@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.metadata.quorum import Quorum
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import Corrupt, KlogError
@@ -83,7 +84,8 @@ class Controller(Struct, frozen=True):
     """A disk and the settings of its node: None if they are not known. refusal: why the node ends at its settings.
 
     node_id, directory_id, cluster_id: of meta.properties; None where the file has none. has_identity: there is a
-    meta.properties. state_problem: why quorum-state cannot be parsed, so that a start ends.
+    meta.properties. state_problem: why quorum-state cannot be parsed, so that a start ends. record_problem: why a
+    record is refused whose checksum holds, so that a start ends at it.
     """
 
     path: str
@@ -96,6 +98,7 @@ class Controller(Struct, frozen=True):
     state_problem: KlogError | None = None
     settings: QuorumSettings | None = None
     refusal: KlogError | None = None
+    record_problem: KlogError | None = None
 
     @property
     def is_dynamic(self) -> bool:
@@ -129,7 +132,18 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
         problem,
         own,
         refusal,
+        _record_problem(path, rules),
     )
+
+
+def _record_problem(path: str, rules: Rules) -> KlogError | None:
+    """Return why Raft refuses a record of the metadata. What only a replay refuses ends a node after the election."""
+    folder = os.path.join(path, CLUSTER_METADATA_DIR)
+    refusals = read_cluster_metadata(folder, rules).refusals if os.path.isdir(folder) else ()
+    refusal = next((one for one in refusals if one.record is None), None)
+    if refusal is None:
+        return None
+    return KlogError(refusal.message, path=refusal.path, kafka_class=refusal.kafka_class)
 
 
 def _quorum_state(path: str) -> tuple[QuorumState | None, KlogError | None]:
@@ -198,7 +212,7 @@ def _read_snapshot(snapshot: KraftSnapshot) -> MetadataLog:
         return MetadataLog(problem=error) if stop.stop is None else MetadataLog(snapshot_problem=error)
     for batch in snapshot.batches():
         if isinstance(batch, RecordBatch) and batch.is_control:
-            quorum = quorum.with_records_of(batch)
+            quorum = _with_records_of(quorum, batch)
     at = Position(end.epoch, end.end_offset - 1)  # KRaftControlRecordStateMachine: as of the last contained offset
     return MetadataLog(end, quorum, None if quorum.voters is None else at)
 
@@ -259,11 +273,19 @@ def _after(log: MetadataLog, batch: RecordBatch, start: int) -> MetadataLog:
         log = replace(log, voters_before=None)
     if not batch.is_control or batch.last_offset < start:
         return log
-    quorum = log.quorum.with_records_of(batch)
+    quorum = _with_records_of(log.quorum, batch)
     if quorum.voters is log.quorum.voters:
         return replace(log, quorum=quorum)
     at = Position(batch.partition_leader_epoch, quorum.voters_offset)
     return replace(log, quorum=quorum, voters_at=at, voters_before=log.quorum.voters)
+
+
+def _with_records_of(quorum: Quorum, batch: RecordBatch) -> Quorum:
+    """Return what is so after control records. A record that is refused ends the start: Controller.record_problem."""
+    try:
+        return quorum.with_records_of(batch)
+    except KlogError:
+        return quorum
 
 
 def walk_batches(file: BatchFile) -> Iterator[RecordBatch]:

@@ -124,6 +124,7 @@ _CURES: Mapping[ElectionCause, Callable[[Seat, Election], str]] = {
     ElectionCause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
     ElectionCause.LISTENER_UNKNOWN: lambda seat, election: _old_listener(seat, election),
     ElectionCause.LOG_DAMAGED: lambda *_: str(FROM_A_CONTROLLER),
+    ElectionCause.RECORD_REFUSED: lambda seat, _: f"klogtool doctor {quoted(seat.controller.path)}",
     ElectionCause.SIDE_FILE_CORRUPT: lambda seat, _: f"klogtool doctor {quoted(seat.controller.path)}",
     ElectionCause.OTHER_DIRECTORY: _old_id,
     ElectionCause.UNKNOWN_NODE: _old_node,
@@ -182,6 +183,20 @@ def _who_tells(election: Election) -> Iterator[str]:
             yield str(edit(_state(seat), [command], CureRemark.FORGOT_IT_LED(node_id=state.leader_id)))
 
 
+def _one_leader(election: Election) -> Iterator[str]:
+    """Yield how those that hear of another leader forget theirs. A leader that does begins without quorum-state: with
+    its vote for itself it would repeat the epoch."""
+    for seat in election.seats:
+        state = seat.controller.quorum_state
+        if not seat.hears_otherwise or state is None:
+            continue
+        if state.leader_id == seat.controller.node_id:
+            yield _state_again(seat, election)
+        else:
+            command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
+            yield str(edit(_state(seat), [command], CureRemark.NEW_ELECTION()))
+
+
 def _same_voters(election: Election) -> Iterator[str]:
     """Yield how only one of two leads. Old controllers that start while the new leader is up follow it."""
     if not election.is_dynamic:
@@ -197,6 +212,7 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
     ElectionCause.CANDIDATE_NO_VOTER: _state_of(
         lambda seat: seat.ends_as_candidate and seat.why_not is ElectionCause.UNKNOWN_NODE
     ),
+    ElectionCause.LEADERS_DIFFER: _one_leader,
     ElectionCause.VOTERS_DIFFER: _same_voters,
     ElectionCause.COPIES_DIFFER: _one_of_two_logs,
     ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((str(FROM_A_CONTROLLER),)),

@@ -50,6 +50,8 @@ class ElectionCause(Cause):
     """The metadata log cannot be read to its end."""
     SIDE_FILE_CORRUPT = "side-file-unreadable"
     """A start ends at leader-epoch-checkpoint or partition.metadata, beside the metadata log."""
+    RECORD_REFUSED = "metadata-record-refused"
+    """A start ends at a record of the metadata log or its newest snapshot, although the checksum holds."""
     NO_CONTROLLER = "no-controller"
     """process.roles has no controller."""
     OTHER_DIRECTORY = "other-directory-id"
@@ -74,6 +76,8 @@ class ElectionCause(Cause):
     FORGOT_EPOCH = "forgot-its-epoch"
     """Another controller's quorum-state names it as the leader of an epoch that it does not know: it ends as soon as it
     is told so."""
+    LEADERS_DIFFER = "leaders-differ"
+    """quorum-state files name different leaders of one epoch: who hears of the other one ends."""
     NO_EPOCH_LEFT = "no-epoch-left"
     """The epoch of a log or quorum-state is the highest of 32 bits: who becomes a candidate after it ends."""
     CANDIDATE_NO_VOTER = "candidate-is-no-voter"
@@ -97,7 +101,8 @@ class Seat(Struct, frozen=True):
     one by its own copy. starts: whether its start does not end before it looks for others. forgot: whether it may end
     when another one tells it that it leads (KafkaRaftClient.maybeTransition). ends_as_candidate: whether its start ends
     because it is to be a candidate, and is no voter (CandidateState). may_be_contradicted: whether others may elect
-    another leader of an epoch of which it knows one: then it ends (KafkaRaftClient.maybeTransition)."""
+    another leader of an epoch of which it knows one: then it ends (KafkaRaftClient.maybeTransition). hears_otherwise:
+    whether one that is here tells it of another leader of its epoch as soon as both are up."""
 
     controller: Controller
     why_not: ElectionCause | None
@@ -106,6 +111,12 @@ class Seat(Struct, frozen=True):
     forgot: bool = False
     ends_as_candidate: bool = False
     may_be_contradicted: bool = False
+    hears_otherwise: bool = False
+
+    @property
+    def may_end(self) -> bool:
+        """Return whether others may tell it of a leader that ends it."""
+        return self.forgot or self.hears_otherwise
 
     @property
     def has_no_epoch_left(self) -> bool:
@@ -191,6 +202,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     apart = None if best is None else _apart(best, seats)
     causes = list(() if sure else _causes(seats, is_open=bool(possible)))
     causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(chosen, seats)
+    causes += [ElectionCause.LEADERS_DIFFER] * any(seat.hears_otherwise for seat in seats)
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
     causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
         apart is not None
@@ -277,14 +289,36 @@ def _seat(controller: Controller, controllers: Sequence[Controller], voters: tup
     is_known = voters_of(controller) is not None
     ends_as_candidate = stop is None and is_known and not believes and _starts_as_candidate(controller)
     starts = stop is None and not ends_as_candidate
-    contradicted = starts and _may_be_contradicted(controller, controllers)
-    return Seat(controller, why, believes, starts, forgot, ends_as_candidate, contradicted)
+    hears = starts and any(_tells_otherwise(other, controller) for other in controllers if other is not controller)
+    contradicted = starts and (hears or _may_be_contradicted(controller, controllers))
+    return Seat(controller, why, believes, starts, forgot, ends_as_candidate, contradicted, hears)
 
 
 def _last_epoch(controller: Controller) -> int:
     """Return the latest epoch that it knows of."""
     state = controller.quorum_state
     return max(controller.log.position.epoch, 0 if state is None else state.leader_epoch)
+
+
+def _known_leader(controller: Controller) -> tuple[int, int] | None:
+    """Return the latest epoch that it knows of, and the leader of that; None if it starts without a leader."""
+    state = controller.quorum_state
+    if state is None or state.leader_id < 0 or state.leader_epoch < controller.log.position.epoch:
+        return None
+    return None if _starts_as_candidate(controller) else (state.leader_epoch, state.leader_id)
+
+
+def _tells_otherwise(other: Controller, controller: Controller) -> bool:
+    """Return whether another one names a leader of the epoch of which this one knows another leader: as an answer to
+    its first fetch, or because it resigns as the leader that it was (KafkaRaftClient.pollResigned)."""
+    told, known = _known_leader(other), _known_leader(controller)
+    if told is None or known is None or told[0] != known[0] or told[1] == known[1] or _stop(other) is not None:
+        return False
+    if other.cluster_id != controller.cluster_id:
+        return False
+    follows = known[1] == other.node_id and any(voter.id == other.node_id for voter in voters_of(controller) or ())
+    resigns = told[1] == other.node_id and any(voter.id == controller.node_id for voter in voters_of(other) or ())
+    return follows or resigns
 
 
 def _may_be_contradicted(controller: Controller, controllers: Sequence[Controller]) -> bool:
@@ -335,6 +369,8 @@ def _stop(controller: Controller) -> ElectionCause | None:
         return ElectionCause.LOG_DAMAGED
     if controller.log.side_problem is not None:
         return ElectionCause.SIDE_FILE_CORRUPT
+    if controller.record_problem is not None:
+        return ElectionCause.RECORD_REFUSED
     if controller.state_problem is not None:
         return ElectionCause.STATE_CORRUPT
     return ElectionCause.LISTENER_UNKNOWN if _lacks_listener(controller) else None
@@ -397,7 +433,7 @@ def _gets_majority(seat: Seat, seats: Sequence[Seat], *, hopeful: bool, anywhere
     if (
         not seat.believes
         or seat.has_no_epoch_left
-        or (not hopeful and (candidate.log.problem is not None or seat.forgot))
+        or (not hopeful and (candidate.log.problem is not None or seat.may_end))
     ):
         return False
     return len(_votes_for(seat, seats, hopeful=hopeful, anywhere=anywhere)) > len(voters) // 2
@@ -447,7 +483,7 @@ def _votes(seat: Seat, other: Seat, voter: Voter, *, hopeful: bool) -> bool:
         return False
     if asked.settings is not None and not asked.settings.is_controller:
         return False
-    if not hopeful and (asked.log.problem is not None or other.forgot or other.is_stale):
+    if not hopeful and (asked.log.problem is not None or other.may_end or other.is_stale):
         return False
     return candidate.log.position >= asked.log.position
 
@@ -523,7 +559,7 @@ def look_ahead(own: Controller, others: Sequence[Controller] = (), known: Sequen
         is_known = election.majority == 1 or all(one.settings is not None and one.settings.endpoints for one in others)
         is_sure = election.outcome is ElectionOutcome.ELECTED and is_known
         return Outlook(election, absent, True if is_sure else None)
-    if not election.voters and (own.refusal is not None or set(known) != {own.node_id}):
+    if not election.voters and not own.is_dynamic and (own.refusal is not None or set(known) != {own.node_id}):
         return Outlook(election, absent, None)
     best = max(at_hand, key=lambda one: (one.path == election.best, one.log.position))
     whole = judge_election([*at_hand, *(_as_it_should_be(voter, own, best) for voter in absent)])

@@ -215,6 +215,7 @@ def _may_lead(seat: Seat) -> bool:
         ElectionCause.NO_IDENTITY,
         ElectionCause.OTHER_NODE,
         ElectionCause.SETTINGS_REFUSED,
+        ElectionCause.RECORD_REFUSED,
         ElectionCause.SIDE_FILE_CORRUPT,
         ElectionCause.NO_CONTROLLER,
     )

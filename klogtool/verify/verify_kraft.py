@@ -10,15 +10,16 @@ from msgspec.structs import replace
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.broker.releases import TOLERANT_RULES
 from klogtool.causes import from_text
-from klogtool.errors import KlogError
+from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import CRC_COVERS_FROM
 from klogtool.format.checksums import crc32c
 from klogtool.format.control import ControlRecordType, parse_control_type_id
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH
 from klogtool.format.identity import parse_quorum_state
 from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.names import FileKind
 from klogtool.log.entries import Message, RecordBatch
-from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.causes import CureRemark, FindingCause, KraftCause
@@ -125,7 +126,7 @@ def _read_through(snapshot: KraftSnapshot) -> None:
     broker fails at it; otherwise at the end, for the first thing that a broker ignores."""
     batch: RecordBatch | None = None
     mild: KlogError | None = None
-    for entry in snapshot.batches():
+    for entry in _walk_batches(snapshot):
         expected = 0 if batch is None else batch.last_offset + 1
         is_first, batch = batch is None, _checked(entry)
         if is_first and "SNAPSHOT_HEADER" not in _control_types(batch):
@@ -133,6 +134,7 @@ def _read_through(snapshot: KraftSnapshot) -> None:
         if batch.base_offset != expected and mild is None:
             mild = KlogError(f"a batch starts at {batch.base_offset}, not at {expected}", position=batch.position)
     tail = snapshot.tail_bytes()
+    _check_tail(snapshot, os.path.getsize(snapshot.path) - tail)
     if batch is None and snapshot.end_offset == 0:  # of the day of its formatting: it has no state to load
         raise KlogError("contains no whole batch", position=0)
     if batch is None:
@@ -145,6 +147,38 @@ def _read_through(snapshot: KraftSnapshot) -> None:
         raise mild
 
 
+def _walk_batches(snapshot: KraftSnapshot) -> Iterator[RecordBatch | Message]:
+    try:
+        yield from snapshot.batches()
+    except Corrupt as error:
+        if error.position is not None:
+            _check_tail(snapshot, error.position)  # in the words of who reads a snapshot
+        raise
+
+
+def _check_tail(snapshot: KraftSnapshot, position: int) -> None:
+    """Raise KlogError if Kafka fails at bytes that are no whole batch (ByteBufferLogInputStream.nextBatchSize, and
+    RecordsIterator.createMemoryRecords, which needs the head of a first batch)."""
+    with LogFile(snapshot.path) as file:
+        size, head = file.size, file.read(position, HEADER_SIZE_UP_TO_MAGIC)
+    if not position and 0 < size < HEADER_SIZE_UP_TO_MAGIC:
+        message = 'Cannot invoke "java.lang.Integer.intValue()"'
+        raise KlogError(
+            "contains no whole batch", position=0, kafka_class="NullPointerException", kafka_message=message
+        )
+    if len(head) < LOG_OVERHEAD:
+        return
+    length, magic = int.from_bytes(head[8:LOG_OVERHEAD], signed=True), head[16:]
+    if length < MIN_LENGTH:
+        message = f"Record size {length} is less than the minimum record overhead ({MIN_LENGTH})"
+    elif magic and magic[0] > 2:
+        message = f"Invalid magic found in record: {int.from_bytes(magic, signed=True)}"
+    else:
+        return
+    raise KlogError("ends in foreign bytes", position=position, kafka_class=_CORRUPT, kafka_message=message)
+
+
+_CORRUPT = "CorruptRecordException"
 _NO_HEADER = "First batch is not a control batch with at least one record"
 
 

@@ -186,17 +186,25 @@ def append_voters(
 ) -> None:
     """A control batch with a new set of voters behind all others. None: the version alone."""
     log = log_of(nodes, node)
+    batch = control_batch(log.position.end_offset, log.position.epoch + epochs, voters, version)
+    _append(nodes, node, batch)
+
+
+def _append(nodes: Nodes, node: int, data: bytes) -> None:
+    """Write behind the last whole batch, as a start does after it has cut what is behind that."""
     segment = Partition(str(nodes.metadata(node))).segments[-1]
-    with Path(segment.path).open("ab") as file:
-        file.write(control_batch(log.position.end_offset, log.position.epoch + epochs, voters))
+    end = max((batch.position + batch.size for batch in segment.batches()), default=0)
+    with Path(segment.path).open("r+b") as file:
+        file.truncate(end)
+        file.seek(end)
+        file.write(data)
 
 
 def append_records(nodes: Nodes, node: int, *messages: tuple[str, int, dict[str, object]]) -> None:
     """Records of metadata behind all others, as a leader appends them."""
     log = log_of(nodes, node)
     batches = [data_batch(log.position.end_offset + n, log.position.epoch, one) for n, one in enumerate(messages)]
-    with Path(Partition(str(nodes.metadata(node))).segments[-1].path).open("ab") as file:
-        file.write(b"".join(batches))
+    _append(nodes, node, b"".join(batches))
 
 
 def fewer_voters(nodes: Nodes, node: int, rng: random.Random) -> None:

@@ -121,6 +121,28 @@ def voted_for_itself(nodes: Nodes) -> None:
     no_metadata(nodes, 2, CHANCE)
 
 
+def unknown_version(nodes: Nodes) -> None:
+    """kraft.version of a later release: a start ends at it."""
+    append_voters(nodes, 1, None, version=2)
+
+
+def voters_without_ids(nodes: Nodes) -> None:
+    """Any directory id will do then."""
+    append_voters(nodes, 1, [replace(voter, directory_id="") for voter in voters_of(nodes, [1])])
+    new_directory_id(nodes, 1, CHANCE)
+
+
+def garbage_behind_the_snapshot(nodes: Nodes) -> None:
+    (snapshot,) = nodes.metadata(1).glob("*.checkpoint")
+    snapshot.write_bytes(snapshot.read_bytes() + bytes(14))
+
+
+def two_leaders_of_an_epoch(nodes: Nodes) -> None:
+    for node, leader in ((1, 2), (2, 3), (3, 3)):
+        state = QuorumState(1, leader, 50, -1, bytes(16))
+        (nodes.metadata(node) / "quorum-state").write_bytes(build_quorum_state(state))
+
+
 BEGIN = ("BeginTransactionRecord", 0, {"name": "CreateTopics"})
 STATES = {
     "a lone combined node without its directory id": State(one("3.9.2"), each((1, lose_directory_id)), "never"),
@@ -163,6 +185,11 @@ STATES = {
     "two controllers began anew": State(three("4.3.1"), begun_anew, "elected"),
     "a removed voter with a vote for itself": State(three("3.9.2"), each((3, removed)), "elected"),
     "a small file beside the log is damaged": State(three("4.4.0"), each((1, garbage_side_file)), "never", (1, 2)),
+    "kraft.version of a later release": State(one("4.3.1", roles=ALONE), unknown_version, "never"),
+    "the same in 3.9.2": State(one("3.9.2", roles=ALONE), unknown_version, "never"),
+    "voters without directory ids": State(one("4.3.1", roles=ALONE), voters_without_ids, "elected"),
+    "garbage behind the first snapshot": State(one("4.3.1", roles=ALONE), garbage_behind_the_snapshot, "never"),
+    "two states name two leaders of an epoch": State(three("4.3.1"), two_leaders_of_an_epoch, "unknown", (1, 2)),
     "no epoch is left": State(one("4.3.1"), each((1, last_epoch)), "never"),
     "static, two new disks": State(
         three("4.4.0", is_dynamic=False), each((2, no_metadata), (3, no_metadata)), "elected"

@@ -291,11 +291,20 @@ class _ImageReplay:
             if not self._reaches(batch.last_offset):
                 continue
             if batch.is_control:
-                self._image.quorum = self._image.quorum.with_records_of(batch)
+                self._take_control(batch, file.path)
                 continue
             for record in batch.records():
                 if self._reaches(record.offset):
                     yield record
+
+    def _take_control(self, batch: RecordBatch, path: str) -> None:
+        """Apply a batch of control records. What Raft does not read ends every start, before any replay."""
+        try:
+            self._image.quorum = self._image.quorum.with_records_of(batch)
+        except KlogError as error:
+            for by in Replay:
+                failure = (error.kafka_class or "RuntimeException", error.reason)
+                self._refuse(by, failure, None, Record(batch.base_offset, 0, None, None), path)
 
     def _parsed(self, record: Record, path: str) -> ApiMessage:
         """Return a record parsed as the release parses it. Raises KlogError, and notes the refusal, if it cannot."""

@@ -12,10 +12,15 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.format.batch import RecordBatch
-from klogtool.format.control import ControlRecordType, parse_control_type_id
-from klogtool.format.control_values import parse_control_value
+from klogtool.errors import Corrupt
+from klogtool.format.batch import Record, RecordBatch
+from klogtool.format.control import CURRENT_VERSION, ControlRecordType, parse_control_type_id
+from klogtool.format.control_values import VALUE_MESSAGES
+from klogtool.format.internal.message import parse_message
+from klogtool.format.internal.schema import Values
 from klogtool.format.kraft_snapshot import Voter, voters_of
+
+KRAFT_VERSIONS = (0, 1)  # KRaftVersion
 
 
 class Quorum(Struct, frozen=True):
@@ -27,15 +32,18 @@ class Quorum(Struct, frozen=True):
     voters_offset: int = -1
 
     def with_records_of(self, batch: RecordBatch) -> Quorum:
-        """Return what is so after a batch of control records. The last record wins, committed or not."""
+        """Return what is so after a batch of control records. The last record wins, committed or not.
+
+        Raises Corrupt, with Kafka's class, for a record at which a start ends, although its checksum holds.
+        """
         quorum = self
         for record in batch.records():
-            kind = ControlRecordType.of(parse_control_type_id(record.key))
+            kind, values = _parse_control_record(record)
             if kind is ControlRecordType.KRAFT_VERSION:
-                quorum = replace(quorum, kraft_version=parse_control_value(kind, record.value or b"")["kRaftVersion"])
+                quorum = replace(quorum, kraft_version=_kraft_version(values))
             elif kind is ControlRecordType.KRAFT_VOTERS:
-                voters = tuple(voters_of(parse_control_value(kind, record.value or b"")))
-                quorum = replace(quorum, voters=voters, voters_offset=record.offset)
+                voters = {voter.id: voter for voter in voters_of(values)}  # as VoterSet.fromVotersRecord
+                quorum = replace(quorum, voters=tuple(voters.values()), voters_offset=record.offset)
         return quorum
 
     def voter(self, node_id: int | None) -> Voter | None:
@@ -45,6 +53,30 @@ class Quorum(Struct, frozen=True):
     def voter_of_directory(self, directory_id: str | None) -> Voter | None:
         """Return the voter with this directory id, or None."""
         return next((voter for voter in self.voters or () if voter.directory_id == directory_id), None)
+
+
+def _parse_control_record(record: Record) -> tuple[ControlRecordType, Values]:
+    """Return what a control record says (RecordsIterator.decodeControlRecord, ControlRecord.of)."""
+    for part, data in (("key", record.key), ("value", record.value)):
+        if data is None:
+            raise _refused(f"Missing {part} in the record when a {part} was expected")
+        if not data:
+            raise _refused(f"Got an unexpected empty {part} in the record")
+    kind = ControlRecordType.of(parse_control_type_id(record.key))
+    if kind not in VALUE_MESSAGES:
+        raise _refused(f"Unknown control record type {kind.name}")
+    return kind, parse_message(VALUE_MESSAGES[kind], CURRENT_VERSION, record.value or b"")
+
+
+def _kraft_version(values: Values) -> int:
+    version = int(values["kRaftVersion"])
+    if version not in KRAFT_VERSIONS:
+        raise _refused(f"Unknown KRaft feature level: {version}")
+    return version
+
+
+def _refused(message: str) -> Corrupt:
+    return Corrupt(message, kafka_class="IllegalArgumentException")
 
 
 class VoterMatch(Enum):

@@ -1,0 +1,145 @@
+"""Records with a sound checksum at which a start ends; odd voters that do not end it; leaders that contradict each
+other. Each was put to real controllers of 4.3.1."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from quorums import NOTHING, Disk, directory_id, properties, voter
+from running import run_here
+
+from klogtool.format.batch import Record, build_batch
+from klogtool.format.control import ControlRecordType, build_control_key
+from klogtool.format.control_values import build_control_value
+from klogtool.quorum.controllers import read_controller
+from klogtool.quorum.cures import cures_of
+from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
+
+Path = pathlib.Path
+VERSION, VOTERS = ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS
+THREE = (voter(1), voter(2), voter(3))
+
+
+def of_version(level: int) -> tuple[bytes, bytes]:
+    return build_control_key(VERSION), build_control_value(VERSION, {"kRaftVersion": level})
+
+
+REFUSED: dict[str, tuple[bytes | None, bytes]] = {
+    "Unknown KRaft feature level: 2": of_version(2),
+    "Unknown KRaft feature level: -1": of_version(-1),
+    "Tried to allocate a collection of size 8": (build_control_key(VOTERS), b"\0\0\x09"),
+    "Unknown control record type UNKNOWN": (b"\0\0\0\x09", b"\0\0"),
+    "Unknown control record type COMMIT": (b"\0\0\0\x01", b"\0\0\0\0\0\0"),
+    "Missing key in the record when a key was expected": (None, b"\0\0"),
+    "Got an unexpected empty value in the record": (build_control_key(VERSION), b""),
+}
+
+
+def judged(*disks: Disk) -> Election:
+    election = judge_election([read_controller(str(disk.path), properties(disk.node_id)) for disk in disks])
+    assert election.outcome is ElectionOutcome.ELECTED or cures_of(election)
+    return election
+
+
+def of_three(folder: Path) -> list[Disk]:
+    return [Disk(folder, n).voters(*THREE).records(3, message=NOTHING) for n in (1, 2, 3)]
+
+
+def with_record(disk: Disk, key: bytes | None, value: bytes) -> Disk:
+    batch = build_batch([Record(disk.end, 0, key, value)], is_control=True, partition_leader_epoch=1)
+    disk.end += 1
+    return disk.log(batch)
+
+
+def claim(disk: Disk) -> dict[str, Any]:
+    rows = map(json.loads, run_here(["doctor", str(disk.path), "--json"], disk.path.parent).out.splitlines())
+    return next(row for row in rows if row["type"] == "claim" and row["about"] == "broker")
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_start_ends_at_a_control_record_that_raft_refuses(message: str, tmp_path: Path) -> None:
+    """It is not cut: its checksum holds (KRaftControlRecordStateMachine.maybeLoadLog)."""
+    lone = with_record(Disk(tmp_path / "lone", 1).voters(voter(1)), *REFUSED[message])
+    election = judged(lone)
+    assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.RECORD_REFUSED,))
+    told = claim(lone)
+    assert (told["starts"], told["message"][: len(message)]) == (False, message)
+    one, two, third = of_three(tmp_path)
+    with_record(third, *REFUSED[message])
+    assert judged(one, third).outcome is ElectionOutcome.NEVER
+    assert judged(one, two, third).may_lead == (1, 2)
+
+
+def test_a_record_of_metadata_that_does_not_parse_ends_a_start_too(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 1).voters(voter(1))
+    disk.log(build_batch([Record(disk.end, 0, None, b"\x01\x63\0\0")], partition_leader_epoch=1))
+    assert judged(disk).causes == (ElectionCause.RECORD_REFUSED,)
+
+
+def test_voters_that_are_odd_but_read(tmp_path: Path) -> None:
+    """Without a directory id any will do; of two entries of one node the last one counts; a version above 0 is read as
+    version 0 (ReplicaKey.of, VoterSet.fromVotersRecord, ControlRecordUtils)."""
+    zeros = replace(voter(1), directory_id="")
+    twice = [voter(1, directory=directory_id(7)), voter(1)]
+    for n, voters in enumerate(([zeros], twice)):
+        value = build_control_value(VOTERS, {"voters": [one.as_record() for one in voters]})
+        for version in (0, 1):
+            disk = Disk(tmp_path / f"{n}{version}", 1).voters(voter(1))
+            with_record(disk, build_control_key(VOTERS), version.to_bytes(2) + value[2:])
+            election = judged(disk)
+            assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, ())
+            assert election.voters == (voters[-1],)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"abcde", 'Cannot invoke "java.lang.Integer.intValue()"'),
+        (b"garbage!" * 20, "Invalid magic found in record: 103"),
+        (bytes(30), "Record size 0 is less than the minimum record overhead (14)"),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_bytes_that_are_no_batch_in_the_first_snapshot(
+    content: bytes | None, message: str | None, is_behind: bool, tmp_path: Path
+) -> None:
+    """RecordsIterator reads them in memory, and checks them; less than the head of a batch behind others is nothing."""
+    disk = Disk(tmp_path, 1).voters(voter(1)).records(3, message=NOTHING).snapshot(0, 0, voter(1))
+    (path,) = disk.metadata.glob("*.checkpoint")
+    whole = path.read_bytes()
+    path.write_bytes((whole if is_behind else b"") + (whole[:100] if content is None else content))
+    ends = message is not None and not (is_behind and content == b"abcde")
+    assert judged(disk).outcome is (ElectionOutcome.NEVER if ends else ElectionOutcome.ELECTED)
+    told = claim(disk)
+    assert (told["starts"], told["message"]) == ((False, message) if ends else (True, None))
+
+
+def test_leaders_of_one_epoch_that_differ(tmp_path: Path) -> None:
+    """Measured: "Received request or response with leader OptionalInt[3] and epoch 50 which is inconsistent with
+    current leader OptionalInt[2] and epoch 50"."""
+    one, two, third = of_three(tmp_path)
+    one.state(1, 2, 50)
+    two.state(1, 3, 50)
+    assert judged(one, two).outcome is ElectionOutcome.UNKNOWN
+    third.state(1, 3, 50)
+    election = judged(one, two, third)
+    assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.LEADERS_DIFFER,))
+    assert [seat.hears_otherwise for seat in election.seats] == [True, False, False]
+    assert any("leaderId" in cure and str(one.path) in cure for cure in cures_of(election))
+    two.state(1, 2, 50)
+    third.state(1, 2, 50)
+    assert judged(one, two, third).is_sound
+
+
+def test_two_that_resign_as_leaders_of_one_epoch(tmp_path: Path) -> None:
+    one, two, _ = of_three(tmp_path)
+    one.state(1, 1, 50)
+    two.state(1, 2, 50)
+    election = judged(one, two)
+    assert (election.outcome, election.causes) == (ElectionOutcome.UNKNOWN, (ElectionCause.LEADERS_DIFFER,))
+    assert sum("rm " in cure for cure in cures_of(election)) == 2
