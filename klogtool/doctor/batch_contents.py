@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.doctor.readable import Offsets, Readable, walk_each
+from klogtool.doctor.readable import Readable, walk_each
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import NO_SEQUENCE, Record
 from klogtool.format.batch_proof import recounted
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
+from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
 
 BatchKey = tuple[int, int, int]  # first offset, CRC, size: what two copies of a batch have in common

@@ -22,11 +22,12 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.doctor.batch_contents import KnownBatches, in_rows, key_of, offsets_alone
 from klogtool.doctor.claims import HiddenBy, OffsetRange
-from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
+from klogtool.doctor.readable import Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
 from klogtool.format.names import OFFSET_DIGITS, FileKind, FileName, find_renamed_log, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
+from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed
 
 _PIECE_BYTES = 1 << 20

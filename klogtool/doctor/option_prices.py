@@ -16,8 +16,9 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.doctor.claims import Lost, OffsetRange, WhyUnknown
 from klogtool.doctor.partition_claims import compared, follow, with_hidden
 from klogtool.doctor.patient import Patient
-from klogtool.doctor.readable import Offsets, few, ranges_of, walk_readable
+from klogtool.doctor.readable import few, ranges_of, walk_readable
 from klogtool.errors import KlogError
+from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
 
 

@@ -17,10 +17,11 @@ from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown, Witness
 from klogtool.doctor.measured import After, Before, Measured, measure
 from klogtool.doctor.passed_over import Followed, follow_consumer
-from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_readable
+from klogtool.doctor.readable import Readable, few, ranges_of, walk_readable
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind
+from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_gaps import next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_told
 from klogtool.plans.recover_result import Recovery

@@ -24,13 +24,14 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.reading import OffsetMetadata, watermark_as_leader
 from klogtool.doctor.batch_contents import BatchKey, in_rows, key_of, records_of
 from klogtool.doctor.claims import HiddenBy, OffsetRange, WhyUnknown
-from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_each, walk_readable
+from klogtool.doctor.readable import Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import Record, RecordBatch, inflate, stream_records
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, FrameStop
 from klogtool.format.message import Message
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
+from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
 
 LEAST_READ_BYTES = 1 << 20  # of a partition, beyond what its start reads

@@ -6,7 +6,6 @@ Batches in a row whose offsets follow one another are one value, so a whole log 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -17,6 +16,7 @@ from klogtool.doctor.claims import OffsetRange
 from klogtool.format.batch import CONTROL_BIT
 from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, is_blanked, recounted
 from klogtool.log.file import LogFile
+from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
 from klogtool.salvage.stretches import Run, walk_stretches
@@ -53,47 +53,6 @@ class Readable(Struct, frozen=True):
     newest_timestamp: int
     is_miscounted: bool = False
     is_odd: bool = False
-
-
-class Offsets:
-    """A set of offsets, as ranges."""
-
-    def __init__(self) -> None:
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
-
-    def add(self, first: int, last: int) -> None:
-        """Add a range."""
-        low, high = bisect_left(self._lasts, first - 1), bisect_right(self._firsts, last + 1)
-        if low < high:
-            first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
-        self._firsts[low:high], self._lasts[low:high] = [first], [last]
-
-    def covers(self, first: int, last: int) -> bool:
-        """Return whether all of a range is in it."""
-        at = bisect_right(self._firsts, first) - 1
-        return at >= 0 and self._lasts[at] >= last
-
-    def overlaps(self, first: int, last: int) -> bool:
-        """Return whether any of a range is in it."""
-        at = bisect_right(self._firsts, last) - 1
-        return at >= 0 and self._lasts[at] >= first
-
-    def holes(self, first: int, last: int) -> Iterator[OffsetRange]:
-        """Yield what it lacks of a range."""
-        for low, high in self.ranges:
-            if low > last:
-                break
-            if first < low:
-                yield first, low - 1
-            first = max(first, high + 1)
-        if first <= last:
-            yield first, last
-
-    @property
-    def ranges(self) -> list[OffsetRange]:
-        """Return the offsets as ranges, ascending."""
-        return list(zip(self._firsts, self._lasts, strict=True))
 
 
 def ranges_of(parts: Iterable[Readable]) -> tuple[OffsetRange, ...]:

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from klogtool.doctor.answers import Diagnosis, Starts
 from klogtool.doctor.claim_list import walk_claims
 from klogtool.doctor.claims import BrokerClaim, HiddenBy, LogDirClaim, OffsetRange, PartitionClaim, WhyUnknown
-from klogtool.doctor.readable import Offsets
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.errors import KlogError
 from klogtool.fleet.choosing import PlacedCopy
 from klogtool.fleet.collected import Collected, CopyFacts, EndingStart, LostRange, StartedCopy, StartFacts
 from klogtool.fleet.collecting import Collecting, collect
+from klogtool.log.offset_ranges import Offsets
 
 _BY_OTHERS = frozenset((HiddenBy.FOLDER, HiddenBy.LOG_DIR))  # the metadata that leads, and the log dir's own claim
 _MOST_RANGES = 1 << 11  # of one copy in a file

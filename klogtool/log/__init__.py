@@ -31,6 +31,7 @@ frames            entries at any position, through a small cached piece
 probing           a log asked about single positions: which entry is there, where is the next
 proving           entries whose checksums hold, span by span
 resync            the next batch that proves itself, behind damage
+offset_ranges     a set of offsets
 remembered        what runs remember of each thing that they read, as lines of a file
 late_zstd         libzstd for the kernels, looked for at the first batch that needs it
 

@@ -1,0 +1,47 @@
+"""A set of offsets."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+
+class Offsets:
+    """A set of offsets, as ranges."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def add(self, first: int, last: int) -> None:
+        """Add a range."""
+        low, high = bisect_left(self._lasts, first - 1), bisect_right(self._firsts, last + 1)
+        if low < high:
+            first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
+        self._firsts[low:high], self._lasts[low:high] = [first], [last]
+
+    def covers(self, first: int, last: int) -> bool:
+        """Return whether all of a range is in it."""
+        at = bisect_right(self._firsts, first) - 1
+        return at >= 0 and self._lasts[at] >= last
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Return whether any of a range is in it."""
+        at = bisect_right(self._firsts, last) - 1
+        return at >= 0 and self._lasts[at] >= first
+
+    def holes(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Yield what it lacks of a range."""
+        for low, high in self.ranges:
+            if low > last:
+                break
+            if first < low:
+                yield first, low - 1
+            first = max(first, high + 1)
+        if first <= last:
+            yield first, last
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the offsets as ranges, ascending."""
+        return list(zip(self._firsts, self._lasts, strict=True))
