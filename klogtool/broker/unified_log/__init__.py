@@ -2,6 +2,7 @@
 
 loaded_partition        a loaded partition, for lookups by offset, timestamp and leader epoch, and for fetches
 log_loader              how a broker loads a partition dir, and what it leaves when it stops (LogLoader)
+left_overs              what a start does with unfinished files before it loads a segment
 log_segments            the segments in order of their base offsets (LogSegments)
 log_segment             one segment: its `.log`, its indexes and when entries are due, what is cached (LogSegment)
 index_files             the indexes of a segment, as a broker has them open

@@ -14,9 +14,10 @@ from msgspec import Struct, field
 
 from klogtool.broker.circumstances import LoadTerms
 from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.left_overs import base_of, settle_left_overs
 from klogtool.broker.unified_log.log_segment import LogSegment, LogSegmentOffsetOverflow
-from klogtool.broker.unified_log.log_segments import DELETED, LogSegments
-from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP, split_overflowed_segment
+from klogtool.broker.unified_log.log_segments import LogSegments
+from klogtool.broker.unified_log.overflow_split import split_overflowed_segment
 from klogtool.broker.unified_log.producer_snapshots import SnapshotNames, SnapshottedProducers
 from klogtool.broker.unified_log.replayed_batches import rebuild_producer_state
 from klogtool.broker.unified_log.segment_recovery import Recovered, SegmentRecovery
@@ -24,15 +25,13 @@ from klogtool.errors import AtPath, Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, build_file_name, find_base_offset, parse_base_offset
-from klogtool.log.file import Unreadable, is_denied
+from klogtool.format.names import FileKind, build_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 
 _Result = TypeVar("_Result")
 
 
-_KRAFT_DELETED = ".checkpoint.deleted"
 _TEMPORARY = ".tmp"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TXN_INDEX.value)
 # These errors empty a segment in recovery; all others fail the load. Kafka has I/O errors also for a folder in place of
@@ -317,7 +316,8 @@ class _Loader:
         A folder with the suffix -delete is loaded like any other. A broker does not look for the end of such a log,
         because it deletes it; whoever asks about one here wants its records.
         """
-        self._complete_swaps(self._remove_temporary_files())
+        found = settle_left_overs(self.draft, self.config, self.terms.rules)
+        self.report.removed, self.report.replaced, self.report.swapped = found.removed, found.replaced, found.swapped
         self._retry_on_overflow(self._load_segment_files)
         end_offset, recovery_point = self._retry_on_overflow(self._recover_log)
         self.segments.last.resize_indexes()
@@ -344,52 +344,6 @@ class _Loader:
             return self.terms.has_remote_storage and self.log.first_epoch_start < self._first_base
         return self.terms.is_tiered
 
-    # Leftovers (removeTempFilesAndCollectSwapFiles and the next two passes).
-
-    def _remove_temporary_files(self) -> list[str]:
-        """Delete `.deleted` and incomplete files; return the names of swaps that have to be completed."""
-        names = self.draft.names_found()
-        for name in names:
-            path = os.path.join(self.draft.path, name)
-            if is_denied(path):
-                raise Unreadable("permission denied", path=path, kafka_class="IOException")
-        doomed = [name for name in names if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED)]
-        cleaned = [name for name in names if name.endswith(CLEANED)]
-        first_cleaned = min((_base_of(self.draft, name) for name in cleaned), default=None)
-        swaps = {name: _base_of(self.draft, name) for name in names if name.endswith(SWAP)}
-        # A swap at or above the lowest incomplete file belongs to an incomplete set. Its files are deleted before the
-        # files that show that.
-        invalid = [name for name, base in swaps.items() if first_cleaned is not None and base >= first_cleaned]
-        self.report.removed = [*doomed, *invalid, *cleaned]
-        for name in self.report.removed:
-            self.draft.delete(name)
-        return [name for name in swaps if name not in invalid]
-
-    def _complete_swaps(self, swaps: list[str]) -> None:
-        """Delete the segments that swapped ones replace, and rename the swapped files."""
-        if not swaps:
-            return
-        spans = [self._span_of_swap(name) for name in swaps if name.removesuffix(SWAP).endswith(FileKind.LOG.value)]
-        if spans:
-            low, high = min(base for base, _ in spans), max(end for _, end in spans)
-            names = [name for name in self.draft.names_found() if not name.endswith(SWAP)]
-            in_span = [name for name in names if (base := find_base_offset(name)) is not None and low <= base < high]
-            self.report.replaced = in_span
-            for name in in_span:
-                self.draft.delete(name)
-        for name in self.draft.names_found():
-            if name.endswith(SWAP):
-                self.draft.move(name, name.removesuffix(SWAP))
-                self.report.swapped.append(name)
-
-    def _span_of_swap(self, name: str) -> tuple[int, int]:
-        """Return base offset and next offset. Kafka opens it as a new segment for that, so a missing index is
-        created."""
-        segment = LogSegment(self.draft, parse_base_offset(name), self.config, SWAP, rules=self.terms.rules)
-        next_offset = segment.read_next_offset()
-        segment.write_back()
-        return segment.base_offset, next_offset
-
     # Segments (loadSegmentFiles).
 
     def _load_segment_files(self) -> None:
@@ -398,10 +352,10 @@ class _Loader:
         self.segments.clear()
         for name in self.draft.names_found():
             if name.endswith(_INDEX_KINDS):
-                if not self._exists(build_file_name(FileKind.LOG, _base_of(self.draft, name))):
+                if not self._exists(build_file_name(FileKind.LOG, base_of(self.draft, name))):
                     self.draft.delete(name)
             elif name.endswith(FileKind.LOG.value):
-                self.segments.add(self._load_segment(_base_of(self.draft, name)))
+                self.segments.add(self._load_segment(base_of(self.draft, name)))
 
     def _load_segment(self, base_offset: int) -> LogSegment:
         is_time_index_new = not self._exists(build_file_name(FileKind.TIME_INDEX, base_offset))
@@ -487,11 +441,6 @@ class _Loader:
                 self.report.was_split = True
                 overflow.segment.write_back()
                 self._mark_snapshots_deleted(split_overflowed_segment(overflow.segment, self.segments))
-
-
-def _base_of(draft: Draft, name: str) -> int:
-    with AtPath(os.path.join(draft.path, name)):
-        return parse_base_offset(name)
 
 
 def _parsed(draft: Draft, name: str, parse: Callable[[bytes], _Result]) -> _Result:
