@@ -184,7 +184,8 @@ class LoadTerms(Struct, frozen=True):
     is_remote_off: the topic has remote.storage.enable, and the broker has no remote storage: it takes all records for
     local ones. keeps_start_line: the line of log-start-offset-checkpoint stays, as a broker with remote storage may
     need it. is_start_known: the log start was given or has a line; a tiered log without one starts where its remote
-    segments do, which the broker finds while it runs (RemoteLogManager.findLogStartOffset).
+    segments do, which the broker finds while it runs (RemoteLogManager.findLogStartOffset). is_policy_known: whether
+    it is known if the topic is compacted.
     """
 
     config: LogConfig
@@ -206,6 +207,12 @@ class LoadTerms(Struct, frozen=True):
     is_remote_off: bool = False
     keeps_start_line: bool = False
     is_start_known: bool = True
+    is_policy_known: bool = False
+
+    @property
+    def is_compacted(self) -> bool | None:
+        """Whether the topic is compacted; None if nobody knows."""
+        return True if self.compaction is not None else False if self.is_policy_known else None
 
     @property
     def max_record_size(self) -> int | None:
@@ -382,6 +389,7 @@ def terms_of(
         is_off and may_be_tiered is True,
         has_line and (is_off or may_be_tiered is None) and may_be_tiered is not False,
         log_start_offset is not None,
+        knows_policy(topic_partition.topic, sources, cluster),
     )
 
 
@@ -451,6 +459,11 @@ def find_compaction(
     if beside.find_line(FileKind.CLEANER_CHECKPOINT, topic_partition) is not None:
         return LoadNote.CLEANER_LINE(file=FileKind.CLEANER_CHECKPOINT.value)
     return None
+
+
+def knows_policy(topic: str, sources: Mapping[str, str], cluster: ClusterConfig) -> bool:
+    """Return whether it is known if a topic is compacted: a setting says so, or the cluster knows the topic."""
+    return "cleanup.policy" in sources or cluster.knows(topic)
 
 
 def _last_stop(beside: Checkpoints, circumstances: Circumstances, clean_by_default: bool) -> tuple[bool, Reason]:

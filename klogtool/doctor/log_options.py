@@ -191,6 +191,8 @@ def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         return
     if point.path.endswith(FileKind.TXN_INDEX.value):
         yield from rebuilding_options(partition.path, "txnindex", patient)
+    if point.path.endswith(SWAP):
+        yield from _without_swaps(partition.path, patient)
     yield from _names_back(partition.path, patient)
     yield from _recovering(partition.path, patient)
     yield from salvage_options(partition.path, patient)

@@ -7,21 +7,19 @@ other records under the same offsets are.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.content import Content, FileRange, part_size
+from klogtool.broker.content import Content, FileRange
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.doctor.batch_contents import KnownBatches, in_rows, key_of, offsets_alone
-from klogtool.doctor.claims import HiddenBy, OffsetRange
+from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.readable import Readable, walk_each, walk_readable
 from klogtool.format.framing import Frame
 from klogtool.format.names import OFFSET_DIGITS, FileKind, FileName, find_renamed_log, parse_file_name
@@ -29,8 +27,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed
-
-_PIECE_BYTES = 1 << 20
+from klogtool.verify.swaps import find_cleaning
 
 
 class After(Struct, frozen=True):
@@ -51,17 +48,19 @@ class After(Struct, frozen=True):
 
 class Before(Struct, frozen=True):
     """A partition dir as it is. start: below it records were deleted on purpose. replaced: names of files that a
-    cleaned segment replaces. is_compacted: such a segment may lack records that have newer ones."""
+    cleaned segment replaces. is_compacted: such a segment may lack records that have newer ones; None if nobody
+    knows."""
 
     files: Mapping[str, DraftFile]
     start: int = 0
     replaced: frozenset[str] = frozenset()
-    is_compacted: bool = False
+    is_compacted: bool | None = False
 
 
 class Measured(Struct, frozen=True):
     """lost: what is not on the disk any more; hidden: what stays and is not served. lost_bytes: of logs, damaged ones
-    too. is_cleaned: a cleaned segment replaces others, and what lies behind its end was not compared."""
+    too. is_cleaned: a cleaned segment replaces others, and nobody knows whether all that is lost has newer
+    records."""
 
     lost: tuple[Readable, ...] = ()
     hidden: tuple[tuple[HiddenBy, Readable], ...] = ()
@@ -104,12 +103,15 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
                 lost_bytes += sum(part.stop - part.start for part in alone)
                 continue
             lost_bytes += sum(stop - start for start, stop in spans)
-            cleaned = _cleaned(before, swaps, name)
-            if cleaned is not None:
-                first, last = cleaned
-                is_cleaned = is_cleaned or any(part.last_offset > max(last, first - 1) for part in found)
-                found = _below(file, found, first)
-            lost += served.walk_gone(file, found, counted)
+            cleaned = find_cleaning(before.files, swaps, name) if name in before.replaced else None
+            if cleaned is not None and before.is_compacted:
+                end = max(cleaned.last, cleaned.first - 1)
+                is_cleaned = is_cleaned or any(part.last_offset > end for part in found)
+                found = _below(file, found, cleaned.first)
+            alone = list(served.walk_gone(file, found, counted))
+            lost += alone
+            if cleaned is not None and before.is_compacted is None and cleaned.has_gaps:
+                is_cleaned = is_cleaned or any(part.last_offset >= cleaned.first for part in alone)
     return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned)
 
 
@@ -299,7 +301,7 @@ def _outside(file: LogFile, parts: Iterable[Readable], after: After) -> Iterator
 
 def _swaps_of(before: Before) -> list[tuple[int, str]]:
     """Return the base offsets and names of cleaned segments that replace others, ascending."""
-    if not before.is_compacted:
+    if before.is_compacted is False:
         return []
     files = [parse_file_name(name) for name in before.files if name.endswith(SWAP)]
     return sorted(
@@ -311,31 +313,3 @@ def _below(file: LogFile, parts: Iterable[Readable], offset: int) -> list[Readab
     """Return the batches that end below an offset."""
     below = (part for part in parts if part.first_offset < offset)
     return [each for part in below for each in walk_each(file, part) if each.last_offset < offset]
-
-
-def _cleaned(before: Before, swaps: Sequence[tuple[int, str]], name: str) -> OffsetRange | None:
-    """Return the base offset of the cleaned segment that replaces this one, below which it replaces nothing, and its
-    last offset; -1 if it is damaged, so that nobody knows what it had.
-
-    None: there is no such segment, or it is only a part of this one, which no cleaner makes.
-    """
-    following = bisect_right(swaps, parse_file_name(name).base_offset or 0, key=itemgetter(0))
-    if not following or name not in before.replaced:
-        return None
-    base, swapped = swaps[following - 1]
-    swap = before.files[swapped].content
-    if _is_head(swap, before.files[name].content):
-        return None
-    with ContentFile(name, swap) as file:
-        parts = list(walk_readable(file, 0, file.size))
-    if sum(part.stop - part.start for part in parts) < sum(map(part_size, swap)):
-        return base, -1
-    return (base, max(part.last_offset for part in parts)) if parts else None
-
-
-def _is_head(shorter: Content, longer: Content) -> bool:
-    with ContentFile("", shorter) as one, ContentFile("", longer) as other:
-        if one.size > other.size:
-            return False
-        pieces = ((at, min(_PIECE_BYTES, one.size - at)) for at in range(0, one.size, _PIECE_BYTES))
-        return all(one.read(*piece) == other.read(*piece) for piece in pieces)

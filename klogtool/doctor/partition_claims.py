@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.broker.content import read_content
-from klogtool.broker.draft import DraftFile
+from klogtool.broker.content import FileRange, read_content
+from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.left_overs import settle_left_overs
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.log_segments import DELETED
@@ -105,7 +107,7 @@ def compared(
 ) -> Measured:
     """Compare files that a partition dir has with the loaded log that is made of them. followed: what a consumer gets
     of that log; None if nobody knows. Raises Unreadable."""
-    before = Before(files, _deleted_below(log), frozenset(log.report.replaced), log.terms.compaction is not None)
+    before = Before(files, _deleted_below(log), frozenset(_replaced(log, files)), log.terms.is_compacted)
     reaches = followed.reaches if followed else ()
     reaches = reaches or tuple(map(_reach_of, log.segments.all))
     contents = ((segment.base_offset, log.draft.files[segment.log_name].content) for segment in log.segments.all)
@@ -113,6 +115,18 @@ def compared(
     untouched = frozenset(name for name in log.draft.files if not name.endswith(DELETED) and name not in of_segments)
     after = After(tuple(contents), log.log_start_offset, log.log_end_offset, untouched, reaches)
     return measure(before, after, looks_behind_end=looks_behind_end)
+
+
+def _replaced(log: LoadedLog, files: Mapping[str, DraftFile]) -> Iterable[str]:
+    """Return the names of files that swapped segments of the log replace, be it by this start or before it."""
+    made_of = {part.path for file in log.draft.files.values() for part in file.content if isinstance(part, FileRange)}
+    swaps = {name for name in files if name.endswith(SWAP)} - set(log.report.swapped)
+    if not any(os.path.join(log.draft.path, name) in made_of for name in swaps):
+        return log.report.replaced
+    try:
+        return settle_left_overs(Draft(log.draft.path, dict(files)), log.terms.config, log.terms.rules).replaced
+    except KlogError:  # a broker does not start with them
+        return log.report.replaced
 
 
 def _reach_of(segment: LogSegment) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import UNSET
 
@@ -14,8 +14,7 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
-from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, find_base_offset, parse_file_name
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
@@ -30,8 +29,7 @@ from klogtool.plans.recover_result import (
     RecoveryLoss,
     TruncatedSegment,
 )
-from klogtool.salvage.holes import shows_cleaning
-from klogtool.salvage.stretches import Run, walk_stretches
+from klogtool.verify.swaps import SwapLoss, find_lost_by_swap
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 INTERVAL = "index.interval.bytes"
@@ -86,49 +84,20 @@ def _loss(log: LoadedLog) -> tuple[bool, RecoveryLoss]:
     is_cut = _deletes_records(log) or bool(damaged)
     why, claimed = _damage_of(log, damaged[0]) if damaged else (None, None)
     lost, by_swap = _lost(log, claimed) if is_cut else None, _lost_by_swap(log)
-    if lost is not None and by_swap is not None and lost.first_offset <= by_swap.first_offset:
+    is_sure = by_swap is not None and not by_swap.unless_compacted
+    if lost is not None and by_swap is not None and is_sure and lost.first_offset <= by_swap.first_offset:
         lost, by_swap = OffsetSpan(lost.first_offset, max(lost.last_offset, by_swap.last_offset)), None
     loss = RecoveryLoss(truncated, log.report.deleted_segments, lost, why, by_swap or UNSET)
     return is_cut or by_swap is not None, loss
 
 
-def _lost_by_swap(log: LoadedLog) -> OffsetSpan | None:
-    """Return the offsets that replaced segments had, and that the swapped ones do not have; None if there are none, or
-    a cleaning may have left them out."""
-    names = {name.removesuffix(SWAP): name for name in log.report.swapped}
-    # One that is torn spans nothing for a broker, and takes the place of a file of its name all the same.
-    gone = dict.fromkeys([*log.report.replaced, *(name for name in names if name in log.draft.before)])
-    replaced = [part for name in gone for part in _runs_of(log, name, name)] if names else []
-    swapped = [part for name, found in names.items() for part in _runs_of(log, name, found)]
-    if not replaced or log.terms.compaction is not None or shows_cleaning(swapped):
-        return None
-    bases = {base for name in (*names, *gone) if (base := find_base_offset(name)) is not None}
-    behind = min(
-        (segment.base_offset for segment in log.segments.all if segment.base_offset > max(bases)), default=MAX_LONG
+def _lost_by_swap(log: LoadedLog) -> SwapLoss | None:
+    report, terms = log.report, log.terms
+    start = 0 if report.below_start else terms.log_start_offset
+    lost = find_lost_by_swap(
+        log.draft.before, report.replaced, report.swapped, is_compacted=terms.is_compacted, log_start_offset=start
     )
-    lost = [span for part in replaced for span in _outside(part, swapped) if span[0] < behind]
-    return OffsetSpan(min(lost)[0], min(max(last for _, last in lost), behind - 1)) if lost else None
-
-
-def _outside(run: Run, others: Sequence[Run]) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of a run that others do not have."""
-    first = run.first_offset
-    for other in sorted(others, key=lambda each: each.first_offset):
-        if first < other.first_offset <= run.last_offset:
-            yield first, other.first_offset - 1
-        first = max(first, other.last_offset + 1) if other.first_offset <= run.last_offset else first
-    if first <= run.last_offset:
-        yield first, run.last_offset
-
-
-def _runs_of(log: LoadedLog, name: str, found: str) -> list[Run]:
-    """Return the sound runs of a `.log` as it was found; none for other files. name: without a suffix."""
-    file = parse_file_name(name)
-    # Of a name with a minus Kafka makes a segment with another one, which was not there.
-    if file.kind is not FileKind.LOG or file.base_offset is None or file.suffix or found not in log.draft.before:
-        return []
-    with ContentFile(name, log.draft.before[found].content) as opened:
-        return [part for part in walk_stretches(opened, file.base_offset) if isinstance(part, Run)]
+    return lost.whole
 
 
 def _lost(log: LoadedLog, claimed_end: int | None) -> OffsetSpan | None:

@@ -8,6 +8,7 @@ from klogtool.causes import Reason, Text
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.results import Result
+from klogtool.verify.swaps import SwapLoss
 
 
 class TruncatedSegment(Struct, frozen=True):
@@ -38,13 +39,13 @@ class BelowHighWatermark(Struct, frozen=True):
 
 class RecoveryLoss(Struct, frozen=True):
     """What loading removes. lost: which offsets recovery removes, judged by sound batches and the header of the damaged
-    one; why: what is wrong. lost_by_swap: offsets of segments that a shorter `.swap` file replaces."""
+    one; why: what is wrong. lost_by_swap: offsets of segments that a `.swap` file replaces, which lacks them."""
 
     truncated: list[TruncatedSegment]
     deleted_segments: list[int]
     lost: OffsetSpan | None
     why: Reason | None
-    lost_by_swap: OffsetSpan | UnsetType = UNSET
+    lost_by_swap: SwapLoss | UnsetType = UNSET
 
 
 class LoadingLosses(Struct, frozen=True):
@@ -82,7 +83,7 @@ class Recovery(Result, frozen=True):
     below_high_watermark: BelowHighWatermark | None
     stray: Reason | None
     guessed: str | UnsetType = UNSET
-    lost_by_swap: OffsetSpan | UnsetType = UNSET
+    lost_by_swap: SwapLoss | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:

@@ -67,7 +67,7 @@ class FindingText:
 class Meaning(Struct, frozen=True):
     """What a kind of finding is, and what readers or a broker do then, in one to three sentences; docs/findings.md has
     the details. by_field: what a field adds; each sentence about consumers was tried with Kafka's own. instead: where a
-    field makes it another meaning."""
+    field makes it another meaning, or (`stop`) that a start ends there."""
 
     meaning: str
     by_field: Mapping[str, str] = {}
@@ -83,7 +83,8 @@ def meanings() -> Mapping[Kind, Meaning]:
 def explained_text(finding: Finding) -> str:
     """Return what is wrong, and what that means, in sentences."""
     kind, field = meanings()[finding.id], finding.field or ""
-    meaning = _UNCHECKED if finding.is_unchecked else kind.instead.get(field, kind.meaning)
+    otherwise = field or ("stop" if finding.stop else "")
+    meaning = _UNCHECKED if finding.is_unchecked else kind.instead.get(otherwise, kind.meaning)
     more = kind.by_field.get(field)
     return " ".join([_sentence(finding.detail), meaning, *([] if more is None else [more])])
 

@@ -124,13 +124,22 @@ def outcome_text(recovery: Recovery) -> str:
 
 def _losses(loss: Recovery | RecoveryLoss) -> str:
     lost, why, by_swap = loss.lost, words(loss.why or ""), loss.lost_by_swap or None
-    swapped = [] if by_swap is None else [offsets_text(by_swap.first_offset, by_swap.last_offset)]
-    if lost is None and by_swap is None:
-        return f"LOSES what was at its end: {why or 'the bytes there are damaged'}"
+    swapped = "" if by_swap is None else offsets_text(by_swap.first_offset, by_swap.last_offset)
+    is_doubtful = by_swap is not None and bool(by_swap.unless_compacted)
+    if lost is None and is_doubtful and not _is_cut(loss):
+        return f"MAY LOSE {swapped}: a .swap file replaces segments that have more, as after a cleaning"
+    doubt = f"; MAY LOSE {swapped}, which a .swap file lacks" if is_doubtful else ""
+    if lost is None and (is_doubtful or by_swap is None):
+        return f"LOSES what was at its end: {why or 'the bytes there are damaged'}{doubt}"
     if lost is None:
-        return f"LOSES {swapped[0]}: a .swap file replaces segments that have more"
-    span = f"LOSES {' and '.join([*swapped, offsets_text(lost.first_offset, lost.last_offset)])}"
-    return f"{span}: {why}" if why and not loss.deleted_segments else span
+        return f"LOSES {swapped}: a .swap file replaces segments that have more"
+    of_recovery = offsets_text(lost.first_offset, lost.last_offset)
+    span = f"LOSES {of_recovery if is_doubtful or not swapped else f'{swapped} and {of_recovery}'}"
+    return f"{span}: {why}{doubt}" if why and not loss.deleted_segments else f"{span}{doubt}"
+
+
+def _is_cut(loss: Recovery | RecoveryLoss) -> bool:
+    return bool(loss.truncated or loss.deleted_segments)
 
 
 def _behind_text(behind: BehindEnd) -> str:
@@ -263,7 +272,7 @@ class RecoverTotals(Totals):
     """How many partitions lose records, how many offsets in total, and how many bytes recovery scans."""
 
     def __init__(self) -> None:
-        self._partitions = self._losing = self._offsets = self._uncounted = self._lacking = 0
+        self._partitions = self._losing = self._offsets = self._uncounted = self._lacking = self._doubtful = 0
         self._scanned = self._scanned_bytes = self._unread_bytes = 0
 
     def add(self, plan: Plan, *, is_loud: bool) -> None:
@@ -284,12 +293,17 @@ class RecoverTotals(Totals):
         if not recovery.loses_records and not unseen:
             self._lacking += 1
             return
+        by_swap = recovery.lost_by_swap or None
+        is_doubtful = by_swap is not None and bool(by_swap.unless_compacted)
+        self._doubtful += is_doubtful
+        if is_doubtful and lost is None and not _is_cut(recovery):
+            return
         self._losing += 1
         if not recovery.loses_records:
             self._offsets += unseen
-        elif lost is None and recovery.lost_by_swap is UNSET:
+        elif lost is None and (by_swap is None or is_doubtful):
             self._uncounted += 1
-        for span in (lost, recovery.lost_by_swap or None):
+        for span in (lost, None if is_doubtful else by_swap):
             self._offsets += span.last_offset - span.first_offset + 1 if span is not None else 0
 
     def walk(self) -> Iterator[str]:
@@ -297,15 +311,17 @@ class RecoverTotals(Totals):
         if self._partitions < 2:
             return
         of_all = f"of {count_text(self._partitions, 'partition')}"
-        losses = (
-            f"this startup loses nothing more in any {of_all}"
-            if self._lacking
-            else (f"nothing is lost in any {of_all}")
-        )
+        losses = f"nothing is lost in any {of_all}"
+        if self._doubtful:
+            losses = f"this startup loses nothing for certain in any {of_all}"
+        elif self._lacking:
+            losses = f"this startup loses nothing more in any {of_all}"
         if self._losing:
             more = f", and damaged bytes at the end of {self._uncounted:,} of them" if self._uncounted else ""
             verb = "LOSES" if self._losing == 1 else "LOSE"
             losses = f"{self._losing:,} {of_all} {verb} {count_text(self._offsets, 'offset')}{more}"
+        if self._doubtful:
+            losses += f"; {count_text(self._doubtful, 'partition')} MAY LOSE what a .swap file lacks"
         if self._lacking:
             verb = "has" if self._lacking == 1 else "have"
             losses += f"; {count_text(self._lacking, 'partition')} {verb} damage or a gap already"

@@ -30,8 +30,9 @@ from klogtool.verify.cures import (
     salvage,
 )
 from klogtool.verify.findings import Cure, Finding, Kind, RecoveryEffect, Severity
-from klogtool.verify.header_end import find_span_lost_by_swap, find_span_only_in
+from klogtool.verify.header_end import find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
+from klogtool.verify.swaps import JudgedSwaps
 
 CLEAN, UNCLEAN = "clean", "unclean"
 _CUT_BY_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is RecoveryEffect.CUTS)
@@ -43,13 +44,14 @@ _EPOCHS = Cure.EPOCHS.value
 class State(Struct, frozen=True):
     """What is known of a partition dir. reports: of its segments. is_whole: all of them were read.
 
-    is_clean: a broker would take the last stop for clean.
+    is_clean: a broker would take the last stop for clean. swaps: what a start makes of `.swap` files.
     """
 
     path: str
     reports: Sequence[SegmentReport]
     is_whole: bool
     is_clean: bool
+    swaps: JudgedSwaps = JudgedSwaps()
 
     @property
     def log_end_offset(self) -> int:
@@ -84,6 +86,8 @@ class _Cures:
 
     def of(self, finding: Finding) -> Reason | None:
         """Return the cure of one finding; None if there is nothing to do, or nothing helps."""
+        if _is_in_swap(finding):
+            return self._of_leftovers
         if _is_in_log(finding):
             return self._of_log
         match finding.id.row.cure:
@@ -135,20 +139,21 @@ class _Cures:
     # Leftovers.
 
     def _choose_for_leftovers(self, findings: Sequence[Finding]) -> Reason:
-        swaps = [
-            f.path for f in findings if f.id == Kind.LEFTOVER_SWAP and f.path.endswith(FileKind.LOG.value + ".swap")
-        ]
         if self._in_log or not self._state.is_whole or self._ids & _STOPS_RECOVERY:
             return self._salvage()
+        left = [f for f in findings if f.id in _LEFTOVERS]
         only = [
             f.path
-            for f in findings
-            if f.path.endswith(f"{FileKind.LOG.value}.cleaned") and find_span_only_in(f.path, self._state.reports)
+            for f in left
+            if f.path.removesuffix(".swap").removesuffix(".cleaned").endswith(FileKind.LOG.value)
+            and find_span_only_in(f.path, self._state.reports)
         ]
-        if only:  # a start deletes them
-            return in_turn(*(renaming(path, path.removesuffix(".cleaned")) for path in only))
-        if any(find_span_lost_by_swap(path, self._state.reports) for path in swaps):
-            return in_turn(*dict.fromkeys(move_out_of_partition(f.path) for f in findings if f.id in _LEFTOVERS))
+        cleaned = [path for path in only if path.endswith(".cleaned")]
+        if cleaned:  # a start deletes them
+            return in_turn(*(renaming(path, path.removesuffix(".cleaned")) for path in cleaned))
+        swaps = self._state.swaps
+        if swaps.lost.whole or swaps.stopped_by or any((f.first_offset or 0) < 0 for f in left):
+            return self._salvage() if only else in_turn(*dict.fromkeys(move_out_of_partition(f.path) for f in left))
         return recover(self._state.path, CLEAN)
 
     # Side files.
@@ -202,6 +207,12 @@ def _base_offset(finding: Finding) -> int | None:
     return parse_file_name(os.path.basename(finding.path)).base_offset
 
 
+def _is_in_swap(finding: Finding) -> bool:
+    return finding.id.row.cure is Cure.LOG and finding.path.endswith(".swap")
+
+
 def _is_in_log(finding: Finding) -> bool:
+    if _is_in_swap(finding):
+        return False
     # Salvage gives a segment whose name is above its first batch the right name.
     return finding.id.row.cure is Cure.LOG or (finding.id == Kind.SEGMENT_NAME and finding.first_offset is not None)

@@ -26,18 +26,6 @@ def find_next_offset(path: str) -> int:
     return next_offset
 
 
-def find_span_lost_by_swap(path: str, segments: Iterable[SegmentReport]) -> tuple[int, int] | None:
-    """Return the first and last offset that segments have, and that a `.log.swap` which replaces them has not reached;
-    None if it reaches as far."""
-    base, end = parse_file_name(os.path.basename(path)).base_offset, find_next_offset(path)
-    if base is None:
-        return None
-    end = max(base, end)
-    replaced = (one.next_offset for one in segments if one.base_offset == base or base <= one.base_offset < end)
-    reach = max(replaced, default=end)
-    return (end, reach - 1) if reach > end else None
-
-
 def find_span_only_in(path: str, segments: Iterable[SegmentReport]) -> tuple[int, int] | None:
     """Return the first and last offset of a `.log.cleaned` or `.log.swap` that no segment reaches; None if one does.
     A broker deletes such a file: the segments that it was made of should still be there."""

@@ -15,9 +15,11 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction
+from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction, knows_policy
+from klogtool.broker.cluster_config import ClusterConfig
+from klogtool.broker.config import LogConfig
 from klogtool.broker.metadata.image import read_cluster_metadata
-from klogtool.broker.releases import TOLERANT_RULES
+from klogtool.broker.releases import TOLERANT_RULES, rules_of
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
@@ -34,6 +36,7 @@ from klogtool.verify.choosing_cures import State, with_cures
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
+from klogtool.verify.swaps import JudgedSwaps, SwapTerms, judge_swaps
 from klogtool.verify.verify_checkpoints import PartitionEnds, verify_against_logs
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
 from klogtool.verify.verify_log_dirs import verify_log_dirs
@@ -327,7 +330,7 @@ class _Verification:
         """Return the result of a partition whose segments were read. If files went away meanwhile, as beside a running
         broker, it is read again; if that happens each time, nothing is said of it."""
         for attempt in range(TRIES + 1):
-            verified = _finished_if_there(begun)
+            verified = _finished_if_there(begun, self._swap_terms_of)
             if verified is not None and not _has_changed(begun):
                 return self._with_gaps_explained(begun.target, verified)
             if begun.target.log_dir is not None and not os.path.lexists(begun.target.partition.path):
@@ -359,11 +362,31 @@ class _Verification:
         topic_partition = partition.topic_partition
         if topic_partition is None:
             return None
+        config, sources, _, beside = self._settings_of(partition, topic_partition.topic)
+        return find_compaction(topic_partition, config, sources, beside)
+
+    def _swap_terms_of(self, target: Target) -> SwapTerms:
+        """Return what decides on the `.swap` files of a partition."""
+        topic_partition, rules = target.partition.topic_partition, rules_of(self.options.circumstances.kafka)
+        topic = "" if topic_partition is None else topic_partition.topic
+        config, sources, cluster, beside = self._settings_of(target.partition, topic)
+        is_compacted = None
+        if topic_partition is not None:
+            is_known = knows_policy(topic, sources, cluster)
+            is_compacted = find_compaction(topic_partition, config, sources, beside) is not None or (
+                False if is_known else None
+            )
+        return SwapTerms(config, rules, is_compacted, target.around.log_start_offset)
+
+    def _settings_of(
+        self, partition: Partition, topic: str
+    ) -> tuple[LogConfig, dict[str, str], ClusterConfig, Checkpoints]:
+        """Return the config of a topic, the source of each setting, the cluster, and the checkpoints beside it."""
         beside = self._checkpoints_in(os.path.dirname(os.path.abspath(partition.path)))
         others = (self._checkpoints_in(os.path.abspath(log_dir.path)) for log_dir in self._log_dirs)
         knowing = next((known for known in (beside, *others) if known.cluster.metadata is not None), beside)
-        config, sources = self.options.circumstances.settled_for(topic_partition.topic, knowing.cluster)
-        return find_compaction(topic_partition, config, sources, beside)
+        config, sources = self.options.circumstances.settled_for(topic, knowing.cluster)
+        return config, sources, knowing.cluster, beside
 
     def _scanned(self) -> Iterator[tuple[_SegmentShare, _Scan]]:
         """Yield each share with its result: small ones several at a time, large ones with several threads each."""
@@ -496,25 +519,27 @@ def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None
     begun.counted.bytes += report.size
 
 
-def _finished_if_there(begun: _Begun) -> VerifiedPartition | None:
+def _finished_if_there(begun: _Begun, swap_terms_of: Callable[[Target], SwapTerms]) -> VerifiedPartition | None:
     """Return what `_finished` does; None if a file went away meanwhile."""
     try:
-        return _finished(begun)
+        return _finished(begun, swap_terms_of)
     except KlogError as error:
         if not has_changed(error):
             raise
         return None
 
 
-def _finished(begun: _Begun) -> VerifiedPartition:
+def _finished(begun: _Begun, swap_terms_of: Callable[[Target], SwapTerms]) -> VerifiedPartition:
     """Return all findings of a partition, sorted by its files."""
     target, layout, findings, counted = begun.target, begun.layout, begun.findings, begun.counted
-    is_whole = layout is not None and not counted.left_out_segments
+    is_whole, swaps = layout is not None and not counted.left_out_segments, JudgedSwaps()
     if layout is not None:
         counted.files = 1 if target.only else layout.files
     if layout is not None and is_whole:
         findings += verify_partition(layout, begun.reports, target.around)
-        findings = weigh_leftovers(layout, findings, begun.reports)
+        if layout.has_swaps:
+            swaps = judge_swaps(layout.path, swap_terms_of(target))
+        findings = weigh_leftovers(layout, findings, begun.reports, swaps)
         # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
         wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
         findings = [
@@ -524,7 +549,7 @@ def _finished(begun: _Begun) -> VerifiedPartition:
         ]
     counted.partitions = int(target.only is None)
     ends = _ends_of(begun) if is_whole else PartitionEnds(target.partition)
-    state = State(target.partition.path, begun.reports, is_whole and target.only is None, target.around.is_clean)
+    state = State(target.partition.path, begun.reports, is_whole and target.only is None, target.around.is_clean, swaps)
     findings = with_cures(findings, state)
     if target.only is not None:
         only = os.path.join(target.partition.path, target.only)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from klogtool.causes import Reason, from_text
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import (
     METADATA_TOPIC,
     FileKind,
@@ -32,9 +33,10 @@ from klogtool.log.partition import Partition, has_partition_files
 from klogtool.verify.causes import NameCause
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed, move_out_of_partition, renaming, unpacking
 from klogtool.verify.findings import Finding, Kind
-from klogtool.verify.header_end import find_span_lost_by_swap, find_span_only_in
+from klogtool.verify.header_end import find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
-from klogtool.verify.stops import Stop, refuses
+from klogtool.verify.stops import Stop, reason_of_stop, refuses, stop_of
+from klogtool.verify.swaps import JudgedSwaps
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
@@ -67,6 +69,11 @@ class Layout(Struct, frozen=True):
     def is_metadata(self) -> bool:
         """Whether it is the log of a KRaft cluster's metadata."""
         return self.partition.topic_partition == METADATA_PARTITION
+
+    @property
+    def has_swaps(self) -> bool:
+        """Whether a cleaning or split was interrupted when it was almost complete."""
+        return any(name.endswith(".swap") for name in self.names)
 
     def path_of(self, name: str) -> str:
         """Return the path of one of its files."""
@@ -251,25 +258,60 @@ def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
             yield Finding(Kind.LEFTOVER_SWAP, path, reason, first_offset=offset)
 
 
-def weigh_leftovers(layout: Layout, findings: list[Finding], reports: Sequence[SegmentReport]) -> list[Finding]:
+def weigh_leftovers(
+    layout: Layout, findings: list[Finding], reports: Sequence[SegmentReport], swaps: JudgedSwaps
+) -> list[Finding]:
     """Return the findings; those of `.log.swap` and `.log.cleaned` say which offsets are lost with what goes: the
-    segments, or the file itself."""
-    cleaned = (find_base_offset(name) for name in layout.names if name.endswith(".cleaned"))
-    lowest = min((offset for offset in cleaned if offset is not None), default=None)
-    return [_weighed(finding, lowest, reports) if finding.id in _LEFTOVERS else finding for finding in findings]
+    segments, or the file itself. swaps: what a start makes of them."""
+    stop = _stop_at_swap(swaps.stopped_by)
+    weighed = [
+        _weighed(layout, finding, reports, swaps, stop) if finding.id in _LEFTOVERS else finding for finding in findings
+    ]
+    return weighed if stop is None else [*weighed, stop]
 
 
-def _weighed(finding: Finding, lowest_cleaned: int | None, reports: Sequence[SegmentReport]) -> Finding:
+def _stop_at_swap(error: KlogError | None) -> Finding | None:
+    """Return a finding for the `.log.swap` at which a start ends. Names that are no offsets are told elsewhere."""
+    path = "" if error is None or error.path is None else error.path
+    name = parse_file_name(os.path.basename(path))
+    if error is None or name.kind is not FileKind.LOG or name.suffix != ".swap" or name.base_offset is None:
+        return None
+    return Finding(Kind.FOREIGN_BYTES, path, reason_of_stop(error), error.position, stop=stop_of(error))
+
+
+def _weighed(
+    layout: Layout, finding: Finding, reports: Sequence[SegmentReport], swaps: JudgedSwaps, stop: Finding | None
+) -> Finding:
     offset, path = finding.first_offset, finding.path
     if offset is None or not path.removesuffix(".swap").removesuffix(".cleaned").endswith(FileKind.LOG.value):
         return finding
-    if path.endswith(".cleaned") or (lowest_cleaned is not None and offset >= lowest_cleaned):
-        span, cause = find_span_only_in(path, reports), NameCause.NOWHERE_ELSE
-    else:
-        span, cause = find_span_lost_by_swap(path, reports), NameCause.WOULD_BE_LOST
-    if span is None:
+    bases = {suffix: _bases_of(layout, suffix) for suffix in (".cleaned", ".swap")}
+    if path.endswith(".cleaned") or offset >= min(bases[".cleaned"], default=MAX_LONG):
+        span = find_span_only_in(path, reports)
+        cause = NameCause.NOWHERE_ELSE
+        return (
+            finding
+            if span is None
+            else replace(finding, reason=cause(fate=finding.reason, first=span[0], last=span[1]))
+        )
+    if stop is not None:
+        return replace(finding, reason=NameCause.SWAP_STOPS(name=os.path.basename(stop.path)))
+    # What several swaps replace together is told of the one at or below it.
+    others = [base for base in bases[".swap"] if base != offset]
+    first = offset if any(base < offset for base in others) else -MAX_LONG
+    lost = swaps.lost.within(first, min((base for base in others if base > offset), default=MAX_LONG) - 1)
+    if lost is None:
         return finding
-    return replace(finding, reason=cause(fate=finding.reason, first=span[0], last=span[1]))
+    cause = NameCause.MAY_BE_LOST if lost.unless_compacted else NameCause.WOULD_BE_LOST
+    return replace(finding, reason=cause(fate=finding.reason, first=lost.first_offset, last=lost.last_offset))
+
+
+def _bases_of(layout: Layout, suffix: str) -> list[int]:
+    """Return the base offsets of files with a suffix; of those that are to be segments, if it is `.swap`."""
+    names = (name for name in layout.names if name.endswith(suffix))
+    if suffix == ".swap":
+        names = (name for name in names if name.endswith(FileKind.LOG.value + suffix))
+    return [offset for name in names if (offset := find_base_offset(name)) is not None]
 
 
 def _fate_of_swap(layout: Layout, name: str, offset: int, lowest_cleaned: int | None) -> Reason:

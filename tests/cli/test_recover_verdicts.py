@@ -391,13 +391,104 @@ def test_what_only_an_unfinished_cleaning_has_gets_its_name_back(log_dir: pathli
     assert cure == f"mv -n logs/t-0/{left.name} logs/t-0/{name_of(7)}"
 
 
-@pytest.mark.parametrize("config", [(), ("--config", "cleanup.policy=compact")], ids=["as long", "compacted"])
+COMPACT, DELETE = (("--config", f"cleanup.policy={policy}") for policy in ("compact", "delete"))
+
+
+@pytest.mark.parametrize("config", [(), COMPACT], ids=["as long", "compacted"])
 def test_a_swap_file_of_a_cleaning_costs_nothing(log_dir: pathlib.Path, config: tuple[str, ...]) -> None:
-    size = (log_dir / "t-0" / name_of(7)).stat().st_size
-    swap(log_dir, 7, size // 2 if config else size)
+    swap(log_dir, 7, (log_dir / "t-0" / name_of(7)).stat().st_size)
+    if config:
+        clean(log_dir)
     status, lines, answer = recover(log_dir, *config)
     assert (status, lines[0]) == (0, "t-0: nothing is lost; ends at offset 62")
     assert "lost_by_swap" not in answer
+    assert claimed(log_dir, *config)["records"] == 0
+    assert "would be lost" not in run(log_dir, "verify", "logs/t-0", *config).out.decode()
+
+
+def clean(log_dir: pathlib.Path) -> None:
+    """Leave only the first and the last batch in the `.swap` of segment 7, as a cleaning may."""
+    left, data, batches = log_dir / "t-0" / (name_of(7) + ".swap"), (log_dir / "t-0" / name_of(7)).read_bytes(), []
+    while data:
+        size = 12 + int.from_bytes(data[8:12], "big")
+        batches.append(data[:size])
+        data = data[size:]
+    left.write_bytes(batches[0] + batches[-1])
+
+
+def claimed(log_dir: pathlib.Path, *options: str) -> dict[str, Any]:
+    """What the doctor says that a start loses of t-0."""
+    rows = map(json.loads, run(log_dir, "doctor", "logs", "--format", "json", *options).out.splitlines())
+    (claim,) = (row for row in rows if row.get("about") == "partition" and row["path"].endswith("/t-0"))
+    return dict(claim["lost"])
+
+
+def test_what_a_cleaning_may_have_left_out_is_unknown_where_nobody_knows_the_topic(log_dir: pathlib.Path) -> None:
+    swap(log_dir, 7, 0)
+    clean(log_dir)
+    status, lines, answer = recover(log_dir)
+    told = "MAY LOSE offsets 8 to 34: a .swap file replaces segments that have more, as after a cleaning"
+    assert (status, lines[0]) == (1, f"t-0: {told}; ends at offset 62")
+    assert answer["lost_by_swap"] == {"first_offset": 8, "last_offset": 34, "unless_compacted": True}
+    assert claimed(log_dir) == {"records": None, "ranges": [[8, 34]], "reason": "compacted"}
+    in_all = run(log_dir, "recover", "logs").out.decode()
+    assert "In all: this startup loses nothing for certain in any of 5 partitions; 1 partition MAY LOSE what" in in_all
+    shown = " ".join(run(log_dir, "verify", "logs/t-0").out.decode().split())
+    assert "offsets 8 to 34 would be lost, unless a cleaning left them out, and nobody knows whether" in shown
+    assert run(log_dir, "salvage", "logs/t-0").status == 0
+    assert run(log_dir, "roll", "logs/t-0", "--force").out.decode().startswith(f"t-0: {told} before anything else")
+
+
+def test_what_a_swap_file_of_a_topic_lacks_that_is_not_compacted_is_lost(log_dir: pathlib.Path) -> None:
+    swap(log_dir, 7, 0)
+    clean(log_dir)
+    status, lines, answer = recover(log_dir, *DELETE)
+    assert (status, lines[0].split(":")[1]) == (1, " LOSES offsets 8 to 34")
+    assert answer["lost_by_swap"] == {"first_offset": 8, "last_offset": 34}
+    assert claimed(log_dir, *DELETE)["ranges"] == [[8, 34]]
+    assert claimed(log_dir, *DELETE)["records"] == 24
+    shown = " ".join(run(log_dir, "verify", "logs/t-0", *DELETE).out.decode().split())
+    assert "the segments have more: offsets 8 to 34 would be lost. A cleaning" in shown
+
+
+def test_no_cleaner_makes_the_first_part_of_a_segment(log_dir: pathlib.Path) -> None:
+    """Also where the topic is compacted: so the rest is lost."""
+    swap(log_dir, 7, len(first_batch(log_dir / "t-0" / name_of(7))))
+    assert recover(log_dir, *COMPACT)[2]["lost_by_swap"] == {"first_offset": 8, "last_offset": 35}
+    assert claimed(log_dir, *COMPACT)["ranges"] == [[8, 35]]
+
+
+@pytest.mark.parametrize("content", [bytes(500), b"\xff" * 500], ids=["zeros", "ones"])
+def test_all_say_that_a_broker_does_not_start_with_a_swap_file(log_dir: pathlib.Path, content: bytes) -> None:
+    """It reads the file to find out which segments that replaces: CorruptRecordException."""
+    left = log_dir / "t-0" / (name_of(7) + ".swap")
+    left.write_bytes(content)
+    assert run(log_dir, "recover", "logs/t-0").status == 3
+    assert run(log_dir, "roll", "logs/t-0", "--force").status == 3
+    verified = run(log_dir, "verify", "logs/t-0", "--format", "json")
+    rows = [row for row in map(json.loads, verified.out.splitlines()) if row.get("path", "").endswith(".swap")]
+    assert (verified.status, [row["id"] for row in rows]) == (1, ["foreign-bytes", "leftover-swap"])
+    assert "a broker does not start (CorruptRecordException)" in rows[0]["detail"]
+    (move,) = {row["cure"] for row in rows}
+    assert move.startswith("mkdir -p ")
+    shown = run(log_dir, "doctor", "logs").out.decode()
+    assert "REFUSES to start" in shown
+    assert "delete the .swap files: the segments stay as they are: loses nothing" in shown
+    left.unlink()
+    assert recover(log_dir)[0] == 0
+
+
+def test_a_swap_file_of_a_name_below_zero(log_dir: pathlib.Path) -> None:
+    """Of 19 digits and a minus Kafka opens another name, which it creates; of 20 the file, and it replaces segments."""
+    for digits, lost in ((19, None), (20, {"first_offset": 0, "last_offset": 6})):
+        left = log_dir / "t-0" / f"-{11:0{digits}}.log.swap"
+        left.write_bytes((log_dir / "t-0" / name_of(7)).read_bytes())
+        assert recover(log_dir)[2].get("lost_by_swap") == lost
+        assert claimed(log_dir)["ranges"] == ([] if lost is None else [[0, 6]])
+        shown = " ".join(run(log_dir, "verify", "logs/t-0").out.decode().split())
+        assert ("offsets 0 to 6 would be lost" in shown) is (lost is not None)
+        assert "mv -n" in shown
+        left.unlink()
 
 
 SIGNS: Mapping[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]] = {

@@ -1,0 +1,256 @@
+"""What a `.log.swap` costs: the offsets of the segments that a start replaces by it, and that it does not have.
+
+A broker leaves such a file when a cleaning or a split is interrupted. A split has all offsets. A cleaning leaves some
+out, because their keys have newer records: so where nobody knows whether the topic is compacted, nobody knows whether
+they are lost.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+
+from msgspec import UNSET, Struct, UnsetType
+
+from klogtool.broker.config import LogConfig
+from klogtool.broker.content import Content
+from klogtool.broker.draft import Draft, DraftFile
+from klogtool.broker.releases import Rules
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.left_overs import settle_left_overs
+from klogtool.broker.unified_log.overflow_split import SWAP
+from klogtool.errors import Corrupt, KlogError, Unsupported
+from klogtool.format.batch import CONTROL_BIT
+from klogtool.format.batch_proof import FACTS, EntryFacts
+from klogtool.format.framing import CURRENT_MAGIC, Frame
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
+from klogtool.log.offset_ranges import Offsets
+from klogtool.log.probing import Probe
+from klogtool.log.proving import RowPool, walk_proved
+
+_PIECE_BYTES = 1 << 20
+_WIDTH = len(FACTS)
+
+
+class SwapLoss(Struct, frozen=True, omit_defaults=True):
+    """Offsets, both ends inclusive. unless_compacted: a cleaning may have left them out, so nobody knows whether they
+    are lost."""
+
+    first_offset: int
+    last_offset: int
+    unless_compacted: bool | UnsetType = UNSET
+
+
+class LostBySwap(Struct, frozen=True):
+    """Offsets in ranges, ascending. unknown: a cleaning may have left them out."""
+
+    certain: tuple[tuple[int, int], ...] = ()
+    unknown: tuple[tuple[int, int], ...] = ()
+
+    def within(self, first: int, last: int) -> SwapLoss | None:
+        """Return from where to where in [first, last] offsets are lost, or may be; None if none are."""
+        certain = [span for span in self.certain if span[0] <= last and first <= span[1]]
+        found = [*certain, *(span for span in self.unknown if span[0] <= last and first <= span[1])]
+        if not found:
+            return None
+        return SwapLoss(min(found)[0], max(end for _, end in found), UNSET if certain else True)
+
+    @property
+    def whole(self) -> SwapLoss | None:
+        """Return from where to where offsets are lost, or may be."""
+        return self.within(-MAX_LONG, MAX_LONG)
+
+
+class Cleaning(Struct, frozen=True):
+    """A swapped segment that a cleaning can have made. first: below it, it replaces nothing; last: its last offset, -1
+    if it is damaged, so that nobody knows what it had. has_gaps: offsets are missing inside of it, as after a
+    cleaning."""
+
+    first: int
+    last: int
+    has_gaps: bool
+
+
+class SwapTerms(Struct, frozen=True):
+    """What decides on the swaps of a partition: its settings, the release, whether it is compacted (None: nobody
+    knows)."""
+
+    config: LogConfig
+    rules: Rules
+    is_compacted: bool | None
+    log_start_offset: int
+
+
+class JudgedSwaps(Struct, frozen=True):
+    """What a start makes of the swaps of a partition dir. stopped_by: the error at which it ends before it completes
+    them."""
+
+    lost: LostBySwap = LostBySwap()
+    stopped_by: KlogError | None = None
+
+
+def judge_swaps(path: str, terms: SwapTerms) -> JudgedSwaps:
+    """Try the swaps of a partition dir in memory. Raises Unreadable if another process changes the files."""
+    draft = Draft.of(path)
+    try:
+        found = settle_left_overs(draft, terms.config, terms.rules)
+    except (Corrupt, Unsupported) as error:
+        return JudgedSwaps(stopped_by=error)
+    return JudgedSwaps(
+        find_lost_by_swap(
+            draft.before,
+            found.replaced,
+            found.swapped,
+            is_compacted=terms.is_compacted,
+            log_start_offset=terms.log_start_offset,
+        )
+    )
+
+
+def find_lost_by_swap(
+    files: Mapping[str, DraftFile],
+    replaced: Sequence[str],
+    swapped: Sequence[str],
+    *,
+    is_compacted: bool | None,
+    log_start_offset: int,
+) -> LostBySwap:
+    """Return what the swaps of a start cost. files: a partition dir before it; replaced, swapped: as in LeftOvers.
+    is_compacted: None if nobody knows. Raises Unreadable."""
+    logs = {name.removesuffix(SWAP): name for name in swapped if name in files and _is_log(name, SWAP)}
+    # One that is torn spans nothing for a broker, and takes the place of a file of its name all the same.
+    gone = dict.fromkeys(name for name in (*replaced, *logs) if name in files and _is_log(name, ""))
+    if not gone or not swapped:
+        return LostBySwap()
+    there, data, sure, doubtful = Offsets(), Offsets(), Offsets(), Offsets()
+    for name in logs.values():
+        _add_content(files[name].content, there)
+    left = [name for name in files if _is_log(name, "") and name not in gone]
+    swaps = sorted((base, name) for name in logs.values() if (base := parse_file_name(name).base_offset) is not None)
+    for name in gone:
+        own = Offsets()
+        _add_content(files[name].content, own, data)
+        holes = [hole for first, last in own.ranges for hole in there.holes(max(first, log_start_offset), last)]
+        holes = list(_not_in(files, left, holes)) if holes else holes
+        cleaning = find_cleaning(files, swaps, name) if holes and name in replaced else None
+        _share(holes, cleaning, is_compacted, sure, doubtful)
+    if not any(data.overlaps(*span) for span in (*sure.ranges, *doubtful.ranges)):
+        return LostBySwap()  # a marker alone is no record
+    return LostBySwap(tuple(sure.ranges), tuple(doubtful.ranges))
+
+
+def _is_log(name: str, suffix: str) -> bool:
+    file = parse_file_name(name)
+    return file.kind is FileKind.LOG and file.suffix == suffix and file.base_offset is not None
+
+
+def _share(
+    holes: Iterable[tuple[int, int]],
+    cleaning: Cleaning | None,
+    is_compacted: bool | None,
+    sure: Offsets,
+    doubtful: Offsets,
+) -> None:
+    """Add what a replaced segment has alone to what is lost for sure, or to what nobody knows of."""
+    is_cleaned = cleaning is not None and (is_compacted or (is_compacted is None and cleaning.has_gaps))
+    for first, last in holes:
+        if cleaning is None or not is_cleaned:
+            sure.add(first, last)
+            continue
+        if first < cleaning.first:
+            sure.add(first, min(last, cleaning.first - 1))
+        known = cleaning.last + 1 if is_compacted else 0  # what a cleaning leaves out up to its end has newer records
+        if max(first, cleaning.first, known) <= last:
+            doubtful.add(max(first, cleaning.first, known), last)
+
+
+def _not_in(
+    files: Mapping[str, DraftFile], names: Iterable[str], holes: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the offsets that none of these segments has."""
+    lowest, highest = holes[0][0], holes[-1][1]
+    bases = sorted((base, name) for name in names if (base := parse_file_name(name).base_offset) is not None)
+    start = max(0, bisect_right(bases, lowest, key=itemgetter(0)) - 1)
+    elsewhere = Offsets()
+    for base, name in bases[start:]:
+        if base > highest:
+            break
+        _add_content(files[name].content, elsewhere)
+    for first, last in holes:
+        yield from elsewhere.holes(first, last)
+
+
+def find_cleaning(files: Mapping[str, DraftFile], swaps: Sequence[tuple[int, str]], name: str) -> Cleaning | None:
+    """Return the cleaned segment that replaces the segment `name`. swaps: base offset and name of each, ascending.
+
+    None: there is no such segment, or it is only a part of this one, which no cleaner makes.
+    """
+    following = bisect_right(swaps, parse_file_name(name).base_offset or 0, key=itemgetter(0))
+    if not following:
+        return None
+    base, swapped = swaps[following - 1]
+    content = files[swapped].content
+    if _is_head(content, files[name].content):
+        return None
+    offsets = Offsets()
+    if not _add_content(content, offsets):
+        return Cleaning(base, -1, has_gaps=False)
+    return Cleaning(base, offsets.ranges[-1][1], has_gaps=len(offsets.ranges) > 1) if offsets.ranges else None
+
+
+def _is_head(shorter: Content, longer: Content) -> bool:
+    with ContentFile("", shorter) as one, ContentFile("", longer) as other:
+        if one.size > other.size:
+            return False
+        pieces = ((at, min(_PIECE_BYTES, one.size - at)) for at in range(0, one.size, _PIECE_BYTES))
+        return all(one.read(*piece) == other.read(*piece) for piece in pieces)
+
+
+# The offsets that a `.log` has.
+
+
+def _add_content(content: Content, offsets: Offsets, data: Offsets | None = None) -> bool:
+    """Add the offsets of a log's sound batches; return whether it has nothing else. data: gets those of records only,
+    not of markers."""
+    with ContentFile("", content) as file:
+        probe, pool, at, is_whole = Probe(file, end=file.size, lowest=0), RowPool(), 0, True
+        while at < file.size:
+            for proved in walk_proved(file, at, pool, end=file.size):
+                for rows, count in proved.rows:
+                    for n in range(0, count * _WIDTH, _WIDTH):
+                        _add(file, EntryFacts(*rows[n : n + _WIDTH]), offsets, data)
+                at = proved.reached
+            if at >= file.size:
+                break
+            judged = probe.judge(at, deep=True)
+            if judged is not None and judged.is_readable:
+                _add(file, judged.facts, offsets, data)
+            is_whole = is_whole and judged is not None and judged.is_sound
+            following = probe.next_proved(at + 1) if judged is None else judged.facts.end
+            at = file.size if following is None else following
+    return is_whole
+
+
+def _add(file: LogFile, facts: EntryFacts, offsets: Offsets, data: Offsets | None) -> None:
+    spans = [(facts.lowest_offset, facts.last_offset)]
+    if facts.magic >= CURRENT_MAGIC and facts.records_count != facts.last_offset - facts.lowest_offset + 1:
+        spans = [(offset, offset) for offset in _record_offsets(file, facts.position)] or spans
+    for first, last in spans:
+        offsets.add(first, max(first, last))
+        if data is not None and not facts.attributes & CONTROL_BIT:
+            data.add(first, max(first, last))
+
+
+def _record_offsets(file: LogFile, position: int) -> list[int]:
+    """Return the offsets of a batch's records, which a cleaning leaves apart from each other; none if they cannot be
+    read."""
+    reader = FrameReader(file)
+    frame = reader.find(position, file.size)
+    try:
+        return [record.offset for record in reader.read(frame).records()] if isinstance(frame, Frame) else []
+    except (Corrupt, Unsupported):
+        return []
