@@ -20,6 +20,17 @@ class Offsets:
             first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
         self._firsts[low:high], self._lasts[low:high] = [first], [last]
 
+    def add_all(self, others: Offsets) -> None:
+        """Add what another set has."""
+        for first, last in others.ranges:
+            self.add(first, last)
+
+    def first_in(self, first: int, last: int) -> int | None:
+        """Return the lowest offset of a range that is in it, or None."""
+        at = bisect_left(self._lasts, first)
+        found = max(first, self._firsts[at]) if at < len(self._lasts) else last + 1
+        return found if found <= last else None
+
     def covers(self, first: int, last: int) -> bool:
         """Return whether all of a range is in it."""
         at = bisect_right(self._firsts, first) - 1

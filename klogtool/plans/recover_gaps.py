@@ -7,6 +7,7 @@ compacted, judged by its settings, then the cleaner's checkpoint, then gaps insi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 from msgspec import Struct
@@ -20,9 +21,11 @@ from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
+from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_reach import claimed_end, find_orphans
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
+from klogtool.verify.swaps import offsets_in_log
 
 _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
 
@@ -49,24 +52,24 @@ def find_gaps(log: LoadedLog) -> list[Gap]:
 
     Raises KlogError if a file cannot be read.
     """
-    orphans = find_orphans(log.draft)
-    gaps = [*_before_first(log, orphans), *_between(log, orphans)]
+    orphans, left = find_orphans(log.draft), _left_overs(log)
+    gaps = [*_before_first(log, orphans, left), *_between(log, orphans, left)]
     unexplained = [gap for gap in gaps if gap.told_by is None]
     if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
         return [gap for gap in gaps if gap.told_by is not None]
     return gaps
 
 
-def _before_first(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
+def _before_first(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:
     first, lowest = log.segments.first.base_offset, log.terms.log_start_offset
     base = min(orphans, default=first)
-    left, left_over = _left_of(log, lowest, first - 1) or (first, None)
-    start = max(min(base, left), lowest)
+    begins, left_over = _left_of(left, lowest, first - 1) or (first, None)
+    start = max(min(base, begins), lowest)
     if start < first:
         yield Gap(start, first - 1, None, first, left_over or orphans[base])
 
 
-def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
+def _between(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:
     for before, behind in pairwise(log.segments.all):
         found = next_offset_of(before)
         end = _claimed_end(before) if found is None else found
@@ -75,35 +78,25 @@ def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
         first, last = max(end, log.log_start_offset), min(behind.base_offset, _first_offset(behind)) - 1
         if first <= last:
             orphan = next((name for base, name in orphans.items() if first <= base <= last), None)
-            _, left_over = _left_of(log, first, last) or (None, None)
+            _, left_over = _left_of(left, first, last) or (None, None)
             yield Gap(first, last, before.base_offset, behind.base_offset, left_over or orphan)
 
 
-def _left_of(log: LoadedLog, first: int, last: int) -> tuple[int, str] | None:
-    """Return the lowest of these offsets that sound batches of a log of an interrupted cleaning or split have, and its
-    name; None if there is none. A start deletes it. The name alone shows nothing: it may be empty, or have others."""
-    found = []
-    for name in log.report.removed if first <= last else ():
+def _left_overs(log: LoadedLog) -> dict[str, Offsets]:
+    """Return the offsets of the records that logs of an interrupted cleaning or split have, which a start deletes, by
+    name. The name alone shows nothing: it may be empty, or have others."""
+    found = {}
+    for name in log.report.removed:
         if name.endswith(_LEFT_OVERS) and name in log.draft.before:
-            try:
-                offset = _lowest_offset(log, name, first, last)
-            except KlogError:  # a start deletes it unread, so this is no reason to fail
-                continue
-            if offset is not None:
-                found.append((offset, name))
-    return min(found, default=None)
+            with suppress(KlogError):  # a start deletes it unread, so this is no reason to fail
+                found[name] = offsets_in_log(log.draft.before[name].content).data
+    return found
 
 
-def _lowest_offset(log: LoadedLog, name: str, first: int, last: int) -> int | None:
-    """Return the lowest offset in [first, last] that sound batches of a file have, or None. They are cut at both ends,
-    because a run of batches may have a gap inside."""
-    with ContentFile(name, log.draft.before[name].content) as file:
-        runs = [
-            max(part.first_offset, first)
-            for part in walk_stretches(file, 0, (first, last + 1), jobs=log.jobs)
-            if isinstance(part, Run) and part.records and part.first_offset <= last and first <= part.last_offset
-        ]
-    return min(runs, default=None)
+def _left_of(left: dict[str, Offsets], first: int, last: int) -> tuple[int, str] | None:
+    """Return the lowest of these offsets that a left-over has, and its name; None if there is none."""
+    found = ((offsets.first_in(first, last), name) for name, offsets in left.items())
+    return min(((offset, name) for offset, name in found if offset is not None), default=None)
 
 
 def next_offset_of(segment: LogSegment) -> int | None:

@@ -7,11 +7,13 @@ they are lost.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import astuple
 
 from klogtool.broker.config import LogConfig
 from klogtool.broker.content import Content
@@ -22,7 +24,7 @@ from klogtool.broker.unified_log.left_overs import settle_left_overs
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import CONTROL_BIT
-from klogtool.format.batch_proof import FACTS, EntryFacts
+from klogtool.format.batch_proof import FACTS, NOT_TOLD
 from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
@@ -34,6 +36,9 @@ from klogtool.log.proving import RowPool, walk_proved
 
 _PIECE_BYTES = 1 << 20
 _WIDTH = len(FACTS)
+_COLUMNS = [
+    FACTS.index(name) for name in ("magic", "first_offset", "last_offset", "records_count", "attributes", "position")
+]
 
 
 class SwapLoss(Struct, frozen=True, omit_defaults=True):
@@ -128,13 +133,13 @@ def find_lost_by_swap(
         return LostBySwap()
     there, data, sure, doubtful = Offsets(), Offsets(), Offsets(), Offsets()
     for name in logs.values():
-        _add_content(files[name].content, there)
+        there.add_all(offsets_in_log(files[name].content).all)
     left = [name for name in files if _is_log(name, "") and name not in gone]
     swaps = sorted((base, name) for name in logs.values() if (base := parse_file_name(name).base_offset) is not None)
     for name in gone:
-        own = Offsets()
-        _add_content(files[name].content, own, data)
-        holes = [hole for first, last in own.ranges for hole in there.holes(max(first, log_start_offset), last)]
+        own = offsets_in_log(files[name].content)
+        data.add_all(own.data)
+        holes = [hole for first, last in own.all.ranges for hole in there.holes(max(first, log_start_offset), last)]
         holes = list(_not_in(files, left, holes)) if holes else holes
         cleaning = find_cleaning(files, swaps, name) if holes and name in replaced else None
         _share(holes, cleaning, is_compacted, sure, doubtful)
@@ -179,7 +184,7 @@ def _not_in(
     for base, name in bases[start:]:
         if base > highest:
             break
-        _add_content(files[name].content, elsewhere)
+        elsewhere.add_all(offsets_in_log(files[name].content).all)
     for first, last in holes:
         yield from elsewhere.holes(first, last)
 
@@ -196,10 +201,11 @@ def find_cleaning(files: Mapping[str, DraftFile], swaps: Sequence[tuple[int, str
     content = files[swapped].content
     if _is_head(content, files[name].content):
         return None
-    offsets = Offsets()
-    if not _add_content(content, offsets):
+    found = offsets_in_log(content)
+    if not found.is_whole:
         return Cleaning(base, -1, has_gaps=False)
-    return Cleaning(base, offsets.ranges[-1][1], has_gaps=len(offsets.ranges) > 1) if offsets.ranges else None
+    ranges = found.all.ranges
+    return Cleaning(base, ranges[-1][1], has_gaps=len(ranges) > 1) if ranges else None
 
 
 def _is_head(shorter: Content, longer: Content) -> bool:
@@ -213,36 +219,59 @@ def _is_head(shorter: Content, longer: Content) -> bool:
 # The offsets that a `.log` has.
 
 
-def _add_content(content: Content, offsets: Offsets, data: Offsets | None = None) -> bool:
-    """Add the offsets of a log's sound batches; return whether it has nothing else. data: gets those of records only,
-    not of markers."""
+class LogOffsets(Struct):
+    """The offsets of a log's sound batches, data: of records only, not of markers. is_whole: it has no other bytes."""
+
+    all: Offsets = field(default_factory=Offsets)
+    data: Offsets = field(default_factory=Offsets)
+    is_whole: bool = True
+
+    def add(self, first: int, last: int, *, is_control: bool) -> None:
+        """Add a range."""
+        self.all.add(first, max(first, last))
+        if not is_control:
+            self.data.add(first, max(first, last))
+
+
+def offsets_in_log(content: Content) -> LogOffsets:
+    """Return the offsets of a log, also behind damage. Raises Unreadable."""
+    found = LogOffsets()
     with ContentFile("", content) as file:
-        probe, pool, at, is_whole = Probe(file, end=file.size, lowest=0), RowPool(), 0, True
+        probe, pool, at = Probe(file, end=file.size, lowest=0), RowPool(), 0
         while at < file.size:
             for proved in walk_proved(file, at, pool, end=file.size):
                 for rows, count in proved.rows:
-                    for n in range(0, count * _WIDTH, _WIDTH):
-                        _add(file, EntryFacts(*rows[n : n + _WIDTH]), offsets, data)
+                    _add_rows(file, rows[: count * _WIDTH], found)
                 at = proved.reached
             if at >= file.size:
                 break
             judged = probe.judge(at, deep=True)
             if judged is not None and judged.is_readable:
-                _add(file, judged.facts, offsets, data)
-            is_whole = is_whole and judged is not None and judged.is_sound
+                _add_rows(file, array("q", astuple(judged.facts)), found)
+            found.is_whole = found.is_whole and judged is not None and judged.is_sound
             following = probe.next_proved(at + 1) if judged is None else judged.facts.end
             at = file.size if following is None else following
-    return is_whole
+    return found
 
 
-def _add(file: LogFile, facts: EntryFacts, offsets: Offsets, data: Offsets | None) -> None:
-    spans = [(facts.lowest_offset, facts.last_offset)]
-    if facts.magic >= CURRENT_MAGIC and facts.records_count != facts.last_offset - facts.lowest_offset + 1:
-        spans = [(offset, offset) for offset in _record_offsets(file, facts.position)] or spans
-    for first, last in spans:
-        offsets.add(first, max(first, last))
-        if data is not None and not facts.attributes & CONTROL_BIT:
-            data.add(first, max(first, last))
+def _add_rows(file: LogFile, rows: array[int], found: LogOffsets) -> None:
+    """Add entries in a row. Those of the same kind whose offsets follow one another are added as one."""
+    start = end = 0  # of what waits
+    was_control = False
+    for magic, first, last, count, attributes, position in zip(*(rows[n::_WIDTH] for n in _COLUMNS), strict=True):
+        first = last if first == NOT_TOLD and magic < CURRENT_MAGIC else first
+        is_control = bool(attributes & CONTROL_BIT)
+        if magic >= CURRENT_MAGIC and count != last - first + 1 and (offsets := _record_offsets(file, position)):
+            for offset in offsets:
+                found.add(offset, offset, is_control=is_control)
+        elif first == end and is_control is was_control and start < end:
+            end = max(first, last) + 1
+        else:
+            if start < end:
+                found.add(start, end - 1, is_control=was_control)
+            start, end, was_control = first, max(first, last) + 1, is_control
+    if start < end:
+        found.add(start, end - 1, is_control=was_control)
 
 
 def _record_offsets(file: LogFile, position: int) -> list[int]:
