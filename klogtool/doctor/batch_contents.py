@@ -75,6 +75,7 @@ class KnownBatches:
         self.offsets = Offsets()
         self._rows: list[tuple[Content, Readable]] = []  # of which nobody has asked yet
         self._batches: list[tuple[Content, Readable]] = []
+        self._keys: set[BatchKey] = set()
         self._firsts: list[int] = []
         self._highest: list[int] = []  # of each batch and those before it
 
@@ -82,9 +83,10 @@ class KnownBatches:
         """Add batches in a row of a file. Their offsets are for the caller to add."""
         self._rows.append((file.content_of(row.start, row.stop), row))
 
-    def has_twin(self, key: BatchKey, last: int) -> bool:
+    def has_twin(self, key: BatchKey) -> bool:
         """Return whether an exact copy of a batch is there."""
-        return any(key_of(file, batch) == key for file, batch in self._walk_near(key[0], last))
+        self._look_into_rows()
+        return key in self._keys
 
     def walk_records(self, first: int, last: int) -> Iterator[Record]:
         """Yield the records of the batches that can have offsets of a range."""
@@ -93,6 +95,7 @@ class KnownBatches:
 
     def _walk_near(self, first: int, last: int) -> Iterator[tuple[LogFile, Readable]]:
         self._look_into_rows()
+        self._sort()
         stop = bisect_right(self._firsts, last)
         start = bisect_left(self._highest, first, hi=stop)
         near = [each for each in self._batches[start:stop] if each[1].last_offset >= first]
@@ -106,8 +109,14 @@ class KnownBatches:
         for content, row in self._rows:
             with ContentFile("", content) as file:
                 whole = replace(row, start=0, stop=row.stop - row.start)
-                self._batches += ((content, batch) for batch in walk_each(file, whole))
+                found = list(walk_each(file, whole))
+                self._batches += ((content, batch) for batch in found)
+                self._keys.update(key_of(file, batch) for batch in found)
         self._rows.clear()
+
+    def _sort(self) -> None:
+        if len(self._firsts) == len(self._batches):
+            return
         self._batches.sort(key=lambda each: each[1].first_offset)
         self._firsts = [batch.first_offset for _, batch in self._batches]
         self._highest = list(accumulate((batch.last_offset for _, batch in self._batches), max))
@@ -115,9 +124,9 @@ class KnownBatches:
 
 def offsets_alone(file: LogFile, batch: Readable, known: Sequence[KnownBatches]) -> list[int]:
     """Return the offsets of a batch's records that nothing known has, be it in a copy or in another batch."""
-    key, last = key_of(file, batch), batch.last_offset
-    if any(each.has_twin(key, last) for each in known):
+    key = key_of(file, batch)
+    if any(each.has_twin(key) for each in known):
         return []
     records = records_of(file, batch)
-    there = {record for each in known for record in each.walk_records(batch.first_offset, last)}
+    there = {record for each in known for record in each.walk_records(batch.first_offset, batch.last_offset)}
     return [record.offset for record in records if record not in there]

@@ -7,9 +7,11 @@ other records under the same offsets are.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +30,8 @@ from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed
 from klogtool.verify.swaps import find_cleaning
+
+_NO_LIMIT = 1 << 63
 
 
 class After(Struct, frozen=True):
@@ -192,6 +196,9 @@ class _Served:
     def __init__(self, after: After) -> None:
         self._after = after
         self._read: dict[int, KnownBatches] = {}
+        bases = [*(base for base, _ in after.segments[1:]), _NO_LIMIT]
+        beyond = (max(base, reach) for base, reach in zip(bases, after.reaches, strict=True))
+        self._highest = list(accumulate(beyond, max))  # up to each segment: offsets below it can be in one of them
 
     def walk_others(self, file: ContentFile, parts: Iterable[Readable], counted: KnownBatches) -> Iterator[Readable]:
         """Yield the batches that nothing has that is served, each once. counted: those that were yielded."""
@@ -203,12 +210,12 @@ class _Served:
 
     def _walk_alone(self, file: ContentFile, part: Readable, counted: KnownBatches) -> Iterator[Readable]:
         first, last = part.first_offset, max(part.first_offset, part.last_offset)
-        known = [*self._of(first, last), counted]
-        if not any(batches.offsets.overlaps(first, last) for batches in known):
+        if not any(batches.offsets.overlaps(first, last) for batches in (*self._of(first, last), counted)):
             yield part
             return
         for each in walk_each(file, part):
             first, last = each.first_offset, max(each.first_offset, min(each.last_offset, part.last_offset))
+            known = [*self._of(first, last), counted]
             if not any(batches.offsets.covers(first, last) for batches in known):
                 yield each
             elif each.records:
@@ -217,11 +224,12 @@ class _Served:
     def walk_gone(self, file: ContentFile, parts: Sequence[Readable], counted: KnownBatches) -> Iterator[Readable]:
         """As `walk_others`, without exact copies of batches that stay in a segment, though beyond the log's end."""
         for part in self.walk_others(file, parts, counted):
-            if part.first_offset < self._after.end:
+            first, last = part.first_offset, max(part.first_offset, part.last_offset)
+            if first < self._after.end or not self._beyond_end.offsets.overlaps(first, last):
                 yield part
                 continue
             for each in walk_each(file, part):
-                if not self._beyond_end.has_twin(key_of(file, each), each.last_offset):
+                if not self._beyond_end.has_twin(key_of(file, each)):
                     yield each
 
     @cached_property
@@ -231,6 +239,7 @@ class _Served:
             if self._after.reaches[n] > self._after.end:
                 with ContentFile("", content) as file:
                     for part in _outside(file, walk_readable(file, 0, file.size), self._after):
+                        found.offsets.add(part.first_offset, max(part.first_offset, part.last_offset))
                         found.add(file, part)
         return found
 
@@ -239,7 +248,7 @@ class _Served:
         segments = self._after.segments
         if first >= self._after.end or last < self._after.start:
             return []
-        near = (n for n in range(len(segments)) if segments[n][0] <= last)
+        near = range(bisect_right(self._highest, first), bisect_right(segments, last, key=itemgetter(0)))
         return [self._of_segment(n) for n in near if self._after.goes_beyond(n, first)]
 
     def _of_segment(self, n: int) -> KnownBatches:

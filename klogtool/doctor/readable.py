@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from klogtool.doctor.claims import OffsetRange
 from klogtool.format.batch import CONTROL_BIT
 from klogtool.format.batch_proof import FACTS, EntryFacts, batch_facts, is_blanked, recounted
+from klogtool.format.framing import Frame
 from klogtool.log.file import LogFile
 from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
@@ -117,9 +118,29 @@ def _by_fullness(rows: array[int], count: int) -> Iterator[tuple[array[int], boo
 def walk_each(file: LogFile, part: Readable) -> Iterator[Readable]:
     """Yield the batches of a row one by one."""
     probe, at = Probe(file, end=part.stop, lowest=0), part.start
-    while at < part.stop and (judged := probe.judge(at)) is not None:
+    first = probe.frame(at)
+    if isinstance(first, Frame) and first.size == part.stop - at and _is_full(part):
+        yield part
+        return
+    pool = RowPool()
+    while at < part.stop:
+        for proved in walk_proved(file, at, pool, end=part.stop):
+            for rows, count in proved.rows:
+                for n in range(0, count * _WIDTH, _WIDTH):
+                    facts = EntryFacts(*rows[n : n + _WIDTH])
+                    yield _recounted(probe, facts) or _of_entry(file, facts)
+            at = proved.reached
+        judged = probe.judge(at) if at < part.stop else None
+        if judged is None:
+            return
         yield _recounted(probe, judged.facts) or _of_entry(file, judged.facts)
         at = judged.facts.end
+
+
+def _is_full(part: Readable) -> bool:
+    """Return whether there is a record for each offset, so that nothing in it needs a second look."""
+    is_plain = not part.is_miscounted and not part.is_odd
+    return is_plain and part.records == part.last_offset - part.first_offset + 1
 
 
 def _recounted(probe: Probe, facts: EntryFacts) -> Readable | None:
