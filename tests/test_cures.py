@@ -108,6 +108,11 @@ def unreadable_folder(log_dir: Path) -> None:
 
 
 MORE_CASES = {
+    # A broker loads and serves such a log, so its side files can be rebuilt.
+    **{
+        f"{name} beside a wrong count of records": (name, both(CASES["batch-attributes"].wound, CASES[name].wound))
+        for name in ("index-missing", "timeindex-entry", "snapshot-corrupt", "epochs-content")
+    },
     "the last batch of a closed segment": ("batch-crc", lambda d: last_batch_flipped(log_of(d))),
     "the last batch of the log": ("batch-crc", lambda d: last_batch_flipped(log_of(d, ACTIVE))),
     "the last batch of the log, after a kill": (

@@ -28,7 +28,7 @@ from klogtool.disk.facts import check_saving_place
 from klogtool.disk.given_up import walk_given_up
 from klogtool.doctor.absent import is_empty_folder, split_log_dirs
 from klogtool.doctor.answers import Diagnosis, Starts
-from klogtool.doctor.causes import NoteCause
+from klogtool.doctor.causes import NoteCause, offsets_in
 from klogtool.doctor.fixes import OnlyByHand, choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
 from klogtool.errors import AboveLimit, Refused, Unsupported
@@ -181,15 +181,11 @@ def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOp
 
 
 def _walk_given_up(log_dirs: Sequence[str]) -> Iterator[Reason]:
-    """Yield a note for each partition of which an option lowered what shows that records are missing."""
+    """Yield a note for each partition of which a run lowered, or removed, what shows that records are missing."""
     for one in chain.from_iterable(map(walk_given_up, log_dirs)):
-        yield NoteCause.GIVEN_UP(
-            first=one.first,
-            last=one.last,
-            partition=str(one.partition),
-            run=one.run.id,
-            journal=quoted(one.run.journal),
-        )
+        cause = NoteCause.GIVEN_UP if one.lowered else NoteCause.LACKED_AFTER
+        offsets, journal = offsets_in(one.ranges), quoted(one.run.journal)
+        yield cause(offsets=offsets, partition=one.partition, run=one.run.id, journal=journal)
 
 
 def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:

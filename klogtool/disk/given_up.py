@@ -1,33 +1,37 @@
-"""Missing records that somebody gave up: an option lowered the lines of checkpoints that showed them.
+"""Missing records that somebody gave up: a run lowered the lines of checkpoints that showed them, or removed the bytes
+or files that did.
 
-The journal still has these lines, so the doctor says it until the run is undone or discarded.
+The journal still has these lines, and what the run's plan said, so the doctor says it until the run is undone or
+discarded.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
 
 from klogtool.disk.journal import Entry, journal_of, walk_entries
-from klogtool.disk.manifest import Original, Progress
+from klogtool.disk.manifest import Manifest, Original, Progress
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.names import TopicPartition
 from klogtool.log.file import read_whole
+from klogtool.log.folder import own_name
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.plans.mend import MendQuestion, SetOffset
+from klogtool.plans.saved_plan import SavedPlan
 
 
 class GivenUp(Struct, frozen=True):
-    """Offsets [first, last] of a partition that a run gave up."""
+    """Offsets [first, last] of a partition that a run gave up. lowered: it lowered lines of checkpoints for that."""
 
-    partition: TopicPartition
-    first: int
-    last: int
+    partition: str
+    ranges: tuple[tuple[int, int], ...]
     run: Entry
+    lowered: bool
 
 
 def walk_given_up(log_dir: str) -> Iterator[GivenUp]:
@@ -35,16 +39,23 @@ def walk_given_up(log_dir: str) -> Iterator[GivenUp]:
     with suppress(KlogError):
         journal = journal_of(os.path.realpath(log_dir))
         for entry in walk_entries(journal) if os.path.isdir(journal) else ():
-            yield from (GivenUp(key, first, end - 1, entry) for key, (first, end) in _lowered_by(entry).items())
+            manifest = entry.manifest()
+            if manifest is not None and manifest.progress is Progress.DONE:
+                yield from _given_up_by(entry, entry.plans(), manifest)
 
 
-def _lowered_by(entry: Entry) -> dict[TopicPartition, tuple[int, int]]:
+def _given_up_by(entry: Entry, plans: Sequence[SavedPlan], manifest: Manifest) -> Iterator[GivenUp]:
+    for key, (first, end) in _lowered_by(entry, plans, manifest).items():
+        yield GivenUp(str(key), ((first, end - 1),), entry, lowered=True)
+    for plan in plans:
+        if gone := plan.gone:
+            yield GivenUp(own_name(plan.path), gone, entry, lowered=False)
+
+
+def _lowered_by(entry: Entry, plans: Sequence[SavedPlan], manifest: Manifest) -> dict[TopicPartition, tuple[int, int]]:
     """Return the partitions of which a run lowered lines: to which offset, and from which. Raises KlogError."""
-    manifest = entry.manifest()
-    if manifest is None or manifest.progress is not Progress.DONE:
-        return {}
     found: dict[TopicPartition, tuple[int, int]] = {}
-    for plan in entry.plans():
+    for plan in plans:
         edits = plan.question.edits if isinstance(plan.question, MendQuestion) else ()
         for edit in edits:
             if isinstance(edit, SetOffset) and edit.offset is not None:

@@ -82,6 +82,19 @@ class SavedPlan(Struct, frozen=True):
             return any(loss["first_offset"] is not None for loss in lost)
         return any(answer.get(name) for name in ("loses_records", "behind_end", "missing", "lost_by_recovery", "stray"))
 
+    @property
+    def gone(self) -> tuple[tuple[int, int], ...]:
+        """Return the offsets [first, last], ascending, of which its answer says that the log lacks them when it is
+        carried out: what `salvage` leaves out; what `recover` cuts off, and what was shown to be behind that."""
+        answer = self.row.answer
+        losses = {"salvage": answer.get("lost"), "recover": [answer.get("lost"), answer.get("behind_end")]}
+        told = [loss for loss in losses.get(self.command) or () if isinstance(loss, dict)]
+        spans = [(loss.get("first_offset"), loss.get("last_offset")) for loss in told]
+        known = sorted((first, last) for first, last in spans if isinstance(first, int) and isinstance(last, int))
+        if self.command == "recover" and known:  # the two overlap
+            return ((known[0][0], max(last for _, last in known)),)
+        return tuple(known)
+
     @classmethod
     def of(cls, plan: Plan, *, say: Say = named, with_content: bool = True) -> SavedPlan:
         """Save a new plan. If its content is left out or incomplete, it has to be decided again. say: gives its reasons

@@ -77,7 +77,9 @@ class _Cures:
     def __init__(self, findings: Sequence[Finding], state: State) -> None:
         self._state = state
         self._in_log = [finding for finding in findings if _is_in_log(finding)]
-        self._damaged = {_base_offset(finding) for finding in self._in_log}
+        # Only fields that change nothing for consumers are wrong: a broker loads such a log, so side files can be rebuilt.
+        self._is_served = all(finding.field in finding.id.row.served for finding in self._in_log)
+        self._damaged = set() if self._is_served else {_base_offset(finding) for finding in self._in_log}
         self._ids = {finding.id for finding in findings if not finding.is_unchecked}
         of_names = (finding.cured_by for finding in findings if finding.id == Kind.SEGMENT_NAME)
         self._of_names = [cure for cure in of_names if cure is not None]
@@ -110,7 +112,7 @@ class _Cures:
 
     def _choose_for_log(self) -> Reason:
         """Return the cure for a damaged log: one cure for all findings, so that the order of cures does not matter."""
-        if self._in_log and all(finding.field in finding.id.row.served for finding in self._in_log):
+        if self._in_log and self._is_served:
             return CureCause.LEAVE_IT(otherwise=salvage(self._state.path))
         if self._ends_sound_but_for_its_tail():
             return recover(self._state.path, UNCLEAN if self._state.is_clean else None)
@@ -159,7 +161,7 @@ class _Cures:
     # Side files.
 
     def _of_side_file(self, kind: str) -> Reason:
-        if self._in_log:
+        if not self._is_served:
             return self._of_log
         # Rebuilding loads the log as a broker does, and fails where a broker fails.
         leftovers = [self._of_leftovers] if self._ids & _LEFTOVERS else []

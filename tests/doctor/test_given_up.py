@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shlex
+import shutil
 
 import pytest
 from asking_doctor import asked, wounded
-from running import run_here
+from running import FIXTURES, run_here
 from startup import SCENARIOS, Scenario
 
 
@@ -34,3 +36,30 @@ def test_what_was_given_up_is_told(tmp_path: pathlib.Path, way: str) -> None:
     forgets = note.partition("(klogtool ")[2].partition(" forgets it")[0]
     assert run_here(shlex.split(forgets) if way == "discarded" else ["undo", "d1"], disks).status == 0
     assert notes(disks, scenario) == []
+
+
+def lacking(disks: pathlib.Path) -> list[str]:
+    answer = run_here(["doctor", "logdir", "--format", "json", "--now", "1800000000000"], disks).out
+    (verdict,) = (row for line in answer.splitlines() if (row := json.loads(line))["type"] == "verdict")
+    return [note for note in verdict["notes"] if " lacked " in note]
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        ("doctor logdir --fix --plan-out ../plan.json", "offset 47"),  # salvage; 47 is damaged
+        ("recover logdir/flip-bit-0 --plan-out ../plan.json", "offsets 47 to 70"),
+    ],
+)
+def test_what_a_run_left_out_is_told(way: str, told: str, tmp_path: pathlib.Path) -> None:
+    """What is left then looks as a log cleaner leaves it, and the checkpoints fit."""
+    disks = tmp_path / "disks"
+    shutil.copytree(FIXTURES / "killed-mid-append/logdir", disks / "logdir")
+    assert run_here([*way.split(), "--now", "1800000000000"], disks).status in (0, 1)
+    assert lacking(disks) == []
+    assert run_here(["apply", "../plan.json"], disks).status in (0, 1)  # 1: it tells what is lost
+    (note,) = lacking(disks)
+    assert note.startswith(f"flip-bit-0 lacked {told} after run ")
+    forgets = note.partition("(klogtool ")[2].partition(" forgets it")[0]
+    assert run_here(shlex.split(forgets), disks).status == 0
+    assert lacking(disks) == []
