@@ -49,12 +49,16 @@ class OrphanGrade(StrEnum):
 
 class PartitionPlace(Struct, frozen=True):
     """Whose a finding is. has_metadata: at least one segment of the partition is in the metadata. has_objects: at least
-    one of its objects is in the store."""
+    one of its objects is in the store. unknown, displaced: objects that nobody reads, and which have offsets of the log
+    that nothing serves: first and last offset, by path. The metadata does not know the ones; the others have lost their
+    place."""
 
     topic: str
     partition: int
     has_metadata: bool
     has_objects: bool = True
+    unknown: Mapping[str, tuple[int, int]] = {}
+    displaced: Mapping[str, tuple[int, int]] = {}
 
 
 def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reason | None:
@@ -67,17 +71,26 @@ def cure_of(finding: Finding, store: RemoteStore, place: PartitionPlace) -> Reas
         passing = _passing(finding, place)
         if not place.has_objects and passing is not None:
             return RemoteCure.NAME_STORE(otherwise=passing)
-        return passing if place.has_metadata else _rebuilding(store)
+        return passing if place.has_metadata and not _is_unknown(finding, place) else _rebuilding(store)
     if finding.id is Kind.REMOTE_UNCHECKED:
         return _UNCHECKED.get(finding.field, RemoteCure.GIVE_WHAT_IS_MISSING)()
     if finding.field == OrphanGrade.OTHER_LINEAGE:
         return RemoteCure.LEAVE_LINEAGE()
     if finding.id in _UNREAD:
-        return _deletion(finding, store) if place.has_metadata else _rebuilding(store)
+        if finding.path in place.displaced:
+            return RemoteCure.KEEP_DISPLACED()
+        is_known = place.has_metadata and finding.path not in place.unknown
+        return _deletion(finding, store) if is_known else _rebuilding(store)
     if finding.id in _OF_OBJECTS:
         passing = _passing(finding, place) if finding.field == Consumer.STUCK else None
         return RemoteCure.OLDER_VERSION() if passing is None else RemoteCure.OLDER_VERSION_OR(otherwise=passing)
     return None
+
+
+def _is_unknown(gap: Finding, place: PartitionPlace) -> bool:
+    """Return whether objects that the metadata does not know have offsets of a gap."""
+    start, end = gap.first_offset or 0, gap.last_offset or 0
+    return any(first <= end and start <= last for first, last in place.unknown.values())
 
 
 def _passing(finding: Finding, place: PartitionPlace) -> Reason | None:

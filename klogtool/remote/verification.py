@@ -114,8 +114,14 @@ class _Partition:
         self._cache = RemoteLogCache() if metadata is None else metadata.caches.get(key, RemoteLogCache())
         self._listed = self._cache.listed()
         self._missing_home = None if metadata is None else metadata.missing_home(*key)
-        self.place = PartitionPlace(partition.topic, partition.partition, bool(self._cache.segments))
         self._served = self._find_served()
+        self.place = PartitionPlace(
+            partition.topic,
+            partition.partition,
+            bool(self._cache.segments),
+            unknown=dict(self._only_copies(SegmentState.UNKNOWN)),
+            displaced=dict(self._only_copies(SegmentState.COPY_FINISHED)),
+        )
         folder = next((one.stored.folder for one in partition.segments if one.stored is not None), None)
         self._folder = folder or f"{store.uri}/{partition.topic}-{partition.partition}"
 
@@ -129,6 +135,16 @@ class _Partition:
         if self.local is None or not self._is_covered:
             return None
         return list(self._cache.walk_served(self.local.epochs, self.local.start, self.local.local_start))
+
+    def _only_copies(self, state: SegmentState) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Yield the objects that nobody reads, and which have offsets that nothing serves."""
+        gaps = list(_joined(one for one in self._served or () if one.segment is None))
+        for one in self.segments if gaps else ():
+            known, stored = one.metadata, one.stored
+            if known is None or stored is None or one.state is not state or one.key in self._listed:
+                continue
+            if any(start <= known.end_offset and known.start_offset < end for start, end in gaps):
+                yield stored.path, (known.start_offset, known.end_offset)
 
     def findings(
         self, checked: Iterator[tuple[ListedSegment, CheckedSegment | None]], summary: Summary

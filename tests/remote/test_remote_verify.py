@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import random
 import re
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from damage import append_bytes
-from remote_stores import LOGS, REMOTE, SEALED, SHARED, STORE, ZSTD
+from remote_stores import LOGS, REMOTE, SEALED, SHARED, STORE, ZSTD, tiered_log_dir
 from running import ROOT, run_here, tree_of
 
 from klogtool.format.batch import Record, build_batch
@@ -455,3 +456,28 @@ def test_what_a_new_replica_takes_over_is_read(suffix: str, content: bytes | Non
     _, rows = verify(str(tmp_path / "store"), "--metadata", str(LOGS))
     (row,) = [row for row in rows if row["path"] == str(file)]
     assert (row["id"], row["severity"]) == ("remote-index", "warning")
+
+
+def test_the_only_copy_of_a_gap_is_not_to_be_deleted(tmp_path: Path) -> None:
+    """The older records of the metadata are lost: rebuilt metadata serves the segment again."""
+    log_dir, store = tiered_log_dir(tmp_path)
+    lose_before(log_dir, store, segments=2)
+    _, rows = verify(str(store), "--metadata", str(log_dir), "--local", str(log_dir))
+    cures = {(row["id"], row["cure"].split(" --")[0]) for row in rows if row["severity"] != "info"}
+    rebuild = f"klogtool remote metadata {store}"
+    assert cures == {("remote-orphan", rebuild), ("remote-gap", rebuild)}
+
+
+def lose_before(log_dir: Path, store: Path, *, segments: int) -> None:
+    """The metadata does not know the first segments any more; they are old, and no longer local."""
+    (log,) = log_dir.glob("__remote_log_metadata-0/*.log")
+    values = [record.value for batch in Segment(str(log)).batches() for record in batch.records()]
+    kept = [Record(n, 1, None, value) for n, value in enumerate(values[2 * segments :])]
+    log.write_bytes(build_batch(kept))
+    (folder,) = log_dir.glob("t-*")
+    starts = sorted({file.stem for file in folder.glob("*.log")})
+    for start in starts[:segments]:
+        for file in folder.glob(f"{start}.*"):
+            file.unlink()
+    for file in store.rglob("*.*"):
+        os.utime(file, (1_700_000_000, 1_700_000_000))
