@@ -69,7 +69,8 @@ def choose_log(
     home = None if metadata is None else metadata.missing_home(partition.topic_id, partition.partition)
     if home is not None:
         raise Unsupported(
-            f"its metadata is in {TOPIC}-{home}, which is in none of the log dirs (--metadata)",
+            f"its metadata is in {TOPIC}-{home}, which is in none of the log dirs (--metadata), or cannot be read to "
+            "its end",
             path=store.uri,
             cure="Name the log dir that has it, too; or leave --metadata out: the objects say then what they are.",
         )

@@ -15,10 +15,13 @@ from klogtool.format.internal.records import REMOTE_LOG, parse_metadata_record
 from klogtool.format.tiered.metadata_partition import DEFAULT_PARTITIONS, metadata_partition
 from klogtool.format.tiered.segments import RemoteSegment, key_of, segment_of, state_of
 from klogtool.log.entries import RecordBatch
+from klogtool.log.file import LogFile
 from klogtool.log.log_end import find_log_end
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
+from klogtool.log.probing import ends_preallocated
+from klogtool.log.segment import Segment
 from klogtool.remote.lineage import RemoteLogCache
 
 TOPIC = "__remote_log_metadata"
@@ -28,14 +31,15 @@ _SEGMENT, _UPDATE = "RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataU
 
 class RemoteMetadata(Struct):
     """caches: by topic id and partition. problems: where the topic cannot be read. names: topics by id. dropped: how
-    many events Kafka does not take. numbers: the partitions of the topic that are here. homes: which of them has a
-    topic partition."""
+    many events Kafka does not take. numbers: the partitions of the topic that are here; unread: those that cannot be
+    read to their end. homes: which of them has a topic partition."""
 
     caches: dict[tuple[str, int], RemoteLogCache] = field(default_factory=dict)
     problems: list[KlogError] = field(default_factory=list)
     dropped: int = 0
     names: dict[str, str] = field(default_factory=dict)
     numbers: set[int] = field(default_factory=set)
+    unread: set[int] = field(default_factory=set)
     homes: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def knows(self, topic_id: str | None, partition: int) -> bool:
@@ -49,14 +53,15 @@ class RemoteMetadata(Struct):
             yield from cache.segments.values()
 
     def missing_home(self, topic_id: str, partition: int) -> int | None:
-        """Return which partition of the topic would have the records of a topic partition, if it is not here.
+        """Return which partition of the topic would have the records of a topic partition, if it is not here, or not
+        whole.
 
         How many partitions the topic has is known only by which records are where, so with few records this is a guess.
         """
-        if (topic_id, partition) in self.homes:
-            return None
+        if (home := self.homes.get((topic_id, partition))) is not None:
+            return home if home in self.unread else None
         homes = [metadata_partition(topic_id, partition, count) for count in self._possible_counts()]
-        return next((home for home in homes if home not in self.numbers), None)
+        return next((home for home in homes if home not in self.numbers or home in self.unread), None)
 
     def _possible_counts(self) -> list[int]:
         """Return how many partitions the topic may have: as many as are here, or the default, unless records say no."""
@@ -84,6 +89,7 @@ def read_metadata(log_dirs: Sequence[str]) -> RemoteMetadata:
                 _take(metadata, number, path, offset, value)
         except KlogError as error:
             metadata.problems.append(error.at_path(partition.path))
+            metadata.unread.add(number)
     if not metadata.numbers:
         raise KlogError(f"no partition of {TOPIC} is in it", path=log_dirs[0])
     return metadata
@@ -105,14 +111,27 @@ def _best(log_dirs: Sequence[str]) -> list[Partition]:
 
 def _walk_values(partition: Partition) -> Iterator[tuple[str, int, bytes | None]]:
     for segment in partition.segments:
-        for batch in segment.batches():
-            if isinstance(batch, RecordBatch):
-                if not batch.crc_valid:
+        end = 0
+        try:
+            for batch in segment.batches():
+                if isinstance(batch, RecordBatch) and not batch.crc_valid:
                     raise Corrupt("a batch does not match its checksum", path=segment.path, position=batch.position)
-                if batch.is_control:
+                end = batch.position + batch.size
+                if isinstance(batch, RecordBatch) and batch.is_control:
                     continue
-            for record in batch.records():
-                yield segment.path, record.offset, record.value
+                for record in batch.records():
+                    yield segment.path, record.offset, record.value
+        except Corrupt:
+            if not _is_preallocated(segment, end):
+                raise
+        if end < segment.size and not _is_preallocated(segment, end):
+            rest = f"{segment.size - end} bytes after the last whole batch are no batch"
+            raise Corrupt(rest, path=segment.path, position=end)
+
+
+def _is_preallocated(segment: Segment, end: int) -> bool:
+    with LogFile(segment.path) as file:
+        return ends_preallocated(file, end)
 
 
 def _take(metadata: RemoteMetadata, number: int, path: str, offset: int, value: bytes | None) -> None:

@@ -158,7 +158,7 @@ class _Partition:
                 if found.unread is None and not found.findings:
                     self._terms.on_sound(identify(segment, deep=self._terms.deep))
                 yield from (self._as_met(segment, finding) for finding in found.findings)
-            yield from self._of_state(segment)
+            yield from self._of_state(segment) if self._is_covered else ()
         if self._missing_home is not None:
             reason = RemoteCause.METADATA_ELSEWHERE(partition=f"{TOPIC}-{self._missing_home}")
             yield Finding(Kind.REMOTE_UNCHECKED, self._folder, reason, field=Unhelped.METADATA)
@@ -182,7 +182,7 @@ class _Partition:
         """Yield what is wrong with the state of a segment."""
         known, stored = segment.metadata, segment.stored
         if segment.state is SegmentState.UNKNOWN:
-            if self._is_covered and stored is not None:
+            if stored is not None:
                 yield self._orphan(stored)
         elif known is not None and segment.state is SegmentState.COPY_FINISHED:
             yield from self._of_finished(segment, known)

@@ -468,6 +468,45 @@ def test_the_only_copy_of_a_gap_is_not_to_be_deleted(tmp_path: Path) -> None:
     assert cures == {("remote-orphan", rebuild), ("remote-gap", rebuild)}
 
 
+def cut_metadata(data: bytes, batches: list[tuple[int, int]]) -> bytes:
+    return data[: batches[5][0] + 15]
+
+
+def rot_metadata(data: bytes, batches: list[tuple[int, int]]) -> bytes:
+    at = batches[5][1] - 3
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut_metadata, rot_metadata])
+def test_where_the_metadata_cannot_be_read_to_its_end_nobody_knows(
+    damage: Callable[[bytes, list[tuple[int, int]]], bytes], tmp_path: Path
+) -> None:
+    """What is behind may be the end of a copy, or a deletion."""
+    store, logs = tmp_path / "store", tmp_path / "logs"
+    shutil.copytree(STORE, store)
+    shutil.copytree(LOGS, logs)
+    (log,) = (log for log in logs.glob("__remote_log_metadata-*/*.log") if b"orders" in log.read_bytes())
+    batches = [(batch.position, batch.position + batch.size) for batch in Segment(str(log)).batches()]
+    log.write_bytes(damage(log.read_bytes(), batches))
+    beside = ["--metadata", str(logs), "--local", str(logs)]
+    _, rows = verify(str(store), *beside)
+    assert ("remote-metadata", batches[5][0]) in {(row["id"], row.get("start")) for row in rows}
+    own = {row["id"] for row in rows if f"{store}/orders-" in row["path"]}
+    assert "remote-unchecked" in own
+    assert not own & {"remote-orphan", "remote-gap", "remote-copy-unfinished", "remote-displaced"}
+    assert run_here(["remote", "fetch", str(store), "orders-0", *beside], ROOT).status == 4
+
+
+def test_a_preallocated_metadata_log_is_whole(tmp_path: Path) -> None:
+    """A running broker with log.preallocate=true has zeros behind its last batch."""
+    logs = tmp_path / "logs"
+    shutil.copytree(LOGS, logs)
+    for log in logs.glob("__remote_log_metadata-*/*.log"):
+        append_bytes(log, bytes(5000))
+    plain, found = (verify(str(STORE), "--metadata", str(one), "--local", str(one)) for one in (LOGS, logs))
+    assert found == plain
+
+
 def lose_before(log_dir: Path, store: Path, *, segments: int) -> None:
     """The metadata does not know the first segments any more; they are old, and no longer local."""
     (log,) = log_dir.glob("__remote_log_metadata-0/*.log")
