@@ -61,6 +61,14 @@ class HeadRows(Struct, frozen=True):
         found = pc.index(follows, False).as_py()
         return None if found < 0 else found + 1
 
+    def may_hold(self, first: int, last: int) -> bool:
+        """Return whether one of them has offsets from first to last, inclusive."""
+        import pyarrow.compute as pc
+
+        ends = pc.greater_equal(self.column("last_offset"), first)
+        begins = pc.less_equal(self.column("base_offset"), last)
+        return bool(pc.any(pc.and_(ends, begins)).as_py())
+
     def has_bit(self, bit: int) -> pa.Array:
         """Return whether a bit of the attributes is set."""
         import pyarrow.compute as pc

@@ -43,6 +43,11 @@ class Head(Struct, frozen=True):
         """Where the next one begins."""
         return self.position + self.size
 
+    def may_hold(self, first: int, last: int) -> bool:
+        """Return whether it has offsets from first to last, inclusive; a wrapper message names only its last one."""
+        begin = self.entry.base_offset
+        return self.entry.last_offset >= first and (begin is None or begin <= last)
+
 
 def walk_heads(file: LogFile, start: int, end: int, *, may_be_preallocated: bool = False) -> Iterator[Head]:
     """Yield the header of each complete entry in [start, end) of a log file; an entry begins at `start`.

@@ -40,7 +40,8 @@ class SegmentRange(Struct, frozen=True):
     """A range of a log file. start, end: bytes; first_offset, last_offset: of the wanted records, inclusive.
 
     next_base_offset: of the next segment, None for the last one, which may still grow. beside: the sizes of its
-    indexes. identity: meta.properties of its log dir.
+    indexes. identity: meta.properties of its log dir. flanks: bytes before and behind it that have none of the wanted
+    offsets by the offset index, which the headers there have to confirm. is_flank: whether it is such bytes.
     """
 
     place: Place
@@ -56,6 +57,8 @@ class SegmentRange(Struct, frozen=True):
     beside: tuple[tuple[FileKind, int], ...] = ()
     aborted: tuple[AbortedRange, ...] = ()
     identity: Stored | None = None
+    flanks: tuple[tuple[int, int], ...] = ()
+    is_flank: bool = False
 
     def open(self, *, upto: int | None = None, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
         """Open its file, or only that many bytes of it.
@@ -123,9 +126,8 @@ def plan_splits(query: Query, bounds: Bounds, notes: list[str]) -> list[Split]:
     Raises KlogError if something does not exist, or the options are wrong.
     """
     wanted = resolve(query, wanted_copies(query, notes), notes)
-    return split(
-        query, [narrowed(w, bounds) for w in wanted if bounds.may_hold(w.copy.topic, w.copy.partition)], bounds
-    )
+    held = [narrowed(w, bounds) for w in wanted if bounds.may_hold(w.copy.topic, w.copy.partition)]
+    return split(query, held, bounds, has_flanks=True)
 
 
 def narrowed(wanted: Wanted, bounds: Bounds) -> Wanted:
@@ -135,15 +137,19 @@ def narrowed(wanted: Wanted, bounds: Bounds) -> Wanted:
     return replace(wanted, start=max(wanted.start, bounds.offsets[0]), end=end)
 
 
-def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds) -> list[Split]:
-    """Return the splits that read all that is wanted."""
+def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds, *, has_flanks: bool = False) -> list[Split]:
+    """Return the splits that read all that is wanted.
+
+    has_flanks: tasks also look at the headers of what an offset index leaves out. Who goes on where an earlier reading
+    ended has no need of that: what lies before was read.
+    """
     is_strict = query.mode == "FAILFAST"
     segments = [(w, segment) for w in wanted for segment in _segments(w, bounds, is_strict=is_strict)]
     if query.shape.table == "segments":
         pieces = [whole_segment(w.copy, segment) for w, segment in segments]
     else:
         target = _target_bytes(query, sum(segment.size for _, segment in segments))
-        pieces = [piece for w, segment in segments for piece in _pieces(query, w, segment, target)]
+        pieces = [piece for w, segment in segments for piece in _pieces(query, w, segment, target, has_flanks)]
     alone = query.most_records > 0 and query.shape.table != "segments"
     return list(_packed(pieces, _target_bytes(query, sum(piece.cost for piece in pieces)), alone=alone))
 
@@ -175,7 +181,9 @@ def _segments(wanted: Wanted, bounds: Bounds, *, is_strict: bool) -> Iterator[Se
 # The ranges of a segment.
 
 
-def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) -> Iterator[SegmentRange]:
+def _pieces(
+    query: Query, wanted: Wanted, segment: SegmentFiles, target: int, has_flanks: bool
+) -> Iterator[SegmentRange]:
     if not segment.size:
         return
     # All that is wanted of a segment; to the end of the last one, because damage may hide where it ends.
@@ -186,7 +194,8 @@ def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) ->
     for part in _parts_of(query, wanted.copy, segment, whole) if query.most_records else [whole]:
         cuts = [part.start, *find_cuts(wanted.copy, segment, part.start, part.end, target), part.end]
         for positions in pairwise(cuts):
-            yield _piece(wanted, segment, positions, (part.first_offset, part.last_offset))
+            piece = _piece(wanted, segment, positions, (part.first_offset, part.last_offset))
+            yield _with_flanks(piece, whole) if has_flanks else piece
 
 
 def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], offsets: tuple[int, int]) -> SegmentRange:
@@ -195,6 +204,13 @@ def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], of
     first, last = offsets
     whole = whole_segment(wanted.copy, segment)
     return replace(whole, start=start, end=end, first_offset=first, last_offset=last, aborted=tuple(aborted))
+
+
+def _with_flanks(piece: SegmentRange, whole: _SegmentPart) -> SegmentRange:
+    """Name what the index leaves out of the segment, in the range that is next to it."""
+    before = ((0, piece.start),) if 0 < piece.start == whole.start else ()
+    behind = ((piece.end, piece.log.size),) if piece.log.size > piece.end == whole.end else ()
+    return replace(piece, flanks=before + behind)
 
 
 def whole_segment(copy: Copy, segment: SegmentFiles) -> SegmentRange:

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
@@ -21,7 +22,8 @@ from klogtool.render.arrow_reference import column_text
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.filters import Bounds
-from klogtool.spark.heads import Head, walk_heads
+from klogtool.spark.head_columns import walk_head_rows
+from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
 from klogtool.spark.notes import log_mended, log_warning
 from klogtool.spark.owners import OWNER, columns_of_ddl
 from klogtool.spark.planning import SegmentRange, Split
@@ -83,7 +85,7 @@ def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
     if _blocks().free_bytes > MOST_FREE_BYTES:
         _blocks.cache_clear()
     blocks, left_out = _blocks(), LeftOutCount(task.most_left_out)
-    for run in _runs(split.pieces, task):
+    for run in _runs([part for piece in split.pieces for part in _with_strays(piece, task)], task):
         for batch in _Reader(run, task, blocks, left_out).read():
             if batch.num_rows:
                 yield batch
@@ -100,6 +102,32 @@ def spare_collections() -> None:
 @cache
 def _blocks() -> Blocks:
     return Blocks()
+
+
+def _with_strays(piece: SegmentRange, task: Task) -> Iterator[SegmentRange]:
+    """Yield a range, and before and behind it what its index leaves out of the segment although it may be wanted.
+
+    A base offset is under no checksum: a batch with a wrong one may be anywhere. FAILFAST believes the headers, because
+    damage would be an error to who reads it all. Without it, the header of a damaged batch proves nothing of its records.
+    """
+    flanks = [replace(piece, start=start, end=end, flanks=(), is_flank=True) for start, end in piece.flanks]
+    read = [flank for flank in flanks if not task.is_strict or holds_wanted(flank, task.bounds.offsets)]
+    yield from (flank for flank in read if flank.start < piece.start)
+    yield replace(piece, flanks=())
+    yield from (flank for flank in read if flank.start >= piece.end)
+
+
+def holds_wanted(flank: SegmentRange, offsets: tuple[int, int]) -> bool:
+    """Return whether a header before the first damage claims a wanted offset. Raises Unreadable, Changed."""
+    first, last = max(flank.first_offset, offsets[0]), min(flank.last_offset, offsets[1])
+    with flank.open(ahead_bytes=FAR_PIECE_BYTES) as file:
+        try:
+            for found in walk_head_rows(file, flank.start, flank.end, may_be_preallocated=flank.is_active):
+                if found.may_hold(first, last):
+                    return True
+        except Corrupt:
+            pass
+    return False
 
 
 def _runs(pieces: Sequence[SegmentRange], task: Task) -> Iterator[list[SegmentRange]]:
@@ -179,7 +207,7 @@ class _Reader:
             columns=self._columns,
             selection=chosen,
             with_control=False,
-            on_damage=partial(_fail, file, piece) if strict else self._left_out.tell,
+            on_damage=partial(_fail, file, piece) if strict else _ignore if piece.is_flank else self._left_out.tell,
             resync=not strict,
             jobs=1,
             tally=self._tally,
@@ -191,6 +219,8 @@ class _Reader:
         if self._tally.invalid == self._invalid:
             return
         more, self._invalid = self._tally.invalid - self._invalid, self._tally.invalid
+        if piece.is_flank and not self._task.is_strict:
+            return
         path, position = self._tally.first_invalid or (file.path, None)
         error = Corrupt("the CRC does not match", path=path, position=position)
         if self._task.is_strict:
@@ -231,6 +261,10 @@ def _selection(piece: SegmentRange, bounds: Bounds) -> Selection | None:
     if (first, last, bounds.timestamps, bounds.key) == (SMALLEST, LARGEST, (SMALLEST, LARGEST), None):
         return None
     return Selection((first, last), bounds.timestamps, key=bounds.key)
+
+
+def _ignore(_: KlogError) -> None:
+    """Say nothing of damage where the index has nothing that is wanted."""
 
 
 def _fail(file: LogFile, piece: SegmentRange, error: KlogError) -> None:

@@ -84,16 +84,27 @@ DAMAGES: tuple[Damage, ...] = (
 )
 
 
-HEADER_BYTES = range(8, 70)  # from the length on; a base offset that is wrong is in no checksum, see docs/spark.md
+HEADER_BYTES = range(70)
+BATCH_BYTES = len(data(0, records=2, time_ms=NOW_MS))
+BASE_OFFSET_BYTES = range(8)  # under no checksum
 
 
-def wound_log(folder: pathlib.Path, chance: random.Random) -> None:
+def wound_log(folder: pathlib.Path, chance: random.Random, at_bytes: range = HEADER_BYTES) -> None:
     """Flip one to three bits of the headers of batches."""
     for _ in range(chance.randint(1, 3)):
         log = chance.choice(sorted(folder.glob("*.log")))
-        size = log.stat().st_size // len(data(0, records=2))
-        at = chance.randrange(size) * len(data(0, records=2)) + chance.choice(HEADER_BYTES)
+        at = chance.choice(range(0, log.stat().st_size, BATCH_BYTES)) + chance.choice(at_bytes)
         flip_bit(log, at, chance.randrange(8))
+
+
+def move_batch(folder: pathlib.Path, chance: random.Random) -> None:
+    """Give a batch the base offset of another of its log."""
+    log = chance.choice(sorted(folder.glob("*.log")))
+    size = BATCH_BYTES
+    found = bytearray(log.read_bytes())
+    one, other = chance.sample(range(len(found) // size), 2)
+    found[one * size : one * size + 8] = found[other * size : other * size + 8]
+    log.write_bytes(found)
 
 
 def damaged(sound: pathlib.Path, at: pathlib.Path, chance: random.Random) -> pathlib.Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pathlib
 import random
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from false_indexes import BASES, SECONDS, damaged, wound_log, write_sound
+from false_indexes import BASE_OFFSET_BYTES, BASES, SECONDS, damaged, move_batch, wound_log, write_sound
 from loading import NOW_MS
 from planned import offsets, read
 from running import run_here
@@ -83,6 +84,31 @@ def test_nor_does_it_where_batches_are_damaged(
         asked = column, chance.choice(KINDS), chance.randrange(BASES[-1] if column == "offset" else SECONDS)
         found = read(folder, filters=[filter_on(*asked)], mode=mode, splitBytes=chance.choice((300, 1 << 20)))
         assert not Counter(kept(rows, *asked)) - Counter(offsets(found)), asked
+
+
+@pytest.mark.some(30)
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE", "DROPMALFORMED"])
+def test_nor_does_it_where_a_batch_has_a_wrong_base_offset(
+    sound: pathlib.Path, tmp_path: pathlib.Path, mode: str, seed: int
+) -> None:
+    """Its checksum does not cover it: no reading finds that damage, so an index must not hide the records, either."""
+    chance = random.Random(seed)
+    folder = pathlib.Path(shutil.copytree(sound, tmp_path / "t-0"))
+    if seed % 2:
+        move_batch(folder, chance)
+    else:
+        wound_log(folder, chance, BASE_OFFSET_BYTES)
+    rows = offsets(read(folder, mode=mode))
+    for _ in range(25):
+        kind, number = chance.choice(KINDS), chance.randrange(BASES[-1])
+        split_by = chance.choice(({"splitBytes": 300}, {"splitBytes": 1 << 20}, {"maxRecordsPerPartition": 7}))
+        told = [
+            (offset, math.nan)
+            for offset in offsets(read(folder, filters=[filter_on("offset", kind, number)], mode=mode, **split_by))
+        ]
+        whole = kept([(offset, math.nan) for offset in rows], "offset", kind, number)
+        assert sorted(kept(told, "offset", kind, number)) == sorted(whole), (kind, number)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
