@@ -108,7 +108,7 @@ def _with_strays(piece: SegmentRange, task: Task) -> Iterator[SegmentRange]:
     """Yield a range, and before and behind it what its index leaves out of the segment although it may be wanted.
 
     A base offset is under no checksum: a batch with a wrong one may be anywhere. FAILFAST believes the headers, because
-    damage would be an error to who reads it all. Without it, the header of a damaged batch proves nothing of its records.
+    damage is an error to who reads it all. Without it, the header of a damaged batch proves nothing of its records.
     """
     flanks = [replace(piece, start=start, end=end, flanks=(), is_flank=True) for start, end in piece.flanks]
     read = [flank for flank in flanks if not task.is_strict or holds_wanted(flank, task.bounds.offsets)]
