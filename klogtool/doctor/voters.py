@@ -337,8 +337,14 @@ def _other_leader(view: QuorumView) -> Iterator[Ahead]:
 
 
 def walk_unlike_settings(view: QuorumView | None) -> Iterator[Reason]:
-    """Yield where the file of settings and the metadata log do not name the same voters."""
-    if view is None or view.own.settings is None:
+    """Yield where the file of settings and the metadata log do not name the same voters; and which host names are taken
+    for granted where a leader is possible: klogtool asks no name server."""
+    if view is None:
+        return
+    names = view.outlook.election.names
+    if names and view.outlook.elected is not False:
+        yield NoteCause.RESOLVED_NAMES(names=names)
+    if view.own.settings is None:
         return
     settings, recorded = view.own.settings, view.own.log.quorum.voters
     named = _sorted(settings.voters)

@@ -62,6 +62,9 @@ def test_names_of_hosts_are_told_because_no_disk_tells_whether_they_resolve(tmp_
         "It is taken for granted that the nodes resolve c-1.example.",
     ]
     assert not judged(*three(tmp_path / "localhost")).names
+    for disk in (disks[0], *three(tmp_path / "no-names")[:1]):
+        told = run_here(["doctor", str(disk.path), "--json"], tmp_path).out.decode()
+        assert ("the nodes resolve c-1.example:" in told) == (disk is disks[0])
 
 
 def test_two_of_three_lead_and_one_does_not(tmp_path: Path) -> None:
