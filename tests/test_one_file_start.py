@@ -237,3 +237,30 @@ def test_a_folder_of_somebody_else_is_not_taken(place: Path) -> None:
         done = start(place, to=str(place / to))
         assert (done.returncode, done.stdout) == (4, ""), done.stderr
     assert list((place / "theirs").iterdir()) == []
+
+
+def extracted(place: Path, to: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "./klogtool.run", "--extract", to], cwd=place, capture_output=True, text=True, check=False, umask=0o022
+    )
+
+
+def test_nothing_is_extracted_where_somebody_else_can_replace_it(place: Path) -> None:
+    (place / "theirs").mkdir()
+    (place / "anybody").mkdir()
+    (place / "anybody").chmod(0o777)
+    belongs_to_somebody_else(place / "theirs")
+    for to in ("theirs", "theirs/below", "anybody", "anybody/below"):
+        done = extracted(place, to)
+        assert (done.returncode, done.stdout) == (4, ""), to
+        assert "somebody else may put something there" in done.stderr
+    assert [*(place / "theirs").iterdir(), *(place / "anybody").iterdir()] == []
+
+
+def test_it_extracts_into_a_folder_that_a_group_shares(place: Path) -> None:
+    (place / "shared").mkdir()
+    (place / "shared").chmod(0o775)
+    for to in ("shared", "tmp/new", "new"):
+        assert extracted(place, to).returncode == 0
+        assert (place / to / "klogtool").exists()
+    assert (place / "new").stat().st_mode & 0o777 == 0o755

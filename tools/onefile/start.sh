@@ -56,19 +56,19 @@ mine() {
   found=$(sha256sum "$1/lib/@LOADER@" 2>/dev/null) && [ "${found%% *}" = "$LOADER_SHA256" ]
 }
 
-# made DIR: creates DIR, if the folder around it is safe, and DIR is safe then.
+# made DIR UMASK: creates DIR, if the folder around it is safe, and DIR is safe then.
 made() {
   around=$1
   while [ ! -d "$around" ]; do
     case $around in */*) around=${around%/*} around=${around:-/} ;; *) around=. ;; esac
   done
-  safe "$around" && (umask 077 && mkdir -p "$1") 2>/dev/null && safe "$1"
+  safe "$around" && (umask "$2" && mkdir -p "$1") 2>/dev/null && safe "$1"
 }
 
 # unpack_below DIR: sets `home`, or fails if DIR is not safe or cannot be written, or nothing may be executed there. Two
 # starts at a time do no harm: each unpacks into a folder of its own, and the second finds the name taken.
 unpack_below() {
-  made "$1" || return 1
+  made "$1" 077 || return 1
   place=$(cd -P "$1" && pwd -P)
   home=${place%/}/$NAME
   mine "$home" && runs "$home" && return 0
@@ -96,7 +96,8 @@ to=${KLOGTOOL_UNPACK_TO:-}
 case ${1:-} in
   --extract)
     [ $# = 2 ] || fail "usage: $0 --extract DIR"
-    mkdir -p "$2" || fail "cannot make $2"
+    private() { case $mode in ????????w*) return 1 ;; esac; } # who shares a group with us may share the folder
+    made "$2" 022 || fail "cannot make $2, or somebody else may put something there: it or a folder around it is not yours, or anybody may write there"
     [ -z "$(ls -A "$2")" ] || fail "$2 is not empty"
     unpack "$2"
     echo "unpacked; run $2/klogtool"
