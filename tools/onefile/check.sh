@@ -72,6 +72,9 @@ works() {
   answer=$(answers in_logs "$2")
   [ "$answer" = "$reference" ] || fail "$1: not the answers of the installed klogtool" "$(diff <(echo "$reference") <(echo "$answer"))"
   expect "$1: doctor" "status 1" "$(in_logs "$2" doctor logdir)"
+  expect "$1: doctor before a start that loses something" "^status 1" "$(in_logs "$2" doctor logdir --fail-on loss)"
+  mkdir -p "$2/logs/nothing"
+  expect "$1: doctor before a first start" "^status 0" "$(in_logs "$2" doctor nothing --fail-on loss)"
   expect "$1: salvage" "status [01]" "$(in_logs "$2" salvage logdir/flip-bit-0 --output salvaged)"
   [ "$salvaged" = "$(sums "$2/logs/salvaged")" ] || fail "$1: salvage kept something else than the installed klogtool"
   before=$(sums "$2/logs/logdir")
