@@ -381,7 +381,7 @@ def test_below_render_few_ask_for_the_sentence_of_a_reason(path: str) -> None:
 
 
 # Words that are equal to an id of a finding, and mean something else: types of rows, and what doctor foresees.
-OTHER_WORDS = ("klogtool/render/side_rows.py", "klogtool/broker/appending/records.py", "klogtool/doctor/claims.py")
+OTHER_WORDS = ("klogtool/render/file_dump.py", "klogtool/broker/appending/records.py", "klogtool/doctor/claims.py")
 
 
 @every_module

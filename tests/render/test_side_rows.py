@@ -9,7 +9,7 @@ import pytest
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.render.side_rows import WALKS, walk_side_rows
+from klogtool.render.file_dump import WALKS, walk_side_rows
 
 SNAPSHOT = bytes.fromhex(
     "0001 26bf595c 00000002"  # version, CRC-32C, count
