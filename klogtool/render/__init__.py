@@ -14,7 +14,6 @@ dump-log, in text, JSON and CSV:
     csv_lines          rows of records: the reference of the CSV kernel
     index_text         kafka-dump-log's lines of offset and time indexes, checked against the log; its reports
     selection          which records are wanted (`--offsets`, `--key`, ...), and which parts of them are shown
-    decoded_records    keys and values as people read them (docs/values.md), and which topics they are of
     decoded_columns    keys and values decoded, as further columns
     internal_columns   keys and values of internal topics, as structs
     decoder_classes    kafka-dump-log's decoders of keys and values

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from klogtool.errors import KlogError
 from klogtool.log.span_maker import walk_made
 from klogtool.log.windows import BufferPool
-from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
+from klogtool.render.decoder_classes import decoder_of_values, internal_topic, topic_of
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_line, walk_text
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.render.log_lines import SPAN_BYTES, LineMaker

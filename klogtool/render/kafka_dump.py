@@ -23,7 +23,7 @@ from klogtool.log.followed import FollowedSegment, is_unwritten
 from klogtool.log.probing import ends_preallocated
 from klogtool.render.arrow import GivenLog, partition_of
 from klogtool.render.csv_lines import CsvPlace
-from klogtool.render.decoded_records import decoder_of_values, internal_topic, topic_of
+from klogtool.render.decoder_classes import decoder_of_values, internal_topic, topic_of
 from klogtool.render.index_text import Reports, dump_offset_index, dump_time_index
 from klogtool.render.kafka_options import KafkaOptions
 from klogtool.render.kafka_text import aborted_txn_line, producer_line
