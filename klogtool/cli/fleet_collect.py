@@ -17,8 +17,8 @@ from klogtool.fleet.collecting import Collecting
 from klogtool.fleet.coordinating import without_names
 from klogtool.fleet.foreseen import collect_with_claims
 from klogtool.fleet.framed import walk_lines
-from klogtool.render.counts import count_text
 from klogtool.render.progress_bar import bar_over
+from klogtool.render.words import count_text
 
 
 @commands.command("collect")

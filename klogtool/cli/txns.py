@@ -32,7 +32,6 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.second_reading import has_changed
 from klogtool.parameters import Unit, parameter
-from klogtool.render.counts import count_text
 from klogtool.render.txns import (
     audit_closing,
     audit_row,
@@ -46,6 +45,7 @@ from klogtool.render.txns import (
     transaction_row,
     transaction_text,
 )
+from klogtool.render.words import count_text
 
 COMMAND = "txns"
 

@@ -19,8 +19,8 @@ from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import check_undo, discard, undo
 from klogtool.errors import Refused
 from klogtool.escape import quoted
-from klogtool.render.counts import count_text
 from klogtool.render.plans import table_text
+from klogtool.render.words import count_text
 
 FINISHED = (Progress.DONE, Progress.UNDONE)
 

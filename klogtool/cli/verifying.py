@@ -23,9 +23,9 @@ from klogtool.log.log_dirs import log_dirs_of_files
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.search import FoundBelow, search_below
-from klogtool.render.counts import count_text
 from klogtool.render.metrics import verify_metrics
 from klogtool.render.progress_bar import Bar, bar_over
+from klogtool.render.words import count_text
 from klogtool.verify.baseline import Baseline, baseline_lines, is_baseline_file
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.fingerprints import FindingIdentity, identity_of

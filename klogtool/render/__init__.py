@@ -77,7 +77,6 @@ Other answers:
 Words and terminals:
 
     words              the sentence of each cause
-    counts             "3 batches"; tables of numbers
     index_doubts       warnings: a time index that the batches contradict
     terminal           width and colours
     progress_bar       a progress bar on stderr

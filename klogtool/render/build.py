@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from klogtool.escape import as_paragraph
 from klogtool.plans.build import BuildResult, PartitionTotals
-from klogtool.render.counts import count_text
+from klogtool.render.words import count_text
 
 MOST_NAMED = 20  # partitions in the text
 

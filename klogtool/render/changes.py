@@ -17,9 +17,8 @@ from klogtool.plans.drop_producer import DropProducerResult
 from klogtool.plans.plan import Plan
 from klogtool.plans.roll import IndexRoom, RollResult
 from klogtool.plans.truncate import CutVerdict, TruncateResult
-from klogtool.render.counts import count_text
 from klogtool.render.plans import change_count, ends_of, table_text
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 from klogtool.verify.cures import rebuild_index
 
 Result = TypeVar("Result")

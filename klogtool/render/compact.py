@@ -12,12 +12,11 @@ from klogtool.plans.plan import Plan
 from klogtool.plans.results import LeftAlone
 from klogtool.plans.why_not_compacted import LogStanding, Standing
 from klogtool.render.changes import notes_lines
-from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import change_count, ends_of, wrapped_table
 from klogtool.render.retain import size_text
 from klogtool.render.terminal import columns
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 
 _GONE = {
     "superseded": "superseded by a later record of the key",

@@ -15,10 +15,10 @@ from klogtool.decoding.decoded import json_text
 from klogtool.escape import joined
 from klogtool.format.item_merge import Stretch, StretchKind
 from klogtool.format.text import java_utf8
-from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.decoder_classes import decoder_of_values
 from klogtool.render.json_lines import json_bytes, json_timestamp
 from klogtool.render.lookup import named_row
+from klogtool.render.words import count_text, offsets_text
 
 if TYPE_CHECKING:
     from klogtool.copies.comparison import Side

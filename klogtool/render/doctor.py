@@ -33,12 +33,11 @@ from klogtool.escape import joined, quoted
 from klogtool.format.names import PartitionDirState
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.remote.safe_to_lose import NotSafe, SafePart
-from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.lookup import exact_time_text
 from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
 from klogtool.render.terminal import columns
-from klogtool.render.words import in_words, words
+from klogtool.render.words import count_text, in_words, offsets_text, words
 from klogtool.verify.findings import Severity
 
 MOST_TROUBLES = 50  # shown in full; the rest is counted

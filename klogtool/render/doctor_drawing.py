@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from klogtool.doctor.answers import Ahead, Prospect, SegmentDrawn, What
 from klogtool.format.names import parse_file_name
-from klogtool.render.counts import count_text
 from klogtool.render.html_page import shown
 from klogtool.render.lookup import exact_time_text
+from klogtool.render.words import count_text
 
 PATTERNS = (
     '<svg class="defs" aria-hidden="true" focusable="false"><defs>'

@@ -12,7 +12,6 @@ from itertools import groupby
 
 from klogtool.broker.timestamps import duration_text
 from klogtool.doctor.answers import Diagnosis, Option, Prospect, SegmentDrawn, Starts, Trouble
-from klogtool.render.counts import count_text
 from klogtool.render.doctor import (
     MOST_TROUBLES,
     diagnosis_text,
@@ -27,7 +26,7 @@ from klogtool.render.html_page import CLOSE_TABLE, MOST_ROWS, html_page, minute_
 from klogtool.render.kept_answer import answer_block
 from klogtool.render.lookup import exact_time_text
 from klogtool.render.retain import size_text
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 from klogtool.verify.findings import Severity
 
 MOST_SEGMENTS = 300  # drawn on a page

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, to_builtins
 
-from klogtool.render.counts import count_text
+from klogtool.render.words import count_text
 
 Row = dict[str, object]
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from klogtool.escape import escaped, joined
-from klogtool.render.counts import count_text, offsets_text
+from klogtool.render.words import count_text, offsets_text
 from klogtool.verify.findings import Finding, Kind, Severity
 
 if TYPE_CHECKING:

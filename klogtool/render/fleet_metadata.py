@@ -18,9 +18,8 @@ from klogtool.fleet.metadata import (
     Topic,
 )
 from klogtool.fleet.metadata_records import snapshot_name
-from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
-from klogtool.render.words import in_words, words
+from klogtool.render.words import count_text, in_words, words
 
 MOST_SHOWN = 20  # rows of one table
 UNKNOWN = (

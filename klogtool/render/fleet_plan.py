@@ -11,8 +11,7 @@ from klogtool.fleet.choosing import Choice, PlacedCopy, Share, hidden_damage, is
 from klogtool.fleet.histories import last_epoch_of
 from klogtool.fleet.planning import BY_APPLY, FleetPlan, is_damaged, needs_election, waited_for
 from klogtool.fleet.sharing import AlreadyThere, Todo
-from klogtool.render.counts import count_text, offsets_text
-from klogtool.render.words import words
+from klogtool.render.words import count_text, offsets_text, words
 
 _WIDTH = 10
 _ACTIONS = {

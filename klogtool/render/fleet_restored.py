@@ -21,7 +21,7 @@ from klogtool.fleet.restored import (
     walk_options,
 )
 from klogtool.fleet.restored_identity import SetProblem, SetTrouble
-from klogtool.render.counts import count_text, offsets_text
+from klogtool.render.words import count_text, offsets_text
 
 _PROBLEMS = {
     SetProblem.NO_IDENTITY: "it has no meta.properties with a node id: its broker does not start",

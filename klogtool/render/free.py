@@ -12,10 +12,9 @@ from klogtool.plans.free_kinds import KINDS, FreeKind
 from klogtool.plans.free_segments import Compactable
 from klogtool.plans.free_untouched import Untouched, UntouchedReason
 from klogtool.plans.plan import Plan
-from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 
 HOW_TO_APPLY = (
     "Nothing was changed. --apply --to DIR does it, and keeps undo in DIR on another\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from klogtool.render.counts import count_text
 from klogtool.render.lookup import named_row
+from klogtool.render.words import count_text
 
 if TYPE_CHECKING:
     from klogtool.copies.record_hash import CommonRange, RecordHash

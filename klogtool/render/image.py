@@ -9,7 +9,7 @@ from klogtool.disk.image import ImagePlaces, WrittenImage
 from klogtool.escape import as_paragraph
 from klogtool.plans.image import ImagePlan
 from klogtool.plans.image_names import TopicNames
-from klogtool.render.counts import count_text
+from klogtool.render.words import count_text
 
 MOST_NAMED = 10  # paths in one list of the text
 

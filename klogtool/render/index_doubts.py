@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from klogtool.broker.timestamps import LARGEST_MS, time_text
 from klogtool.plans.index_doubts import FalseIndexEffect, IndexDoubt
-from klogtool.render.counts import count_text
 from klogtool.render.terminal import columns
+from klogtool.render.words import count_text
 from klogtool.verify.cures import rebuild_index
 
 _MOST = 3

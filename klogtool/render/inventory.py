@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from klogtool.plans.reclaimable_bytes import Headroom
-from klogtool.render.counts import count_text, number_table
 from klogtool.render.retain import size_text
+from klogtool.render.words import count_text, number_table
 
 MOST_NAMES = 5
 Key = TypeVar("Key", int, str)

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from klogtool.disk.states import StepsDone
 from klogtool.escape import as_paragraph, escaped, joined
 from klogtool.plans.plan import Delete, Discard, Plan, Rename, RenameFolder, SegmentVerdict, Step, Truncate, Write
-from klogtool.render.counts import count_text
 from klogtool.render.terminal import columns
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 
 MOST_SEGMENTS = 12  # of a table
 LEAST_WIDTH = 28  # of the last cell of a table

@@ -14,7 +14,7 @@ from klogtool.plans.quorum_voters import VotersResult
 from klogtool.quorum.cures import cures_of
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat
 from klogtool.render.changes import change_text
-from klogtool.render.counts import count_text, offsets_text
+from klogtool.render.words import count_text, offsets_text
 
 if TYPE_CHECKING:
     from klogtool.format.kraft_snapshot import Endpoint, Voter

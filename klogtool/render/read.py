@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from klogtool.broker.unified_log.reading import Isolation
 from klogtool.escape import as_paragraph
-from klogtool.render.counts import count_text
+from klogtool.render.words import count_text
 
 if TYPE_CHECKING:
     from klogtool.broker.unified_log.loaded_partition import FetchedBytes

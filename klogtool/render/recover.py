@@ -16,9 +16,8 @@ from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import BelowHighWatermark, OffsetSpan, Recovery, RecoveryLoss
 from klogtool.plans.results import LeftAlone
-from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.plans import Totals
-from klogtool.render.words import words
+from klogtool.render.words import count_text, offsets_text, words
 
 if TYPE_CHECKING:
     from klogtool.verify.stops import Stop

@@ -18,7 +18,7 @@ from klogtool.plans.remote_metadata import RebuiltMetadata
 from klogtool.remote.fetching import LogChoice, MissingOffsets
 from klogtool.remote.inventory import ListedPartition, ListedSegment
 from klogtool.remote.store import RemoteStore
-from klogtool.render.counts import count_text, offsets_text
+from klogtool.render.words import count_text, offsets_text
 
 MOST_NAMED = 20  # of what cannot be read, or be had
 _VALUES = re.compile(r"[\w-]{22}|\d+")  # ids and numbers: what differs between errors of one kind

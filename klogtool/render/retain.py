@@ -14,10 +14,9 @@ from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.results import LeftAlone
 from klogtool.plans.retain import AgedVerdict, RetainResult
 from klogtool.render.changes import change_text, notes_lines
-from klogtool.render.counts import count_text
 from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import change_count, ends_of, wrapped_table
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 
 _HEADS = ("segment", "size", "newest record", "verdict", "")
 _YEAR_MS = 31_556_952_000

@@ -17,9 +17,8 @@ from klogtool.log.folder import find_partition_dir_name
 from klogtool.plans.plan import Plan
 from klogtool.plans.rejected_files import MANIFEST
 from klogtool.plans.salvage_answer import CorrectedField, SalvageResult
-from klogtool.render.counts import count_text, offsets_text
 from klogtool.render.plans import wrapped_table
-from klogtool.render.words import words
+from klogtool.render.words import count_text, offsets_text, words
 from klogtool.salvage.losses import Loss
 from klogtool.verify.cures import move_out
 from klogtool.verify.findings import Kind

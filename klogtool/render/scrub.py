@@ -9,8 +9,8 @@ from msgspec.structs import asdict
 
 from klogtool.broker.timestamps import duration_text
 from klogtool.escape import escaped, joined
-from klogtool.render.counts import count_text
 from klogtool.render.findings import FindingRow, FindingText, finding_row
+from klogtool.render.words import count_text
 from klogtool.scrub.other_copies import CopyState, CopyVerdict
 from klogtool.scrub.scrub_run import EarlierFindings, ScrubSummary
 from klogtool.verify.findings import Finding, Severity

@@ -12,9 +12,8 @@ from klogtool.escape import joined
 from klogtool.plans.plan import Plan
 from klogtool.plans.results import LeftAlone
 from klogtool.render.compact import compact_text
-from klogtool.render.counts import count_text, number_table
 from klogtool.render.findings import LABELS, closing_line
-from klogtool.render.words import words
+from klogtool.render.words import count_text, number_table, words
 from klogtool.verify.findings import Finding, Severity
 from klogtool.verify.verification import Summary
 

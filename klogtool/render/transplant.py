@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from klogtool.escape import as_paragraph, quoted
 from klogtool.plans.plan import Plan
 from klogtool.plans.transplant import LogDirTransplant, TransplantResult
-from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 from klogtool.verify.cures import move_out
 
 NOTHING_WRITTEN = (

@@ -18,10 +18,9 @@ from klogtool.broker.unified_log.log_transactions import LogTransactions, Status
 from klogtool.escape import as_paragraph, joined, quoted
 from klogtool.format.names import TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
-from klogtool.render.counts import count_text
 from klogtool.render.lookup import exact_time_text, named_row
 from klogtool.render.terminal import columns
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 
 if TYPE_CHECKING:
     from klogtool.broker.coordinator.coordinators import Coordinators

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from klogtool.errors import KlogError
 from klogtool.objects import circumstances_of
-from klogtool.render.counts import count_text
 from klogtool.render.findings import FindingText
+from klogtool.render.words import count_text
 from klogtool.verify.findings import KINDS, Finding, Severity
 from klogtool.verify.verification import VerifyOptions, verify
 

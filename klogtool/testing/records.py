@@ -16,7 +16,7 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 from klogtool.objects import circumstances_of
-from klogtool.render.counts import count_text
+from klogtool.render.words import count_text
 from klogtool.testing.record_form import FIELDS, Fields, RecordLike, all_fields, fields_of
 
 if TYPE_CHECKING:

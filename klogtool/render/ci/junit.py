@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from klogtool.escape import escaped
 from klogtool.render.ci.report import Ending, Places, Report, message_text, told_texts
-from klogtool.render.counts import count_text
 from klogtool.render.findings import not_counted_texts
+from klogtool.render.words import count_text
 from klogtool.verify.findings import Severity
 from klogtool.verify.verification import PartitionDone, WhyLeftOut
 from klogtool.verify.weighing import Weighed
