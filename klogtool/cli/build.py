@@ -19,7 +19,7 @@ from klogtool.disk.output import check_place
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.log.file import read_whole
 from klogtool.plans.build import COMMAND, BuildPlan, decide
-from klogtool.render.build import build_text
+from klogtool.render.changes import build_text
 
 STDIN, STANDARD_INPUT = "-", "standard input"
 

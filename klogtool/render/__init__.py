@@ -63,7 +63,6 @@ Other answers:
     offsets            offsets
     diff               diff
     hash               hash
-    build              the answer of build
     image              image
     fleet_metadata     fleet metadata
     fleet_plan         `fleet plan`, `fleet apply`, `fleet check`

@@ -13,6 +13,7 @@ from klogtool.broker.appending.appender import Appended
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.escape import as_paragraph
 from klogtool.plans.append import AppendResult
+from klogtool.plans.build import BuildResult, PartitionTotals
 from klogtool.plans.drop_producer import DropProducerResult
 from klogtool.plans.plan import Plan
 from klogtool.plans.roll import IndexRoom, RollResult
@@ -217,3 +218,25 @@ def _time_text(result: RollResult, waited_ms: int) -> str:
 
 def _room_text(index: IndexRoom) -> str:
     return f"{index.entries:,} entries; room for {index.max_entries:,}"
+
+
+MOST_NAMED = 20  # partitions in the text
+
+
+@as_paragraph
+def build_text(result: BuildResult, output: str) -> Iterator[str]:
+    """Return what was built, a line for each partition."""
+    partitions = result.partitions
+    yield from map(_partition_line, partitions[:MOST_NAMED])
+    if len(partitions) > MOST_NAMED:
+        yield f"... and {len(partitions) - MOST_NAMED:,} more partitions"
+    wounds = f", {count_text(result.wounds, 'wound')}" if result.wounds else ""
+    files = count_text(result.files, "file")
+    yield f"{output}: {files} of {result.bytes:,} bytes, as Kafka {result.kafka} leaves them{wounds}"
+
+
+def _partition_line(row: PartitionTotals) -> str:
+    segments = count_text(row.segments, "segment")
+    batches = count_text(row.batches, "batch", "batches")
+    offsets = f"offsets {row.log_start_offset:,} to {row.log_end_offset:,}"
+    return f"{row.partition}: {offsets}, {segments}, {batches}, {row.bytes:,} bytes"
