@@ -15,7 +15,7 @@ from klogtool.cli.show import Screen, Show
 from klogtool.cli.spark_options import absolute, local_of
 from klogtool.cli.status import DONE, FOUND
 from klogtool.parameters import Unit, parameter
-from klogtool.render.export import (
+from klogtool.render.spark_text import (
     PartitionExport,
     export_summary_row,
     export_summary_text,

@@ -69,7 +69,6 @@ Other answers:
     fleet_restored     `fleet check --restored`
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory
-    export             export, and what reading with damage leaves out
     inventory_page     spark inventory as an HTML page
     html_page          what HTML pages have in common: the frame, tables, colours; page.css has their style
 

@@ -21,7 +21,7 @@ from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
 from klogtool.format.uuids import build_uuid
 from klogtool.log.file import Unreadable
 from klogtool.log.second_reading import has_changed
-from klogtool.render.export import PartitionExport, UnreadRange
+from klogtool.render.spark_text import PartitionExport, UnreadRange
 from klogtool.spark.converting import days_of
 from klogtool.spark.copies import Copy, end_of
 from klogtool.spark.export_store import ExportStore

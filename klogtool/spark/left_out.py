@@ -16,8 +16,8 @@ from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import LogPart, RecordQuery, walk_record_batches
-from klogtool.render.export import UnreadRange
 from klogtool.render.selection import LARGEST
+from klogtool.render.spark_text import UnreadRange
 from klogtool.salvage.mended_entries import SetRight
 from klogtool.spark.planning import SegmentRange
 
