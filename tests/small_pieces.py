@@ -22,7 +22,7 @@ MODULES = (
     "klogtool.log.windows",
     "klogtool.render.arrow",
     "klogtool.render.arrow_batches",
-    "klogtool.render.fetched_records",
+    "klogtool.render.read",
     "klogtool.render.log_lines",
     "klogtool.broker.unified_log.mapped_windows",
     "klogtool.verify.log_walk",
@@ -52,7 +52,7 @@ class Sizes:
             "NEAR_BYTES": self.piece,
             "CHUNK_BYTES": self.piece,
             "FIRST_CHUNK_BYTES": self.piece,
-            "MOST_BYTES": 8 * self.span if module == "klogtool.render.fetched_records" else None,
+            "MOST_BYTES": 8 * self.span if module == "klogtool.render.read" else None,
         }
         return sizes.get(name)
 

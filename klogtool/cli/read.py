@@ -30,8 +30,7 @@ from klogtool.format.fetch_response import ERROR_CODES, UNKNOWN_ERROR, build_hea
 from klogtool.parameters import Unit, parameter
 from klogtool.remote.loading import NeededOfLog
 from klogtool.remote.store import StoreKeys
-from klogtool.render.fetched_records import walk_json_records, walk_text_records
-from klogtool.render.read import fetched_row, fetched_text
+from klogtool.render.read import fetched_row, fetched_text, walk_json_records, walk_text_records
 
 if TYPE_CHECKING:
     from klogtool.broker.content import Content

@@ -17,7 +17,6 @@ dump-log, in text, JSON and CSV:
     decoded_columns    keys and values decoded, as further columns
     internal_columns   keys and values of internal topics, as structs
     decoder_classes    kafka-dump-log's decoders of keys and values
-    fetched_records    the batches of `read`, as dump-log shows them
 
 Arrow:
 

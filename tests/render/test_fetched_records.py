@@ -21,9 +21,9 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.render import fetched_records, log_lines
 from klogtool.render.decoder_classes import internal_topic
-from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
+from klogtool.render.read import walk_json_records, walk_text_records
 from klogtool.render.selection import RecordOptions
 
 ZERO_TAIL = FIXTURES / "killed-mid-append/logdir/zero-tail-0"  # no fetch gets past the zeros

@@ -32,9 +32,8 @@ from klogtool.plans.compact import CompactQuestion
 from klogtool.plans.question import read_question
 from klogtool.plans.why_not_compacted import walk_standings
 from klogtool.render.compact import standing_text
-from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.lookup import epoch_row, epoch_text, offset_row, offset_text, timestamp_row, timestamp_text
-from klogtool.render.read import fetched_row, fetched_text
+from klogtool.render.read import fetched_row, fetched_text, walk_json_records, walk_text_records
 from klogtool.render.txns import state_row, state_text, transaction_row, transaction_text
 from klogtool.render.words import in_words
 
