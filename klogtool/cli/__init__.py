@@ -3,7 +3,6 @@
 main                  finds the command, and runs it
 guard                 turns errors into a line on stderr and an exit status
 status                exit statuses, and the status of each error
-hints                 the second line of an error: what to do
 output                stdout, stderr
 show                  what all commands share that show an answer: text, JSON Lines, refusals
 output_file           files named by `--output`, `--plan-out`, `--html`, `--write-baseline` and `--metrics`
