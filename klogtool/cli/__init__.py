@@ -17,7 +17,6 @@ spark_options         options of all commands on Spark
 writing               what all commands that write share: `--apply`, `--output`, ...; decide, show, save, carry out
 loading               what all commands share that load a partition to read it
 in_use                where a broker uses what is read: a note, and gentle reading
-journals              entries of journals, by id or path
 
 doctor                klogtool doctor
 verify                klogtool verify: options

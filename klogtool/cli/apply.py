@@ -8,9 +8,9 @@ from contextlib import ExitStack
 import click
 
 from klogtool.cli import commands, options
-from klogtool.cli.journals import find_entries, only_one
 from klogtool.cli.show import Screen
 from klogtool.cli.status import DONE, FOUND, REFUSED
+from klogtool.cli.undo import find_entries, only_one
 from klogtool.cli.writing import PlanShow, apply_plans, told_if_interrupted, words
 from klogtool.disk.facts import check_facts
 from klogtool.disk.journal import spools_for
