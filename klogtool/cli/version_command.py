@@ -17,7 +17,7 @@ from klogtool.cli import options
 from klogtool.cli.commands import command as cli_command
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.version import KAFKA_VERSION, VERSION, crc_ways, version_text
-from klogtool.doctor.host_files import HostFiles
+from klogtool.doctor.host import HostFiles
 from klogtool.escape import joined
 from klogtool.log.cores import usable_cores
 

@@ -9,9 +9,8 @@ import time
 import pytest
 from running import ROOT
 
-from klogtool.doctor.host import HostDir, HostPoint, judge_host, measure_room
+from klogtool.doctor.host import HostDir, HostFiles, HostPoint, judge_host, measure_room
 from klogtool.doctor.host_dirs import cached_bytes
-from klogtool.doctor.host_files import HostFiles
 from klogtool.render.words import words as told
 from klogtool.verify.findings import Severity
 
