@@ -29,7 +29,6 @@ Nothing here writes, prints or reads the clock.
     failed_log_dirs  log dirs that fail before their logs are loaded, and the logs that then end the broker
     server_properties  what a broker's server.properties says of its log dirs
     file_systems     log dirs on a read-only mount, or without room
-    strays           partition dirs that the cluster does not know as they are; what a lost metadata log forgets
     patient          what the doctor looks at: log dirs, what they say of their cluster, circumstances
     advice           what to look at first, and which options there are
     file_options     options that change small files and names

@@ -5,18 +5,24 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
+from msgspec.structs import replace
+
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, What, ahead_of
-from klogtool.doctor.causes import AheadCause
-from klogtool.doctor.patient import Patient
+from klogtool.doctor.causes import AheadCause, few_names
+from klogtool.doctor.patient import Cluster, Patient
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import is_fifo
 from klogtool.log.log_files import find_log_bytes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out
+from klogtool.verify.findings import Severity
+from klogtool.verify.identity import IdentityKind
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.verify_checkpoints import read_stated
 
@@ -75,3 +81,82 @@ def _is_assigned_elsewhere(partition: Partition, patient: Patient) -> bool:
         return False
     assigned = replicas.directory_of(cluster.node_id)
     return assigned is not None and assigned != cluster.directories.get(os.path.dirname(partition.path))
+
+
+def find_stray(partition: Partition, cluster: Cluster, current: Collection[TopicPartition | None]) -> Ahead | None:
+    """Return the point if a broker would set the partition dir aside; None if it keeps it. current: the partitions of
+    all log dirs: a -future folder beside one of them hides nothing."""
+    found = _find_stray(partition, cluster)
+    if found is None or partition.state is PartitionDirState.CURRENT or partition.topic_partition not in current:
+        return found
+    return replace(found, is_hidden=False, severity=Severity.WARNING)
+
+
+def _find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
+    if not partition.state.is_live or partition.topic in (None, METADATA_TOPIC) or not cluster.topic_ids:
+        return None
+    has_id = os.path.exists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value))
+    if not has_id and os.path.isdir(partition.path):  # else it was deleted, or moved
+        is_known = cluster.metadata is None or partition.topic in cluster.metadata.topic_ids
+        return _stray(partition, cluster, AheadCause.NO_TOPIC_ID(), is_known=is_known)
+    topic_id = read_topic_id(partition)
+    if cluster.metadata is None or topic_id is None:  # an unreadable file stops the start, which is reported
+        return None
+    return _judge_id(partition, topic_id, cluster)
+
+
+def _judge_id(partition: Partition, topic_id: str, cluster: Cluster) -> Ahead | None:
+    identity, number = cluster.topics.judge(partition.topic or "", topic_id), partition.partition or 0
+    if identity.kind is IdentityKind.UNKNOWN:
+        return _stray(partition, cluster, AheadCause.UNKNOWN_ID(topic_id=topic_id), is_known=False)
+    if identity.kind is IdentityKind.REPLACED:
+        wanted = str(identity.id_of_name)
+        why = AheadCause.OTHER_ID(topic_id=topic_id, topic=str(partition.topic), wanted=wanted)
+        return _stray(partition, cluster, why, is_known=True)
+    replicas = cluster.replicas_of(topic_id, number)
+    if replicas is None:
+        why = AheadCause.NO_SUCH_PARTITION(topic=str(identity.topic_of_id), partition=str(partition.partition))
+        return _stray(partition, cluster, why, is_known=False)
+    if cluster.node_id is not None and cluster.node_id not in replicas.brokers:
+        why = AheadCause.NO_REPLICA(brokers=tuple(replicas.brokers), broker=cluster.node_id)
+        return _stray(partition, cluster, why, is_known=False)
+    return None
+
+
+def _stray(partition: Partition, cluster: Cluster, why: Reason, *, is_known: bool) -> Ahead:
+    """is_known: the cluster has a topic of this name, so an empty partition takes the place of this one."""
+    size = find_log_bytes(partition)
+    is_lost = is_known or is_forgotten(cluster)
+    return Ahead(
+        partition.path,
+        What.STRAY,
+        (AheadCause.STRAY_REPLACED if is_known else AheadCause.STRAY)(why=why, size=size),
+        lost_bytes=size,
+        is_hidden=bool(size) and is_lost,
+        severity=Severity.ERROR if size and is_lost else Severity.WARNING,
+    )
+
+
+def is_forgotten(cluster: Cluster) -> bool:
+    """Return whether the metadata is not whole, or knows no topic at all."""
+    metadata = cluster.metadata
+    return metadata is not None and (metadata.problem is not None or not metadata.topic_ids)
+
+
+def with_one_cause(strays: Sequence[Ahead], cluster: Cluster) -> Iterator[Ahead]:
+    """Yield the points for partitions that a broker sets aside; as one if the metadata's damage is the cause."""
+    with_data = [point for point in strays if point.lost_bytes]
+    if not strays or cluster.metadata_dir is None or not is_forgotten(cluster):
+        yield from strays
+        return
+    problem = None if cluster.metadata is None else cluster.metadata.problem
+    why = AheadCause.KNOWS_NO_TOPIC() if problem is None else AheadCause.IS_CUT(why=problem)
+    names = few_names([os.path.basename(point.path) for point in strays])
+    yield Ahead(
+        os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR),
+        What.METADATA_LOST,
+        AheadCause.METADATA_LOST(why=why, count=len(strays), names=names),
+        lost_bytes=sum(point.lost_bytes for point in with_data),
+        is_hidden=bool(with_data),
+        folders=tuple(point.path for point in strays),
+    )

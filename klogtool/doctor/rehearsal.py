@@ -28,7 +28,7 @@ from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_f
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.lazy_indexes import with_ends
-from klogtool.doctor.log_dirs import walk_log_dir_points
+from klogtool.doctor.log_dirs import find_stray, is_forgotten, walk_log_dir_points, with_one_cause
 from klogtool.doctor.other_release import walk_format_points, walk_level_points, walk_zookeeper_points
 from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
@@ -38,7 +38,6 @@ from klogtool.doctor.remote_off import weigh_by_store
 from klogtool.doctor.replicas import has_eligible_replicas, leads_in, walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
-from klogtool.doctor.strays import find_stray, is_forgotten, with_one_cause
 from klogtool.doctor.voters import (
     QuorumView,
     ends_start,
