@@ -8,7 +8,6 @@ Nothing here writes, prints or reads the clock.
     partitions       the start of one partition, over a draft; or a glance at its names
     remote_off       what of a topic is served by a broker without remote storage
     retention_ahead  what the first check of retention, and the first append, do by false indexes
-    coordinator_ahead  what a coordinator cannot load of its partition
     lazy_indexes     indexes that a start does not open, and that cannot be opened later
     claims           what a start does, as facts about the broker, log dirs, partitions and options
     claim_list       all claims of an answer

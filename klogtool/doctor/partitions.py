@@ -18,7 +18,6 @@ from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
-from klogtool.doctor.coordinator_ahead import find_unloaded
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
@@ -27,7 +26,7 @@ from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_times
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.remote_off import find_unserved
-from klogtool.doctor.retention_ahead import walk_retention
+from klogtool.doctor.retention_ahead import find_unloaded, walk_retention
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.names import OFFSET_DIGITS, FileKind, PartitionDirState, parse_file_name
