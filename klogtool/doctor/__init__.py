@@ -6,7 +6,6 @@ Nothing here writes, prints or reads the clock.
     causes           why, what to do about it, and what the machine does to a log, as causes
     rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition, then notes
     partitions       the start of one partition, over a draft; or a glance at its names
-    remote_off       what of a topic is served by a broker without remote storage
     retention_ahead  what the first check of retention, and the first append, do by false indexes
     lazy_indexes     indexes that a start does not open, and that cannot be opened later
     claims           what a start does, as facts about the broker, log dirs, partitions and options

@@ -25,8 +25,7 @@ from klogtool.doctor.measured import find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
-from klogtool.doctor.remote_off import find_unserved
-from klogtool.doctor.retention_ahead import find_unloaded, walk_retention
+from klogtool.doctor.retention_ahead import find_unloaded, find_unserved, walk_retention
 from klogtool.errors import Changed, Corrupt, KlogError, Unsupported
 from klogtool.escape import quoted
 from klogtool.format.names import OFFSET_DIGITS, FileKind, PartitionDirState, parse_file_name
