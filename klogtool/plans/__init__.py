@@ -45,7 +45,6 @@
     free_candidates          free: what names alone show, and what klogtool itself keeps beside a log dir
     free_segments            free: segments past retention, those in remote storage as well, and what compact would free
     free_choice              free: what is taken, and how many bytes of the disk that frees
-    free_untouched           free: large files that are none of its kinds, and why each stays
 
     mend                     doctor --fix: edits of single files and folders of a log dir
     fleet_share              fleet apply: one broker's share of a plan over all brokers

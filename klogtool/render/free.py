@@ -6,11 +6,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from klogtool.escape import as_paragraph, quoted
-from klogtool.plans.free import FreedItem, FreeResult, KindTotals
+from klogtool.plans.free import FreedItem, FreeResult, KindTotals, Untouched, UntouchedReason
 from klogtool.plans.free_candidates import LeftOut
 from klogtool.plans.free_kinds import KINDS, FreeKind
 from klogtool.plans.free_segments import Compactable
-from klogtool.plans.free_untouched import Untouched, UntouchedReason
 from klogtool.plans.plan import Plan
 from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
