@@ -13,7 +13,6 @@
     index_doubts             whether the time index of a segment says what its batches say
     loading_steps            the steps from a partition dir to its draft; a broker can start after each of them
     swap_steps               the steps that put cleaned segments in place of others
-    salvage_steps            the steps that put a salvaged partition in place of the damaged one
     checkpoint_lines         what a log dir's checkpoints should say of changed partitions
 
     append                   append: batches or records into a partition

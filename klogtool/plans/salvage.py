@@ -4,6 +4,13 @@ Offsets do not change. A field outside the CRC is corrected if its value is cert
 if these have had the same leaders. What is left out is listed with its cause; kept and rejected bytes together are all
 bytes. The result is loaded here as a broker would load it after a kill. So its side files are those that the broker's
 own recovery makes, and a batch that the broker would not accept is left out too.
+
+The steps from a damaged partition dir to the result of salvage, for carrying it out in place (`klogtool apply`).
+
+While it is being salvaged, the dir is never worse than the damaged one. An `.index` is deleted before its `.log`
+changes, so that a broker recovers that segment and does not trust the index. Logs are deleted once everything that is
+kept of them is in others. Indexes are written when everything else is there. What an interrupted cleaning left is
+deleted last.
 """
 
 from __future__ import annotations
@@ -17,6 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import UNCLEAN, Circumstances, LoadTerms, terms_of
+from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, file_fact, folder_fact
 from klogtool.causes import Text
 from klogtool.errors import Corrupt, KlogError, Refused
@@ -24,17 +32,16 @@ from klogtool.format.checkpoints import build_leader_epoch_checkpoint
 from klogtool.format.framing import Frame
 from klogtool.format.identity import build_partition_metadata
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.format.uuids import build_uuid
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.parameters import Unit, parameter
 from klogtool.plans.causes import SalvageNote
-from klogtool.plans.plan import Plan
+from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.salvage_answer import UNLOADABLE, Salvaged, notes, result_of, verdicts
-from klogtool.plans.salvage_steps import order_steps
 from klogtool.salvage.ascending import ascending
 from klogtool.salvage.assembly import NewSegment, assemble, place_filling, place_own, with_empty
 from klogtool.salvage.copies import compare, mend_last_batch
@@ -364,3 +371,42 @@ def _as_rejected(batch: Unloadable, before: Sequence[Run], behind: Sequence[Run]
     start = before[-1].stop if before else run.start
     stop = behind[0].start if behind else run.stop
     return Rejected(run.path, run.segment, start, stop, UNLOADABLE, batch.reason)
+
+
+_INDEXES = (FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.OFFSET_INDEX)
+
+
+def order_steps(draft: Draft) -> tuple[Step, ...]:
+    """Return the steps for every difference between the draft as found and as it is now."""
+    return tuple(_steps(draft))
+
+
+def _steps(draft: Draft) -> Iterator[Step]:
+    changed = sorted(draft.changed())
+    indexes_gone = []
+    for name in _of_kinds(changed, FileKind.LOG):
+        if name in draft.files:
+            index = build_file_name(FileKind.OFFSET_INDEX, parse_file_name(name).base_offset or 0)
+            if index in draft.before:
+                indexes_gone.append(index)
+                yield Delete(index)
+            yield _step(draft, name)
+    for name in reversed(_of_kinds(changed, FileKind.LOG)):
+        if name not in draft.files:
+            yield Delete(name)
+    in_use = [name for name in changed if not parse_file_name(name).suffix]
+    yield from (_step(draft, name) for name in in_use if parse_file_name(name).kind not in (FileKind.LOG, *_INDEXES))
+    for kind in _INDEXES:
+        names = {*_of_kinds(changed, kind), *(indexes_gone if kind is FileKind.OFFSET_INDEX else ())}
+        yield from (_step(draft, name) for name in sorted(names) if name in draft.files or name not in indexes_gone)
+    left_over = [name for name in changed if parse_file_name(name).suffix]
+    yield from (_step(draft, name) for name in sorted(left_over, key=lambda name: (not name.endswith(".swap"), name)))
+
+
+def _of_kinds(names: list[str], *kinds: FileKind) -> list[str]:
+    return [name for name in names if parse_file_name(name).kind in kinds and not parse_file_name(name).suffix]
+
+
+def _step(draft: Draft, name: str) -> Step:
+    file = draft.files.get(name)
+    return Delete(name) if file is None else Write(name, file.content, file.mtime_ns)

@@ -48,7 +48,7 @@ from klogtool.plans.quorum_voters import decide as decide_voters
 from klogtool.plans.recover_answer import losses_of_loading
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.plans.results import Result
-from klogtool.plans.salvage_steps import order_steps
+from klogtool.plans.salvage import order_steps
 from klogtool.verify.cures import salvage
 
 COMMAND = "transplant"
