@@ -25,7 +25,6 @@ metadata_versions  names of the levels of metadata.version
 kraft_snapshot     snapshots of `__cluster_metadata`, built
 internal/          keys and values of internal topics
 
-causes             why an entry contradicts itself
 batch_proof        whether a single entry proves itself
 succession         whether entries follow each other, and fit the indexes, as a broker writes them
 resync             finds the next sound batch in bytes

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.causes import Reason, from_text
+from klogtool.causes import Cause, Reason, from_text, some
 from klogtool.errors import AboveLimit, Corrupt, KlogError
 from klogtool.format.batch import (
     CODEC_MASK,
@@ -31,7 +31,6 @@ from klogtool.format.batch import (
     stream_records,
 )
 from klogtool.format.buffers import Buffer
-from klogtool.format.causes import EntryCause
 from klogtool.format.control import parse_control_type_id, parse_end_transaction_marker
 from klogtool.format.framing import LOG_OVERHEAD, Frame
 from klogtool.format.java_numbers import to_signed
@@ -393,3 +392,11 @@ def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[Rea
             yield EntryCause.OTHER_LAST(last=before, wrapper=message.offset)
     if message.magic == 1 and largest is not None:
         yield from _unlike("largest timestamp", message.timestamp, largest)
+
+
+class EntryCause(Cause):
+    """What is impossible about an entry whose checksum is right."""
+
+    CODEC, CODEC_OF_MAGIC, FLAGS, DELTA, MORE_THAN_OFFSETS, OTHER_SIZE, SHORT_MESSAGE = some(7)
+    COMPRESSED_CONTROL, NO_PRODUCER, PRODUCER_EPOCH, SEQUENCE = some(4)
+    RECORD_ORDER, BEYOND_LAST, OTHER_TIME, INNER_ORDER, OTHER_LAST = some(5)
