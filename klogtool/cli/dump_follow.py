@@ -18,8 +18,7 @@ from klogtool.cli.dumping import beginning
 from klogtool.cli.output import Output, ReaderGone, error_lines
 from klogtool.cli.status import status_of
 from klogtool.errors import KlogError
-from klogtool.log.changes import Changes
-from klogtool.log.followed import FollowedPartition
+from klogtool.log.followed import Changes, FollowedPartition
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment

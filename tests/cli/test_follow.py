@@ -24,8 +24,7 @@ from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
 from klogtool.log import changes, followed
-from klogtool.log.changes import Changes
-from klogtool.log.followed import FollowedPartition
+from klogtool.log.followed import Changes, FollowedPartition
 from klogtool.render import kafka_dump
 from klogtool.render.kafka_dump import FollowingDump, KafkaDump
 from klogtool.render.kafka_options import KafkaArguments, KafkaOptions
