@@ -11,7 +11,6 @@ entries           batches, messages and their records, as objects
 folder            the names in a folder
 log_files         how many bytes and partitions lie under some paths
 log_dir_hints     log dirs below a folder that is none, for the error that says so
-search            every log dir and partition dir below some paths
 log_dirs          which folders are log dirs, which of them a path lies in, and whose lock counts
 holder            who holds the lock of a log dir
 
