@@ -14,7 +14,7 @@ from klogtool.errors import Changed
 from klogtool.json_rows import presentable
 from klogtool.plans.plan import Plan
 from klogtool.plans.salvage_answer import RejectedBytes, SalvageResult
-from klogtool.salvage.patchy import PatchyFile
+from klogtool.salvage.partition_files import PatchyFile
 
 MANIFEST = "manifest.json"
 SCHEMA = 1

@@ -3,7 +3,6 @@
 partition_files  a partition dir as salvage reads it
 stretches        splits a segment into stretches: runs of sound batches, and the bytes between them
 mended_entries   entries whose length or magic is wrong but whose CRC is right: they can be read
-patchy           a file on a disk with bad sectors: unreadable bytes read as zeros, and are recorded
 copies           compares two copies of a partition: which batches are the same, and where the copies diverge
 holes            offsets that a partition has lost, and what other copies have of them
 ascending        which runs of batches fit together
