@@ -44,7 +44,6 @@ Sessions, and klogtool's commands on Spark:
     verifying          klogtool spark verify
     exporting          klogtool spark export
     growing_export     klogtool export: what is new, and the manifest
-    parquet_file       a file of an export, by row groups
     export_store       klogtool export: a prefix of an object store
     compacting         klogtool spark compact
     sharing            one large partition, compacted by many tasks

@@ -25,8 +25,8 @@ from klogtool.render.decoded_columns import DecodedColumns
 from klogtool.render.spark_text import ExportedTopic
 from klogtool.spark.converting import Form, converted, days_of, target_schema
 from klogtool.spark.filters import Bounds
+from klogtool.spark.growing_export import ParquetFile
 from klogtool.spark.options import MODES, parse_query
-from klogtool.spark.parquet_file import ParquetFile
 from klogtool.spark.planning import SegmentRange, Split, plan_splits
 from klogtool.spark.reading import Task, columns_of, read_split
 from klogtool.spark.spreading import spread
