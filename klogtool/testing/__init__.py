@@ -5,7 +5,6 @@
     verdict      broker_would: what a broker's start would do
     wounds       wounds of files on a disk
     builder      log dirs made step by step; what the fixture log_dir gives
-    record_form  records as people write them
 
     plugin       the plugin of pytest: the fixture log_dir
 

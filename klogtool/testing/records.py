@@ -17,7 +17,7 @@ from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 from klogtool.objects import circumstances_of
 from klogtool.render.words import count_text
-from klogtool.testing.record_form import FIELDS, Fields, RecordLike, all_fields, fields_of
+from klogtool.testing.builder import FIELDS, Fields, RecordLike, all_fields, fields_of
 
 if TYPE_CHECKING:
     from klogtool.log.entries import Entry
