@@ -4,7 +4,6 @@ verification      all damage under some paths, as findings, and a summary: what 
 findings          the closed list of finding ids, with severity; what a new id needs
 causes            why something is a finding
 settings          settings of `klogtool verify` from a file
-path_patterns     patterns of paths, for exclusions
 weighing          which findings count: severities by a user, exclusions, a baseline
 baseline          findings that are known: a baseline file, or a former run
 fingerprints      what makes two findings the same one

@@ -15,7 +15,7 @@ from klogtool.render.ci.report import Ending, Places, Report, checkout_folder
 from klogtool.render.ci.sarif import SarifReport
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.fingerprints import Fingerprints
-from klogtool.verify.path_patterns import PathPattern
+from klogtool.verify.settings import PathPattern
 from klogtool.verify.weighing import Weighed
 
 PLACES = Places("/r")
