@@ -14,7 +14,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import COULD_NOT, DONE, FOUND, status_of
 from klogtool.cli.value_options import ValueOptions
-from klogtool.copies.pairing import Pair, find_pairs
+from klogtool.copies.differing import Pair, find_pairs
 from klogtool.copies.verdict import DiffVerdict, judge
 from klogtool.errors import KlogError
 from klogtool.log.folder import own_name

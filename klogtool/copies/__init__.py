@@ -5,7 +5,6 @@ comparison      two copies compared: bytes first, and batches or records where b
 differing       the records that differ in a stretch of offsets
 copy_log        one copy, read at a cursor: bytes, items, damage
 leadership      which copy a leader keeps, by Kafka's rule
-pairing         the partitions of two log dirs, matched
 
 record_hash     a digest of a partition's records, the same for every copy of them
 digest_spans    the rows of that digest, span by span

@@ -23,9 +23,8 @@ from klogtool.render.words import count_text, offsets_text
 if TYPE_CHECKING:
     from klogtool.copies.comparison import Side
     from klogtool.copies.copy_log import CopyDamage
-    from klogtool.copies.differing import Differences
+    from klogtool.copies.differing import Differences, Pair
     from klogtool.copies.leadership import CopyEpochs, LeaderChange
-    from klogtool.copies.pairing import Pair
     from klogtool.decoding.record_values import Decoding
     from klogtool.format.batch import Record
     from klogtool.render.decoder_classes import Decoder

@@ -13,7 +13,7 @@ from damage import flip_bit, tear_at
 from running import FIXTURES
 
 from klogtool import kernels
-from klogtool.copies.pairing import find_pairs
+from klogtool.copies.differing import find_pairs
 from klogtool.copies.verdict import DiffVerdict, Word, judge
 from klogtool.errors import KlogError
 from klogtool.format.batch import CRC_COVERS_FROM, Record, build_batch, parse_batch
