@@ -34,7 +34,6 @@ Nothing here writes, prints or reads the clock.
     fixes            chosen options as plans
     situation        a situation: what a broker says, what it means, what to do about it; the table in situations/
     exceptions       what a broker logs as it ends, or gives a log dir up; the table exceptions.json
-    wording          the wording of a message as a pattern, in time proportional to the text
     where            what a message is about: file, partition dir, log dir
     host             what the machine does to a log: limits, memory, mounts, disks, room
     host_dirs        what log dirs need of the machine, in numbers; what the page cache has of them

@@ -16,10 +16,9 @@ from looped import for_each
 from running import ROOT, Done
 
 from klogtool.cli.main import COMMANDS
-from klogtool.doctor.messages import MOST_CHARACTERS, recognise, similar, situation_of
+from klogtool.doctor.messages import MOST_CHARACTERS, literals_of, pattern_of, recognise, similar, situation_of
 from klogtool.doctor.situation import Outcome, Situation, situations
 from klogtool.doctor.where import Where
-from klogtool.doctor.wording import literals_of, pattern_of
 from klogtool.render.situations import OUTCOMES
 from klogtool.verify.findings import KINDS
 from klogtool.verify.stops import refuses
