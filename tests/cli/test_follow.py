@@ -23,7 +23,7 @@ from running import ROOT, run_here
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
-from klogtool.log import changes, followed
+from klogtool.log import followed
 from klogtool.log.followed import Changes, FollowedPartition
 from klogtool.render import kafka_dump
 from klogtool.render.kafka_dump import FollowingDump, KafkaDump

@@ -19,7 +19,7 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
-from klogtool.render import fetched_records, log_lines
+from klogtool.render import log_lines, read
 from klogtool.render.decoder_classes import internal_topic
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
@@ -33,9 +33,9 @@ NOW_MS = 1_700_000_000_000
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetched_records, "LEAST_BYTES", 1)
-    monkeypatch.setattr(fetched_records, "MOST_BYTES", 2000)
-    monkeypatch.setattr(fetched_records, "SPAN_BYTES", 700)
+    monkeypatch.setattr(read, "LEAST_BYTES", 1)
+    monkeypatch.setattr(read, "MOST_BYTES", 2000)
+    monkeypatch.setattr(read, "SPAN_BYTES", 700)
     monkeypatch.setattr(log_lines, "SPAN_BYTES", 700)
 
 
@@ -129,7 +129,7 @@ def test_of_offsets_that_go_back(order: tuple[int, ...], tmp_path: pathlib.Path)
 @pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_the_kernel_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
-    monkeypatch.setattr(fetched_records, "_json_of", lambda _, batch, form: iter(shown.append(batch) or ()))
+    monkeypatch.setattr(read, "_json_of", lambda _, batch, form: iter(shown.append(batch) or ()))
     found = loaded(FIXTURES / "transactions/logdir/t-0").read(30, 1 << 20)
     lines = b"".join(walk_json_records(found, committed_only=False)).splitlines()
     assert len(shown) == 1  # the first batch
