@@ -320,6 +320,6 @@ def test_a_reader_that_is_gone_ends_the_wait(partition: pathlib.Path, use_inotif
 
 
 def test_a_folder_that_cannot_be_watched_is_looked_at(partition: pathlib.Path) -> None:
-    with closing(Changes(str(partition / "missing"))) as waiting, patch.object(changes, "POLL_MS", 1):
+    with closing(Changes(str(partition / "missing"))) as waiting, patch.object(followed, "POLL_MS", 1):
         assert not waiting.by_inotify
         assert waiting.wait()
