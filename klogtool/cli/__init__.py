@@ -3,7 +3,7 @@
 main                  finds the command, and runs it
 guard                 turns errors into a line on stderr and an exit status
 status                exit statuses, and the status of each error
-output                stdout, stderr
+output                stdout, stderr; the second line of an error: what to do
 show                  what all commands share that show an answer: text, JSON Lines, refusals
 output_file           files named by `--output`, `--plan-out`, `--html`, `--write-baseline` and `--metrics`
 commands              click's commands and groups as klogtool has them; what a word means that is no command
@@ -58,7 +58,7 @@ delete_records        klogtool delete-records
 compact               klogtool compact
 free                  klogtool free
 apply                 klogtool apply
-undo                  klogtool undo
+undo                  klogtool undo; entries of journals, by id or path
 build                 klogtool build
 image                 klogtool image
 export                klogtool export

@@ -1,4 +1,7 @@
-"""klogtool undo."""
+"""klogtool undo.
+
+Entries of journals are named by id, by a path that they are about, or as the newest.
+"""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face
 from klogtool.cli.verify_settings import VerifyQuestion
 from klogtool.errors import KlogError, Refused
 from klogtool.log.folder import list_folder
-from klogtool.log.log_dir_hints import FoundBelow, search_below
 from klogtool.log.log_dirs import log_dirs_of_files
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
+from klogtool.log.search import FoundBelow, search_below
 from klogtool.render.metrics import verify_metrics
 from klogtool.render.progress_bar import Bar, bar_over
 from klogtool.render.words import count_text

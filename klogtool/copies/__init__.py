@@ -2,7 +2,7 @@
 
 verdict         what a comparison means: equal, a prefix, diverging, ...
 comparison      two copies compared: bytes first, and batches or records where bytes differ
-differing       the records that differ in a stretch of offsets
+differing       the partitions of two log dirs, matched; the records that differ in a stretch of offsets
 copy_log        one copy, read at a cursor: bytes, items, damage
 leadership      which copy a leader keeps, by Kafka's rule
 

@@ -6,7 +6,7 @@ Nothing here writes, prints or reads the clock.
     causes           why, what to do about it, and what the machine does to a log, as causes
     rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition, then notes
     partitions       the start of one partition, over a draft; or a glance at its names
-    retention_ahead  what the first check of retention, and the first append, do by false indexes
+    after_start      what follows a start: retention and appends by false indexes; coordinators; tiered topics
     lazy_indexes     indexes that a start does not open, and that cannot be opened later
     claims           what a start does, as facts about the broker, log dirs, partitions and options
     claim_list       all claims of an answer
@@ -18,7 +18,7 @@ Nothing here writes, prints or reads the clock.
     readable         the sound batches of bytes, as few values; sets of offsets
     option_prices    what an option costs, by the same yardstick
     segments_drawn   the segments of a partition in trouble, along offset and time
-    log_dirs         a log dir's own files beyond what stops a start; -future folders
+    log_dirs         a log dir's own files beyond what stops a start; -future folders; strays
     voters           whether a controller is still a voter of its quorum
     other_release    what a release does to log dirs of another one: metadata.version, ZooKeeper, a newer format
     replicas         folders of partitions that the cluster has here: deleted, misnamed, in a log dir that is not named
@@ -38,5 +38,5 @@ Nothing here writes, prints or reads the clock.
     host             what the machine does to a log: limits, memory, mounts, disks, room
     host_dirs        what log dirs need of the machine, in numbers; what the page cache has of them
     permissions      whether the broker's user may open what a start opens
-    messages         situations recognised in a text that somebody pasted
+    messages         situations recognised in a text that somebody pasted; wordings as patterns
 """

@@ -1,5 +1,10 @@
 """What a start does because of a log dir's own files, beyond stopping: checkpoints that it treats as empty, a cleaner
-that stops, and -future folders that lose their records."""
+that stops, and -future folders that lose their records.
+
+Partition dirs that the cluster's metadata does not know as they are become stray. The rules are
+LogManager.isStrayReplica's, with the metadata on these disks. A broker compares with the newest metadata of its
+controllers, which may know more.
+"""
 
 from __future__ import annotations
 

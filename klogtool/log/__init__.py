@@ -10,14 +10,14 @@ entries           batches, messages and their records, as objects
 
 folder            the names in a folder
 log_files         how many bytes and partitions lie under some paths
-log_dir_hints     log dirs below a folder that is none, for the error that says so
+search            log dirs below a folder: for the error that the folder is none, and for `--recursive`
 log_dirs          which folders are log dirs, which of them a path lies in, and whose lock counts
 holder            who holds the lock of a log dir
 
 file              a file, opened only to be read
 storage           where log dirs are: on this machine, or in storage that pyarrow.fs or fsspec opens
 gentle            the same past the page cache, at a pace: reading that a running broker does not feel
-followed          a partition that is being written to: what is new in it
+followed          a partition that is being written to: what is new in it; waiting for a change
 second_reading    the same again where files go away meanwhile
 foreign           the error for files and folders that are not Kafka's
 mapped            pieces of a file, mapped

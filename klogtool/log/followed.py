@@ -3,6 +3,9 @@
 Reads only, so a broker that has the log dir is no obstacle. A segment stays open while it is followed: what retention
 deletes is read to its end. A batch that is not whole yet is left for the next look. A log that is cut (a leader has
 changed) is followed from the last place that is still as it was read.
+
+To wait until something changes in the folder is inotify where the system has it, otherwise looking again. Nothing is
+lost if a change is missed (network file systems report none): each wait has an end.
 """
 
 from __future__ import annotations

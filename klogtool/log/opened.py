@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.names import FileKind
 from klogtool.log.foreign import check_file, find_foreign
-from klogtool.log.log_dir_hints import find_log_dirs
 from klogtool.log.log_dirs import FolderKind, kind_of_folder
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
+from klogtool.log.search import find_log_dirs
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import PARSERS_OF_ENTRIES, PARSERS_OF_PROPERTIES, EntriesFile, PropertiesFile, kind_of
 

@@ -2,6 +2,9 @@
 
 Log dirs on one file system are decided together, so that nothing that loses something goes while another one has what
 loses nothing. There is a plan for each log dir. Every step is a deletion, so carrying it out needs no room.
+
+What fills a disk may be none of the kinds that free knows: large files that it does not touch are told, each with the
+reason. What a broker goes on with is counted for each partition dir; any other file stands for itself.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ dump-log, in text, JSON and CSV:
 
     kafka_dump         one file after another as kafka-dump-log prints it; a partition that is being written to
     kafka_options      the options of kafka-dump-log, parsed as Kafka parses them
-    file_dump          every file under a path as text or JSON lines, and logs as CSV; a bad file does not end the dump
+    file_dump          every file under a path as text or JSON lines, and logs as CSV; rows of other files
     spec               a description for `klogtool build`, as YAML
     speedscope         where the bytes of a disk are, for the viewer speedscope
     log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by a reference
@@ -16,7 +16,7 @@ dump-log, in text, JSON and CSV:
     selection          which records are wanted (`--offsets`, `--key`, ...), and which parts of them are shown
     decoded_columns    keys and values decoded, as further columns
     internal_columns   keys and values of internal topics, as structs
-    decoder_classes    kafka-dump-log's decoders of keys and values
+    decoder_classes    kafka-dump-log's decoders of keys and values; those as people read them (docs/values.md)
 
 Arrow:
 
@@ -39,7 +39,7 @@ Findings:
 Plans, as each command shows them:
 
     plans              any plan, as text; plans of many partitions: the worst in full, the others in one line
-    changes            append, drop-producer, roll, truncate: plans that change a log as a running broker does
+    changes            append, build, drop-producer, roll, truncate: what changes a log as a running broker does
     compact            compact, compact --why
     recover            recover: of a partition, and the sums of many
     retain             retain and delete-records
@@ -57,7 +57,7 @@ Other answers:
     remote             `remote ls`, `remote fetch`, `remote metadata`
     remote_columns     `remote ls --format arrow`
     quorum             quorum; quorum --voters, --standalone
-    read               read
+    read               read: the answer, and its batches and records as dump-log shows them
     txns               txns, txns --audit
     offsets            offsets
     diff               diff
@@ -66,14 +66,14 @@ Other answers:
     fleet_metadata     fleet metadata
     fleet_plan         `fleet plan`, `fleet apply`, `fleet check`
     fleet_restored     `fleet check --restored`
-    spark_text         the commands on Spark: counts and tables
+    spark_text         the commands on Spark, and export: counts and tables
     inventory          spark inventory
     inventory_page     spark inventory as an HTML page
     html_page          what HTML pages have in common: the frame, tables, colours; page.css has their style
 
 Words and terminals:
 
-    words              the sentence of each cause
+    words              the sentence of each cause; "3 batches"; tables of numbers
     index_doubts       warnings: a time index that the batches contradict
     terminal           width and colours
     progress_bar       a progress bar on stderr

@@ -1,4 +1,7 @@
-"""The decoders of kafka-dump-log: those of internal topics, and the classes of org.apache.kafka.tools.api."""
+"""The decoders of kafka-dump-log: those of internal topics, and the classes of org.apache.kafka.tools.api.
+
+With `--value-format`, keys and values are shown as people read them, in the place of those.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The text is kafka-dump-log's for the files that it knows, also if a log has a suffix such as .deleted. Other files are
 shown with one line of fields for each entry. In JSON every file has its rows; CSV has the records of logs.
+
+Files other than logs become rows: for JSON lines, and for text where kafka-dump-log has none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The text output of the commands on Spark: counts and tables."""
+"""The text output of the commands on Spark: counts and tables.
+
+Also what an export did, as rows and as text: a line for each partition, what was left out, and the sum.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Answers with the sentences of their reasons. words.json has these, below the class of a cause (`klogtool.causes`)."""
+"""Answers with the sentences of their reasons. words.json has these, below the class of a cause (`klogtool.causes`).
+
+Beside them: numbers of things, and tables of numbers, for people.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A partition dir as salvage reads it: segments and small files, each as far as it is sound."""
+"""A partition dir as salvage reads it: segments and small files, each as far as it is sound.
+
+Unreadable bytes of a disk with bad sectors read as zeros, and are recorded.
+"""
 
 from __future__ import annotations
 

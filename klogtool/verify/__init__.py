@@ -3,7 +3,7 @@
 verification      all damage under some paths, as findings, and a summary: what `klogtool verify` runs
 findings          the closed list of finding ids, with severity; what a new id needs
 causes            why something is a finding
-settings          settings of `klogtool verify` from a file
+settings          settings of `klogtool verify` from a file; patterns of paths
 weighing          which findings count: severities by a user, exclusions, a baseline
 baseline          findings that are known: a baseline file, or a former run
 fingerprints      what makes two findings the same one

@@ -1,6 +1,10 @@
 """Settings of `klogtool verify` from a file: `klogtool.toml`, or the table `[tool.klogtool]` of `pyproject.toml`.
 
 A file that is wrong in any way is an error which names the file, the key and the reason. Nothing is ignored.
+
+Patterns of paths in exclusions: `*`, `?` and `[...]` stand for characters of one name, `**` for any number of folders.
+A pattern without a slash is compared with each name on the way. A pattern that matches a folder matches everything
+below it.
 """
 
 from __future__ import annotations

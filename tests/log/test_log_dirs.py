@@ -10,8 +10,8 @@ import pytest
 import klogtool
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.log import log_dirs
-from klogtool.log.log_dir_hints import search_below
 from klogtool.log.log_dirs import FolderKind
+from klogtool.log.search import search_below
 
 SEGMENT = f"{0:020d}.log"
 LOG_DIR, BARE, PARTITION_DIR, OTHER = FolderKind

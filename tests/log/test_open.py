@@ -161,7 +161,7 @@ def test_the_search_for_log_dirs_ends(tmp_path: pathlib.Path, monkeypatch: pytes
     assert log_dirs_below(tmp_path / "deep/1") == (["2/3/4/5/6/7"], True)
     for bound in ("MOST_FOLDERS", "MOST_NAMES"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"klogtool.log.log_dir_hints.{bound}", 10)
+            patched.setattr(f"klogtool.log.search.{bound}", 10)
             found, is_all = log_dirs_below(tmp_path / "many")
             assert (len(found) < 10, is_all) == (True, False)
 

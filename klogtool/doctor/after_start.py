@@ -2,6 +2,9 @@
 
 A start does not look at the indexes of closed segments, nor, after a clean stop, at those of the active one. Half a
 minute later (log.initial.task.delay.ms) retention goes by them.
+
+A coordinator loads all of its partition once the broker leads it, and may not get to the end; the partition itself is
+served all the same. A broker without remote storage serves only a part of a topic that has it.
 """
 
 from __future__ import annotations

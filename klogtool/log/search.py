@@ -2,6 +2,8 @@
 
 The folder may be anything: `/`, a home, a mounted disk. So the search is bounded, goes level by level, follows no
 links, and skips what it may not read.
+
+`--recursive` has every log dir and partition dir below some paths, and follows no links to folders, either.
 """
 
 from __future__ import annotations
