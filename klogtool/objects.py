@@ -8,39 +8,34 @@ from __future__ import annotations
 
 import html
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.circumstances import Circumstances, LastStop
 from klogtool.broker.spools import CountingSpool
-from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition, load
+from klogtool.broker.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
 from klogtool.causes import words
 from klogtool.clock import now_ms as clock_ms
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace
 from klogtool.errors import KlogError
 from klogtool.escape import escaped
-from klogtool.format.typed import parse_moment
+from klogtool.format.typed import Moment, parse_moment
 from klogtool.log import logdir, opened, partition
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, PropertiesFile
 from klogtool.plans.decisions import decide, question_type
 from klogtool.plans.fields import WrongField
+from klogtool.plans.plan import Plan
 from klogtool.plans.question import AnyQuestion, Question, read_question
 from klogtool.plans.saved_plan import SCHEMA, SavedPlan
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import VerifyOptions, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from klogtool.broker.circumstances import LastStop
-    from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
-    from klogtool.broker.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
-    from klogtool.format.typed import Moment
     from klogtool.plans.append import Codec
-    from klogtool.plans.plan import Plan
     from klogtool.plans.rebuild_index import SideFile
-    from klogtool.verify.findings import Finding
 
 
 class Findings(list["Finding"]):

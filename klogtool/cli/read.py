@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.broker.content import content_size
+from klogtool.broker.content import Content, content_size
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
 from klogtool.broker.unified_log.reading import Isolation
 from klogtool.cli import commands, options
@@ -33,7 +33,6 @@ from klogtool.remote.store import StoreKeys
 from klogtool.render.read import fetched_row, fetched_text, walk_json_records, walk_text_records
 
 if TYPE_CHECKING:
-    from klogtool.broker.content import Content
     from klogtool.decoding.record_values import Decoding
 
 COMMAND = "read"

@@ -9,14 +9,14 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from msgspec import Struct
 
 from klogtool import interrupts
 from klogtool.broker.content import Content
-from klogtool.broker.spools import CountingSpool
+from klogtool.broker.spools import CountingSpool, MakeSpool
 from klogtool.cli import options
 from klogtool.cli.in_use import begin_reading
 from klogtool.cli.output import note
@@ -24,7 +24,7 @@ from klogtool.cli.output_file import output_file
 from klogtool.cli.show import RefusalText, Row, Screen, Show, header
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.disk.facts import check_facts, check_saving_place, with_digests
-from klogtool.disk.journal import check_journal, journal_of
+from klogtool.disk.journal import Entry, check_journal, journal_of, spools_for
 from klogtool.disk.no_undo import NoUndo, discard_all
 from klogtool.disk.output import carry_out_to, check_place, spools_beside
 from klogtool.disk.writer import InPlace, check_not_in_use
@@ -54,11 +54,6 @@ from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.render.recover import recovery_first_text
 from klogtool.render.words import in_words
 from klogtool.render.words import words as sentence
-
-if TYPE_CHECKING:
-    from klogtool.broker.spools import MakeSpool
-    from klogtool.disk.journal import Entry
-    from klogtool.disk.writer import InPlace
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -209,8 +204,6 @@ def find_spools(writing: Writing, path: str, held: ExitStack) -> MakeSpool:
     """Return a spool for new contents, on the device where they will be, while `held` is open; None unless carried
     out."""
     if writing.apply:
-        from klogtool.disk.journal import spools_for
-
         return held.enter_context(spools_for(path, writing.journal)).make_spool
     if writing.output:
         return held.enter_context(spools_beside(writing.output)).make_spool

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from klogtool.broker.spools import MakeSpool
 from klogtool.errors import Refused
 from klogtool.plans.plan import Plan
 from klogtool.plans.question import Question
-
-if TYPE_CHECKING:
-    from klogtool.broker.spools import MakeSpool
-
 
 # Each module has QUESTION, a type, and decide(path, question) -> plans: one for each partition dir, and one for a log
 # dir's own files.

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from klogtool.broker.file_facts import Fact, sum_of
+from klogtool.broker.spools import MakeSpool
 from klogtool.causes import Say, named
 from klogtool.errors import Refused, StalePlan
 from klogtool.json_rows import restored, row_line
@@ -30,10 +30,6 @@ from klogtool.plans.plan import (
 )
 from klogtool.plans.question import Question, read_question
 from klogtool.values import Natural
-
-if TYPE_CHECKING:
-    from klogtool.broker.spools import MakeSpool
-
 
 SCHEMA = 1
 KEPT_BYTES = 256 << 20  # contents in memory, of all plans; other plans are decided again when they are carried out

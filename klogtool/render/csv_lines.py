@@ -13,18 +13,14 @@ import os
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE
+from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE, Record, RecordBatch
+from klogtool.format.message import Message
 from klogtool.format.text import java_bool, java_utf8
 from klogtool.render.json_lines import LONG_BYTES, LongLine, is_utf8, json_bytes_or_long, walk_json, walk_pieces
 from klogtool.render.record_columns import COLUMN_TYPES
-
-if TYPE_CHECKING:
-    from klogtool.format.batch import Record, RecordBatch
-    from klogtool.format.message import Message
 
 HEADING = (",".join(COLUMN_TYPES) + "\r\n").encode()
 TIMESTAMP_TYPE_IDS = {NO_TIMESTAMP_TYPE: -1, CREATE_TIME: 0, LOG_APPEND_TIME: 1}

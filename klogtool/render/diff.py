@@ -9,25 +9,23 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from klogtool.copies.differing import find_differences
+from klogtool.copies.comparison import Side
+from klogtool.copies.copy_log import CopyDamage
+from klogtool.copies.differing import Differences, Pair, find_differences
+from klogtool.copies.leadership import CopyEpochs, LeaderChange
 from klogtool.copies.verdict import DiffVerdict, Word
 from klogtool.decoding.decoded import json_text
 from klogtool.escape import joined
+from klogtool.format.batch import Record
 from klogtool.format.item_merge import Stretch, StretchKind
 from klogtool.format.text import java_utf8
-from klogtool.render.decoder_classes import decoder_of_values
+from klogtool.render.decoder_classes import Decoder, decoder_of_values
 from klogtool.render.json_lines import json_bytes, json_timestamp
 from klogtool.render.lookup import named_row
 from klogtool.render.words import count_text, offsets_text
 
 if TYPE_CHECKING:
-    from klogtool.copies.comparison import Side
-    from klogtool.copies.copy_log import CopyDamage
-    from klogtool.copies.differing import Differences, Pair
-    from klogtool.copies.leadership import CopyEpochs, LeaderChange
     from klogtool.decoding.record_values import Decoding
-    from klogtool.format.batch import Record
-    from klogtool.render.decoder_classes import Decoder
 
 Row = dict[str, object]
 MOST_SHOWN = 10  # stretches and damages, in text

@@ -37,7 +37,6 @@ from klogtool.log.opened import open_path
 from klogtool.render.json_lines import Row, error_row, json_line, json_timestamp
 
 if TYPE_CHECKING:
-    from klogtool.format.names import FileName
     from klogtool.render.kafka_dump import KafkaDump
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import codecs
+import json
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import NO_TIMESTAMP
+from klogtool.format.batch import NO_TIMESTAMP, Record, RecordBatch
 from klogtool.format.control import ControlRecordType, parse_control_type_id, parse_end_transaction_marker
 from klogtool.format.control_values import VALUE_MESSAGES, parse_control_value
 from klogtool.format.internal.decoders import decode_json
@@ -22,10 +23,6 @@ from klogtool.format.internal.json_form import to_json
 from klogtool.format.message import Message
 from klogtool.format.text import java_utf8
 from klogtool.json_rows import row_line
-
-if TYPE_CHECKING:
-    from klogtool.format.batch import Record, RecordBatch
-    from klogtool.format.message import Message
 
 Row = dict[str, object]
 LONG_BYTES = 1 << 20  # of a key, value or header: from this size on, its text is made piece by piece
@@ -87,8 +84,6 @@ class _Long:
             yield b'{"base64":"'
             yield from map(base64.b64encode, walk_pieces(self.data))
         else:
-            import json
-
             yield b'{"utf8":"'
             decode = codecs.getincrementaldecoder("utf-8")().decode
             for chunk in walk_pieces(self.data):

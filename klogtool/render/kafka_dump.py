@@ -28,11 +28,10 @@ from klogtool.render.index_text import Reports, dump_offset_index, dump_time_ind
 from klogtool.render.kafka_options import KafkaOptions
 from klogtool.render.kafka_text import aborted_txn_line, producer_line
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.selection import DumpForm
+from klogtool.render.selection import DumpForm, Selection
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
-    from klogtool.render.selection import Selection
 
     Write = Callable[[bytes | memoryview], None]
 

@@ -7,7 +7,7 @@ stay text here until they are used, and a refusal then is a KlogError like damag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -15,11 +15,8 @@ from klogtool.broker.releases import REFERENCE, Release, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_int
 from klogtool.parameters import Unit, parameter, parameters_of
-from klogtool.render.decoder_classes import decoder_of_classes, internal_topic_decoder
+from klogtool.render.decoder_classes import Decoder, decoder_of_classes, internal_topic_decoder
 from klogtool.render.selection import RecordOptions
-
-if TYPE_CHECKING:
-    from klogtool.render.decoder_classes import Decoder
 
 MAX_BYTES, MAX_MESSAGE_SIZE = 2**31 - 1, 5 * 1024 * 1024
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"

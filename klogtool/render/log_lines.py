@@ -9,32 +9,26 @@ from __future__ import annotations
 import mmap
 from array import array
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.framing import walk_frames
+from klogtool.format.batch import Record, RecordBatch
+from klogtool.format.framing import Frame, walk_frames
 from klogtool.format.message import Message, check_magic, parse_entry
 from klogtool.json_rows import row_line
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_preallocated
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import SpanMaker, walk_made
-from klogtool.log.windows import BufferPool
+from klogtool.log.spans import Span
+from klogtool.log.windows import BufferPool, Window
 from klogtool.render.csv_lines import csv_row
 from klogtool.render.json_lines import LongLine, Text, batch_row, error_row, json_line, record_line, walk_text
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
+from klogtool.render.selection import DumpForm
 from klogtool.salvage.mended_entries import SetRight, mended
-
-if TYPE_CHECKING:
-    from klogtool.format.batch import Record, RecordBatch
-    from klogtool.format.framing import Frame
-    from klogtool.log.spans import Span
-    from klogtool.log.windows import Window
-    from klogtool.render.selection import DumpForm
-
 
 OUT_BYTES = 1 << 20
 FIRST_OUT_BYTES = 1 << 16  # enough for a small file; each fresh page of memory costs a page fault

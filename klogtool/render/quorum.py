@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
 from klogtool.causes import sentences, words
 from klogtool.escape import joined, quoted
+from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.plans.plan import Plan
 from klogtool.plans.quorum_voters import VotersResult
+from klogtool.quorum.controllers import Controller, MetadataLog
 from klogtool.quorum.cures import cures_of
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat
 from klogtool.render.changes import change_text
 from klogtool.render.words import count_text, offsets_text
-
-if TYPE_CHECKING:
-    from klogtool.format.kraft_snapshot import Endpoint, Voter
-    from klogtool.quorum.controllers import Controller, MetadataLog
 
 
 def quorum_row(election: Election) -> dict[str, object]:

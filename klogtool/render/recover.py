@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct
 
@@ -18,9 +17,7 @@ from klogtool.plans.recover_result import BelowHighWatermark, OffsetSpan, Recove
 from klogtool.plans.results import LeftAlone
 from klogtool.render.plans import Totals
 from klogtool.render.words import count_text, offsets_text, words
-
-if TYPE_CHECKING:
-    from klogtool.verify.stops import Stop
+from klogtool.verify.stops import Stop
 
 _OUTCOMES = {
     "refuses": "a broker REFUSES to start",

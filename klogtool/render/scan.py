@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.format.typed import parse_moment
+from klogtool.format.typed import Moment, parse_moment
 from klogtool.log.entries import Entry, walk_entries
 from klogtool.log.file import ReadErrors
 from klogtool.render.arrow import OnDamage, RecordQuery, find_logs, schema, walk_files
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.compute import Expression
 
-    from klogtool.format.typed import Moment
 else:
     Expression = Any  # help(LogScan) asks for it, and pyarrow is an extra
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
 from klogtool.broker.coordinator.audit import Anomaly, AuditFinding
+from klogtool.broker.coordinator.coordinators import Coordinators
 from klogtool.broker.coordinator.open_transactions import MAX_TIMEOUT_MS, Data, OpenTransaction, TransactionVerdict
 from klogtool.broker.coordinator.transaction_parts import TransactionPart
 from klogtool.broker.coordinator.transaction_state import TOPIC
 from klogtool.broker.timestamps import duration_text, time_text
+from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_transactions import LogTransactions, Status, Transaction
 from klogtool.escape import as_paragraph, joined, quoted
 from klogtool.format.names import TopicPartition
+from klogtool.format.producers import ProducerState
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.render.lookup import exact_time_text, named_row
 from klogtool.render.terminal import columns
 from klogtool.render.words import count_text, words
-
-if TYPE_CHECKING:
-    from klogtool.broker.coordinator.coordinators import Coordinators
-    from klogtool.broker.unified_log.loaded_partition import LoadedPartition
-    from klogtool.format.producers import ProducerState
 
 Row = dict[str, object]
 _BELOW = " " * 4

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.types as types
 from msgspec import Struct, field
 
 from klogtool.broker.circumstances import Circumstances, LoadTerms, terms_of
@@ -24,9 +26,6 @@ from klogtool.format.uuids import ZERO_UUID, parse_uuid
 from klogtool.log.storage import LOCAL_SCHEMES, Place
 from klogtool.plans.creation import TOPIC_NAME
 from klogtool.spark.reading import METADATA_COLUMNS
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_BYTES = 16_384  # batch.size of a producer
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -226,8 +225,6 @@ def check_rows(schema: pa.Schema, how: HowToWrite) -> None:
 
 
 def _is_headers(kind: pa.DataType) -> bool:
-    import pyarrow.types as types
-
     if types.is_null(kind):
         return True
     if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
@@ -241,8 +238,6 @@ def _one_of_types(*kinds: str) -> Callable[[pa.DataType], bool]:
     """Return what tells whether a column has one of these types, by their names in pyarrow.types."""
 
     def fits(kind: pa.DataType) -> bool:
-        import pyarrow.types as types
-
         return any(getattr(types, f"is_{name}")(kind) for name in kinds)
 
     return fits

@@ -9,8 +9,9 @@ import hashlib
 import os
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -35,9 +36,6 @@ from klogtool.spark.written_columns import (
     record_columns,
     stretches,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PIECE_BYTES = 8 << 20  # of rows that are encoded together
 MOST_WAITING_BYTES = 64 << 20  # of rows of all partitions of a task
@@ -134,8 +132,6 @@ class _PartitionWriter:
 
     def flush(self, *, is_last: bool = False) -> int:
         """Write what waits, but for the last batch, which may become larger. Return how many bytes wait still."""
-        import pyarrow as pa
-
         if not self._waiting:
             return 0
         rows = pa.concat_tables(self._waiting).combine_chunks()

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from klogtool import kernels
 from klogtool.errors import Refused
@@ -15,9 +18,6 @@ from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.batch_encoding import BytesColumn, HeadersColumn, RecordColumns
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.spark.write_options import HowToWrite, check_topic
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LOG_APPEND_TIME = 1
 MOST_RUNS = 64  # of rows of one partition, in a batch of Arrow; if there are more, the rows are sorted first
@@ -31,16 +31,12 @@ def partitions_in(batch: pa.RecordBatch, how: HowToWrite) -> Iterator[tuple[str,
 
     Raises Refused for a topic or a partition that cannot be.
     """
-    import pyarrow as pa
-
     if not batch.num_rows:
         return
     named = {name.lower(): batch.column(n) for n, name in enumerate(batch.schema.names)}
     rows, places = rows_of(named, batch.num_rows, how), _places(named, batch.num_rows, how)
     ends = _ends_of_runs(places)
     if len(ends) > MOST_RUNS:
-        import pyarrow.compute as pc
-
         table = pa.table([*places], names=["topic", "partition"])
         order = pc.sort_indices(table, sort_keys=[("topic", "ascending"), ("partition", "ascending")])  # stable
         rows, places = rows.take(order), [place.take(order) for place in places]
@@ -62,8 +58,6 @@ def _check_place(topic: str | None, partition: int | None) -> None:
 
 
 def _places(named: dict[str, pa.Array], rows: int, how: HowToWrite) -> list[Any]:
-    import pyarrow as pa
-
     topic = named.get("topic") if how.topic is None else None
     topics = pa.repeat(pa.scalar(how.topic, pa.string()), rows) if topic is None else topic
     if "partition" in named:
@@ -74,18 +68,12 @@ def _places(named: dict[str, pa.Array], rows: int, how: HowToWrite) -> list[Any]
 def partitions_by_key(keys: pa.Array | None, values: pa.Array, rows: int, partitions: int) -> pa.Array:
     """Return the partition of each row, as a producer gives it to a key. A producer gives any to a record without a
     key; here its value decides, so that a task that is tried again gives the same."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     by_value = _partitions_of(values, rows, partitions)
     found = by_value if keys is None else pc.coalesce(_partitions_of(keys, rows, partitions), by_value)
     return pc.fill_null(found, 0).cast(pa.int64())
 
 
 def _partitions_of(column: pa.Array, rows: int, partitions: int) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = kernels.native.partitions_of(bytes_column(_as_bytes(column)), rows, partitions)
     dealt = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(found)])
     return pc.if_else(pc.equal(dealt, -1), pa.scalar(None, pa.int32()), dealt)
@@ -93,8 +81,6 @@ def _partitions_of(column: pa.Array, rows: int, partitions: int) -> pa.Array:
 
 def _ends_of_runs(columns: Sequence[Any]) -> list[int]:
     """Return where runs of rows end that are equal in all columns."""
-    import pyarrow.compute as pc
-
     ends = {end for column in columns for end in pc.run_end_encode(column).run_ends.to_pylist()}
     return sorted(ends)
 
@@ -102,8 +88,6 @@ def _ends_of_runs(columns: Sequence[Any]) -> list[int]:
 def rows_of(named: dict[str, pa.Array], rows: int, how: HowToWrite) -> pa.Table:
     """Return key, value, stamp (ms) and, where rows have them, offset, headers and append_time: the time of batches
     with LogAppendTime, or NO_TIME."""
-    import pyarrow as pa
-
     stamps = _stamps(named.get("timestamp"), rows)
     made = {"key": _as_bytes(named.get("key"), rows), "value": _as_bytes(named["value"]), "stamp": stamps}
     if "offset" in named:
@@ -117,15 +101,10 @@ def rows_of(named: dict[str, pa.Array], rows: int, how: HowToWrite) -> pa.Table:
 
 
 def _as_bytes(column: Any, rows: int = 0) -> Any:
-    import pyarrow as pa
-
     return pa.nulls(rows, pa.binary()) if column is None else column.cast(pa.binary())
 
 
 def _as_headers(column: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
     cast = column.cast(kind)
     return pc.coalesce(cast, pa.scalar([], kind)) if cast.null_count else cast
@@ -133,9 +112,6 @@ def _as_headers(column: Any) -> Any:
 
 def _stamps(column: Any, rows: int) -> Any:
     """Return ms. Times that Spark has finer are cut."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if column is None:
         return pa.repeat(pa.scalar(NO_TIMESTAMP, pa.int64()), rows)
     if pa.types.is_timestamp(column.type):
@@ -146,9 +122,6 @@ def _stamps(column: Any, rows: int) -> Any:
 
 def _append_times(kinds: Any, stamps: Any, how: HowToWrite) -> Any:
     """Return the append time of each row, or None if no row can have one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if kinds is None:
         return stamps if how.timestamp_type == "LogAppendTime" else None
     is_append = pc.fill_null(pc.equal(kinds, LOG_APPEND_TIME), False)
@@ -173,8 +146,6 @@ def record_columns(rows: pa.Table, offsets: Any) -> RecordColumns:
 
 def checked_offsets(column: Any, before: int | None, where: str) -> Any:
     """Return a column of offsets as 64-bit numbers. Raises Refused unless they ascend, and come after `before`."""
-    import pyarrow.compute as pc
-
     if column.null_count:
         raise Refused(f"{where}: a row has no offset")
     first = column[0].as_py()
@@ -205,9 +176,6 @@ def bytes_column(column: Any) -> BytesColumn:
 
 
 def _validity(column: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not column.null_count:
         return None
     return numbers(pc.is_valid(column).cast(pa.uint8()), 1, "B")

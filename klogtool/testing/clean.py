@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import Literal, Unpack
 
 from klogtool.errors import KlogError
-from klogtool.objects import circumstances_of
+from klogtool.objects import KnownArguments, circumstances_of
 from klogtool.render.findings import FindingText
 from klogtool.render.words import count_text
 from klogtool.verify.findings import KINDS, Finding, Severity
 from klogtool.verify.verification import VerifyOptions, verify
-
-if TYPE_CHECKING:
-    from klogtool.objects import KnownArguments
 
 COLUMNS = 76  # pytest writes four more in front of each line
 MOST_SHOWN = 20

@@ -6,22 +6,19 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.errors import KlogError
 from klogtool.escape import escaped
 from klogtool.format.batch import Header, Record
+from klogtool.log.entries import Entry
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
-from klogtool.objects import circumstances_of
+from klogtool.objects import KnownArguments, circumstances_of
 from klogtool.render.words import count_text
 from klogtool.testing.builder import FIELDS, Fields, RecordLike, all_fields, fields_of
-
-if TYPE_CHECKING:
-    from klogtool.log.entries import Entry
-    from klogtool.objects import KnownArguments
 
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 

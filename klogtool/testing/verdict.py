@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from msgspec.structs import replace
 
@@ -12,13 +12,9 @@ from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, 
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.errors import KlogError
 from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
-from klogtool.objects import circumstances_of
+from klogtool.objects import KnownArguments, circumstances_of
 from klogtool.render.doctor import diagnosis_text, headline
 from klogtool.render.words import words
-
-if TYPE_CHECKING:
-    from klogtool.objects import KnownArguments
-
 
 _MOST_NAMED = 3  # in one line
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,9 +13,6 @@ from klogtool.verify.findings import Finding
 from klogtool.verify.fingerprints import Fingerprints, relative_path
 from klogtool.verify.verification import PartitionDone, Summary
 from klogtool.verify.weighing import NotCounted, Weighed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CHECKOUTS = ("CI_PROJECT_DIR", "GITHUB_WORKSPACE")  # where GitLab and GitHub say that the repository is
 
