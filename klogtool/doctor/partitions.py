@@ -15,13 +15,12 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.broker.unified_log.reading import watermark_as_leader
 from klogtool.causes import Reason
-from klogtool.doctor.after_start import find_unloaded, find_unserved, walk_retention
+from klogtool.doctor.after_start import LAZY, fails_at_read, find_unloaded, find_unserved, walk_retention, walk_unopened
 from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
-from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
 from klogtool.doctor.measured import find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
 from klogtool.doctor.permissions import find_denied

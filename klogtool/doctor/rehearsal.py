@@ -21,14 +21,13 @@ from klogtool.causes import Reason
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes, walk_made
 from klogtool.doctor.advice import advise
-from klogtool.doctor.after_start import weigh_by_store
+from klogtool.doctor.after_start import weigh_by_store, with_ends
 from klogtool.doctor.answers import OFF, Ahead, Diagnosis, Option, Starts, Strategy, Trouble, What, Work, ahead_at_stop
 from klogtool.doctor.causes import AheadCause, NoteCause
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
-from klogtool.doctor.lazy_indexes import with_ends
 from klogtool.doctor.log_dirs import find_stray, is_forgotten, walk_log_dir_points, with_one_cause
 from klogtool.doctor.other_release import walk_format_points, walk_level_points, walk_zookeeper_points
 from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
