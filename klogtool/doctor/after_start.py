@@ -1,4 +1,4 @@
-"""What a broker's first check of retention, and its first append, do by false indexes after a start.
+"""What a broker does once it has started, and no start shows: by false indexes, late opened ones, as a coordinator.
 
 A start does not look at the indexes of closed segments, nor, after a clean stop, at those of the active one. Half a
 minute later (log.initial.task.delay.ms) retention goes by them.
