@@ -77,7 +77,8 @@ class _Cures:
     def __init__(self, findings: Sequence[Finding], state: State) -> None:
         self._state = state
         self._in_log = [finding for finding in findings if _is_in_log(finding)]
-        # Only fields that change nothing for consumers are wrong: a broker loads such a log, so side files can be rebuilt.
+        # Only fields that change nothing for consumers are wrong: a broker loads such a log, so side files can be
+        # rebuilt.
         self._is_served = all(finding.field in finding.id.row.served for finding in self._in_log)
         self._damaged = set() if self._is_served else {_base_offset(finding) for finding in self._in_log}
         self._ids = {finding.id for finding in findings if not finding.is_unchecked}
