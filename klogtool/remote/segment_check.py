@@ -169,15 +169,18 @@ class _Check:
 
     def _against_side_file(self, kind: FileKind) -> Reason | None:
         """Return what is wrong with what a new replica takes over (TierStateMachine.buildRemoteLogAuxState)."""
-        data, known = find_side_file(self._store, self._stored, kind), self._segment.metadata
-        if data is None:
-            return RemoteCause.NO_SIDE_FILE()
+        known = self._segment.metadata
         try:
+            data = find_side_file(self._store, self._stored, kind)
+            if data is None:
+                return RemoteCause.NO_SIDE_FILE()
             if kind is FileKind.PRODUCER_SNAPSHOT:
                 parse_producer_snapshot(data, crc32c)
                 return None
             found = {entry.epoch for entry in parse_leader_epoch_checkpoint(data)}
-        except KlogError as error:
+        except (Unsupported, Unreadable):
+            raise
+        except KlogError as error:  # consumers need neither: a broker fetches each part by itself
             return RemoteCause.SIDE_FILE(why=error.reason)
         lacking = tuple(epoch for epoch, _ in known.epochs if epoch not in found) if known is not None else ()
         return RemoteCause.EPOCHS_LACK(epochs=lacking) if lacking else None

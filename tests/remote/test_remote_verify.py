@@ -468,6 +468,17 @@ def test_the_only_copy_of_a_gap_is_not_to_be_deleted(tmp_path: Path) -> None:
     assert cures == {("remote-orphan", rebuild), ("remote-gap", rebuild)}
 
 
+def test_a_cut_in_the_epochs_of_a_manifest_stops_no_consumer(tmp_path: Path) -> None:
+    """The last part of `.indexes`, where a segment has no aborted transactions."""
+    shutil.copytree(ZSTD, tmp_path / "store")
+    indexes = first_of(tmp_path, "indexes")
+    indexes.write_bytes(indexes.read_bytes()[:-3])
+    status, rows = verify(str(tmp_path / "store"))
+    assert (status, [(row["id"], row["path"]) for row in rows]) == (0, [("remote-index", str(indexes))])
+    indexes.write_bytes(b"")  # now the others are cut as well
+    assert {row["id"] for row in verify(str(tmp_path / "store"))[1]} == {"remote-object-corrupt"}
+
+
 def cut_metadata(data: bytes, batches: list[tuple[int, int]]) -> bytes:
     return data[: batches[5][0] + 15]
 
