@@ -1,7 +1,7 @@
 """The log and the indexes of a remote segment, as the broker had them: plain objects, or chunks to be opened.
 
 A log is a `LogFile`: read by ranges, a few chunks in memory. A chunk that does not have the size that the manifest
-says, or cannot be opened, is an error at its position.
+says, or cannot be opened, is an error at its position; but a broker passes a last chunk of plain bytes on as it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ IN_INDEXES = {
 
 
 def open_log(store: RemoteStore, segment: StoredSegment, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
-    """Open the log of a segment. Its size is that of the object, or what the manifest says.
+    """Open the log of a segment. Its size is that of the object, or what the manifest says; less if plain bytes are
+    missing at its end.
 
     Raises Corrupt if the log, or the manifest that it needs, is missing; Unsupported if the key is; Unreadable if the
     store does not give it.
@@ -92,11 +93,16 @@ def _opened(raw: LogFile, manifest: SegmentManifest, data_key: bytes, ahead_byte
     """Return the chunks of a log as one file."""
     positions = [0, *accumulate(manifest.stored_sizes)]
     chunk_size = manifest.chunk_size
+    is_plain = manifest.encryption is None and not manifest.is_compressed and manifest.size == manifest.stored_size
+    is_cut = is_plain and len(positions) > 1 and positions[-2] < raw.size < positions[-1]
+    size = raw.size if is_cut else manifest.size
 
     @lru_cache(maxsize=2)  # a reader of headers asks for many pieces of a chunk
     def read_chunk(number: int) -> bytes:
         stored = manifest.stored_sizes[number]
         data = raw.read(positions[number], stored)
+        if is_cut:  # nothing is to be opened, and a broker counts nothing
+            return data
         if len(data) < stored:
             raise Corrupt(f"chunk {number} has {len(data)} of {stored} bytes")
         if manifest.encryption is not None:
@@ -117,7 +123,7 @@ def _opened(raw: LogFile, manifest: SegmentManifest, data_key: bytes, ahead_byte
         start = position - first * chunk_size
         return data[start : start + size]
 
-    return _ChunkedFile(raw, manifest.size, fetch, ahead_bytes)
+    return _ChunkedFile(raw, size, fetch, ahead_bytes)
 
 
 class _ChunkedFile(StoredFile):

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 from damage import append_bytes
-from remote_stores import LOGS, REMOTE, SEALED, SHARED, STORE, ZSTD, tiered_log_dir
+from remote_stores import LOGS, REMOTE, SEALED, SHARED, STORE, ZSTD, log_bytes, tiered_log_dir
 from running import ROOT, run_here, tree_of
 
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.log.segment import Segment
+from klogtool.remote.store import open_store
 from klogtool.testing import wounds
 from klogtool.verify.findings import Kind
 
@@ -477,6 +478,48 @@ def test_a_cut_in_the_epochs_of_a_manifest_stops_no_consumer(tmp_path: Path) -> 
     assert (status, [(row["id"], row["path"]) for row in rows]) == (0, [("remote-index", str(indexes))])
     indexes.write_bytes(b"")  # now the others are cut as well
     assert {row["id"] for row in verify(str(tmp_path / "store"))[1]} == {"remote-object-corrupt"}
+
+
+def make_plain(store: Path, chunk_size: int) -> Path:
+    """Open the chunks of the segment from offset 6 on; return its log."""
+    opened = open_store(str(store))
+    (segment,) = (one for one in opened.segments.values() if one.start_offset == 6)
+    data, log = log_bytes(opened, segment), Path(segment.path_of_log)
+    manifest = log.with_suffix(".rsm-manifest")
+    value = json.loads(manifest.read_bytes())
+    last = len(data) % chunk_size or chunk_size
+    value["compression"] = False
+    value["chunkIndex"] = {
+        "type": "fixed",
+        "originalChunkSize": chunk_size,
+        "originalFileSize": len(data),
+        "transformedChunkSize": chunk_size,
+        "finalTransformedChunkSize": last,
+    }
+    manifest.write_text(json.dumps(value))
+    log.write_bytes(data)
+    return log
+
+
+def test_a_cut_in_the_last_plain_chunk_loses_what_is_cut_and_no_more(tmp_path: Path) -> None:
+    """A consumer got 49 of 56 records of such a segment, without an error."""
+    shutil.copytree(ZSTD, tmp_path / "store")
+    log = make_plain(tmp_path / "store", 1024)
+    assert verify(str(tmp_path / "store")) == (0, [])
+    batches = list(Segment(str(log)).batches())
+    log.write_bytes(log.read_bytes()[:-10])
+    first = batches[-1].base_offset
+    rows = verify(str(tmp_path / "store"))[1]
+    assert [(row["id"], row["field"], row["first_offset"], row["last_offset"]) for row in rows] == [
+        ("remote-object-size", "skipped", first, 40)
+    ]
+    out = tmp_path / "out"
+    done = run_here(["remote", "fetch", str(tmp_path / "store"), "pay-0", "--output", str(out), "--json"], ROOT)
+    missing = [(one["first_offset"], one["last_offset"]) for one in json.loads(done.out.splitlines()[-1])["missing"]]
+    assert (done.status, missing) == (1, [(first, 40)])
+    log.write_bytes(log.read_bytes()[:1024])  # a whole chunk: a broker does not get behind it
+    rows = verify(str(tmp_path / "store"))[1]
+    assert [(row["id"], row["field"], row["first_offset"]) for row in rows] == [("remote-object-size", "stuck", 6)]
 
 
 def cut_metadata(data: bytes, batches: list[tuple[int, int]]) -> bytes:
