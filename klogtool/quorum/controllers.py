@@ -18,7 +18,7 @@ from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.checkpoints import assign_leader_epochs
-from klogtool.format.identity import QuorumState
+from klogtool.format.identity import MetaProperties, QuorumState
 from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import METADATA_TOPIC, FileKind
@@ -85,7 +85,8 @@ class Controller(Struct, frozen=True):
 
     node_id, directory_id, cluster_id: of meta.properties; None where the file has none. has_identity: there is a
     meta.properties. state_problem: why quorum-state cannot be parsed, so that a start ends. record_problem: why a
-    record is refused whose checksum holds, so that a start ends at it.
+    record is refused whose checksum holds, so that a start ends at it. identity_problem: why it ends at
+    meta.properties.
     """
 
     path: str
@@ -99,6 +100,7 @@ class Controller(Struct, frozen=True):
     settings: QuorumSettings | None = None
     refusal: KlogError | None = None
     record_problem: KlogError | None = None
+    identity_problem: KlogError | None = None
 
     @property
     def is_dynamic(self) -> bool:
@@ -109,14 +111,14 @@ class Controller(Struct, frozen=True):
 def read_controller(path: str, settings: Mapping[str, str] | None = None, rules: Rules = REFERENCE_RULES) -> Controller:
     """Read a log dir that may have a metadata log. Damage is no error here. settings: of its server.properties.
 
-    Raises KlogError if meta.properties or the folder cannot be read.
+    Raises Unreadable if meta.properties or the folder cannot be read.
     """
     own, refusal = None, None
     try:
         own = None if settings is None else QuorumSettings.of(settings, rules)
     except KlogError as error:
         refusal = error
-    identity = LogDir(path).meta_properties
+    identity, wrong = _identity(path)
     state, problem = _quorum_state(path)
     directory_id = None if identity is None else identity.directory_id
     if directory_id is not None and is_reserved_directory_id(directory_id):
@@ -133,7 +135,17 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
         own,
         refusal,
         _record_problem(path, rules),
+        wrong,
     )
+
+
+def _identity(path: str) -> tuple[MetaProperties | None, KlogError | None]:
+    try:
+        return LogDir(path).meta_properties, None
+    except Unreadable:
+        raise
+    except KlogError as error:
+        return None, error
 
 
 def _record_problem(path: str, rules: Rules) -> KlogError | None:

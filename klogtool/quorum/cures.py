@@ -119,6 +119,7 @@ def _state_again(seat: Seat, _: Election) -> str:
 
 _CURES: Mapping[ElectionCause, Callable[[Seat, Election], str]] = {
     ElectionCause.NO_IDENTITY: lambda seat, election: _identity(seat, election),
+    ElectionCause.IDENTITY_CORRUPT: lambda seat, _: f"klogtool doctor {quoted(seat.controller.path)}",
     ElectionCause.STATE_CORRUPT: _state_again,
     ElectionCause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the settings",
     ElectionCause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",

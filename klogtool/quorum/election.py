@@ -40,6 +40,8 @@ class ElectionCause(Cause):
 
     NO_IDENTITY = "no-meta-properties"
     """The disk is not formatted: a start ends."""
+    IDENTITY_CORRUPT = "meta-properties-unreadable"
+    """A start ends at meta.properties."""
     STATE_CORRUPT = "quorum-state-unreadable"
     """A start ends at quorum-state."""
     OTHER_NODE = "other-node-id"
@@ -359,6 +361,8 @@ def _is_its_leader(controller: Controller, leader: Controller) -> bool:
 def _stop(controller: Controller) -> ElectionCause | None:
     """Return why a start ends, or None: before it looks at the quorum, or as soon as it looks for another voter."""
     settings = controller.settings
+    if controller.identity_problem is not None:
+        return ElectionCause.IDENTITY_CORRUPT
     if not controller.has_identity:
         return ElectionCause.NO_IDENTITY
     if controller.refusal is not None:

@@ -213,6 +213,7 @@ def _may_lead(seat: Seat) -> bool:
     """Return whether it may become a voter. A quorum-state that cannot be read is written anew."""
     stops = (
         ElectionCause.NO_IDENTITY,
+        ElectionCause.IDENTITY_CORRUPT,
         ElectionCause.OTHER_NODE,
         ElectionCause.SETTINGS_REFUSED,
         ElectionCause.RECORD_REFUSED,

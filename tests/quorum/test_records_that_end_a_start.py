@@ -143,3 +143,17 @@ def test_two_that_resign_as_leaders_of_one_epoch(tmp_path: Path) -> None:
     election = judged(one, two)
     assert (election.outcome, election.causes) == (ElectionOutcome.UNKNOWN, (ElectionCause.LEADERS_DIFFER,))
     assert sum("rm " in cure for cure in cures_of(election)) == 2
+
+
+@pytest.mark.parametrize("change", ["cluster.id=", "node.id=", "directory.id=xyz", "version=7"])
+def test_one_of_three_with_a_damaged_meta_properties(change: str, tmp_path: Path) -> None:
+    """It does not start; the answer is about the others all the same."""
+    one, two, third = of_three(tmp_path)
+    path = third.path / "meta.properties"
+    name, _, value = change.partition("=")
+    kept = [line for line in path.read_text().splitlines() if not line.startswith(name)]
+    path.write_text("\n".join([*kept, change] if value else kept) + "\n")
+    election = judged(one, two, third)
+    assert (election.outcome, election.may_lead) == (ElectionOutcome.ELECTED, (1, 2))
+    assert election.seats[2].why_not is ElectionCause.IDENTITY_CORRUPT
+    assert judged(one, third).outcome is ElectionOutcome.NEVER
