@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from itertools import product
 from typing import Any, NamedTuple
 
 from crash_states import CrashStates, RecordingDisk, Stage, StageDisk, World
@@ -15,6 +16,8 @@ from made import HEAD, add_foreign_folder, contents, make_log_dir, make_moving_p
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import InPlace, resume, undo
+from klogtool.errors import Corrupt
+from klogtool.format.names import PartitionDirState, parse_partition_dir_name
 from klogtool.log.entries import walk_entries as walk_batches
 from klogtool.plans.saved_plan import SavedPlan
 
@@ -22,28 +25,33 @@ BESIDE = "somebody's"
 NOW: dict[str, Any] = {"now_ms": 1_700_000_000_000, "jobs": 1}
 LAST_STOPS = (None, "unclean")
 Batches = frozenset[tuple[int, bytes]]
+Key = tuple[str, str | None]
 
 
 class Work(NamedTuple):
-    """A log dir in a box, and what is to be done there. partition: of which a broker's start is foreseen."""
+    """A log dir in a box, and what is to be done there.
+
+    partition: of which a broker's start is foreseen; None: of all that are there. has_logs: the logs have batches.
+    """
 
     log_dir: pathlib.Path
     plans: Callable[[], list[SavedPlan]]
     partition: str | None = None
     named: pathlib.Path | None = None  # on the command line
+    has_logs: bool = True
 
 
 def files(box: pathlib.Path) -> Work:
     """Every kind of step on files."""
     log_dir = make_log_dir(box)
-    return Work(log_dir, lambda: make_plans(log_dir))
+    return Work(log_dir, lambda: make_plans(log_dir), has_logs=False)
 
 
 def folders(box: pathlib.Path) -> Work:
     """Files change, and then folders get other names."""
     log_dir = make_log_dir(box)
     add_foreign_folder(log_dir)
-    return Work(log_dir, lambda: make_moving_plans(log_dir))
+    return Work(log_dir, lambda: make_moving_plans(log_dir), has_logs=False)
 
 
 class Scene:
@@ -63,14 +71,17 @@ class Scene:
         self.first, self.before = self.contents(), picture(self.log_dir)
         self.batches = self.started()
         self.journal = journal or pathlib.Path(f"{self.log_dir}.klogtool")
+        self.earlier = {entry.path for entry in self._entries()}
         self.stage = Stage(box, *([] if journal is None else [journal]))
         recorded = RecordingDisk(self.stage, is_killed_inside=inside)
         head = HEAD if self.work.named is None else {**HEAD, "paths": [str(self.work.named)]}
         InPlace(self.work.plans(), head, journal=None if journal is None else str(journal), disk=recorded).carry_out()
         self.wanted = self.contents()
         after = self.started()
-        self.least = {stop: found & after[stop] for stop, found in self.batches.items()}
-        self.most = {stop: found | after[stop] for stop, found in self.batches.items()}
+        self.least = {key: found & after.get(key, frozenset()) for key, found in self.batches.items()}
+        self.most = {
+            key: self.batches.get(key, frozenset()) | found for key, found in {**self.batches, **after}.items()
+        }
         self.states = CrashStates(recorded)
         self.starts: set[frozenset[tuple[str, bytes]]] = set()
 
@@ -82,21 +93,30 @@ class Scene:
     def put(self, world: World) -> None:
         self.stage.put(world)
 
+    def _entries(self) -> list[Entry]:
+        return list(walk_entries(str(self.journal))) if self.journal.is_dir() else []
+
     def entry(self) -> Entry | None:
-        found = list(walk_entries(str(self.journal))) if self.journal.is_dir() else []
+        """The entry of the run that was recorded; those of runs before it are somebody's."""
+        found = [entry for entry in self._entries() if entry.path not in self.earlier]
         assert len(found) <= 1
         return found[0] if found else None
 
-    def started(self) -> dict[str | None, Batches]:
-        """The batches that a broker has after its start, by what it believes of the last stop."""
-        if self.work.partition is None:
-            return {}
+    def partitions(self) -> list[str]:
+        if self.work.partition is not None or not self.work.has_logs:
+            return [self.work.partition] if self.work.partition is not None else []
+        return sorted(path.name for path in self.log_dir.iterdir() if path.is_dir() and _is_loaded(path.name))
+
+    def started(self) -> dict[Key, Batches]:
+        """The batches that a broker has after its start, by partition and what it believes of the last stop."""
         found, at = {}, self.box.parent / "out"
-        for stop in LAST_STOPS:
+        for name, stop in product(self.partitions(), LAST_STOPS):
             asked = NOW if stop is None else {**NOW, "last_stop": stop}
-            after_a_start(self.log_dir / self.work.partition, at, asked)
+            after_a_start(self.log_dir / name, at, asked)
             logs = (path for path in at.glob("*.log") if path.stat().st_size)
-            found[stop] = frozenset((b.last_offset, bytes(b.data)) for log in logs for b in walk_batches(str(log)))
+            found[name, stop] = frozenset(
+                (b.last_offset, bytes(b.data)) for log in logs for b in walk_batches(str(log))
+            )
         return found
 
     def check_undo(self) -> None:
@@ -111,7 +131,8 @@ class Scene:
         after.pop(".lock", None)  # a kill before the journal knows of it leaves it, as a broker does
         assert {name for name in self.before | after if self.before.get(name) != after.get(name)} - {"."} == set()
         assert self.contents() == self.first
-        assert not self.journal.is_dir() or list(self.journal.iterdir()) in ([], [self.journal / ".lock"])
+        left = {str(path) for path in self.journal.iterdir()} if self.journal.is_dir() else set()
+        assert left - {f"{self.journal}/.lock"} == self.earlier
 
     def check_resume(self) -> None:
         """What was begun is finished; what was not has changed nothing."""
@@ -124,11 +145,22 @@ class Scene:
     def check_start(self) -> None:
         """A broker has all that is there before and afterwards, and nothing that is neither."""
         now = frozenset(contents(self.log_dir).items())
-        if self.work.partition is None or now in self.starts:
+        if not self.work.has_logs or now in self.starts:
             return
         self.starts.add(now)
-        for stop, found in self.started().items():
-            assert self.least[stop] <= found <= self.most[stop], stop
+        started = self.started()
+        for key in self.least | started:
+            found = started.get(key, frozenset())
+            assert self.least.get(key, frozenset()) <= found <= self.most.get(key, frozenset()), key
+
+
+def _is_loaded(name: str) -> bool:
+    """Whether a broker loads a folder as a partition of its own."""
+    try:
+        found = parse_partition_dir_name(name)
+    except Corrupt:
+        return False
+    return found.state is PartitionDirState.CURRENT
 
 
 def told(check: Callable[[], None], where: str) -> None:

@@ -24,6 +24,7 @@ from klogtool.broker.content import Content, read_content
 from klogtool.disk.attributes import FileAttributes
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import OurLinks
+from klogtool.plans import free_candidates, free_choice
 from klogtool.plans.image_log import Piece
 from klogtool.plans.plan import Plan
 from klogtool.plans.saved_plan import SavedPlan
@@ -48,6 +49,15 @@ class Attics:
 
 _links_of = OurLinks.of
 OurLinks.of = lambda self, found: _links_of(self, found) + Attics.are_ours * Attics.links_of(found)  # type: ignore
+
+
+def find_name(path: str) -> free_choice.Name | None:
+    """A file's name for `free`, which counts what a deletion frees: nothing, while there is a second name."""
+    found = free_choice.find_name(path)
+    return None if found is None else replace(found, links=found.links - Attics.links_of(os.lstat(path)))
+
+
+free_candidates.find_name = find_name  # type: ignore
 
 
 def reusable(plan: Plan) -> SavedPlan:

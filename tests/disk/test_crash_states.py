@@ -18,14 +18,16 @@ import test_killed_between_steps
 import test_retain_dies
 import test_work_dies
 from crash_scene import NOW, Scene, Work, files, folders, told
-from crash_states import CrashStates, RecordingDisk
+from crash_states import CrashStates, RecordingDisk, StageDisk
 from dying import NAME, copy_own_files, keep_only, saved_plans, stopped_log_dir
+from made import HEAD
+from mortal import HastyDisk
 from running import FIXTURES, ROOT
 
 from klogtool.disk.manifest import Progress
-from klogtool.disk.writer import resume, undo
+from klogtool.disk.writer import InPlace, discard, resume, undo
 
-QUICK = ("all kinds of steps", "folders are renamed", "delete-records")
+QUICK = ("all kinds of steps", "folders are renamed", "delete-records", "free", "truncate, then roll")
 KILLS = 3  # of a run whose undo and resuming are interrupted, too
 
 
@@ -45,10 +47,34 @@ def killed(what: str) -> Callable[[pathlib.Path], Work]:
 
     def make(box: pathlib.Path) -> Work:
         made = test_killed_between_steps.WORKS[what](box)
-        has_log = what in ("rebuild-index", "append")
-        return Work(made.log_dir, made.plans, NAME if has_log else None, made.named)
+        return Work(made.log_dir, made.plans, named=made.named)
 
     return make
+
+
+def after_truncate(box: pathlib.Path) -> Work:
+    """roll, of a log that a run before it has cut; that run can still be undone, and stays."""
+    log_dir = stopped_log_dir(box)
+    cut = saved_plans("truncate", log_dir / NAME, {**NOW, "to": 20})
+    InPlace(cut, {**HEAD, "paths": [str(log_dir / NAME)]}, disk=HastyDisk()).carry_out()
+    return Work(log_dir, lambda: saved_plans("roll", log_dir / NAME, {**NOW, "force": True}), NAME, log_dir / NAME)
+
+
+def forgetting(box: pathlib.Path) -> Work:
+    """drop-producer: the snapshots of a producer with an open transaction."""
+    log_dir = stopped_log_dir(box)
+    asked = {"now_ms": NOW["now_ms"], "jobs": 1, "producer_id": 0}
+    return Work(log_dir, lambda: saved_plans("drop-producer", log_dir / NAME, asked), NAME, log_dir / NAME)
+
+
+def freeing(box: pathlib.Path) -> Work:
+    """free: files that are to be deleted."""
+    log_dir = stopped_log_dir(box)
+    for base in (7, 36):
+        for kind in ("log", "index", "timeindex"):
+            (log_dir / NAME / f"{base:020d}.{kind}.deleted").write_bytes(bytes(5000))
+    asked = {"now_ms": NOW["now_ms"], "jobs": 1, "kinds": ["deleted"], "log_dirs": [str(log_dir)]}
+    return Work(log_dir, lambda: saved_plans("free", log_dir, asked), NAME, log_dir)
 
 
 def compacting(box: pathlib.Path) -> Work:
@@ -89,6 +115,9 @@ WORKS: dict[str, Callable[[pathlib.Path], Work]] = {
     "roll": changing("rolled"),
     "retain": retaining("all by time"),
     "delete-records": retaining("records"),
+    "truncate, then roll": after_truncate,
+    "drop-producer": forgetting,
+    "free": freeing,
     "compact": compacting,
     "recover": recovering,
     **{what: killed(what) for what in test_killed_between_steps.WORKS},
@@ -127,11 +156,42 @@ def interrupted_again(scene: Scene, most: int | None = None, seed: str = "") -> 
     return count, len(groups)
 
 
+def discarding(scene: Scene, most: int | None = None, seed: str = "") -> list[int]:
+    """What a run keeps for undo is given up, and the power fails during that: the log dir stays as the run has left it,
+    and nothing of the journal stays once it is given up again. Returns calls, states and groups."""
+    entry = scene.entry()
+    assert entry is not None
+    recorded = RecordingDisk(scene.stage)
+    discard(entry, disk=recorded)
+    states = CrashStates(recorded)
+    for k, world in states.walk(most, seed):
+        scene.put(world)
+        assert scene.contents() == scene.wanted, k
+        left = scene.entry()
+        if left is not None:
+            discard(left, disk=StageDisk(scene.stage))
+        assert scene.contents() == scene.wanted, k
+        assert scene.entry() is None
+    return [len(states.changes), states.count, len(states.groups)]
+
+
 def row_of(work: str) -> list[int]:
     """The numbers of docs/safety.md: calls, states, groups."""
     page = (ROOT / "docs/safety.md").read_text(encoding="utf-8")
     (cells,) = re.findall(rf"^\| {re.escape(work)} \|(.*)\|$", page, re.MULTILINE)
     return [int(cell.replace(",", "")) for cell in cells.split("|")]
+
+
+def test_some_states_of_a_discard(box: pathlib.Path) -> None:
+    discarding(Scene(box, files), 1, "discard")
+    assert row_of("undo --discard")
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_all_states_of_a_discard(box: pathlib.Path) -> None:
+    found = discarding(Scene(box, files))
+    assert found == pytest.approx(row_of("undo --discard"), rel=0.1), "write these numbers into docs/safety.md"
 
 
 @pytest.mark.slow
