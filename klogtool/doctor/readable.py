@@ -98,7 +98,7 @@ def walk_readable(file: LogFile, start: int, stop: int, *, opened: bool = False)
                 yield whole
             start = judged.facts.end
         else:
-            found = probe.next_proved(start + 1)
+            found = probe.next_readable(start)
             start = stop if found is None else found
 
 

@@ -82,8 +82,12 @@ class Probe:
         return Frame(position, there.offset, there.size, there.magic) if isinstance(there, Frame) else there
 
     def claimed_size(self, position: int) -> int:
-        """Bytes of the entry there as its length says, wherever the log ends; 0 if it says less than is possible."""
-        frame = find_frame(self.head(position), 0, BEHIND_ALL)
+        """Bytes of the entry there as its length says, wherever the log ends; 0 if it says less than is possible, or the
+        log ends before its magic."""
+        head = self.head(position)
+        if len(head) < HEADER_SIZE_UP_TO_MAGIC:
+            return 0
+        frame = find_frame(head, 0, BEHIND_ALL)
         return frame.size if isinstance(frame, Frame) else 0
 
     def looks_like_entry(self, position: int, *, even_torn: bool = False) -> bool:
@@ -165,6 +169,14 @@ class Probe:
     def next_proved(self, position: int) -> int | None:
         """Where the next entry from here on proves itself; None if none does. What was found is remembered."""
         return self._search(position)[1]
+
+    def next_readable(self, position: int) -> int | None:
+        """Where the next entry is behind one that does not prove itself: where its length leads, if an entry proves
+        itself there, whatever its header contradicts; else as `next_proved`, which passes over such a header."""
+        following = self.next_proved(position + 1)
+        end = position + self.claimed_size(position)
+        is_before = position < end < (self.end if following is None else following)
+        return end if is_before and self.judge(end) is not None else following
 
     def _search(self, position: int) -> tuple[int, int | None, bool]:
         start, next_at, _ = self._searched

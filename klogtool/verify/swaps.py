@@ -249,7 +249,7 @@ def offsets_in_log(content: Content) -> LogOffsets:
             if judged is not None and judged.is_readable:
                 _add_rows(file, array("q", astuple(judged.facts)), found)
             found.is_whole = found.is_whole and judged is not None and judged.is_sound
-            following = probe.next_proved(at + 1) if judged is None else judged.facts.end
+            following = probe.next_readable(at) if judged is None else judged.facts.end
             at = file.size if following is None else following
     return found
 

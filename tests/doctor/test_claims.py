@@ -323,6 +323,23 @@ def test_other_records_under_the_same_offsets_are_lost_with_what_is_cut(tmp_path
     assert (lost["records"], lost["ranges"]) == (sum(batches(other).values()), [[0, 5]])
 
 
+def test_a_batch_with_an_impossible_last_offset_is_lost_with_the_damage_before_it(tmp_path: Path) -> None:
+    """A consumer gets its records. Nothing in its header makes it one to look for, but the length before it leads there."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (disks / "d1" / name).unlink()
+    log = disks / "d1/t-0" / f"{32:020d}.log"
+    data = bytearray(log.read_bytes())
+    second, third = (data.index(base.to_bytes(8, "big")) for base in (34, 36))
+    data[second + 23 : second + 27] = bytes(4)  # its last offset delta
+    data[second + 17 : second + 21] = crc32c(bytes(data[second + 21 : third])).to_bytes(4, "big")
+    data[second - 1] ^= 1
+    log.write_bytes(data)
+    append_bytes(log, b"\0")  # where not even a length is left
+    lost = claim_about(rows_of(disks), log.parent)["lost"]
+    assert (lost["records"], lost["ranges"]) == (9, [[34, 42]])
+
+
 def test_a_segment_that_a_start_makes_and_deletes_again_is_deleted(tmp_path: Path) -> None:
     """The same start cuts the log before it."""
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
