@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, zip_longest
-from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -245,11 +244,20 @@ class _Served:
 
     def _of(self, first: int, last: int) -> list[KnownBatches]:
         """Return the batches of the segments that can have some of a range."""
-        segments = self._after.segments
         if first >= self._after.end or last < self._after.start:
             return []
-        near = range(bisect_right(self._highest, first), bisect_right(segments, last, key=itemgetter(0)))
+        near = range(bisect_right(self._highest, first), bisect_right(self._lowest, last))
         return [self._of_segment(n) for n in near if self._after.goes_beyond(n, first)]
+
+    @cached_property
+    def _lowest(self) -> list[int]:
+        """From each segment on, the lowest offset: a first batch may be below the name of its segment."""
+        lowest = []
+        for base, content in self._after.segments:
+            with ContentFile("", content) as file:
+                first = first_offset_of(file)
+            lowest.append(base if first is None else min(base, first))
+        return list(accumulate(reversed(lowest), min))[::-1]
 
     def _of_segment(self, n: int) -> KnownBatches:
         if n not in self._read:

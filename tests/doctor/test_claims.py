@@ -340,6 +340,18 @@ def test_a_batch_with_an_impossible_last_offset_is_lost_with_the_damage_before_i
     assert (lost["records"], lost["ranges"]) == (9, [[34, 42]])
 
 
+def test_a_segment_under_too_high_a_name_is_not_lost_where_its_copy_takes_its_place(tmp_path: Path) -> None:
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    for suffix in (".log", ".index", ".timeindex"):
+        path = disks / "d1/t-0" / f"{32:020d}{suffix}"
+        path.rename(path.with_name(f"{86:020d}{suffix}"))
+    log = disks / "d1/t-0" / f"{86:020d}.log"
+    shutil.copy(log, f"{log}.swap")
+    claim = claim_about(rows_of(disks), log.parent)
+    assert claim["renamed"] == [f"{log.name}.swap"]
+    assert (claim["lost"]["records"], claim["lost"]["ranges"]) == (0, [])
+
+
 def test_a_segment_that_a_start_makes_and_deletes_again_is_deleted(tmp_path: Path) -> None:
     """The same start cuts the log before it."""
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
