@@ -11,7 +11,8 @@ from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.truncation import truncate_fully_and_start_at, truncate_to
 from klogtool.causes import Reason
-from klogtool.errors import KlogError
+from klogtool.errors import KlogError, Refused
+from klogtool.log.frames import FrameReader
 from klogtool.parameters import parameter
 from klogtool.plans.causes import PlanNote, VerdictCause
 from klogtool.plans.checkpoint_lines import end_at_next_start
@@ -19,6 +20,7 @@ from klogtool.plans.plan import Plan, SizedVerdict
 from klogtool.plans.plan_change import Change, plan_change, settle
 from klogtool.plans.question import DeletingQuestion
 from klogtool.plans.results import ChangeResult
+from klogtool.verify.cures import rebuild_index
 
 COMMAND = "truncate"
 
@@ -77,6 +79,8 @@ def truncate_change(log: LoadedLog, to: int) -> Change:
     """Cut a loaded log at an offset."""
     before, high_watermark = _Before(log), log.high_watermark
     truncated = truncate_to(log, to)
+    if truncated:
+        _check_cut(log, to)
     found = end_at_next_start(log)
     verdicts = tuple(before.verdicts(log))
     return Change(
@@ -85,6 +89,23 @@ def truncate_change(log: LoadedLog, to: int) -> Change:
         tuple(_notes(to, high_watermark, found)) if truncated else (),
         first_dirty_at_most=_first_dirty_at_most(log) if truncated else None,
     )
+
+
+def _check_cut(log: LoadedLog, to: int) -> None:
+    """Raises Refused if batches stay that were to go: the place of the cut is looked up in the offset index (Kafka's
+    LogSegment.truncateTo), and this one is false. The log would end at the offset only until the next start."""
+    last, highest = log.segments.last, -1
+    with last.open_log() as file:
+        reader = FrameReader(file)
+        for frame in reader.walk(0, file.size):
+            highest = max(highest, reader.last_offset(frame))
+    if highest >= to:
+        path, base = log.draft.path, last.base_offset
+        raise Refused(
+            f"the offset index of segment {base} is false: its batches up to offset {highest} would stay",
+            path=path,
+            cure=str(rebuild_index(path, "index", base)),
+        )
 
 
 def _notes(to: int, high_watermark: int, end_at_start: int) -> Iterator[Reason]:

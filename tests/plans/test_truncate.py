@@ -57,6 +57,19 @@ def test_inside_a_segment(partition: pathlib.Path) -> None:
     assert files[EPOCHS] == b"0\n2\n1 0\n2 4\n"
 
 
+def test_a_false_offset_index_is_no_place_to_cut(partition: pathlib.Path) -> None:
+    """Kafka would cut nothing: what it looks up leads behind the batches that are to go."""
+    index = partition / f"{4:020d}.index"
+    index.write_bytes((1).to_bytes(4, "big") + (4 * BATCH - 3).to_bytes(4, "big"))
+    index.with_suffix(".timeindex").write_bytes(b"")
+    cut(partition, to=9)
+    with pytest.raises(
+        Refused, match="offset index of segment 4 is false: its batches up to offset 7 would stay"
+    ) as refused:
+        cut(partition, to=6)
+    assert refused.value.cure == f"klogtool rebuild-index {partition} --segment 4 --only index --apply"
+
+
 def test_the_largest_timestamp_is_found_anew(tmp_path: pathlib.Path) -> None:
     """Of the batches that stay, the second has the largest one; the index knew only the last."""
     times = (5, 9, 3, 20)
