@@ -192,12 +192,14 @@ def _gone(log: LoadedLog, recovery: Recovery, measured: Measured, followed: Foll
     for part in (*measured.lost, *(part for _, part in measured.hidden)):
         there.add(part.first_offset, max(part.first_offset, part.last_offset))
     gone, witnesses = Offsets(), []
-    witnessed = list(_walk_witnessed(log, recovery, there))
+    witnessed, deleted = list(_walk_witnessed(log, recovery, there)), Offsets()
     if witnessed:
         for part in _walk_deleted(log):
-            there.add(part.first_offset, max(part.first_offset, part.last_offset))
+            deleted.add(part.first_offset, max(part.first_offset, part.last_offset))
     for first, last, witness in witnessed:
         holes = list(there.holes(first, last))
+        if witness is not Witness.GAP:  # a broker deletes at both ends of a log, and not inside
+            holes = [hole for low, high in holes for hole in deleted.holes(low, high)]
         for hole in holes:
             gone.add(*hole)
         if holes and witness not in witnesses:

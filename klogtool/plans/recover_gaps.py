@@ -6,7 +6,7 @@ compacted, judged by its settings, then the cleaner's checkpoint, then gaps insi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
@@ -70,16 +70,29 @@ def _before_first(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offse
 
 
 def _between(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:
+    reaches: list[tuple[int, LogSegment]] = []  # those that go beyond the next segment
     for before, behind in pairwise(log.segments.all):
         found = next_offset_of(before)
         end = _claimed_end(before) if found is None else found
+        if end > behind.base_offset:
+            reaches.append((end, before))
         if end >= behind.base_offset:
             continue
         first, last = max(end, log.log_start_offset), min(behind.base_offset, _first_offset(behind)) - 1
-        if first <= last:
-            orphan = next((name for base, name in orphans.items() if first <= base <= last), None)
-            _, left_over = _left_of(left, first, last) or (None, None)
-            yield Gap(first, last, before.base_offset, behind.base_offset, left_over or orphan)
+        for low, high in _not_below(reaches, first, last):
+            orphan = next((name for base, name in orphans.items() if low <= base <= high), None)
+            _, left_over = _left_of(left, low, high) or (None, None)
+            yield Gap(low, high, before.base_offset, behind.base_offset, left_over or orphan)
+
+
+def _not_below(reaches: Sequence[tuple[int, LogSegment]], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the offsets of a range that none of these lower segments has, as after a `.swap` that replaces not all of
+    what it has."""
+    there = Offsets()
+    for end, segment in reaches if first <= last else ():
+        if end > first:
+            there.add_all(offsets_in_log(segment.draft.files[segment.log_name].content).all)
+    return there.holes(first, last)
 
 
 def _left_overs(log: LoadedLog) -> dict[str, Offsets]:

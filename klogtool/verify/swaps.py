@@ -27,7 +27,7 @@ from klogtool.format.batch import CONTROL_BIT
 from klogtool.format.batch_proof import FACTS, NOT_TOLD
 from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
@@ -57,12 +57,13 @@ class LostBySwap(Struct, frozen=True):
     unknown: tuple[tuple[int, int], ...] = ()
 
     def within(self, first: int, last: int) -> SwapLoss | None:
-        """Return from where to where in [first, last] offsets are lost, or may be; None if none are."""
-        certain = [span for span in self.certain if span[0] <= last and first <= span[1]]
-        found = [*certain, *(span for span in self.unknown if span[0] <= last and first <= span[1])]
-        if not found:
-            return None
-        return SwapLoss(min(found)[0], max(end for _, end in found), UNSET if certain else True)
+        """Return from where to where in [first, last] offsets are lost; where none are for sure, from where to where
+        they may be; None if none are."""
+        for spans, doubt in ((self.certain, UNSET), (self.unknown, True)):
+            found = [span for span in spans if span[0] <= last and first <= span[1]]
+            if found:
+                return SwapLoss(min(found)[0], max(end for _, end in found), doubt)
+        return None
 
     @property
     def whole(self) -> SwapLoss | None:
@@ -91,10 +92,11 @@ class SwapTerms(Struct, frozen=True):
 
 
 class JudgedSwaps(Struct, frozen=True):
-    """What a start makes of the swaps of a partition dir. stopped_by: the error at which it ends before it completes
-    them."""
+    """What a start makes of the swaps of a partition dir. renamed: the names of logs that become segments. stopped_by:
+    the error at which it ends before it completes them."""
 
     lost: LostBySwap = LostBySwap()
+    renamed: tuple[str, ...] = ()
     stopped_by: KlogError | None = None
 
 
@@ -105,15 +107,14 @@ def judge_swaps(path: str, terms: SwapTerms) -> JudgedSwaps:
         found = settle_left_overs(draft, terms.config, terms.rules)
     except (Corrupt, Unsupported) as error:
         return JudgedSwaps(stopped_by=error)
-    return JudgedSwaps(
-        find_lost_by_swap(
-            draft.before,
-            found.replaced,
-            found.swapped,
-            is_compacted=terms.is_compacted,
-            log_start_offset=terms.log_start_offset,
-        )
+    lost = find_lost_by_swap(
+        draft.before,
+        found.replaced,
+        found.swapped,
+        is_compacted=terms.is_compacted,
+        log_start_offset=terms.log_start_offset,
     )
+    return JudgedSwaps(lost, tuple(name for name in found.swapped if name in draft.before and _is_log(name, SWAP)))
 
 
 def find_lost_by_swap(
@@ -127,8 +128,12 @@ def find_lost_by_swap(
     """Return what the swaps of a start cost. files: a partition dir before it; replaced, swapped: as in LeftOvers.
     is_compacted: None if nobody knows. Raises Unreadable."""
     logs = {name.removesuffix(SWAP): name for name in swapped if name in files and _is_log(name, SWAP)}
+    # Of a name with other than 20 digits Kafka makes an empty segment, and never reads the file.
+    unread = [name for final, name in logs.items() if final != _name_of_segment(final)]
+    logs = {final: name for final, name in logs.items() if name not in unread}
     # One that is torn spans nothing for a broker, and takes the place of a file of its name all the same.
     gone = dict.fromkeys(name for name in (*replaced, *logs) if name in files and _is_log(name, ""))
+    gone |= dict.fromkeys(unread)
     if not gone or not swapped:
         return LostBySwap()
     there, data, sure, doubtful = Offsets(), Offsets(), Offsets(), Offsets()
@@ -146,6 +151,11 @@ def find_lost_by_swap(
     if not any(data.overlaps(*span) for span in (*sure.ranges, *doubtful.ranges)):
         return LostBySwap()  # a marker alone is no record
     return LostBySwap(tuple(sure.ranges), tuple(doubtful.ranges))
+
+
+def _name_of_segment(name: str) -> str:
+    """Return the name that Kafka gives a log of this base offset."""
+    return build_file_name(FileKind.LOG, parse_file_name(name).base_offset or 0)
 
 
 def _is_log(name: str, suffix: str) -> bool:

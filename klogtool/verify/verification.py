@@ -510,13 +510,18 @@ def _done(target: Target, counted: Summary | None = None, why: WhyLeftOut | None
 
 
 def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:
-    misnamed = list(verify_segment_name(report))
-    begun.findings += misnamed
-    begun.findings += (f for f in findings if not (misnamed and f.id == Kind.OFFSET_ORDER and f.start == 0))
+    begun.findings += _with_name(report, findings)
     begun.reports.append(report)
     begun.counted.batches += report.batches
     begun.counted.records += report.records
     begun.counted.bytes += report.size
+
+
+def _with_name(report: SegmentReport, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a segment; a wrong name explains that its first batch is below its base offset."""
+    misnamed = list(verify_segment_name(report))
+    yield from misnamed
+    yield from (f for f in findings if not (misnamed and f.id == Kind.OFFSET_ORDER and f.start == 0))
 
 
 def _finished_if_there(begun: _Begun, swap_terms_of: Callable[[Target], SwapTerms]) -> VerifiedPartition | None:
@@ -539,6 +544,7 @@ def _finished(begun: _Begun, swap_terms_of: Callable[[Target], SwapTerms]) -> Ve
         findings += verify_partition(layout, begun.reports, target.around)
         if layout.has_swaps:
             swaps = judge_swaps(layout.path, swap_terms_of(target))
+            findings += _damage_in_swaps(layout, swaps)
         findings = weigh_leftovers(layout, findings, begun.reports, swaps)
         # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
         wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
@@ -563,6 +569,15 @@ def _finished(begun: _Begun, swap_terms_of: Callable[[Target], SwapTerms]) -> Ve
     return VerifiedPartition(
         tuple(placed), ends, counted, layout is not None, layout is not None and layout.is_metadata
     )
+
+
+def _damage_in_swaps(layout: Layout, swaps: JudgedSwaps) -> Iterator[Finding]:
+    """Yield what is wrong with the logs that a start renames, each as the segment that it becomes."""
+    for name in swaps.renamed:
+        path = layout.path_of(name)
+        found, report = verify_segment(Segment(path), SegmentContext(MAX_LONG))
+        found = [each for each in found if each.path == path and each.severity is Severity.ERROR]
+        yield from _with_name(report, found)
 
 
 def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -478,6 +478,38 @@ def test_all_say_that_a_broker_does_not_start_with_a_swap_file(log_dir: pathlib.
     assert recover(log_dir)[0] == 0
 
 
+def test_a_swap_file_with_offsets_below_its_name_is_an_error_of_verify(log_dir: pathlib.Path) -> None:
+    """It becomes a segment, and a broker that recovers that does not start."""
+    swap(log_dir, 38, 0)
+    (log_dir / "t-0" / (name_of(38) + ".swap")).write_bytes((log_dir / "t-0" / name_of(7)).read_bytes())
+    forget(log_dir, MARKER)
+    assert run(log_dir, "recover", "logs/t-0").status == 3
+    verified = run(log_dir, "verify", "logs/t-0", "--format", "json")
+    ids = [row.get("id") for row in map(json.loads, verified.out.splitlines()) if ".log.swap" in row.get("path", "")]
+    assert (verified.status, ids) == (1, ["leftover-swap", "segment-name"])
+
+
+def test_a_deleted_file_explains_no_gap_inside_of_a_log(log_dir: pathlib.Path) -> None:
+    """Retention deletes at its start, and a truncation at its end."""
+    left = (log_dir / "t-0" / name_of(7)).read_bytes()
+    lose_segment(log_dir, 7)
+    (log_dir / "t-0" / name_of(7, "log.deleted")).write_bytes(left)
+    assert [gap["first_offset"] for gap in recover(log_dir)[2]["missing"]] == [7]
+    rows = map(json.loads, run(log_dir, "doctor", "logs", "--format", "json").out.splitlines())
+    (claim,) = (row for row in rows if row.get("about") == "partition" and row["path"].endswith("/t-0"))
+    assert (claim["gone_already"]["ranges"], claim["gone_already"]["witness"]) == ([[7, 35]], ["gap"])
+
+
+def test_what_a_lower_segment_has_is_not_missing(log_dir: pathlib.Path) -> None:
+    """As where a broker was killed between the two names of a swap."""
+    logs = [log_dir / "t-0" / name_of(base) for base in (0, 7, 36)]
+    logs[0].write_bytes(b"".join(log.read_bytes() for log in logs))
+    logs[1].write_bytes(first_batch(logs[1]))
+    logs[2].unlink()
+    (log_dir / "t-0" / name_of(36, "index")).unlink()
+    assert recover(log_dir)[2]["missing"] == []
+
+
 def test_a_swap_file_of_a_name_below_zero(log_dir: pathlib.Path) -> None:
     """Of 19 digits and a minus Kafka opens another name, which it creates; of 20 the file, and it replaces segments."""
     for digits, lost in ((19, None), (20, {"first_offset": 0, "last_offset": 6})):
@@ -489,6 +521,15 @@ def test_a_swap_file_of_a_name_below_zero(log_dir: pathlib.Path) -> None:
         assert ("offsets 0 to 6 would be lost" in shown) is (lost is not None)
         assert "mv -n" in shown
         left.unlink()
+
+
+def test_what_only_a_swap_file_of_a_name_that_kafka_never_reads_has_is_lost(log_dir: pathlib.Path) -> None:
+    """It gets a name of 19 digits, beside an empty segment of 20."""
+    left = log_dir / "t-0" / f"-{11:019}.log.swap"
+    left.write_bytes((log_dir / "t-0" / name_of(7)).read_bytes())
+    lose_segment(log_dir, 7)
+    assert recover(log_dir)[2]["lost_by_swap"] == {"first_offset": 7, "last_offset": 35}
+    assert claimed(log_dir)["ranges"] == [[7, 35]]
 
 
 SIGNS: Mapping[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]] = {
