@@ -82,8 +82,8 @@ class Probe:
         return Frame(position, there.offset, there.size, there.magic) if isinstance(there, Frame) else there
 
     def claimed_size(self, position: int) -> int:
-        """Bytes of the entry there as its length says, wherever the log ends; 0 if it says less than is possible, or the
-        log ends before its magic."""
+        """Bytes of the entry there as its length says, wherever the log ends; 0 if it says less than is possible, or
+        the log ends before its magic."""
         head = self.head(position)
         if len(head) < HEADER_SIZE_UP_TO_MAGIC:
             return 0

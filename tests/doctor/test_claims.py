@@ -324,7 +324,7 @@ def test_other_records_under_the_same_offsets_are_lost_with_what_is_cut(tmp_path
 
 
 def test_a_batch_with_an_impossible_last_offset_is_lost_with_the_damage_before_it(tmp_path: Path) -> None:
-    """A consumer gets its records. Nothing in its header makes it one to look for, but the length before it leads there."""
+    """A consumer gets its records. Its header makes it none to look for, but the length before it leads there."""
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
     for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
         (disks / "d1" / name).unlink()
