@@ -2,7 +2,8 @@
 logs, sets folders aside, or starts and keeps everything.
 
 The scenarios are those of tests/doctor/startup.py. Six of a sample are started for each change, by chance; all of
-the sample by `make nightly`; all that there are with KLOGTOOL_EVERY_START=1.
+the sample and what was mended (tests/judge/mended.py) by `make nightly`; all that there are with
+KLOGTOOL_EVERY_START=1.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "doctor")]
 
 from asking_doctor import asked  # noqa: E402
+from judge.mended import scenarios  # noqa: E402
 from make_broker import feed_new_log_dirs  # noqa: E402
 from sampling import chance  # noqa: E402
 from startup import HERE as DOCTOR  # noqa: E402
@@ -79,10 +81,11 @@ ON_4_4_0 = (
     "5 recovery-point: garbage, a stray partition",
     "7 flipped bit, closed, from 0",
 )
+BY_NIGHT = tuple(dict.fromkeys((*SAMPLE, *scenarios())))
 SOME = chance("starts").sample(SAMPLE, 6)  # the judge's sample starts brokers on hundreds of states, too
 CASES = [
     *(("4.3.1", name) for name in (SCENARIOS if os.environ.get("KLOGTOOL_EVERY_START") == "1" else SOME)),
-    *(pytest.param("4.3.1", name, marks=pytest.mark.nightly) for name in SAMPLE if name not in SOME),
+    *(pytest.param("4.3.1", name, marks=pytest.mark.nightly) for name in BY_NIGHT if name not in SOME),
     *(("3.9.2", name) for name in ON_3_9_2),
     *(("4.4.0", name) for name in ON_4_4_0),
 ]
