@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -21,7 +22,7 @@ from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace
 from klogtool.errors import KlogError
 from klogtool.escape import escaped
-from klogtool.format.typed import Moment, parse_moment
+from klogtool.format.typed import Moment, parse_moment, whole_number
 from klogtool.log import logdir, opened, partition
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, PropertiesFile
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
 
 class Findings(list["Finding"]):
     """The result of `verify`: a list, which a notebook shows as a table."""
+
+    def __repr__(self) -> str:
+        """Return how many there are of each severity."""
+        counts = Counter(found.severity.value for found in self)
+        told = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+        return f"<Findings: {told or 'none'}>"
 
     def _repr_html_(self) -> str:
         """Return a table for a notebook."""
@@ -199,7 +206,7 @@ class Partition(partition.Partition, frozen=True):
         the log dir's own files. now_ms: the clock, which decides which producers have expired. Raises Corrupt or
         Refused, with Kafka's class of exception, if a broker would not start.
         """
-        question = _asked(Question, given)
+        question = _asked(Question, given, "load")
         return load(self.path, question.circumstances, question.jobs)
 
     def lookup_offset(self, offset: int, *, explain: bool = False, **given: Unpack[LoadArguments]) -> OffsetFound:
@@ -423,11 +430,12 @@ def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _asked(kind: type[AnyQuestion], given: Mapping[str, Any]) -> AnyQuestion:
-    """Return the question with the named arguments. Raises KlogError for an unknown name or a wrong type."""
+def _asked(kind: type[AnyQuestion], given: Mapping[str, Any], caller: str = "the question") -> AnyQuestion:
+    """Return the question with the named arguments. Raises KlogError for an unknown name or a wrong type, of this
+    caller."""
     asked = {name: value for name, value in _arguments(given).items() if value is not None}
     try:
-        return read_question(kind, asked, "the question")
+        return read_question(kind, asked, caller)
     except WrongField as error:
         raise KlogError(str(error)) from None
 
@@ -438,11 +446,11 @@ def circumstances_of(known: KnownArguments) -> Circumstances:
 
 
 def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -> Findings:
-    options = VerifyOptions(Circumstances(_moment(now_ms)), deep=deep, jobs=jobs)
+    options = VerifyOptions(Circumstances(_moment(now_ms)), deep=deep, jobs=whole_number("jobs", jobs))
     return Findings(found for found in verify(paths, options) if isinstance(found, Finding))
 
 
 def _plan(command: str, path: str, given: Mapping[str, Any]) -> Planned:
     whole = os.path.abspath(path)
-    question = _asked(question_type(command), given)
+    question = _asked(question_type(command), given, f"plan_{command.replace('-', '_')}")
     return Planned(command, whole, list(decide(command, whole, question, CountingSpool)))

@@ -98,7 +98,9 @@ def test_every_repr_is_one_short_line(log_dir: klogtool.LogDir) -> None:
     long = klogtool.Record(1, 2, b"k" * 1_000_000, b"v" * 1_000_000, (klogtool.Header(b"h" * 1000, None),) * 1000)
     planned = partition.plan_truncate(now_ms=NOW_MS, to=20)
     shown: list[Any] = [log_dir, partition, partition.segments[0], *partition.batches(), *partition.records(), long]
-    for each in (*shown, planned, planned.plans[0].steps[0]):
+    loaded = partition.load(now_ms=NOW_MS)
+    shown += [loaded, loaded.read(loaded.log_start_offset, 1000), partition.verify(now_ms=NOW_MS)]
+    for each in (*shown, planned, *planned.plans, planned.plans[0].steps[0]):
         assert "\n" not in repr(each)
         assert len(repr(each)) < LONGEST_LINE, repr(each)
 

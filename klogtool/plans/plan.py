@@ -188,6 +188,10 @@ class Plan(Struct, frozen=True):
     on_disk_discarded: int = 0
     losses: LoadingLosses | None = None
 
+    def __repr__(self) -> str:
+        """Return the command, the path and how many steps there are."""
+        return f"<Plan {self.command} of {self.path}: {len(self.steps)} steps>"
+
     @property
     def id(self) -> str:
         """Twelve hex digits; the same for the same decision over the same files, whatever the sentences are."""

@@ -58,6 +58,10 @@ class LoadedPartition:
     def __init__(self, log: LoadedLog) -> None:
         self.log = log
 
+    def __repr__(self) -> str:
+        """Return the path and the offsets that readers may ask for."""
+        return f"<LoadedPartition {self.path}: offsets {self.log_start_offset} to {self.log_end_offset}>"
+
     @property
     def path(self) -> str:
         """The partition dir."""
@@ -146,6 +150,10 @@ class FetchedBytes:
     def __init__(self, log: LoadedLog, offset: int, fetched: Fetched) -> None:
         self.offset, self.fetched = offset, fetched
         self._log = log
+
+    def __repr__(self) -> str:
+        """Return the requested offset and how many bytes there are."""
+        return f"<FetchedBytes at offset {self.offset}: {self.fetched.size} bytes>"
 
     @property
     def content(self) -> Content:
