@@ -90,7 +90,10 @@ def view_quorum(patient: Patient, others: Sequence[tuple[str, Mapping[str, str] 
 
 
 def _beside(other: Controller, own: Controller) -> Controller:
-    """Return another controller. Of a static quorum it has the same voters: Kafka wants one list for all nodes."""
+    """Return another controller. Of a static quorum it has the same voters: Kafka wants one list for all nodes. Raises
+    the error of its meta.properties: the answer would be one without it."""
+    if other.identity_problem is not None:
+        raise other.identity_problem
     if other.settings is not None or other.refusal is not None:
         return other
     if own.settings is None or not own.settings.voters:
