@@ -122,7 +122,7 @@ def test_an_unknown_release_is_wrong_usage() -> None:
 def test_python_takes_a_release() -> None:
     partition = klogtool.open(ROOT / PARTITION)
     assert isinstance(partition, klogtool.Partition)
-    (answer,) = partition.plan_roll(kafka="3.9.2").answers
+    (answer,) = partition.plan_roll(kafka="3.9.2", now_ms="2026-11-21").answers
     assert answer["rolled_to"] is None
     with pytest.raises(KlogError, match="kafka"):
         partition.plan_roll(kafka="2.8.2")
