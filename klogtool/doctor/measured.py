@@ -28,7 +28,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
 from klogtool.verify.cures import MOST_MAGIC_BYTES, is_packed
-from klogtool.verify.swaps import find_cleaning
+from klogtool.verify.swaps import ReadLogs, find_cleaning
 
 _NO_LIMIT = 1 << 63
 
@@ -91,7 +91,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     lost_bytes, is_cleaned = 0, False
     # What stays comes first: what is on the disk is not lost, though it may be hidden.
     hidden = list(_walk_outside(before, after, served, counted, looks_behind_end=looks_behind_end))
-    swaps = _swaps_of(before)
+    swaps, read = _swaps_of(before), ReadLogs(before.files)
     gone = sorted(_walk_gone(before, after), key=lambda found: found[0] not in after.names)
     for name, spans in gone:
         with ContentFile(name, before.files[name].content) as file:
@@ -106,7 +106,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
                 lost_bytes += sum(part.stop - part.start for part in alone)
                 continue
             lost_bytes += sum(stop - start for start, stop in spans)
-            cleaned = find_cleaning(before.files, swaps, name) if name in before.replaced else None
+            cleaned = find_cleaning(read, swaps, name) if name in before.replaced else None
             if cleaned is not None and before.is_compacted:
                 end = max(cleaned.last, cleaned.first - 1)
                 is_cleaned = is_cleaned or any(part.last_offset > end for part in found)

@@ -43,12 +43,13 @@ class Offsets:
 
     def holes(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Yield what it lacks of a range."""
-        for low, high in self.ranges:
+        for at in range(bisect_left(self._lasts, first), len(self._firsts)):
+            low = self._firsts[at]
             if low > last:
                 break
             if first < low:
                 yield first, low - 1
-            first = max(first, high + 1)
+            first = max(first, self._lasts[at] + 1)
         if first <= last:
             yield first, last
 

@@ -19,26 +19,28 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.errors import KlogError
 from klogtool.format.framing import CURRENT_MAGIC, Frame
 from klogtool.format.indexes import OFFSET_ENTRIES, OFFSET_INDEX_ENTRY_SIZE
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_reach import claimed_end, find_orphans
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
-from klogtool.verify.swaps import offsets_in_log
+from klogtool.verify.swaps import ReadLogs, offsets_in_log
 
 _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
 
 
 class Gap(Struct, frozen=True):
     """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours; before
-    is None if the gap is before the first segment. told_by: the name of what is left of the missing segment: a log
-    of an interrupted cleaning or split that a start deletes and that has records of the gap, or an index; or None."""
+    is None if the gap is before the first segment, behind if only a left-over reaches behind the last. told_by: the
+    name of what is left of the missing segment: a log of an interrupted cleaning or split that a start deletes and that
+    has records of the gap, or an index; or None."""
 
     first_offset: int
     last_offset: int
     before: int | None
-    behind: int
+    behind: int | None
     told_by: str | None = None
 
     @property
@@ -53,7 +55,7 @@ def find_gaps(log: LoadedLog) -> list[Gap]:
     Raises KlogError if a file cannot be read.
     """
     orphans, left = find_orphans(log.draft), _left_overs(log)
-    gaps = [*_before_first(log, orphans, left), *_between(log, orphans, left)]
+    gaps = [*_before_first(log, orphans, left), *_between(log, orphans, left), *_behind_last(log, left)]
     unexplained = [gap for gap in gaps if gap.told_by is None]
     if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
         return [gap for gap in gaps if gap.told_by is not None]
@@ -70,29 +72,37 @@ def _before_first(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offse
 
 
 def _between(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:
-    reaches: list[tuple[int, LogSegment]] = []  # those that go beyond the next segment
+    reaches: list[tuple[int, str]] = []  # those that go beyond the next segment: their end and name
+    read = ReadLogs(log.draft.files)
     for before, behind in pairwise(log.segments.all):
         found = next_offset_of(before)
         end = _claimed_end(before) if found is None else found
         if end > behind.base_offset:
-            reaches.append((end, before))
+            reaches.append((end, before.log_name))
         if end >= behind.base_offset:
             continue
         first, last = max(end, log.log_start_offset), min(behind.base_offset, _first_offset(behind)) - 1
-        for low, high in _not_below(reaches, first, last):
+        below = [read[name].all for end, name in reaches if end > first] if first <= last else []
+        for low, high in _in_none(below, first, last):
             orphan = next((name for base, name in orphans.items() if low <= base <= high), None)
             _, left_over = _left_of(left, low, high) or (None, None)
             yield Gap(low, high, before.base_offset, behind.base_offset, left_over or orphan)
 
 
-def _not_below(reaches: Sequence[tuple[int, LogSegment]], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of a range that none of these lower segments has, as after a `.swap` that replaces not all of
+def _behind_last(log: LoadedLog, left: dict[str, Offsets]) -> Iterator[Gap]:
+    found = _left_of(left, log.log_end_offset, MAX_LONG)
+    if found is not None:
+        offset, name = found
+        yield Gap(offset, left[name].ranges[-1][1], log.segments.last.base_offset, None, name)
+
+
+def _in_none(segments: Sequence[Offsets], first: int, last: int) -> list[tuple[int, int]]:
+    """Return the offsets of a range that none of these lower segments has, as after a `.swap` that replaces not all of
     what it has."""
-    there = Offsets()
-    for end, segment in reaches if first <= last else ():
-        if end > first:
-            there.add_all(offsets_in_log(segment.draft.files[segment.log_name].content).all)
-    return there.holes(first, last)
+    holes = [(first, last)] if first <= last else []
+    for offsets in segments:
+        holes = [hole for span in holes for hole in offsets.holes(*span)]
+    return holes
 
 
 def _left_overs(log: LoadedLog) -> dict[str, Offsets]:

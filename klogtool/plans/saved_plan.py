@@ -12,9 +12,11 @@ from msgspec.structs import replace
 
 from klogtool.broker.file_facts import Fact, sum_of
 from klogtool.broker.spools import MakeSpool
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.causes import Say, named
 from klogtool.errors import Refused, StalePlan
 from klogtool.json_rows import restored, row_line
+from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.decisions import decide, question_type
 from klogtool.plans.fields import JsonObject, WrongField, absolute, checked_path, inside, read_as
 from klogtool.plans.plan import (
@@ -81,15 +83,26 @@ class SavedPlan(Struct, frozen=True):
     @property
     def gone(self) -> tuple[tuple[int, int], ...]:
         """Return the offsets [first, last], ascending, of which its answer says that the log lacks them when it is
-        carried out: what `salvage` leaves out; what `recover` cuts off, and what was shown to be behind that."""
+        carried out: what `salvage` leaves out; what `recover` cuts off, and what was shown to be behind that; what a
+        `.swap` costs, and what only a deleted left-over had."""
+        found = Offsets()
+        for loss in self._losses():
+            span = loss.get("first_offset"), loss.get("last_offset")
+            if isinstance(span[0], int) and isinstance(span[1], int):
+                found.add(span[0], max(span[0], span[1]))
+        return tuple(found.ranges)
+
+    def _losses(self) -> Iterator[JsonObject]:
+        """Yield what the answer says of losses. Somebody may have edited the file."""
         answer = self.row.answer
-        losses = {"salvage": answer.get("lost"), "recover": [answer.get("lost"), answer.get("behind_end")]}
-        told = [loss for loss in losses.get(self.command) or () if isinstance(loss, dict)]
-        spans = [(loss.get("first_offset"), loss.get("last_offset")) for loss in told]
-        known = sorted((first, last) for first, last in spans if isinstance(first, int) and isinstance(last, int))
-        if self.command == "recover" and known:  # the two overlap
-            return ((known[0][0], max(last for _, last in known)),)
-        return tuple(known)
+        if self.command == "salvage":
+            yield from _objects(answer.get("lost"))
+        elif self.command == "recover":
+            yield from _objects([answer.get("lost"), answer.get("behind_end")])
+            yield from (loss for loss in _objects([answer.get("lost_by_swap")]) if not loss.get("unless_compacted"))
+            for gap in _objects(answer.get("missing")):
+                if str(gap.get("told_by")).endswith((CLEANED, SWAP)):
+                    yield gap
 
     @classmethod
     def of(cls, plan: Plan, *, say: Say = named, with_content: bool = True) -> SavedPlan:
@@ -145,6 +158,11 @@ class KeptPlans:
         self._room_bytes -= size if fits else 0
         self.plans.append(SavedPlan.of(plan, say=self._say, with_content=fits))
         return self.plans[-1]
+
+
+def _objects(values: object) -> Iterator[JsonObject]:
+    """Yield the JSON objects of a list; none of anything else."""
+    yield from (value for value in (values if isinstance(values, list) else ()) if isinstance(value, dict))
 
 
 def decide_saved(

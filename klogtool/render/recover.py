@@ -163,10 +163,16 @@ def _missing(lacking: _Lacking) -> Iterator[str]:
     if lacking.behind_end is not None and not _goes_with(lacking, lacking.behind_end):
         yield from _behind_lines(lacking.behind_end)
     for gap in lacking.missing:
-        place = f"{gap.behind:020d}.log"
-        where = f"before {place}" if gap.before is None else f"between {gap.before:020d}.log and {place}"
+        where = _place(gap)
         witness = f"; only {gap.told_by} is left" if gap.told_by else ""
         yield f"missing    {offsets_text(gap.first_offset, gap.last_offset)}, {where}{witness}"
+
+
+def _place(gap: Gap) -> str:
+    before, behind = (None if base is None else f"{base:020d}.log" for base in (gap.before, gap.behind))
+    if before is None:
+        return f"before {behind}"
+    return f"after {before}" if behind is None else f"between {before} and {behind}"
 
 
 def _goes_with(lacking: _Lacking, behind: BehindEnd) -> bool:

@@ -137,16 +137,17 @@ def find_lost_by_swap(
     if not gone or not swapped:
         return LostBySwap()
     there, data, sure, doubtful = Offsets(), Offsets(), Offsets(), Offsets()
+    read = ReadLogs(files)
     for name in logs.values():
-        there.add_all(offsets_in_log(files[name].content).all)
+        there.add_all(read[name].all)
     left = [name for name in files if _is_log(name, "") and name not in gone]
     swaps = sorted((base, name) for name in logs.values() if (base := parse_file_name(name).base_offset) is not None)
     for name in gone:
-        own = offsets_in_log(files[name].content)
+        own = read[name]
         data.add_all(own.data)
         holes = [hole for first, last in own.all.ranges for hole in there.holes(max(first, log_start_offset), last)]
-        holes = list(_not_in(files, left, holes)) if holes else holes
-        cleaning = find_cleaning(files, swaps, name) if holes and name in replaced else None
+        holes = list(_not_in(read, left, holes)) if holes else holes
+        cleaning = find_cleaning(read, swaps, name) if holes and name in replaced else None
         _share(holes, cleaning, is_compacted, sure, doubtful)
     if not any(data.overlaps(*span) for span in (*sure.ranges, *doubtful.ranges)):
         return LostBySwap()  # a marker alone is no record
@@ -183,9 +184,7 @@ def _share(
             doubtful.add(max(first, cleaning.first, known), last)
 
 
-def _not_in(
-    files: Mapping[str, DraftFile], names: Iterable[str], holes: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
+def _not_in(read: ReadLogs, names: Iterable[str], holes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the offsets that none of these segments has."""
     lowest, highest = holes[0][0], holes[-1][1]
     bases = sorted((base, name) for name in names if (base := parse_file_name(name).base_offset) is not None)
@@ -194,12 +193,12 @@ def _not_in(
     for base, name in bases[start:]:
         if base > highest:
             break
-        elsewhere.add_all(offsets_in_log(files[name].content).all)
+        elsewhere.add_all(read[name].all)
     for first, last in holes:
         yield from elsewhere.holes(first, last)
 
 
-def find_cleaning(files: Mapping[str, DraftFile], swaps: Sequence[tuple[int, str]], name: str) -> Cleaning | None:
+def find_cleaning(read: ReadLogs, swaps: Sequence[tuple[int, str]], name: str) -> Cleaning | None:
     """Return the cleaned segment that replaces the segment `name`. swaps: base offset and name of each, ascending.
 
     None: there is no such segment, or it is only a part of this one, which no cleaner makes.
@@ -208,10 +207,9 @@ def find_cleaning(files: Mapping[str, DraftFile], swaps: Sequence[tuple[int, str
     if not following:
         return None
     base, swapped = swaps[following - 1]
-    content = files[swapped].content
-    if _is_head(content, files[name].content):
+    if _is_head(read.files[swapped].content, read.files[name].content):
         return None
-    found = offsets_in_log(content)
+    found = read[swapped]
     if not found.is_whole:
         return Cleaning(base, -1, has_gaps=False)
     ranges = found.all.ranges
@@ -227,6 +225,20 @@ def _is_head(shorter: Content, longer: Content) -> bool:
 
 
 # The offsets that a `.log` has.
+
+
+class ReadLogs:
+    """The offsets of the logs of a partition dir, by their names. Each is read once, when it is needed."""
+
+    def __init__(self, files: Mapping[str, DraftFile]) -> None:
+        self.files = files
+        self._read: dict[str, LogOffsets] = {}
+
+    def __getitem__(self, name: str) -> LogOffsets:
+        """Return the offsets of a log. Raises Unreadable."""
+        if name not in self._read:
+            self._read[name] = offsets_in_log(self.files[name].content)
+        return self._read[name]
 
 
 class LogOffsets(Struct):

@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 from asking_doctor import asked, wounded
+from loading import segment
 from running import FIXTURES, run_here
 from startup import SCENARIOS, Scenario
 
@@ -62,4 +63,21 @@ def test_what_a_run_left_out_is_told(way: str, told: str, tmp_path: pathlib.Path
     assert note.startswith(f"flip-bit-0 lacked {told} after run ")
     forgets = note.partition("(klogtool ")[2].partition(" forgets it")[0]
     assert run_here(shlex.split(forgets), disks).status == 0
+    assert lacking(disks) == []
+
+
+@pytest.mark.parametrize(
+    ("base", "suffix", "told"),
+    [(0, ".log.swap", "offsets 8 to 15"), (16, ".log.cleaned", "offsets 16 to 23")],
+    ids=["a .swap without the end of its segment", "the only copy of the log's end"],
+)
+def test_what_a_left_over_cost_is_told(base: int, suffix: str, told: str, tmp_path: pathlib.Path) -> None:
+    disks, partition = tmp_path / "disks", tmp_path / "disks/logdir/t-0"
+    partition.mkdir(parents=True)
+    (partition / f"{0:020d}.log").write_bytes(segment(0, 16))
+    (partition / f"{base:020d}{suffix}").write_bytes(segment(base, 8))
+    assert run_here(["recover", "logdir/t-0", "--apply", "--now", "1800000000000"], disks).status == 1
+    (note,) = lacking(disks)
+    assert note.startswith(f"t-0 lacked {told} after run ")
+    assert run_here(["undo", "logdir"], disks).status == 0
     assert lacking(disks) == []
