@@ -45,7 +45,7 @@ class Findings(list["Finding"]):
     def __repr__(self) -> str:
         """Return how many there are of each severity."""
         counts = Counter(found.severity.value for found in self)
-        told = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+        told = ", ".join(f"{severity}: {count}" for severity, count in counts.items())
         return f"<Findings: {told or 'none'}>"
 
     def _repr_html_(self) -> str:

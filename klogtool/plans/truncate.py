@@ -12,7 +12,6 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.truncation import truncate_fully_and_start_at, truncate_to
 from klogtool.causes import Reason
 from klogtool.errors import KlogError, Refused
-from klogtool.log.frames import FrameReader
 from klogtool.parameters import parameter
 from klogtool.plans.causes import PlanNote, VerdictCause
 from klogtool.plans.checkpoint_lines import end_at_next_start
@@ -21,6 +20,7 @@ from klogtool.plans.plan_change import Change, plan_change, settle
 from klogtool.plans.question import DeletingQuestion
 from klogtool.plans.results import ChangeResult
 from klogtool.verify.cures import rebuild_index
+from klogtool.verify.swaps import offsets_in_log
 
 COMMAND = "truncate"
 
@@ -93,18 +93,15 @@ def truncate_change(log: LoadedLog, to: int) -> Change:
 
 def _check_cut(log: LoadedLog, to: int) -> None:
     """Raises Refused if batches stay that were to go: the place of the cut is looked up in the offset index (Kafka's
-    LogSegment.truncateTo), and this one is false. The log would end at the offset only until the next start."""
-    last, highest = log.segments.last, -1
-    with last.open_log() as file:
-        reader = FrameReader(file)
-        for frame in reader.walk(0, file.size):
-            highest = max(highest, reader.last_offset(frame))
-    if highest >= to:
-        path, base = log.draft.path, last.base_offset
+    LogSegment.truncateTo), and this one is false. The log would end at the offset only until the next start. A damaged
+    segment is not judged: there the damage may be the reason."""
+    last = log.segments.last
+    found = offsets_in_log(log.draft.files[last.log_name].content)
+    if found.is_whole and found.all.ranges and (highest := found.all.ranges[-1][1]) >= to:
         raise Refused(
-            f"the offset index of segment {base} is false: its batches up to offset {highest} would stay",
-            path=path,
-            cure=str(rebuild_index(path, "index", base)),
+            f"the offset index of segment {last.base_offset} is false: its batches up to offset {highest} would stay",
+            path=log.draft.path,
+            cure=str(rebuild_index(log.draft.path, "index", last.base_offset)),
         )
 
 
