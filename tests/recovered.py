@@ -81,6 +81,7 @@ def recover(draft: Draft, seed: str, config: LogConfig, jobs: int = 1) -> dict[s
         "truncated": truncated,
         "valid_bytes": recovery.valid_bytes,
         "bytes_since_entry": recovery.bytes_since_entry,
+        "order": (recovery.previous_offset, recovery.needs_order),
         "max_timestamp": segment.max_timestamp_so_far,
         "epochs": (epochs.entries, epochs.due),
         "last_entries": (segment.offset_index.last_offset, segment.time_index.last_entry),

@@ -20,6 +20,8 @@ from klogtool.doctor.readable import few, ranges_of, walk_readable
 from klogtool.errors import KlogError
 from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
+from klogtool.plans.recover import knows_interval
+from klogtool.plans.recover_answer import find_may_lose
 
 
 class Priced(Struct, frozen=True):
@@ -54,6 +56,8 @@ def price_of_files(
     try:
         found = Draft.of(path)
         log = LoadedLog(Draft(path, dict(files), found.folders - {without}, found.devices), terms)
+        if not knows_interval(path, terms, patient.checkpoints_of(path)) and find_may_lose(log) is not None:
+            return Priced(Lost(None, (), WhyUnknown.ELSEWHERE))
         return _priced(found, log)
     except (KlogError, ValueError):  # a broker does not load it; or the bytes are in a plan only
         return _UNKNOWN

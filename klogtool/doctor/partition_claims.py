@@ -69,6 +69,9 @@ def judge_loaded(path: str, log: LoadedLog, recovery: Recovery, most_unread: int
     lost = Lost(found.lost_records, ranges) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
     if found.is_cleaned:
         lost = Lost(None, lost.ranges, WhyUnknown.COMPACTED)
+    elif recovery.may_lose:
+        span = recovery.may_lose
+        lost = Lost(None, ((span.first_offset, span.last_offset),), WhyUnknown.ELSEWHERE)
     draft, renamed, start = log.draft, sorted(_renamed(log)), _start_told(log)
     deleted = (name for name in draft.before if name not in draft.files and name not in renamed)
     claim = PartitionClaim(

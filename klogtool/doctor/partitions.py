@@ -326,6 +326,9 @@ def _why_cut(state: Judgement) -> Reason:
     size, offsets = state.measured.lost_bytes, offsets_in(ranges) if ranges else ""
     span = AheadCause.SPAN(offsets=offsets) if ranges else ""
     nothing = "" if ranges else AheadCause.NOTHING_LOST()
+    if recovery.may_lose:
+        cause = AheadCause.MAY_FAIL if recovery.may_lose.is_offline else AheadCause.MAY_EMPTY
+        return cause(segment=recovery.may_lose.segment, offsets=offsets)
     if report.below_start:
         return AheadCause.ALL_DELETED(size=size, span=span, start=state.log.terms.log_start_offset)
     is_cut = recovery.truncated or recovery.deleted_segments or report.replaced

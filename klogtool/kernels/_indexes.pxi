@@ -44,13 +44,15 @@ cdef struct Indexing:               # what is due for a batch; latest: largest t
 cdef class SegmentIndexes:
     """What a segment remembers of its indexes, and their entries since they were taken.
 
-    The numbers are those of LogSegment, OffsetIndex and TimeIndex; bytes_since: LogSegment.bytes_since_last_index_entry.
+    The numbers are those of LogSegment, OffsetIndex and TimeIndex; bytes_since: LogSegment.bytes_since_last_index_entry;
+    previous_offset, needs_order: SegmentRecovery's.
     """
 
     cdef public int64_t base_offset, interval_bytes, bytes_since
     cdef public int64_t max_timestamp, offset_of_max_timestamp
     cdef public int64_t offset_entries, most_offset_entries, last_offset
-    cdef public int64_t time_entries, most_time_entries, last_timestamp, last_timestamp_offset
+    cdef public int64_t time_entries, most_time_entries, last_timestamp, last_timestamp_offset, previous_offset
+    cdef public bint needs_order
     cdef Growing offsets, times
 
     def __cinit__(self):
@@ -94,6 +96,11 @@ cdef class SegmentIndexes:
 
     cdef inline void index(self, int64_t last_offset, int64_t position, int64_t size, Indexing* due) noexcept nogil:
         """A batch of so many bytes at a position, for which `may_index` was true."""
+        if self.previous_offset >= 0:       # SegmentRecovery._note_order
+            self.needs_order |= last_offset <= self.previous_offset
+            self.needs_order |= due.latest > self.max_timestamp and last_offset < self.offset_of_max_timestamp
+        if position > 0:
+            self.previous_offset = last_offset
         self.max_timestamp, self.offset_of_max_timestamp = due.latest, due.latest_offset
         if due.is_due:
             self.put_entries(last_offset, position)

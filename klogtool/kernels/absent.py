@@ -334,6 +334,7 @@ class SegmentIndexes:
         self.max_timestamp = self.offset_of_max_timestamp = 0
         self.offset_entries = self.most_offset_entries = self.last_offset = 0
         self.time_entries = self.most_time_entries = self.last_timestamp = self.last_timestamp_offset = 0
+        self.previous_offset, self.needs_order = -1, False
 
     def take_offset_entries(self) -> bytes:
         """None."""

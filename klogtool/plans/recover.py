@@ -13,7 +13,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import CLEAN, Checkpoints, terms_of
+from klogtool.broker.circumstances import CLEAN, Checkpoints, LoadTerms, terms_of
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, facts_of, file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -44,7 +44,7 @@ from klogtool.plans.checkpoint_lines import lines_of
 from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Delete, Plan, Step, Write
 from klogtool.plans.question import Question
-from klogtool.plans.recover_answer import recovery_notes, recovery_of, recovery_verdicts
+from klogtool.plans.recover_answer import INTERVAL, recovery_notes, recovery_of, recovery_verdicts
 from klogtool.plans.recover_reach import BehindEnd
 from klogtool.plans.recover_result import Recovery
 from klogtool.plans.results import LeftAlone, Result
@@ -113,9 +113,9 @@ def recover_partition(
     with AtPath(path):
         log = LoadedLog(draft, terms, jobs=threads or question.threads)
         log.stop()
-    topic = Partition(path).topic
-    is_known = beside.log_dir is None or topic is None or beside.cluster.knows(topic)
-    recovery = recovery_of(log, why_stray(path, beside), is_topic_known=is_known)
+    is_known = knows_interval(path, terms, beside)
+    stray = why_stray(path, beside)
+    recovery = recovery_of(log, stray, is_interval_known=is_known, could_be_known=beside.log_dir is not None)
     plan = Plan(
         COMMAND,
         path,
@@ -127,6 +127,12 @@ def recover_partition(
         (*terms.notes, *recovery_notes(log)),
     )
     return log, plan, recovery
+
+
+def knows_interval(path: str, terms: LoadTerms, beside: Checkpoints) -> bool:
+    """Return whether a user, or the cluster's metadata, says the `index.interval.bytes` of a partition dir's topic."""
+    topic = Partition(path).topic
+    return INTERVAL in terms.sources or topic is None or beside.cluster.knows(topic)
 
 
 def check_mark_clean(path: str) -> None:

@@ -14,7 +14,7 @@ from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.folder import own_name
 from klogtool.log.probing import ends_in_zeros
 from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
@@ -24,6 +24,7 @@ from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, damage_at, f
 from klogtool.plans.recover_result import (
     BelowHighWatermark,
     LoadingLosses,
+    MayLose,
     OffsetSpan,
     Recovery,
     RecoveryLoss,
@@ -47,10 +48,14 @@ class CutOffVerdict(SegmentVerdict, frozen=True):
         return self.reason or VerdictCause.NOT_WHOLE_BATCH()
 
 
-def recovery_of(log: LoadedLog, stray: Reason | None, *, is_topic_known: bool) -> Recovery:
-    """Return what the recovery of a stopped log did. stray: why a broker hides the partition. is_topic_known: whether
-    the cluster's metadata has the topic, with its settings, or nobody could have it."""
+def recovery_of(
+    log: LoadedLog, stray: Reason | None, *, is_interval_known: bool, could_be_known: bool = True
+) -> Recovery:
+    """Return what the recovery of a stopped log did. stray: why a broker hides the partition. is_interval_known:
+    whether somebody says the topic's `index.interval.bytes`. could_be_known: whether a log dir could have it."""
     report, loses_records, loss = log.report, *_loss(log)
+    may_lose = None if is_interval_known else find_may_lose(log, loss.lost)
+    is_guessed = not is_interval_known and could_be_known and _makes_entries(log)
     return Recovery(
         report.recovered,
         loss.truncated,
@@ -66,9 +71,24 @@ def recovery_of(log: LoadedLog, stray: Reason | None, *, is_topic_known: bool) -
         find_gaps(log),
         _below_high_watermark(log),
         stray,
-        INTERVAL if not is_topic_known and INTERVAL not in log.terms.sources and _makes_entries(log) else UNSET,
+        INTERVAL if may_lose or is_guessed else UNSET,
         loss.lost_by_swap,
+        may_lose or UNSET,
     )
+
+
+def find_may_lose(log: LoadedLog, lost: OffsetSpan | None = None) -> MayLose | None:
+    """Return what goes if recovery empties the first segment whose batches are out of order, for a topic whose
+    `index.interval.bytes` nobody knows. lost: what goes anyway."""
+    report = log.report
+    refused = [base for base, error in report.emptied.items() if error.kafka_class == "InvalidOffsetException"]
+    base = min((*report.needing_order, *refused), default=None)
+    if base is None:
+        return None
+    last = max(log.log_end_offset - 1, base, -1 if lost is None else lost.last_offset)
+    # A segment without a sound index is recovered when it is loaded, and there the error is not caught.
+    is_load = base in report.unfit or build_file_name(FileKind.OFFSET_INDEX, base) not in log.draft.before
+    return MayLose(base, base, last, is_load)
 
 
 def _makes_entries(log: LoadedLog) -> bool:

@@ -27,6 +27,16 @@ class OffsetSpan(Struct, frozen=True):
     last_offset: int
 
 
+class MayLose(Struct, frozen=True):
+    """Offsets that go if recovery empties a segment, and all of its later ones with it. A setting decides that, and
+    nobody knows the topic's. is_offline: such a recovery fails, and a broker takes the log dir offline."""
+
+    segment: int
+    first_offset: int
+    last_offset: int
+    is_offline: bool = False
+
+
 class BelowHighWatermark(Struct, frozen=True):
     """Offsets that are gone, or will be, although they were replicated: all in-sync replicas had them, and producers
     were told so."""
@@ -65,7 +75,7 @@ class Recovery(Result, frozen=True):
     """The answer of `recover` for a stopped log. loses_records: whether it removes more than zeros; lost, why,
     lost_by_swap: as in RecoveryLoss. behind_end: what shows offsets after the end; missing: gaps. stray: why a broker
     hides the partition. guessed: a setting of the topic that decides what is in rebuilt indexes, and that is only
-    Kafka's default here.
+    Kafka's default here. may_lose: what it decides as well, if batches are out of order.
     """
 
     recovered: list[int]
@@ -84,8 +94,9 @@ class Recovery(Result, frozen=True):
     stray: Reason | None
     guessed: str | UnsetType = UNSET
     lost_by_swap: SwapLoss | UnsetType = UNSET
+    may_lose: MayLose | UnsetType = UNSET
 
     @property
     def loses(self) -> bool:
         """Whether records go or are gone, or a broker hides the partition."""
-        return bool(self.loses_records or self.behind_end or self.missing or self.stray)
+        return bool(self.loses_records or self.behind_end or self.missing or self.stray or self.may_lose)

@@ -78,7 +78,8 @@ class SavedPlan(Struct, frozen=True):
         lost = answer.get("lost")
         if isinstance(lost, list):
             return any(loss["first_offset"] is not None for loss in lost)
-        return any(answer.get(name) for name in ("loses_records", "behind_end", "missing", "lost_by_recovery", "stray"))
+        names = ("loses_records", "behind_end", "missing", "lost_by_recovery", "stray", "may_lose")
+        return any(answer.get(name) for name in names)
 
     @property
     def gone(self) -> tuple[tuple[int, int], ...]:

@@ -13,7 +13,7 @@ from klogtool.plans.plan import Plan
 from klogtool.plans.recover import RecoverQuestion
 from klogtool.plans.recover_gaps import Gap
 from klogtool.plans.recover_reach import BehindEnd
-from klogtool.plans.recover_result import BelowHighWatermark, OffsetSpan, Recovery, RecoveryLoss
+from klogtool.plans.recover_result import BelowHighWatermark, MayLose, OffsetSpan, Recovery, RecoveryLoss
 from klogtool.plans.results import LeftAlone
 from klogtool.render.plans import Totals
 from klogtool.render.words import count_text, offsets_text, words
@@ -44,6 +44,7 @@ def recover_text(plan: Plan) -> Iterator[str]:
         recovery.missing,
         recovery.stray,
         _is_swapped(recovery),
+        recovery.may_lose or None,
     )
     yield from (f"  {line}" for line in (*_cuts(plan, recovery, reasons), *_missing(lacking)))
     yield from (f"  {line}" for line in _work(plan, recovery))
@@ -81,6 +82,7 @@ class _Lacking(Struct, frozen=True):
     missing: Sequence[Gap] = ()
     stray: Reason | None = None
     is_swapped: bool = False
+    may_lose: MayLose | None = None
 
 
 def _is_swapped(loss: Recovery | RecoveryLoss | None) -> bool:
@@ -103,9 +105,11 @@ def stop_row(path: str, detail: str, cure: str | None, stop: Stop) -> dict[str, 
 
 def outcome_text(recovery: Recovery) -> str:
     """Return what the start loses; if it loses nothing, what is gone already."""
-    missing = recovery.missing
+    missing, may_lose = recovery.missing, recovery.may_lose or None
+    if may_lose is not None and (not recovery.loses_records or _is_emptied_only(recovery, may_lose)):
+        return _may_lose_text(may_lose)
     if recovery.loses_records:
-        return _losses(recovery)
+        return _losses(recovery) if may_lose is None else f"{_losses(recovery)}; {_may_lose_text(may_lose)}"
     if recovery.behind_end is not None:
         return _behind_text(recovery.behind_end)
     if recovery.stray:
@@ -116,6 +120,19 @@ def outcome_text(recovery: Recovery) -> str:
         fate = f"and a startup deletes {left}, which has records of them" if left else "gone already"
         return f"MISSING {spans}{', ...' if len(missing) > 4 else ''}, {fate}"
     return "nothing is lost"
+
+
+def _is_emptied_only(recovery: Recovery, may_lose: MayLose) -> bool:
+    """Return whether recovery removes nothing but what it would keep with another setting."""
+    return recovery.lost is not None and recovery.lost.first_offset == may_lose.segment and not recovery.lost_by_swap
+
+
+def _may_lose_text(may_lose: MayLose) -> str:
+    span = offsets_text(may_lose.first_offset, may_lose.last_offset)
+    outcome = "takes the log dir OFFLINE" if may_lose.is_offline else "empties the segment"
+    verb = "MAY FAIL to load" if may_lose.is_offline else "MAY LOSE"
+    order = f"batches of {may_lose.segment:020d}.log are out of order"
+    return f"{verb} {span}: {order}, and index.interval.bytes, which is not known, decides whether a broker {outcome}"
 
 
 def _losses(loss: Recovery | RecoveryLoss) -> str:
@@ -252,6 +269,8 @@ def _cures(plan: Plan, lacking: _Lacking) -> Iterator[str]:
     path, behind = quoted(plan.path), lacking.behind_end
     if lacking.lost is not None or (behind is not None and behind.sound_batches):
         yield f"  →  klogtool salvage {path} --output DIR  # keeps the sound batches after the damage"
+    elif lacking.may_lose is not None:
+        yield f"  →  klogtool salvage {path} --output DIR  # keeps the batches of the segment, in order"
     elif lacking.is_swapped:
         yield f"  →  klogtool salvage {path} --output DIR  # keeps the batches of the replaced segments"
     if behind is not None and behind.clean_marker_false:
@@ -275,6 +294,7 @@ class RecoverTotals(Totals):
 
     def __init__(self) -> None:
         self._partitions = self._losing = self._offsets = self._uncounted = self._lacking = self._doubtful = 0
+        self._undecided = 0
         self._scanned = self._scanned_bytes = self._unread_bytes = 0
 
     def add(self, plan: Plan, *, is_loud: bool) -> None:
@@ -292,6 +312,10 @@ class RecoverTotals(Totals):
     def _add_loss(self, recovery: Recovery) -> None:
         behind, lost = recovery.behind_end, recovery.lost
         unseen = behind.offsets if behind is not None and behind.clean_marker_false else 0
+        may_lose = recovery.may_lose or None
+        self._undecided += may_lose is not None
+        if may_lose is not None and (not recovery.loses_records or _is_emptied_only(recovery, may_lose)):
+            return
         if not recovery.loses_records and not unseen:
             self._lacking += 1
             return
@@ -314,7 +338,7 @@ class RecoverTotals(Totals):
             return
         of_all = f"of {count_text(self._partitions, 'partition')}"
         losses = f"nothing is lost in any {of_all}"
-        if self._doubtful:
+        if self._doubtful or self._undecided:
             losses = f"this startup loses nothing for certain in any {of_all}"
         elif self._lacking:
             losses = f"this startup loses nothing more in any {of_all}"
@@ -324,6 +348,8 @@ class RecoverTotals(Totals):
             losses = f"{self._losing:,} {of_all} {verb} {count_text(self._offsets, 'offset')}{more}"
         if self._doubtful:
             losses += f"; {count_text(self._doubtful, 'partition')} MAY LOSE what a .swap file lacks"
+        if self._undecided:
+            losses += f"; {count_text(self._undecided, 'partition')} MAY LOSE what index.interval.bytes decides"
         if self._lacking:
             verb = "has" if self._lacking == 1 else "have"
             losses += f"; {count_text(self._lacking, 'partition')} {verb} damage or a gap already"

@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 
 from klogtool.broker.releases import new_map_of_updates
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, RegularBatches, take_by, take_changed
+from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, NO_OFFSET, RegularBatches, take_by, take_changed
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
@@ -46,6 +46,7 @@ class _Indexing:
         self.segment, self.epochs = segment, log.epochs
         self.producers: ProducerStateManager = log.producers
         self.valid_bytes, self.bytes_since_entry = segment.size, segment.bytes_since_last_index_entry
+        self.previous_offset, self.needs_order = NO_OFFSET, False
         self.ended: list[tuple[int, int, int, bool]] = []
 
     def take(self, entry: Entry) -> None:

@@ -26,18 +26,22 @@ from klogtool.log.producer_state import ProducerStateManager, TxnMetadata
 
 class Indexing(Protocol):
     """What goes on batch by batch; most often a SegmentRecovery. valid_bytes: position of the next batch.
-    bytes_since_entry: bytes from the batch of the last index entry to there."""
+    bytes_since_entry: bytes from the batch of the last index entry to there. previous_offset, needs_order: as of a
+    SegmentRecovery."""
 
     segment: LogSegment
     epochs: LeaderEpochFileCache
     producers: ProducerStateManager
     valid_bytes: int
     bytes_since_entry: int
+    previous_offset: int
+    needs_order: bool
 
     def take(self, entry: Entry) -> None:
         """Take one more batch, whose checksum matches."""
 
 
+NO_OFFSET = -1
 ENDED_FIELDS = 5  # longs of a row, see native.Recovery.take_txns_ended
 
 
@@ -121,6 +125,7 @@ class RegularBatches:
     def _pick_up(self) -> None:
         kernel, recovery, segment = self._kernel, self._recovery, self._segment
         kernel.valid_bytes = recovery.valid_bytes
+        kernel.indexes.previous_offset, kernel.indexes.needs_order = recovery.previous_offset, recovery.needs_order
         pick_up_indexes(kernel.indexes, segment, recovery.bytes_since_entry)
         epoch = recovery.epochs.latest_epoch
         kernel.latest_epoch = UNDEFINED_EPOCH if epoch is None else epoch
@@ -138,6 +143,7 @@ class RegularBatches:
         if kernel.valid_bytes == recovery.valid_bytes:
             return
         recovery.valid_bytes, recovery.bytes_since_entry = kernel.valid_bytes, kernel.indexes.bytes_since
+        recovery.previous_offset, recovery.needs_order = kernel.indexes.previous_offset, kernel.indexes.needs_order
         segment.max_timestamp_so_far = latest_of(kernel.indexes)
         put_down_entries(kernel.indexes, segment)
         self._put_down_producers()

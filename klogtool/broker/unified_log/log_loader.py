@@ -52,7 +52,8 @@ class LoadReport(Struct):
     lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made. dropped: oldest
     segments that retention deletes. cut_off: segments that a truncation removes. began_anew: base offset of the empty
     segment that replaces all others, if a truncation removed them all. overlapped: base offset of the segment that
-    contained its offset. has_odd_txn_version: releases load the log in different ways.
+    contained its offset. needing_order: segments in which `index.interval.bytes` decides whether their recovery fails.
+    has_odd_txn_version: releases load the log in different ways.
     """
 
     recovered: list[int] = field(default_factory=list)
@@ -64,6 +65,7 @@ class LoadReport(Struct):
     unfit: set[int] = field(default_factory=set)
     stopped_by: dict[int, KlogError] = field(default_factory=dict)
     emptied: dict[int, KlogError] = field(default_factory=dict)
+    needing_order: set[int] = field(default_factory=set)
     removed: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     swapped: list[str] = field(default_factory=list)
@@ -293,7 +295,11 @@ def recover_segment(log: LogParts, segment: LogSegment, *, remembers: bool = Fal
 def _recover(log: LogParts, segment: LogSegment, producers: SnapshottedProducers, *, remembers: bool) -> int:
     before = producers.state() if remembers else None
     recovery = SegmentRecovery(segment, log.epochs, producers, log.jobs)
-    truncated = recovery.run()
+    try:
+        truncated = recovery.run()
+    finally:
+        if recovery.needs_order:
+            log.report.needing_order.add(segment.base_offset)
     if recovery.stopped_by is not None:
         log.report.stopped_by[segment.base_offset] = recovery.stopped_by
     elif remembers and not truncated:

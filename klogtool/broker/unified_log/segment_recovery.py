@@ -11,7 +11,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from klogtool.broker.draft import DraftFile
-from klogtool.broker.unified_log.kernel_recovery import RegularBatches
+from klogtool.broker.unified_log.kernel_recovery import NO_OFFSET, RegularBatches
 from klogtool.broker.unified_log.log_segment import IndexMarks, LogSegment
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import RecordBatch
@@ -63,6 +63,8 @@ class SegmentRecovery:
 
     valid_bytes: how far the log is sound. bytes_since_entry: bytes from the batch of the last index entry to there.
     stopped_by: the error that ended the walk before the file did, or None (also where it ends inside a batch).
+    previous_offset: the last offset of the batch before, -1 up to the second one. needs_order: there are batches
+    of which an index cannot have entries in this order, so `index.interval.bytes` decides whether this recovery fails.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class SegmentRecovery:
         self.valid_bytes = 0
         self.bytes_since_entry = 0
         self.stopped_by: KlogError | None = None
+        self.previous_offset, self.needs_order = NO_OFFSET, False
 
     def run(self) -> int:
         """Run the whole recovery. Return how many bytes were cut from the `.log`.
@@ -107,6 +110,7 @@ class SegmentRecovery:
         """Take one more batch, whose checksum matches."""
         segment = self.segment
         segment.ensure_offset_in_range(entry.last_offset)
+        self._note_order(entry)
         self.bytes_since_entry = segment.index_batch(entry, self.valid_bytes, self.bytes_since_entry)
         self.valid_bytes += entry.size
         if isinstance(entry, RecordBatch):
@@ -114,3 +118,15 @@ class SegmentRecovery:
             aborted = self.producers.apply(entry)
             if aborted is not None:
                 segment.txn_index.append(aborted)
+
+    def _note_order(self, entry: Entry) -> None:
+        """Note whether entries of this batch and of those before could not stand in one index (InvalidOffsetException).
+
+        The smallest interval makes an entry for each batch but the first: if that goes well, so does every other one.
+        """
+        latest = self.segment.read_max_timestamp_so_far()
+        if self.previous_offset != NO_OFFSET:
+            is_late = entry.max_timestamp > latest.timestamp and entry.last_offset < latest.offset
+            self.needs_order |= is_late or entry.last_offset <= self.previous_offset
+        if self.valid_bytes:
+            self.previous_offset = entry.last_offset
