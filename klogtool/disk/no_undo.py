@@ -94,6 +94,8 @@ class NoUndo:
         """Write beside the target under a name that a broker deletes at its start, then rename it to the target."""
         waiting, is_new = f"{path}.{n}.klogtool.deleted", not os.path.lexists(path)
         like = attributes_of_new_file(os.path.dirname(path)) if is_new else attributes_of(path)
+        with suppress(FileNotFoundError):  # of a run that was killed here: no start of a broker deletes it in a log dir
+            self._disk.delete(waiting)
         try:
             put_made(self._disk, waiting, step.content, replace(like, mtime_ns=step.mtime_ns))
             self._disk.rename(waiting, path)

@@ -9,12 +9,17 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
-from made import picture
+from made import contents, picture
+from mortal import Died
 from running import FIXTURES, Done, run_here
 
+from klogtool.broker.content import Content
+from klogtool.disk import no_undo
+from klogtool.disk.disk import Disk
 from klogtool.disk.journal import walk_entries
 
 NOW = ["--now", "1700000400000"]
@@ -104,6 +109,49 @@ def test_both_words_keep_nothing(log_dir: pathlib.Path, box: pathlib.Path) -> No
     as_written = {p.name: p.read_bytes() for p in (box / "out").iterdir()}
     assert {p.name: p.read_bytes() for p in (log_dir / "t-0").iterdir()} == as_written
     assert run("verify", log_dir).status == 0
+
+
+class DiesInsideAWrite(Disk):
+    """Writes a part of its n-th file, and dies."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    def write(self, path: str, content: Content, *more: Any) -> None:
+        self.left -= 1
+        if self.left:
+            super().write(path, content, *more)
+        else:
+            super().write(path, (b"a part",))
+            raise Died
+
+
+def test_the_same_command_finishes_what_a_kill_inside_a_write_left(
+    log_dir: pathlib.Path, box: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compacted = ["--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0"]
+    words = ["compact", log_dir / "t-0", *compacted, *NOW, "--purge", "--no-undo", "--apply"]
+    kept = shutil.copytree(log_dir, box / "kept")
+    assert run(*words).status == 0
+    own = (log_dir / "cleaner-offset-checkpoint").read_bytes()
+    left, deaths = set[str](), 0
+    while True:
+        shutil.rmtree(log_dir)
+        shutil.copytree(kept, log_dir)
+        with monkeypatch.context() as patched, suppress(Died):
+            patched.setattr(no_undo, "Disk", partial(DiesInsideAWrite, deaths + 1))
+            run(*words)
+            break
+        deaths += 1
+        left |= {name for name in contents(log_dir) if name.endswith(".klogtool.deleted")}
+        (log_dir / ".lock").unlink(missing_ok=True)
+        again = run(*words)
+        assert (again.status, again.told) == (0, ""), deaths
+        assert (log_dir / "cleaner-offset-checkpoint").read_bytes() == own
+        assert not [name for name in contents(log_dir) if "klogtool" in name]
+        assert run("verify", log_dir).status == 0
+    assert any("/" in name for name in left)
+    assert any(name.startswith("cleaner-offset-checkpoint.") for name in left)  # a broker's start leaves that one
 
 
 @pytest.mark.parametrize(
