@@ -20,6 +20,7 @@ from klogtool.cli.question_options import question_options
 from klogtool.cli.show import ReadingOptions, Show
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.disk.line_file import LineFile, open_line_file
+from klogtool.log.expected_files import announced
 from klogtool.parameters import Unit, parameter
 from klogtool.render.findings import FindingText
 from klogtool.render.metrics import scrub_metrics
@@ -35,7 +36,7 @@ from klogtool.render.terminal import columns
 from klogtool.scrub.closed_segments import ClosedSegment, Listing, SegmentId, list_closed_segments
 from klogtool.scrub.other_copies import CopyLines, CopyVerdict, cured_by_copies, judge_copies
 from klogtool.scrub.scrub_run import ScrubSummary, due_segments
-from klogtool.scrub.segment_check import CheckOutcome, check_segment
+from klogtool.scrub.segment_check import CheckOutcome, check_segment, files_of
 from klogtool.scrub.state import Covered, ScrubState
 from klogtool.verify.findings import Finding, Severity
 
@@ -177,7 +178,7 @@ class _Run:
         window, duration = self._question.seconds_left(self._began_ms), self._question.duration
         if not window and not self._is_quiet:
             note("klogtool: it is not the time of --window: nothing is read")
-        for n, segment in enumerate(due):
+        for n, segment in enumerate(announced(due, files_of)):
             # The first one is read however short --for is: else nothing would ever be read.
             if self._seconds() >= window or (n and duration is not None and self._seconds() >= duration):
                 self._summary.due = len(due) - n

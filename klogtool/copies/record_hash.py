@@ -17,6 +17,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.copies.digest_spans import DigestRange, DigestSpan, walk_digests
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import FileKind, TopicPartition
+from klogtool.log.expected_files import announced
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
 from klogtool.log.log_files import find_log_bytes
@@ -78,7 +79,7 @@ def hash_partition(
     digesting = _Digesting()
     error = None
     try:
-        for segment in _wanted_segments(partition, start, end):
+        for segment in announced(list(_wanted_segments(partition, start, end)), lambda path: [path]):
             with LogFile(segment) as file:
                 digesting.take_file(file, DigestRange(start, END_OF_OFFSETS if end is None else end), jobs)
     except KlogError as raised:

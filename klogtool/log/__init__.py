@@ -17,6 +17,7 @@ holder            who holds the lock of a log dir
 file              a file, opened only to be read
 storage           where log dirs are: on this machine, or in storage that pyarrow.fs or fsspec opens
 gentle            the same past the page cache, at a pace: reading that a running broker does not feel
+expected_files    files that are opened soon, read gently before that
 followed          a partition that is being written to: what is new in it; waiting for a change
 second_reading    the same again where files go away meanwhile
 foreign           the error for files and folders that are not Kafka's

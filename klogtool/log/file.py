@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from klogtool.errors import AboveLimit, KlogError
-from klogtool.log.gentle import DirectReads, Pace, pace
+from klogtool.log.expected_files import read_before
+from klogtool.log.gentle import Chunk, DirectReads, Pace, pace
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -52,7 +53,7 @@ class LogFile:
             raise unreadable(self.path, error) from error
         self._look(or_folder=or_folder)
         if (gentle := pace()) is not None and self.size:
-            self._read_gently(gentle)
+            self._read_gently(gentle, read_before(self.path, self.inode))
 
     @classmethod
     def over(cls, fd: int, path: str) -> LogFile:
@@ -64,8 +65,8 @@ class LogFile:
         file._look()
         return file
 
-    def _read_gently(self, gentle: Pace) -> None:
-        self._direct, self.is_mappable = DirectReads(self._fd, gentle), False
+    def _read_gently(self, gentle: Pace, chunk: Chunk | None = None) -> None:
+        self._direct, self.is_mappable = DirectReads(self._fd, gentle, chunk), False
 
     def _look(self, *, or_folder: bool = False) -> None:
         """Take the size of what was opened. Raises Unreadable, and closes it, if that is not a regular file."""

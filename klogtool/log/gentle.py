@@ -14,10 +14,14 @@ import platform
 import sys
 import threading
 import time
+from collections import defaultdict, deque
 from contextlib import suppress
+from functools import partial
 
 CHUNK_BYTES = 4 << 20  # what is read ahead where reads follow each other; a disk gives it as fast as more
 BLOCK_BYTES = 4096  # a position and size that every disk takes for a direct read
+SMALLEST_CHUNK_BYTES = 16 << 10
+MOST_FREE_CHUNKS = 4  # of each size, kept for the next files: new memory costs as much as reading into it
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # numbers of the system call; libc has no function for it
 _WHO_PROCESS, _CLASS_NONE, _CLASS_IDLE = 1, 0, 3 << 13  # NONE: what the nice value says
 
@@ -55,6 +59,7 @@ def end_gently() -> None:
     """Read as usual again."""
     global _pace
     _pace = None
+    _free_chunks.clear()
     _set_disk_class(_CLASS_NONE)
 
 
@@ -70,11 +75,17 @@ def pace() -> Pace | None:
     return _pace
 
 
-class _Chunk:
+class Chunk:
     """Bytes [start, stop) of a file, in memory that begins at a page, as a direct read wants it."""
 
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, CHUNK_BYTES)  # taken only for what is written
+    def __init__(self, room: int) -> None:
+        """room: for how many bytes, at most CHUNK_BYTES."""
+        self.room = room
+        self._memory = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.clear()
+
+    def clear(self) -> None:
+        """Have no bytes of any file."""
         self.start = self.stop = 0
         self.is_near_damage = False
         self._error: OSError | None = None
@@ -82,8 +93,8 @@ class _Chunk:
     def fill(self, fd: int, start: int, size: int, pace: Pace) -> None:
         """Read `size` bytes from byte `start`, both multiples of BLOCK_BYTES; fewer if the file ends earlier. Where the
         disk gives an error for all of it, only the first block is read: the error may be of a later one."""
+        self.clear()
         self.start = self.stop = start
-        self.is_near_damage, self._error = False, None
         for part_size in (size, BLOCK_BYTES):
             try:
                 with memoryview(self._memory) as memory, memory[:part_size] as part:
@@ -108,18 +119,43 @@ class _Chunk:
         return count
 
 
+_free_chunks: defaultdict[int, deque[Chunk]] = defaultdict(partial(deque, maxlen=MOST_FREE_CHUNKS))
+
+
+def take_chunk(size: int) -> Chunk:
+    """Return a chunk without bytes, with room for so many."""
+    room = max(SMALLEST_CHUNK_BYTES, 1 << (size - 1).bit_length())
+    try:
+        return _free_chunks[room].pop()
+    except IndexError:
+        return Chunk(room)
+
+
+def give_back_chunk(chunk: Chunk | None) -> None:
+    """Give back a chunk that nobody uses any more."""
+    if chunk is not None:
+        chunk.clear()
+        _free_chunks[chunk.room].append(chunk)
+
+
+def read_past_cache(fd: int) -> None:
+    """Have reads of an open file go past the page cache, where its file system has such reads."""
+    with suppress(OSError):  # some file systems read only through the cache: then that is so
+        fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | getattr(os, "O_DIRECT", 0))
+
+
 class DirectReads:
-    """Reads of an open file past the page cache, where its file system has such reads. Threads may share it.
+    """Reads of an open file past the page cache. Threads may share it. chunk: of the file, if it was read already.
 
     Where reads follow each other, a thread reads the next chunk while the caller works on this one.
     """
 
-    def __init__(self, fd: int, pace: Pace) -> None:
-        with suppress(OSError):  # some file systems read only through the cache: then that is so
-            fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | getattr(os, "O_DIRECT", 0))
+    def __init__(self, fd: int, pace: Pace, chunk: Chunk | None = None) -> None:
         self._fd, self.pace, self._lock = fd, pace, threading.Lock()
-        self._chunk: _Chunk | None = None
-        self._next: _Chunk | None = None  # what is read ahead, by:
+        self._is_direct = False
+        self._chunk = chunk
+        self._is_next_due = chunk is not None  # nobody has begun to read the chunk after the first one
+        self._next: Chunk | None = None  # what is read ahead, by:
         self._reader: threading.Thread | None = None
         self._reached = -1  # where the last read ended
 
@@ -140,36 +176,55 @@ class DirectReads:
         """End reading ahead: the descriptor will be closed."""
         if self._reader is not None:
             self._reader.join()
+        give_back_chunk(self._chunk)
+        give_back_chunk(self._next)
+        self._chunk = self._next = self._reader = None
 
-    def _chunk_of(self, at: int, size: int) -> _Chunk | None:
+    def _chunk_of(self, at: int, size: int) -> Chunk | None:
         """Return the chunk with a position, read now if need be; None if the file ends before it. Only what is wanted
         is read, unless that follows what was read before."""
-        if self._chunk is None:
-            self._chunk = _Chunk()
-        if self._chunk.holds(at):
-            return self._chunk
-        follows = (at == self._reached or 0 < self._chunk.stop == at) and not self._chunk.is_near_damage
+        if not self._is_direct:  # many files are opened, and not read
+            read_past_cache(self._fd)
+            self._is_direct = True
+        chunk = self._chunk
+        if chunk is not None and chunk.holds(at):
+            if self._is_next_due:
+                self._read_next(chunk)
+            return chunk
+        follows = chunk is not None and not chunk.is_near_damage and (at == self._reached or 0 < chunk.stop == at)
         start = at - at % BLOCK_BYTES
         if self._take_next(at):
             follows = True
         elif follows:
-            self._chunk.fill(self._fd, start, CHUNK_BYTES, self.pace)
+            self._fill(start, CHUNK_BYTES)
         else:
             blocks = -(-(at + size - start) // BLOCK_BYTES)
-            self._chunk.fill(self._fd, start, min(CHUNK_BYTES, blocks * BLOCK_BYTES), self.pace)
-        if not self._chunk.holds(at):
+            self._fill(start, min(CHUNK_BYTES, blocks * BLOCK_BYTES))
+        chunk = self._chunk
+        if chunk is None or not chunk.holds(at):
             return None
-        if follows and self._chunk.stop - self._chunk.start == CHUNK_BYTES:
-            self._next = self._next or _Chunk()
-            self._reader = threading.Thread(
-                target=self._next.fill, args=(self._fd, self._chunk.stop, CHUNK_BYTES, self.pace)
-            )
-            self._reader.start()
-        return self._chunk
+        if follows:
+            self._read_next(chunk)
+        return chunk
+
+    def _fill(self, start: int, size: int) -> None:
+        if self._chunk is None or self._chunk.room < size:
+            give_back_chunk(self._chunk)
+            self._chunk = take_chunk(size)
+        self._chunk.fill(self._fd, start, size, self.pace)
+
+    def _read_next(self, chunk: Chunk) -> None:
+        """Begin to read what follows a chunk, unless the file ends there."""
+        self._is_next_due = False
+        if chunk.stop - chunk.start < CHUNK_BYTES:
+            return
+        self._next = self._next or take_chunk(CHUNK_BYTES)
+        self._reader = threading.Thread(target=self._next.fill, args=(self._fd, chunk.stop, CHUNK_BYTES, self.pace))
+        self._reader.start()
 
     def _take_next(self, at: int) -> bool:
         """Take what was read ahead, if it has a position."""
-        if self._reader is None or self._next is None or self._chunk is None:
+        if self._reader is None or self._next is None:
             return False
         self._reader.join()
         self._reader = None

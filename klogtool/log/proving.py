@@ -30,13 +30,14 @@ SPAN_BYTES = 8 << 20  # of one thread; where there are others, too, facts of sev
 FIRST_SPAN_BYTES, SPAN_GROWTH = 64 << 10, 4  # behind damage
 ROWS_AT_ONCE = 4096
 LARGEST_WHOLE_BYTES = 32 << 20  # a larger entry is not taken into memory by each of several threads
+MOST_FREE_ROWS = 32  # buffers, each of 360 KB
 
 
 class RowPool:
     """Buffers for the facts of ROWS_AT_ONCE entries, used again and again."""
 
     def __init__(self) -> None:
-        self._free: deque[array[int]] = deque()
+        self._free: deque[array[int]] = deque(maxlen=MOST_FREE_ROWS)
 
     def take(self) -> array[int]:
         """Return a buffer. Its content is undefined."""
@@ -48,6 +49,10 @@ class RowPool:
     def give_back(self, rows: array[int]) -> None:
         """Give back a buffer that is no longer used."""
         self._free.append(rows)
+
+
+# Of all files that are no larger than a span: new buffers for each would cost as much as its bytes.
+_BUFFERS_OF_SMALL_FILES = BufferPool()
 
 
 class Proved(Struct):
@@ -114,7 +119,7 @@ class Prover:
 
     def __init__(self, file: LogFile, end: int, pool: RowPool, *, deep: bool) -> None:
         self._file, self._end, self._rows, self._deep = file, end, pool, deep
-        self._buffers = BufferPool()
+        self._buffers = _BUFFERS_OF_SMALL_FILES if end <= SPAN_BYTES else BufferPool()
         self._work = kernels.native.Workspace()
         self._zstd = LateZstd(self._work)
 

@@ -78,6 +78,11 @@ def check_segment(segment: ClosedSegment, before: Covered | None, now_ms: int) -
     return SegmentCheck(segment, CheckOutcome.CHANGED, bytes=size)
 
 
+def files_of(segment: ClosedSegment) -> list[str]:
+    """Return the files that a check reads, in that order; not all of them exist."""
+    return [segment.segment.side_path(kind) for kind in KINDS]
+
+
 def _files_of(segment: ClosedSegment) -> dict[str, FileStat]:
     """Return what the system says of the files that are there now."""
     files = {}

@@ -28,6 +28,7 @@ ABOUT_INDEXES = (Why.INDEX, Why.INDEX_REACH, Why.TIME, Why.TIME_REACH)
 ABOUT_OFFSETS = (Why.OFFSET, Why.OVERFLOW, Why.INDEX)
 OLD_MAGICS = 0b11
 _FIRST = FACTS.index("first_offset")
+_ROWS = RowPool()  # of all walks: many segments are small
 
 
 class LogWalk:
@@ -56,7 +57,7 @@ class LogWalk:
         self._order = OrderJudge(self._succession, self._probe, context.next_base, self._epochs)
         self._indexes = IndexJudge(self._succession, self._probe, *indexes, context.closed_at)
         self._sound: list[tuple[int, int]] = []
-        self._rows = RowPool()
+        self._rows = _ROWS
         self._wrong_batches = 0
 
     def walk(self) -> Iterator[Damage]:

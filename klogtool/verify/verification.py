@@ -24,6 +24,7 @@ from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirState
+from klogtool.log.expected_files import announced
 from klogtool.log.folder import names_in
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
@@ -35,6 +36,7 @@ from klogtool.log.side_file import kind_of
 from klogtool.verify.choosing_cures import State, with_cures
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
+from klogtool.verify.index_damage import OFFSETS, TIMES
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 from klogtool.verify.swaps import JudgedSwaps, SwapTerms, judge_swaps
 from klogtool.verify.verify_checkpoints import PartitionEnds, verify_against_logs
@@ -337,7 +339,7 @@ class _Verification:
                 return VerifiedPartition((), PartitionEnds(begun.target.partition), Summary(), False)  # deleted, moved
             if attempt < TRIES:
                 begun = _Begun(begun.target)
-                for path, context in self._segments(begun):
+                for path, context in announced(self._segments(begun), _files_read):
                     scanned = self._scan(_SegmentShare(begun, path, context), self.options.jobs)
                     if scanned is not None:
                         _take(begun, *scanned)
@@ -405,7 +407,7 @@ class _Verification:
                 continue
             begun = _Begun(target)
             yield _SegmentShare(begun)
-            for path, context in self._segments(begun):
+            for path, context in announced(self._segments(begun), _files_read):
                 if self._is_time_up():
                     begun.counted.left_out_segments += 1
                 else:
@@ -474,6 +476,14 @@ class _Verification:
             self._verified.append(target.partition)
         if verified.is_metadata:
             self._metadata = target.partition
+
+
+def _files_read(segment: tuple[str, SegmentContext]) -> list[str]:
+    """Return the files that the verification of a segment reads as a whole, if nobody writes to them any more."""
+    path, context = segment
+    if context.is_active:
+        return []
+    return [path, *(Segment(path).side_path(kind.file_kind) for kind in (OFFSETS, TIMES))]
 
 
 def _id_by_metadata(topic: str, partitions: Iterable[Partition]) -> str | None:

@@ -23,6 +23,7 @@ from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.producer_replay import NOTHING, Aborted, ReplayStop
 from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
 from klogtool.kernels import crc32c
+from klogtool.log.expected_files import announced
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.producer_replay import Halt, make_replay, replay_segment, replay_spans
 from klogtool.log.segment import Segment
@@ -51,9 +52,17 @@ def verify_producers(
             yield from _verify_older_snapshot(layout.path_of(name), offset)
     is_cut = bool(segments) and segments[-1].is_damaged
     stable_offsets = StableOffsets(MAX_LONG if is_cut else max(log_end_offset, certain_end or 0))
-    for n, segment in enumerate(segments):
-        end = segments[n + 1].base_offset if n + 1 < len(segments) else log_end_offset + 1
-        marks = within[bisect_left(within, segment.base_offset) : bisect_left(within, end)]
+    bases = [*(segment.base_offset for segment in segments), log_end_offset + 1]
+
+    def marks_in(n: int) -> list[int]:
+        return within[bisect_left(within, bases[n]) : bisect_left(within, bases[n + 1])]
+
+    def files_of(n: int) -> list[str]:
+        logs = [segments[n].path] if segments[n].has_producers else []
+        return [*logs, *(layout.path_of(layout.snapshots[offset]) for offset in marks_in(n))]
+
+    for n in announced(range(len(segments)), files_of):
+        segment, marks = segments[n], marks_in(n)
         if n and segments[n - 1].next_offset != segment.base_offset:
             replay.lose_track()
         yield from _verify_segment(layout, segment, replay, marks, stable_offsets)
