@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, BinaryIO, TypeAlias
@@ -32,7 +33,7 @@ def output_file(path: str, *, replaces: bool = False) -> Iterator[BinaryIO]:
         check_replaceable(path)
     else:
         check_saving_place(path)
-    part = f"{path}.{os.getpid()}.part"
+    part = f"{path}.{uuid.uuid4().hex}.part"  # not by the process id: in a container it comes again
     try:
         with open(part, "xb") as sink:
             yield sink

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from running import FIXTURES, Done
+from running import FIXTURES, Done, run_here
 
 from klogtool.render.metrics import gauge, metrics_text
 
@@ -82,6 +82,15 @@ def test_no_other_file_is_replaced(klogtool: KlogTool, tmp_path: pathlib.Path) -
     for _ in range(2):
         klogtool("verify", log_dir, *NOW, "--metrics", tmp_path / "m.prom")
     assert [name for name in os.listdir(tmp_path) if "m.prom" in name] == ["m.prom"]
+
+
+def test_what_a_killed_run_left_is_in_nobodys_way(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container every run has the same process id."""
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    (tmp_path / "m.prom.1.part").write_bytes(b"cut")
+    done = run_here(["verify", str(KILLED), *NOW, "--metrics", str(tmp_path / "m.prom")], tmp_path)
+    assert metrics_in(tmp_path / "m.prom")["last_run_exit_status"] == {(): done.status}
+    assert "exists already" not in done.told
 
 
 def test_of_several_releases_there_are_none(klogtool: KlogTool, tmp_path: pathlib.Path) -> None:
