@@ -188,20 +188,18 @@ def record_now(record: RunRecord, moves: Sequence[FolderMove]) -> RunRecord:
     """Return the record with the paths that its files have once these folders are renamed."""
     if not moves:
         return record
-    base = path_now(record.path, moves)
+    moved = record.at(lambda path: path_now(path, moves))
 
     def now(name: str) -> str:
-        return os.path.relpath(path_now(os.path.join(record.path, name), moves), base)
+        return os.path.relpath(path_now(os.path.join(record.path, name), moves), moved.path)
 
     def step_now(step: StagedStep) -> StagedStep:
         return Rename(now(step.path), now(step.to)) if isinstance(step, Rename) else replace(step, path=now(step.path))
 
     return replace(
-        record,
-        path=base,
-        folders={path_now(folder, moves): before for folder, before in record.folders.items()},
+        moved,
         before={now(name): original for name, original in record.before.items()},
-        steps=tuple(map(step_now, record.steps)),
+        steps=tuple(map(step_now, moved.steps)),
         after={now(name): state for name, state in record.after.items()},
     )
 

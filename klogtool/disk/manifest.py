@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, names_of, walk_changes
 from klogtool.errors import Corrupt, KlogError
 from klogtool.plans.fields import WrongField, inside, read_as
-from klogtool.plans.plan import Delete, Rename, Truncate, is_plain_name, moved_out_folder
+from klogtool.plans.plan import is_plain_name, moved_out_folder
 from klogtool.values import Long, Natural
 
 SCHEMA = 2
@@ -57,7 +58,7 @@ class FolderBefore(Struct, frozen=True):
     names: tuple[str, ...]
 
 
-class RunRecord(Struct, frozen=True):
+class RunRecord(Struct, frozen=True, rename={"plan_id": "plan"}):
     """A plan that is being carried out. Names are paths below `path`; paths of folders and staged files are absolute.
     In manifest.json all paths are relative to the log dir or the entry, so both can be moved together.
 
@@ -70,6 +71,17 @@ class RunRecord(Struct, frozen=True):
     before: Mapping[str, Original | None]
     steps: tuple[StagedStep, ...]
     after: Names
+
+    def at(self, of_log_dir: Callable[[str], str], of_entry: Callable[[str], str] = str) -> RunRecord:
+        """Return the record with other paths: those in the log dir and those in the entry, as these functions say."""
+        steps = (
+            replace(step, staged=step.staged and of_entry(step.staged), waits=step.waits and of_log_dir(step.waits))
+            if isinstance(step, StagedWrite)
+            else step
+            for step in self.steps
+        )
+        folders = {of_log_dir(folder): before for folder, before in self.folders.items()}
+        return replace(self, path=of_log_dir(self.path), folders=folders, steps=tuple(steps))
 
     @property
     def states_before(self) -> Names:
@@ -121,7 +133,7 @@ class Manifest(Struct, frozen=True):
         """Build the bytes of manifest.json."""
         moves = _moves_row(self.folder_moves, home) if self.folder_moves.moves else UNSET
         schema = SCHEMA if moves is UNSET else SCHEMA_WITH_MOVES
-        records = tuple(_record_row(record, home) for record in self.records)
+        records = tuple(record.at(home.below, partial(os.path.relpath, start=home.entry)) for record in self.records)
         row = ManifestRow(schema, self.progress.name, records, moves)
         return json.dumps(to_builtins(row)).encode() + b"\n"
 
@@ -131,7 +143,8 @@ class Manifest(Struct, frozen=True):
         progress, value = progress_of(data, path), _parse(data, path)
         try:
             row = read_as(value, ManifestRow)
-            records = tuple(_record_of(one, home, f"plans[{n}]") for n, one in enumerate(row.plans))
+            checked = (_checked(record, f"plans[{n}]") for n, record in enumerate(row.plans))
+            records = tuple(record.at(home.found, partial(os.path.join, home.entry)) for record in checked)
             moves = _moves_of(row.folder_moves, home) if row.folder_moves else NO_MOVES
         except WrongField as error:
             raise _no_manifest(error, path) from None
@@ -187,26 +200,6 @@ class Home(Struct, frozen=True):
 # As JSON.
 
 
-class StagedRow(Struct, frozen=True, tag_field="step", tag="write", omit_defaults=True):
-    """A StagedWrite: its file is in the entry (staged), or waits in the log dir (waits)."""
-
-    path: str
-    staged: str | None = None
-    waits: str | None = None
-    state: FileState | None = None
-
-
-class RecordRow(Struct, frozen=True):
-    """A RunRecord."""
-
-    plan: str
-    path: str
-    folders: dict[str, FolderBefore]
-    before: dict[str, Original | None]
-    steps: tuple[StagedRow | Truncate | Rename | Delete, ...]
-    after: dict[str, FileState | None]
-
-
 class MoveRow(Struct, frozen=True):
     """A FolderMove: plain names, in the log dir, or (out) the new one in the folder beside it."""
 
@@ -234,48 +227,26 @@ class ProgressRow(Struct, frozen=True):
 class ManifestRow(ProgressRow, frozen=True):
     """A Manifest."""
 
-    plans: tuple[RecordRow, ...]
+    plans: tuple[RunRecord, ...]
     folder_moves: MovesRow | UnsetType = UNSET
 
 
-def _record_row(record: RunRecord, home: Home) -> RecordRow:
-    folders = {home.below(path): folder for path, folder in record.folders.items()}
-    steps = tuple(_step_row(step, home) for step in record.steps)
-    return RecordRow(record.plan_id, home.below(record.path), folders, dict(record.before), steps, record.after)
-
-
-def _step_row(step: StagedStep, home: Home) -> StagedRow | Truncate | Rename | Delete:
-    if not isinstance(step, StagedWrite):
-        return step
-    if step.staged.startswith(home.entry + os.sep):
-        return StagedRow(step.path, staged=os.path.relpath(step.staged, home.entry), state=step.state)
-    return StagedRow(step.path, waits=home.below(step.staged), state=step.state)
-
-
-def _record_of(row: RecordRow, home: Home, at: str) -> RunRecord:
-    for name in (*row.folders, *row.before, *row.after, row.path):
+def _checked(record: RunRecord, at: str) -> RunRecord:
+    """Return a record of manifest.json. Raises WrongField for paths that lead elsewhere, or are of other files."""
+    for name in (*record.folders, *record.before, *record.after, record.path):
         inside(name, at)
-    for file in filter(None, row.before.values()):
+    for file in filter(None, record.before.values()):
         inside(file.kept or "", f"{at}.before")
         inside(file.tail or "", f"{at}.before")
-    steps = tuple(_step_of(step, home, f"{at}.steps[{n}]") for n, step in enumerate(row.steps))
-    if {name for step in steps for name in names_of(step)} - row.before.keys() or row.before.keys() != row.after.keys():
+    for n, step in enumerate(record.steps):
+        for name in (*names_of(step), *([step.place] if isinstance(step, StagedWrite) else [])):
+            inside(name, f"{at}.steps[{n}]")
+        if isinstance(step, StagedWrite) and not step.place:
+            raise WrongField(f"{at}.steps[{n}]: staged is missing")
+    changed = {name for step in record.steps for name in names_of(step)}
+    if changed - record.before.keys() or record.before.keys() != record.after.keys():
         raise WrongField(f"{at}.steps and {at}.before do not name the same files")
-    folders = {home.found(path): folder for path, folder in row.folders.items()}
-    return RunRecord(row.plan, home.found(row.path), folders, row.before, steps, row.after)
-
-
-def _step_of(step: StagedRow | Truncate | Rename | Delete, home: Home, at: str) -> StagedStep:
-    inside(step.path, at)
-    if isinstance(step, Rename):
-        inside(step.to, at)
-    if not isinstance(step, StagedRow):
-        return step
-    name = step.waits or step.staged
-    if name is None or step.state is None:
-        raise WrongField(f"{at}: staged or state is missing")
-    inside(name, at)
-    return StagedWrite(step.path, home.found(name) if step.waits else os.path.join(home.entry, name), step.state)
+    return record
 
 
 # Folders that are renamed: all paths are plain names, either in the log dir or in the folder beside it.

@@ -204,7 +204,11 @@ def _stage_step(
     found = find_state(staged)
     if found is None:
         raise FileNotFoundError(staged)
-    return StagedWrite(step.path, staged, replace(found, digest=digest_of(staged, found.size)))
+    state = replace(found, digest=digest_of(staged, found.size))
+    is_kept = folder in ready.linkable
+    return StagedWrite(
+        path=step.path, staged=staged if is_kept else None, waits=None if is_kept else staged, state=state
+    )
 
 
 def _waiting(entry: Entry, k: int, n: int, path: str) -> str:

@@ -56,12 +56,19 @@ class FileState(PartlyCompared, frozen=True, eq=False):
         return self.ino == expected.ino and self.looks_like(expected)
 
 
-class StagedWrite(Struct, frozen=True):
-    """A prepared file replaces the one at `path`. staged: its current path; it is complete and synced."""
+class StagedWrite(Struct, frozen=True, kw_only=True, tag_field="step", tag="write", omit_defaults=True):
+    """A prepared file, complete and synced, replaces the one at `path`: one in the entry (staged), or one that waits in
+    the log dir (waits)."""
 
     path: str
-    staged: str
+    staged: str | None = None
+    waits: str | None = None
     state: FileState
+
+    @property
+    def place(self) -> str:
+        """The path of the prepared file."""
+        return self.staged or self.waits or ""
 
 
 StagedStep: TypeAlias = StagedWrite | Truncate | Rename | Delete

@@ -212,7 +212,7 @@ def undo_steps(disk: Disk, entry: Entry, manifest: Manifest) -> None:
                     _put_copy(disk, entry, record, name)
                 else:
                     _put_back(disk, entry, path, record.before[name], staged)
-        _tidy(disk, entry, record)
+        _tidy(disk, record)
     tidy_folders(disk, manifest.folder_moves)
     save_manifest(disk, entry, replace(manifest, progress=Progress.UNDONE))
 
@@ -291,12 +291,12 @@ def _describe(disk: Disk, path: str, original: Original) -> None:
         disk.sync(path)
 
 
-def _tidy(disk: Disk, entry: Entry, record: RunRecord) -> None:
+def _tidy(disk: Disk, record: RunRecord) -> None:
     """Delete our temporary files in the folders, sync the folders, and set their former times if they have the same
     names."""
     for step in record.steps:
-        if isinstance(step, StagedWrite) and not step.staged.startswith(entry.path) and os.path.lexists(step.staged):
-            disk.delete(step.staged)
+        if isinstance(step, StagedWrite) and step.waits and os.path.lexists(step.waits):
+            disk.delete(step.waits)
     for folder, before in record.folders.items():
         disk.sync_dir(folder)
         give_time_back(disk, folder, before)

@@ -346,7 +346,7 @@ def do_step(disk: Disk, base: str, step: StagedStep) -> None:
     path = os.path.join(base, step.path)
     match step:
         case StagedWrite():
-            disk.rename(step.staged, path)
+            disk.rename(step.place, path)
         case Rename():
             disk.rename(path, os.path.join(base, step.to))
         case Delete():
