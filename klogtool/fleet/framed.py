@@ -158,7 +158,7 @@ class FramedFiles:
                 return self._decoder.decode(line)  # all at once: no objects in between
             except msgspec.ValidationError:
                 raise
-            except (msgspec.DecodeError, RecursionError):
+            except (ValueError, RecursionError):  # other errors of msgspec, and bytes that are not UTF-8
                 raise self.refused(path, f"line {number} is not valid JSON") from None
         return msgspec.convert(self._json_of(line, number, path), self._kinds, dec_hook=_as_told)
 

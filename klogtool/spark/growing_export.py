@@ -285,7 +285,7 @@ class GrowingExport:
 def _parsed(data: bytes, path: str) -> ExportManifest:
     try:
         manifest = msgspec.json.decode(data, type=ExportManifest)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's errors are such
         raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
     if manifest.schema != SCHEMA:
         raise Unsupported(f"a manifest of schema {manifest.schema}", path=path)

@@ -14,7 +14,7 @@ from bad_input import FILES_OF_A_PARTITION, MEMORY_BYTES, garbage_for, writable_
 from running import FIXTURES, Done, run_apart, run_here, with_memory, without_power_over_files
 
 from klogtool.broker.metadata.image import read_cluster_metadata
-from klogtool.errors import KlogError
+from klogtool.errors import KlogError, Refused
 from klogtool.fleet.checking import check
 from klogtool.fleet.framed import parse_collected, read_collected
 from klogtool.fleet.metadata import Wishes, rebuild
@@ -102,6 +102,16 @@ def test_facts_that_no_disk_has(tmp_path: Path) -> None:
                 with contextlib.suppress(KlogError):
                     plan = make_fleet_plan([read_collected(str(file)), read_collected(str(other))])
                     assert list(fleet_plan_text(plan, is_verbose=True))
+
+
+def test_bytes_that_are_no_text() -> None:
+    rows = run_apart("fleet", "collect", FIXTURES / "transactions" / "logdir").out.splitlines(keepends=True)[:-1]
+    rows[1] = rows[1].replace(b':"', b':"\xff', 1)
+    summed = hashlib.blake2b(b"".join(rows), digest_size=16).hexdigest()
+    end = json.dumps({"type": "end", "lines": len(rows), "sum": summed}).encode()
+    for lines in ([*rows, end], [rows[0], b'{"type":"\xff"}']):
+        with pytest.raises(Refused, match="line 2 is not valid JSON"):
+            parse_collected([line.rstrip(b"\n") for line in lines], "broker.klog")
 
 
 @pytest.mark.slow

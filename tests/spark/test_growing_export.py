@@ -105,6 +105,13 @@ def test_a_run_that_is_killed_at_any_step_leaves_nothing_half(
         assert named == {str(path.relative_to(output)) for path in output.rglob("*.parquet")}
 
 
+@pytest.mark.parametrize("data", [b'{"partitions":[{"topic":"\xff"}]}', b"{", b"[" * 100_000, b'{"schema":"1"}'])
+def test_a_damaged_manifest_is_no_reason_for_a_traceback(tmp_path: pathlib.Path, data: bytes) -> None:
+    export(LOG_DIR, "--output", tmp_path)
+    (tmp_path / MANIFEST).write_bytes(data)
+    assert export(LOG_DIR, "--output", tmp_path, expected=2) == []
+
+
 def test_what_damage_leaves_out_is_told_and_in_the_manifest(tmp_path: pathlib.Path) -> None:
     damaged = FIXTURES / "killed-mid-append/logdir/flip-bit-0"
     rows = export(damaged, "--output", tmp_path / "out", expected=1)
