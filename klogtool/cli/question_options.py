@@ -12,13 +12,14 @@ import click
 from msgspec import Struct
 from msgspec.structs import fields
 
-from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.circumstances import Circumstances, server_log_dirs
 from klogtool.broker.config import KNOWN_NAMES, check_names, check_spelling, check_topic_names, log_config
 from klogtool.broker.provided_settings import provided_names
 from klogtool.cli import options
 from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.java_text import parse_properties
 from klogtool.log.file import read_whole
+from klogtool.log.opened import check_path
 from klogtool.parameters import TEXTS, Parameter, Unit, parameters_of, structs_in
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -141,9 +142,20 @@ def config_file(path: str) -> tuple[tuple[str | None, dict[str, str]], ...]:
                 f"{path}: {', '.join(unknown)} from a config provider, which klogtool does not ask. "
                 "Write the value into a copy of the file."
             )
+        if pattern is None:
+            _check_log_dirs(settings, path)
         check = check_spelling if pattern is None else check_topic_names
         check_config(settings, check, where=f"{path}: ")
     return parsed
+
+
+def _check_log_dirs(settings: Mapping[str, str], path: str) -> None:
+    """Raise BadParameter for a log dir that no system can have: what reads it would stumble later."""
+    for log_dir in server_log_dirs(settings):
+        try:
+            check_path(log_dir)
+        except KlogError as error:
+            raise click.BadParameter(f"{path}: log dir {error}") from None
 
 
 def check_config(settings: Mapping[str, str], check: Callable[[Mapping[str, str]], None], where: str = "") -> None:

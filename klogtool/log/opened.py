@@ -25,7 +25,7 @@ def open_path(path: str | os.PathLike[str]) -> Opened:
     not be read, is neither file nor folder, or is not Kafka's.
     """
     text = os.fsdecode(path)
-    _check_path(text)
+    check_path(text)
     return _open_folder(text) if os.path.isdir(text) else _open_file(text)
 
 
@@ -79,7 +79,7 @@ def _open_file(path: str) -> Opened:
     raise Unsupported("its name is not that of a Kafka file that klogtool can read", path=path)
 
 
-def _check_path(path: str) -> None:
+def check_path(path: str) -> None:
     """Raises KlogError for text that cannot be a path: system calls would raise errors of another type."""
     try:
         impossible = b"\0" in os.fsencode(path)

@@ -50,3 +50,12 @@ retention.ms=-1
     done = asked(tmp_path, text)
     assert done.status == 0, done.err
     assert "retention.ms: -1, by --config-file" in done.out.decode()
+
+
+@pytest.mark.parametrize("name", ["log.dir", "log.dirs", "metadata.log.dir"])
+@pytest.mark.parametrize("text", [r"/a\u0000b", r"/\ud800"])
+def test_a_log_dir_that_no_system_can_have(tmp_path: pathlib.Path, name: str, text: str) -> None:
+    done = asked(tmp_path, f"{name}={text}\n")
+    assert done.status == 2
+    assert "settings: log dir '/" in done.err
+    assert "this text cannot be a path" in done.err
