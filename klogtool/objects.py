@@ -7,12 +7,18 @@ milliseconds, ISO 8601 or datetimes; the default of `now_ms` is the clock.
 from __future__ import annotations
 
 import html
+import inspect
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast, overload
 
-from klogtool.broker.circumstances import Circumstances, LastStop
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition, load
 from klogtool.broker.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
@@ -26,17 +32,22 @@ from klogtool.format.typed import Moment, parse_moment, whole_number
 from klogtool.log import logdir, opened, partition
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, PropertiesFile
-from klogtool.plans.decisions import decide, question_type
+from klogtool.parameters import Given, Unit, accepted_types, parameters_of
+from klogtool.plans.append import AppendQuestion
+from klogtool.plans.compact import CompactQuestion
+from klogtool.plans.decisions import decide
+from klogtool.plans.delete_records import DeleteRecordsQuestion
 from klogtool.plans.fields import WrongField
 from klogtool.plans.plan import Plan
-from klogtool.plans.question import AnyQuestion, Question, read_question
+from klogtool.plans.question import Question, read_question
+from klogtool.plans.rebuild_index import RebuildIndexQuestion
+from klogtool.plans.recover import RecoverQuestion
+from klogtool.plans.retain import RetainQuestion
+from klogtool.plans.roll import RollQuestion
 from klogtool.plans.saved_plan import SCHEMA, SavedPlan
+from klogtool.plans.truncate import TruncateQuestion
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import VerifyOptions, verify
-
-if TYPE_CHECKING:
-    from klogtool.plans.append import Codec
-    from klogtool.plans.rebuild_index import SideFile
 
 
 class Findings(list["Finding"]):
@@ -54,93 +65,102 @@ class Findings(list["Finding"]):
         return _html_table(("id", "severity", "path", "detail"), rows)
 
 
-class KnownArguments(TypedDict, total=False):
-    """What a broker knows beside a partition dir: the fields of Circumstances. What is not given is read from the log
-    dir's own files."""
-
-    now_ms: Moment | None
-    loaded_at_ms: Moment | None
-    config: Mapping[str, str]
-    recovery_point: int | None
-    log_start_offset: int | None
-    high_watermark: int | None
-    last_stop: LastStop | None
-    kafka: str
+Params = ParamSpec("Params")
+Owner = TypeVar("Owner")
+Asked = TypeVar("Asked", bound=Question)
+Answer = TypeVar("Answer")
 
 
-class LoadArguments(KnownArguments, total=False):
-    """The arguments of `load`. jobs: how many threads."""
+def asks(
+    question: Callable[Params, Asked],
+) -> Callable[[Callable[[Owner, Asked], Answer]], Callable[Concatenate[Owner, Params], Answer]]:
+    """Give a method that takes a question the signature of the question's constructor.
 
-    jobs: int | None
+    So its callers give the fields as arguments: type checkers, completion and `help` see each, with its text. Raises
+    KlogError for an unknown name or a wrong type.
+    """
+    kind = cast("type[Asked]", question)
 
+    def decorate(method: Callable[[Owner, Asked], Answer]) -> Callable[Concatenate[Owner, Params], Answer]:
+        @wraps(method)
+        def asking(owner: Owner, /, *values: Params.args, **named: Params.kwargs) -> Answer:
+            return method(owner, _question_of(kind, values, named, method.__name__))
 
-class RecoverArguments(LoadArguments, total=False):
-    """The arguments of `plan_recover`."""
+        asking.__signature__ = _signature(kind, method)  # type: ignore[attr-defined]
+        asking.__doc__ = "\n".join([inspect.getdoc(method) or "", "", "Arguments:", *_argument_lines(kind)])
+        return asking
 
-    mark_clean: bool
-
-
-class RebuildIndexArguments(LoadArguments, total=False):
-    """The arguments of `plan_rebuild_index`."""
-
-    segments: Sequence[int]
-    only: Sequence[SideFile]
-
-
-class AppendArguments(LoadArguments, total=False):
-    """The arguments of `plan_append`, beside its input."""
-
-    create: bool
-    topic_id: str | None
-    fetch_bytes: int | None
-    leader_epoch: int | None
-    codec: Codec | None
-    magic: int | None
-    batch_bytes: int | None
-    batch_records: int | None
+    return decorate
 
 
-class DeletingArguments(LoadArguments, total=False):
-    """The arguments of plans that delete segments."""
-
-    purge: bool
-    no_undo: bool
-
-
-class TruncateArguments(DeletingArguments, total=False):
-    """The arguments of `plan_truncate`."""
-
-    to: int | None
-    start_at: int | None
-    log_start_offset_after: int | None
+def _signature(kind: type[Struct], method: Callable[..., Any]) -> inspect.Signature:
+    """Return a method's signature: its first parameter, and the fields of the question as callers may give them."""
+    own = inspect.signature(method)
+    types = accepted_types(kind)
+    fields = (field.replace(annotation=types[field.name]) for field in inspect.signature(kind).parameters.values())
+    return own.replace(parameters=[next(iter(own.parameters.values())), *fields])
 
 
-class RollArguments(DeletingArguments, total=False):
-    """The arguments of `plan_roll`."""
-
-    incoming_bytes: int | None
-    incoming_timestamp: Moment | None
-    incoming_offset: int | None
-    force: bool
-
-
-class RetainArguments(DeletingArguments, total=False):
-    """The arguments of `plan_retain`."""
+def _argument_lines(kind: type[Struct]) -> Iterator[str]:
+    """Yield a line for each parameter of a question, with other parameters by the names that they have in Python."""
+    known = list(parameters_of(kind))
+    for parameter in known:
+        about = parameter.about.replace("  ", " ")
+        for other in known:
+            about = re.sub(rf"{other.option}(?![\w-])", other.name, about)
+        yield f"    {parameter.name}: {about}"
 
 
-class DeleteRecordsArguments(DeletingArguments, total=False):
-    """The arguments of `plan_delete_records`."""
+def _question_of(kind: type[Asked], values: Sequence[object], named: Mapping[str, object], caller: str) -> Asked:
+    """Return the question of a call, at the clock's time if none is given, with times in milliseconds and paths as
+    text. Raises KlogError for an unknown name or a wrong type; TypeError for too many arguments."""
+    positional = [name for name, how in inspect.signature(kind).parameters.items() if how.kind is not how.KEYWORD_ONLY]
+    if len(values) > len(positional):
+        raise TypeError(f"{caller} takes {', '.join(positional) or 'named arguments only'}, and not {values[-1]!r}")
+    given = {**dict(zip(positional, values, strict=False)), **named}
+    times = {parameter.name for parameter in parameters_of(kind) if parameter.unit is Unit.TIME}
+    arguments = {name: _plain(value, is_time=name in times) for name, value in given.items() if value is not None}
+    try:
+        return read_question(kind, {"now_ms": clock_ms(), **arguments}, caller)
+    except WrongField as error:
+        raise KlogError(str(error)) from None
 
-    before: Required[int]
+
+def _plain(value: Any, *, is_time: bool) -> Any:
+    """Return an argument as a question has it: paths as text, times in milliseconds, many of them as a list."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
+        return [_plain(each, is_time=is_time) for each in value]
+    return parse_moment(value) if is_time else value
 
 
-class CompactArguments(DeletingArguments, total=False):
-    """The arguments of `plan_compact`."""
+class LookupOffsetQuestion(Question, frozen=True):
+    """Which batch contains an offset?"""
 
-    first_dirty_offset: int | None
-    passes_at_ms: Sequence[Moment] | None
-    force: bool
-    keep_magic: bool
+    offset: Given[Any, int]
+    explain: bool = False
+
+
+class LookupTimestampQuestion(Question, frozen=True):
+    """Which record is the first from a time on?"""
+
+    timestamp: Given[Any, Moment]
+
+
+class EndOffsetQuestion(Question, frozen=True):
+    """Where did a leader epoch end?"""
+
+    leader_epoch: Given[Any, int]
+
+
+class PartitionReadQuestion(Question, frozen=True):
+    """What does a fetch get?"""
+
+    offset: Given[Any, int]
+    max_bytes: Given[Any, int]
+    min_one_message: bool = False
+    isolation: str = "log_end"
 
 
 class Planned:
@@ -198,124 +218,110 @@ class Partition(partition.Partition, frozen=True):
         """
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
-    def load(self, **given: Unpack[LoadArguments]) -> LoadedPartition:
+    @asks(Question)
+    def load(self, question: Question) -> LoadedPartition:
         """Load it as a broker does, for several lookups; nothing is written.
 
-        given: recovery_point, log_start_offset, high_watermark (offsets); last_stop ("clean" or "unclean"); config
-        (Kafka's names and values as text); kafka (a release, "3.9.2"); jobs (threads). What is not given is read from
-        the log dir's own files. now_ms: the clock, which decides which producers have expired. Raises Corrupt or
-        Refused, with Kafka's class of exception, if a broker would not start.
+        What is not given is read from the log dir's own files. Raises Corrupt or Refused, with Kafka's class of
+        exception, if a broker would not start.
         """
-        question = _asked(Question, given, "load")
         return load(self.path, question.circumstances, question.jobs)
 
-    def lookup_offset(self, offset: int, *, explain: bool = False, **given: Unpack[LoadArguments]) -> OffsetFound:
-        """Return the batch that contains an offset or follows it; given as in `load`. Raises Refused for an offset
-        outside the log."""
-        return self.load(**given).lookup_offset(offset, explain=explain)
+    @asks(LookupOffsetQuestion)
+    def lookup_offset(self, question: LookupOffsetQuestion) -> OffsetFound:
+        """Return the batch that contains an offset or follows it. Raises Refused for an offset outside the log; and as
+        `load` does.
 
-    def lookup_timestamp(self, timestamp: Moment, **given: Unpack[LoadArguments]) -> TimestampFound:
-        """Return the first record from a time (epoch ms, ISO 8601) on, or `earliest`, `latest`, `max`; given as in
-        `load`."""
-        return self.load(**given).lookup_timestamp(timestamp)
-
-    def end_offset_for_epoch(self, leader_epoch: int, **given: Unpack[LoadArguments]) -> EpochEnd:
-        """Return where a leader epoch ended; given as in `load`."""
-        return self.load(**given).end_offset_for_epoch(leader_epoch)
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        min_one_message: bool = False,
-        isolation: str = "log_end",
-        **given: Unpack[LoadArguments],
-    ) -> FetchedBytes:
-        """Return what a fetch gets, starting with the batch that contains an offset; isolation: "log_end",
-        "high_watermark" or "read_committed"; given as in `load`. Raises Refused for an offset outside the log."""
-        loaded = self.load(**given)
-        return loaded.read(offset, max_bytes, min_one_message=min_one_message, isolation=isolation)
-
-    def plan_recover(self, **given: Unpack[RecoverArguments]) -> Planned:
-        """Plan what a broker's start would make of it. now_ms: the clock, which decides which producers have expired.
-
-        given: recovery_point, log_start_offset (offsets); last_stop ("clean" or "unclean"); config (Kafka's names and
-        values as text); kafka (a release, "3.9.2"); jobs (threads); for a log dir also mark_clean. What is not given is
-        read from the log dir's own files. Raises Corrupt or Refused, with Kafka's class of exception, if a broker would
-        not start.
+        explain: also the record in the batch, and the steps of the search.
         """
-        return _plan("recover", self.path, given)
+        loaded = load(self.path, question.circumstances, question.jobs)
+        return loaded.lookup_offset(question.offset, explain=question.explain)
 
-    def plan_rebuild_index(self, **given: Unpack[RebuildIndexArguments]) -> Planned:
-        """Plan to rebuild its side files from its logs; given as in `plan_recover`. Raises Refused for a damaged
-        log."""
-        return _plan("rebuild-index", self.path, given)
+    @asks(LookupTimestampQuestion)
+    def lookup_timestamp(self, question: LookupTimestampQuestion) -> TimestampFound:
+        """Return the first record from a time (epoch ms, ISO 8601) on, or `earliest`, `latest`, `max`. Raises as `load`
+        does."""
+        return load(self.path, question.circumstances, question.jobs).lookup_timestamp(question.timestamp)
 
-    def plan_truncate(self, **given: Unpack[TruncateArguments]) -> Planned:
+    @asks(EndOffsetQuestion)
+    def end_offset_for_epoch(self, question: EndOffsetQuestion) -> EpochEnd:
+        """Return where a leader epoch ended. Raises as `load` does."""
+        return load(self.path, question.circumstances, question.jobs).end_offset_for_epoch(question.leader_epoch)
+
+    @asks(PartitionReadQuestion)
+    def read(self, question: PartitionReadQuestion) -> FetchedBytes:
+        """Return what a fetch gets, starting with the batch that contains an offset.
+
+        isolation: "log_end", "high_watermark" or "read_committed". Raises Refused for an offset outside the log; and as
+        `load` does.
+        """
+        return load(self.path, question.circumstances, question.jobs).read(
+            question.offset,
+            question.max_bytes,
+            min_one_message=question.min_one_message,
+            isolation=question.isolation,
+        )
+
+    @asks(RecoverQuestion)
+    def plan_recover(self, question: RecoverQuestion) -> Planned:
+        """Plan what a broker's start would make of it.
+
+        What is not given is read from the log dir's own files. Raises Corrupt or Refused, with Kafka's class of
+        exception, if a broker would not start.
+        """
+        return _plan("recover", self.path, question)
+
+    @asks(RebuildIndexQuestion)
+    def plan_rebuild_index(self, question: RebuildIndexQuestion) -> Planned:
+        """Plan to rebuild its side files from its logs. Raises Refused for a damaged log."""
+        return _plan("rebuild-index", self.path, question)
+
+    @asks(TruncateQuestion)
+    def plan_truncate(self, question: TruncateQuestion) -> Planned:
         """Plan to cut it at an offset (`to`), or to start it anew at one (`start_at`, with or without
         `log_start_offset_after`).
 
-        given: these; `purge`: leave no `.deleted` files; and as in `load`. Raises Refused, Corrupt or Unsupported, with
-        Kafka's class of exception, if a broker refuses.
+        Raises Refused, Corrupt or Unsupported, with Kafka's class of exception, if a broker refuses.
         """
-        return _plan("truncate", self.path, given)
+        return _plan("truncate", self.path, question)
 
-    def plan_append(
-        self,
-        *,
-        batches: Iterable[str | os.PathLike[str]] = (),
-        records: str | os.PathLike[str] | None = None,
-        requests: str | os.PathLike[str] | None = None,
-        records_text: str | None = None,
-        requests_text: str | None = None,
-        **given: Unpack[AppendArguments],
-    ) -> Planned:
+    @asks(AppendQuestion)
+    def plan_append(self, question: AppendQuestion) -> Planned:
         """Plan to append, as a broker does: `answers[0]["appends"]` has the result of each call.
 
         One of: batches: files of raw batches that keep their offsets, one call each; records: a file of JSON lines as
         dump-log prints them, which get the next offsets; requests: a file of calls as JSON lines; records_text and
-        requests_text: such lines themselves. given: for records
-        `codec`, `magic`, `batch_bytes`, `batch_records`; `leader_epoch`; and as in `load`. A refused call does not
-        prevent the others. Raises KlogError for invalid input; and as `plan_truncate` does.
+        requests_text: such lines themselves. A refused call does not prevent the others. Raises KlogError for invalid
+        input; and as `plan_truncate` does.
         """
-        ways: dict[str, object] = {"batches": [os.path.abspath(path) for path in batches] or None}
-        ways |= {"records_text": records_text, "requests_text": requests_text}
-        ways |= {"records": records and os.path.abspath(records), "requests": requests and os.path.abspath(requests)}
-        return _plan("append", self.path, {**{name: way for name, way in ways.items() if way}, **given})
+        batches = tuple(os.path.abspath(path) for path in question.batches or ())
+        records, requests = (path and os.path.abspath(path) for path in (question.records, question.requests))
+        question = replace(question, batches=batches or None, records=records, requests=requests)
+        return _plan("append", self.path, question)
 
-    def plan_roll(self, **given: Unpack[RollArguments]) -> Planned:
-        """Plan to close its active segment, if that is due; the answer says why it is due or not.
+    @asks(RollQuestion)
+    def plan_roll(self, question: RollQuestion) -> Planned:
+        """Plan to close its active segment, if that is due; the answer says why it is due or not. Raises as
+        `plan_truncate` does."""
+        return _plan("roll", self.path, question)
 
-        given: what is about to be appended, `incoming_bytes`, `incoming_timestamp`, `incoming_offset` (default:
-        nothing, now, at the log end); `force`: close it in any case; `purge`; and as in `load`. Raises as
-        `plan_truncate` does.
-        """
-        return _plan("roll", self.path, given)
+    @asks(RetainQuestion)
+    def plan_retain(self, question: RetainQuestion) -> Planned:
+        """Plan what retention deletes at that time; the answer says why other segments stay, and until when. Raises as
+        `plan_truncate` does."""
+        return _plan("retain", self.path, question)
 
-    def plan_retain(self, **given: Unpack[RetainArguments]) -> Planned:
-        """Plan what retention deletes at that time; the answer says why other segments stay, and until when.
-
-        given: `purge`: leave no `.deleted` files; and as in `load`. Raises as `plan_truncate` does.
-        """
-        return _plan("retain", self.path, given)
-
-    def plan_delete_records(self, **given: Unpack[DeleteRecordsArguments]) -> Planned:
+    @asks(DeleteRecordsQuestion)
+    def plan_delete_records(self, question: DeleteRecordsQuestion) -> Planned:
         """Plan to move the log start (`before`; -1: to the high watermark), and to delete the segments wholly below it.
+        Raises Refused above the high watermark; and as `plan_truncate` does."""
+        return _plan("delete-records", self.path, question)
 
-        given: `before`; `purge`; and as in `load`. Raises Refused above the high watermark; and as `plan_truncate`
-        does.
-        """
-        return _plan("delete-records", self.path, given)
-
-    def plan_compact(self, **given: Unpack[CompactArguments]) -> Planned:
-        """Plan to clean it as the broker's log cleaner does, if that is due.
-
-        given: `first_dirty_offset` (default: the line in cleaner-offset-checkpoint); `passes_at_ms`, the times of
-        successive passes (default: one, now); `force`: clean in any case; `keep_magic`; `purge`; and as in `load`.
-        Raises Refused, Corrupt or Unsupported, with Kafka's class of exception, if a broker's cleaner fails.
-        """
-        return _plan("compact", self.path, given)
+    @asks(CompactQuestion)
+    def plan_compact(self, question: CompactQuestion) -> Planned:
+        """Plan to clean it as the broker's log cleaner does, if that is due. Raises Refused, Corrupt or Unsupported,
+        with Kafka's class of exception, if a broker's cleaner fails."""
+        return _plan("compact", self.path, question)
 
 
 class LogDir(logdir.LogDir, frozen=True):
@@ -356,17 +362,20 @@ class LogDir(logdir.LogDir, frozen=True):
         """Return everything that is wrong with it and its partitions; see `Partition.verify`."""
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
-    def plan_recover(self, **given: Unpack[RecoverArguments]) -> Planned:
+    @asks(RecoverQuestion)
+    def plan_recover(self, question: RecoverQuestion) -> Planned:
         """Plan what a broker's start would make of all its partitions; see `Partition.plan_recover`."""
-        return _plan("recover", self.path, given)
+        return _plan("recover", self.path, question)
 
-    def plan_compact(self, **given: Unpack[CompactArguments]) -> Planned:
+    @asks(CompactQuestion)
+    def plan_compact(self, question: CompactQuestion) -> Planned:
         """Plan to clean its compacted logs, the dirtiest first; see `Partition.plan_compact`."""
-        return _plan("compact", self.path, given)
+        return _plan("compact", self.path, question)
 
-    def plan_retain(self, **given: Unpack[RetainArguments]) -> Planned:
+    @asks(RetainQuestion)
+    def plan_retain(self, question: RetainQuestion) -> Planned:
         """Plan what retention deletes of all its partitions; see `Partition.plan_retain`."""
-        return _plan("retain", self.path, given)
+        return _plan("retain", self.path, question)
 
 
 Opened: TypeAlias = LogDir | Partition | Segment | KraftSnapshot | EntriesFile[Any] | PropertiesFile[Any]
@@ -419,38 +428,16 @@ def _moment(moment: Moment | None) -> int:
     return clock_ms() if moment is None else parse_moment(moment)
 
 
-def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a decision, with times in milliseconds."""
-    arguments = {**given, "now_ms": _moment(given.get("now_ms"))}
-    for name in ("loaded_at_ms", "incoming_timestamp"):
-        if given.get(name) is not None:
-            arguments[name] = _moment(given[name])
-    if given.get("passes_at_ms") is not None:
-        arguments["passes_at_ms"] = [_moment(at) for at in given["passes_at_ms"]]
-    return arguments
-
-
-def _asked(kind: type[AnyQuestion], given: Mapping[str, Any], caller: str = "the question") -> AnyQuestion:
-    """Return the question with the named arguments. Raises KlogError for an unknown name or a wrong type, of this
-    caller."""
-    asked = {name: value for name, value in _arguments(given).items() if value is not None}
-    try:
-        return read_question(kind, asked, caller)
-    except WrongField as error:
-        raise KlogError(str(error)) from None
-
-
-def circumstances_of(known: KnownArguments) -> Circumstances:
+def circumstances_of(known: Mapping[str, object]) -> Circumstances:
     """Return what a broker knows, of its names. Raises KlogError for an unknown name or a wrong type."""
-    return _asked(Question, known).circumstances
+    return _question_of(Question, (), known, "the question").circumstances
 
 
 def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -> Findings:
-    options = VerifyOptions(Circumstances(_moment(now_ms)), deep=deep, jobs=whole_number("jobs", jobs))
+    options = VerifyOptions(Circumstances(now_ms=_moment(now_ms)), deep=deep, jobs=whole_number("jobs", jobs))
     return Findings(found for found in verify(paths, options) if isinstance(found, Finding))
 
 
-def _plan(command: str, path: str, given: Mapping[str, Any]) -> Planned:
+def _plan(command: str, path: str, question: Question) -> Planned:
     whole = os.path.abspath(path)
-    question = _asked(question_type(command), given, f"plan_{command.replace('-', '_')}")
     return Planned(command, whole, list(decide(command, whole, question, CountingSpool)))

@@ -9,12 +9,57 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from inspect import get_annotations
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, fields
 
 _UNIT, _OPTION, _METAVAR, _PARSE, _BARE = "unit", "option", "metavar", "parse", "bare"
+
+
+# Defaults of fields that the constructor takes in other forms (`Given`), as a type checker does not know them.
+NOT_GIVEN: Any = None
+NO_ITEMS: Any = ()
+
+_Value = TypeVar("_Value", covariant=True)
+_Accepted = TypeVar("_Accepted", contravariant=True)
+
+
+class Accepted(NamedTuple):
+    """What the Python API takes for a field, if that is more than the field's type."""
+
+    kind: Any
+
+
+if TYPE_CHECKING:
+
+    class Given(Generic[_Value, _Accepted]):
+        """The type of a field that the Python API takes in more forms than the field has: a time as a datetime, a path
+        as a Path. The first is what a reader of the field gets, and what msgspec checks. The second is what a type
+        checker lets the constructor take: methods have the signature of their question's constructor, and
+        `klogtool.objects` makes the one of the other."""
+
+        def __get__(self, instance: object, owner: object) -> _Value: ...
+        def __set__(self, instance: object, value: _Accepted) -> None: ...
+
+else:
+
+    class _AtRuntime:
+        def __getitem__(self, both: tuple[Any, Any]) -> Any:
+            return Annotated[both[0], Accepted(both[1])]
+
+    Given = _AtRuntime()
 
 
 class Unit(Enum):
@@ -130,6 +175,15 @@ def _declared(field: FieldInfo, parts: Sequence[Any]) -> Iterator[Parameter]:
                 choices=tuple(words if enum is None else (member.value for member in enum)),
                 enum=enum,
             )
+
+
+def accepted_types(kind: type[Struct]) -> dict[str, Any]:
+    """Return what the Python API takes for each field of a struct, as a signature shows it."""
+    annotated = get_type_hints(kind, include_extras=True)
+    accepted = {
+        name: part.kind for name, hint in annotated.items() for part in get_args(hint) if isinstance(part, Accepted)
+    }
+    return get_type_hints(kind) | accepted
 
 
 def _is_tuple(parts: Sequence[Any]) -> bool:

@@ -117,7 +117,7 @@ def readable_records(root: Path) -> set[Record]:
 
 
 def _salvaged_records(partition: str) -> Iterator[Record]:
-    arguments = Circumstances(0).as_arguments() | {"replicas": []}
+    arguments = Circumstances(now_ms=0).as_arguments() | {"replicas": []}
     try:
         (plan,) = decided("salvage", partition, arguments)
     except KlogError:

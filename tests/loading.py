@@ -77,7 +77,7 @@ def put(folder: pathlib.Path, files: Files) -> None:
 
 def plan(folder: pathlib.Path, *, clean: bool = False, config: Mapping[str, str] = CONFIG, **given: Any) -> Plan:
     """What a broker's start would do."""
-    circumstances = Circumstances(NOW_MS, settings=config, last_stop=CLEAN if clean else UNCLEAN, **given)
+    circumstances = Circumstances(now_ms=NOW_MS, config=config, last_stop=CLEAN if clean else UNCLEAN, **given)
     (made,) = decided("recover", str(folder), {**circumstances.as_arguments(), "jobs": 1})
     return made
 

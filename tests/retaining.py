@@ -16,7 +16,7 @@ FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 def arguments(now_ms: int, config: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
-    circumstances = Circumstances(now_ms, settings={**CONFIG, **FOREVER, **config}, **given)
+    circumstances = Circumstances(now_ms=now_ms, config={**CONFIG, **FOREVER, **config}, **given)
     return {**circumstances.as_arguments(), "jobs": 1}
 
 

@@ -28,7 +28,9 @@ Path = pathlib.Path
 
 def plan_salvage(partition: Path, *replicas: Path, **given: Any) -> Plan:
     """The plan of `klogtool salvage`."""
-    arguments = Circumstances(NOW_MS, **given).as_arguments() | {"replicas": [str(replica) for replica in replicas]}
+    arguments = Circumstances(now_ms=NOW_MS, **given).as_arguments() | {
+        "replicas": [str(replica) for replica in replicas]
+    }
     (plan,) = decided("salvage", partition, arguments)
     return plan
 
@@ -138,7 +140,7 @@ def check_bytes(source: Path, answer: Mapping[str, Any], kept: Sequence[Batch]) 
 def check_loads(result: Path) -> None:
     """A broker that recovers it from the first offset on finds nothing to do."""
     draft = Draft.of(str(result))
-    terms = terms_of(str(result), Circumstances(NOW_MS, recovery_point=0, last_stop=UNCLEAN))
+    terms = terms_of(str(result), Circumstances(now_ms=NOW_MS, recovery_point=0, last_stop=UNCLEAN))
     log = LoadedLog(draft, terms)
     assert (log.report.stopped_by, log.report.deleted_segments, log.report.was_split) == ({}, [], False)
     log.stop()

@@ -57,7 +57,7 @@ def test_offsets_that_overflow_ascend_where_the_log_goes_back_behind_them(tmp_pa
 
 
 def test_salvage_rebuilds_all_where_the_log_start_is_behind_the_end(partition: Path) -> None:
-    given = Circumstances(NOW_MS, log_start_offset=2**31)
+    given = Circumstances(now_ms=NOW_MS, log_start_offset=2**31)
     (plan,) = decided("salvage", str(partition), given.as_arguments())
     assert [step for step in plan.steps if step.path.endswith(".txnindex")] == []  # the one that is there is right
 
@@ -65,7 +65,7 @@ def test_salvage_rebuilds_all_where_the_log_start_is_behind_the_end(partition: P
 def test_rebuild_index_names_the_leftover_with_its_folder(partition: Path) -> None:
     left = rename(partition / f"{62:020d}.snapshot", f"{62:020d}.snapshot.cleaned")
     with pytest.raises(Refused) as refused:
-        list(decided("rebuild-index", str(partition), Circumstances(NOW_MS).as_arguments()))
+        list(decided("rebuild-index", str(partition), Circumstances(now_ms=NOW_MS).as_arguments()))
     assert refused.value.path == str(left)
 
 
@@ -73,7 +73,7 @@ def test_a_folder_whose_name_is_no_text_is_no_partition_of_a_log_dir_that_is_mar
     """A broker does not find it, and a checkpoint cannot have its name."""
     log_dir = Path(shutil.copytree(FIXTURES / "magic-1/logdir", tmp_path / "logdir"))
     rename(log_dir / "create-0", f"{NOT_TEXT}-0")
-    plans = list(decided("recover", str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))
+    plans = list(decided("recover", str(log_dir), {**Circumstances(now_ms=NOW_MS).as_arguments(), "mark_clean": True}))
     assert any(os.path.basename(plan.path) == "create-1" for plan in plans)
     assert not any(os.path.basename(plan.path) == f"{NOT_TEXT}-0" for plan in plans)
 
@@ -110,7 +110,7 @@ def test_offsets_of_the_future_ascend_where_the_log_goes_back(tmp_path: Path) ->
 @pytest.mark.parametrize("magic", [1, 2])
 def test_an_append_at_the_end_of_all_offsets_is_refused(tmp_path: Path, magic: int) -> None:
     partition = Path(shutil.copytree(FIXTURES / "two-disks/logdir/d2/t-2", tmp_path / "t-2"))
-    given = {**Circumstances(NOW_MS, log_start_offset=2**63 - 1).as_arguments(), "magic": magic}
+    given = {**Circumstances(now_ms=NOW_MS, log_start_offset=2**63 - 1).as_arguments(), "magic": magic}
     lines = '{"key": {"utf8": "k"}}\n' * 5
     (plan,) = decided("append", str(partition), {**given, "records_text": lines, "batch_records": 1})
     assert all("error" in row for row in plan.answer["appends"])

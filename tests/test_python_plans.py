@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import pathlib
+import re
 import shutil
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from running import ROOT
@@ -14,6 +17,8 @@ import klogtool
 from klogtool.causes import from_text
 from klogtool.disk.journal import Entry
 from klogtool.disk.writer import undo
+from klogtool.parameters import parameters_of
+from klogtool.plans.decisions import question_type
 from klogtool.verify.findings import Kind
 
 NOW_MS = 1700000000000
@@ -106,15 +111,41 @@ def test_a_finding_shows_how_grave_it_is(log_dir: pathlib.Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "command", ["recover", "rebuild-index", "append", "truncate", "roll", "retain", "delete-records", "compact"]
-)
-def test_the_arguments_of_a_plan_are_the_parameters_of_its_question(command: str) -> None:
-    """A type checker reads the arguments, the command line the question: neither has what the other has not."""
-    from klogtool import objects
-    from klogtool.parameters import parameters_of
-    from klogtool.plans.decisions import question_type
+def test_a_method_has_the_parameters_of_its_question_with_their_texts() -> None:
+    """The signature that a type checker reads is that of the constructor; what runs says the same to help()."""
+    plans = {name: method for name, method in vars(klogtool.Partition).items() if name.startswith("plan_")}
+    assert len(plans) == 8
+    for name, method in plans.items():
+        kind = question_type(name.removeprefix("plan_").replace("_", "-"))
+        _, *arguments = inspect.signature(method).parameters.values()
+        assert {argument.name for argument in arguments} == set(kind.__struct_fields__)
+        assert {argument.kind for argument in arguments} == {inspect.Parameter.KEYWORD_ONLY}
+        for parameter in parameters_of(kind):
+            assert f"\n    {parameter.name}: " in (inspect.getdoc(method) or "")
 
-    arguments = getattr(objects, "".join(map(str.title, command.split("-"))) + "Arguments")
-    declared = {parameter.key for parameter in parameters_of(question_type(command))} - {"config_sections"}
-    assert arguments.__required_keys__ | arguments.__optional_keys__ == declared
+
+def test_a_wrong_argument_is_named_in_words(log_dir: pathlib.Path) -> None:
+    partition: Any = partition_of(log_dir)
+    for call, words in (
+        (lambda: partition.plan_retain(retention_ms=5), "plan_retain.retention_ms is unknown"),
+        (lambda: partition.plan_retain(jobs="two"), "plan_retain.jobs: expected `int | null`, got `str`"),
+        (lambda: partition.plan_delete_records(), "plan_delete_records.before is missing"),
+        (lambda: partition.lookup_offset(5, epoch=5), "lookup_offset.epoch is unknown"),
+        (lambda: partition.plan_retain(now_ms="yesterday"), "'yesterday' is neither epoch milliseconds nor ISO 8601"),
+    ):
+        with pytest.raises(klogtool.KlogError, match=f"^{re.escape(words)}$"):
+            call()
+    with pytest.raises(TypeError, match=r"^plan_truncate takes named arguments only, and not 20$"):
+        partition.plan_truncate(20)
+
+
+def test_paths_and_many_times(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    partition = partition_of(log_dir)
+    lines = tmp_path / "lines"
+    lines.write_text('{"key": "k", "value": "v"}\n')
+    planned = partition.plan_append(now_ms=NOW_MS, records=lines)
+    assert planned.plans[0].arguments["records"] == str(lines)
+    day = datetime.fromtimestamp(NOW_MS / 1000, UTC)
+    settings = {"cleanup.policy": "compact"}
+    compacted = partition.plan_compact(now_ms=day, config=settings, passes_at_ms=[day, str(NOW_MS + 1)], force=True)
+    assert compacted.plans[0].arguments["passes_at_ms"] == [NOW_MS, NOW_MS + 1]

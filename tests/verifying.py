@@ -27,7 +27,7 @@ Path = pathlib.Path
 
 def run_verify(*paths: str | os.PathLike[str], now_ms: int = NOW_MS, **options: Any) -> tuple[list[Finding], Summary]:
     """All findings, and the summary."""
-    *findings, summary = verify([os.fspath(p) for p in paths], VerifyOptions(Circumstances(now_ms), **options))
+    *findings, summary = verify([os.fspath(p) for p in paths], VerifyOptions(Circumstances(now_ms=now_ms), **options))
     assert isinstance(summary, Summary)
     return [finding for finding in findings if isinstance(finding, Finding)], summary
 

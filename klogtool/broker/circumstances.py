@@ -23,11 +23,12 @@ from klogtool.causes import Reason
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.names import OFFSET_CHECKPOINTS, FileKind, PartitionDirName, PartitionDirState, TopicPartition
+from klogtool.format.typed import Moment
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
 from klogtool.log.logdir import LogDir, has_remote_storage, knows_topic_ids
 from klogtool.log.side_file import find_content
-from klogtool.parameters import Unit, parameter
+from klogtool.parameters import NOT_GIVEN, Given, Unit, parameter
 from klogtool.values import Long as Long
 
 LastStop: TypeAlias = Literal["clean", "unclean"]
@@ -47,35 +48,35 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 Sections: TypeAlias = tuple[tuple[str | None, Mapping[str, str]], ...]
 
 
-class Circumstances(Struct, frozen=True):
-    """What the user gave. settings: --config; sections: of --config-file, each a pattern for topics (None: for all) and
-    its settings. now_ms: the clock; loaded_at_ms: the clock at loading. kafka: the release of the rules. None: not
-    given."""
+class Circumstances(Struct, frozen=True, kw_only=True):
+    """What the user gave. config: settings, --config; config_sections: of --config-file, each a pattern for topics
+    (None: for all) and its settings. now_ms: the clock, which only the command line and the Python API ask;
+    loaded_at_ms: the clock at loading. kafka: the release of the rules. None: not given."""
 
     now_ms: Annotated[
-        Long,
+        Given[Long, Moment | None],
         parameter("The current time: epoch ms or ISO 8601 (UTC).  [default: the clock]", Unit.TIME, option="now"),
-    ]
+    ] = NOT_GIVEN
     loaded_at_ms: Annotated[
-        Long | None,
+        Given[Long | None, Moment | None],
         parameter(
             "When the log is loaded: decides which producers have expired.  [default: --now]",
             Unit.TIME,
             option="loaded-at",
         ),
-    ] = None
-    settings: Annotated[
+    ] = NOT_GIVEN
+    config: Annotated[
         Mapping[str, str],
-        parameter("Set a topic or broker config, by Kafka's name. Repeatable.", Unit.SETTINGS, option="config"),
-    ] = field(default_factory=dict, name="config")
-    sections: Annotated[
+        parameter("Set a topic or broker config, by Kafka's name. Repeatable.", Unit.SETTINGS),
+    ] = field(default_factory=dict)
+    config_sections: Annotated[
         Sections,
         parameter(
             "Read settings from a properties file. Sections [topic] or [pattern*] apply to topics.",
             Unit.SETTINGS_FILE,
             option="config-file",
         ),
-    ] = field(default=(), name="config_sections")
+    ] = ()
     recovery_point: Annotated[Long | None, parameter("Use N instead of the checkpointed recovery point.")] = None
     log_start_offset: Annotated[Long | None, parameter("Use N instead of the checkpointed log start offset.")] = None
     high_watermark: Annotated[Long | None, parameter("Use N instead of the checkpointed high watermark.")] = None
@@ -85,16 +86,20 @@ class Circumstances(Struct, frozen=True):
     ] = None
     kafka: Annotated[Release, parameter("Do as this release of Kafka does.", Unit.RELEASE)] = REFERENCE
 
+    def __post_init__(self) -> None:
+        if self.now_ms is NOT_GIVEN:
+            raise TypeError("now_ms is missing: whoever makes this asks the clock")
+
     @property
     def server_settings(self) -> Mapping[str, str]:
         """Return the settings of --config-file for the broker itself; empty without a file."""
-        return {key: value for pattern, own in self.sections if pattern is None for key, value in own.items()}
+        return {key: value for pattern, own in self.config_sections if pattern is None for key, value in own.items()}
 
     @property
     def has_no_remote_storage(self) -> bool:
         """Return whether it is known that the broker has no remote storage (remote.log.storage.system.enable): a
         setting says so, or a file with the settings of a broker does not have it, and that is Kafka's default."""
-        said = self.settings.get(REMOTE_SYSTEM, self.server_settings.get(REMOTE_SYSTEM))
+        said = self.config.get(REMOTE_SYSTEM, self.server_settings.get(REMOTE_SYSTEM))
         return bool(self.log_dirs) if said is None else said.strip().lower() == "false"
 
     @property
@@ -120,13 +125,13 @@ class Circumstances(Struct, frozen=True):
         In the file, the section for all topics comes first, then sections whose pattern matches, then the one with
         exactly this name; later ones win. Raises KlogError for a given value of the wrong type.
         """
-        by_file = settings_by_file(topic, self.sections)
+        by_file = settings_by_file(topic, self.config_sections)
         defaults = LogConfig(message_timestamp_after_max_ms=rules_of(self.kafka).timestamp_after_max_ms_default)
-        return settle(layers_of(topic, self.settings, by_file, cluster), defaults)
+        return settle(layers_of(topic, self.config, by_file, cluster), defaults)
 
     def as_arguments(self) -> dict[str, object]:
         """Return all fields as JSON types, for a plan that is carried out later."""
-        sections = [[pattern, dict(settings)] for pattern, settings in self.sections]
+        sections = [[pattern, dict(settings)] for pattern, settings in self.config_sections]
         return {**to_builtins(self), "config_sections": sections}
 
 

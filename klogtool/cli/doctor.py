@@ -193,7 +193,9 @@ def _check_usage(paths: Sequence[str], question: DoctorQuestion) -> None:
     if question.page and any(map(options.is_typed, click.get_current_context().params.keys() - of_page)):
         raise click.UsageError("--from goes with --format only.")
     if not paths and not question.page:
-        without = ": --config-file has no log dirs that klogtool knows" if question.circumstances.sections else ""
+        without = (
+            ": --config-file has no log dirs that klogtool knows" if question.circumstances.config_sections else ""
+        )
         raise click.UsageError(f"Missing argument 'LOGDIR...'{without}.")
     if question.html and (other := options.first_used("fix", "matrix")):
         raise click.UsageError(f"--html does not go with {other}.")

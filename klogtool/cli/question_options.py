@@ -52,7 +52,7 @@ def circumstances(command: Command) -> Command:
 
 def _build(kind: type[Struct], values: options.Values) -> Struct:
     """Build a struct of the values of its options, which are taken out of `values`."""
-    if kind is Circumstances and values["now_ms"] is None:
+    if issubclass(kind, Circumstances) and values["now_ms"] is None:
         values["now_ms"] = time.time_ns() // 1_000_000
     known = {name: _build(inner, values) for name, inner in structs_in(kind).items()}
     named = {field.encode_name: field.name for field in fields(kind)}

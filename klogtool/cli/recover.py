@@ -67,8 +67,8 @@ def _with_log_dirs(paths: Sequence[str], question: RecoverQuestion) -> RecoverQu
     circumstances = question.circumstances
     if circumstances.log_dirs or all(has_metadata) or not any(has_metadata):
         return question
-    sections = (*circumstances.sections, (None, {"log.dirs": ",".join(log_dirs)}))
-    return replace(question, circumstances=replace(circumstances, sections=sections))
+    sections = (*circumstances.config_sections, (None, {"log.dirs": ",".join(log_dirs)}))
+    return replace(question, config_sections=sections)
 
 
 def _begin(show: PlanShow, paths: Sequence[str], circumstances: Circumstances) -> list[str]:

@@ -88,7 +88,7 @@ def command(store: str, question: StoreVerifyQuestion, reading: ReadingOptions) 
     opened = question.beside.open_store(store)
     metadata, local = question.beside.read_metadata(), question.beside.read_local()
     now_ms = time.time_ns() // 1_000_000 if question.now_ms is None else question.now_ms
-    shown = VerifyQuestion(circumstances=Circumstances(now_ms), notes=question.notes, fail_on=question.fail_on)
+    shown = VerifyQuestion(circumstances=Circumstances(now_ms=now_ms), notes=question.notes, fail_on=question.fail_on)
     face = make_face(shown, reading, [opened.uri], [opened.uri], None, Bar(0, wanted=False), COMMAND)
     # An object store answers late, so many requests are better than many cores.
     jobs = reading.threads if isinstance(opened.storage, LocalStorage) else reading.jobs or JOBS

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import click
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import commands
@@ -44,7 +45,7 @@ class SparkCompactQuestion(Struct, frozen=True, kw_only=True):
     def for_one(self) -> CompactQuestion:
         """Return what one task is asked."""
         return CompactQuestion(
-            circumstances=self.circumstances,
+            **asdict(self.circumstances),
             jobs=1,
             purge=self.purge,
             force=self.force,

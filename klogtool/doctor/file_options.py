@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.causes import Reason, Text
@@ -80,7 +80,7 @@ def mending(
 ) -> Option:
     """Return an option that edits files of the log dir that a path is in."""
     log_dir = patient.log_dir_of(path)
-    question = MendQuestion(circumstances=patient.circumstances, log_dir=log_dir, edits=edits)
+    question = MendQuestion(**asdict(patient.circumstances), log_dir=log_dir, edits=edits)
     remedy = Remedy(COMMAND, log_dir, question)
     return Option(title, path, command, strategy, price=price, remedies=(remedy,))
 
@@ -413,7 +413,7 @@ def _segment_name(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def _leader_epochs(point: Ahead, patient: Patient) -> Iterator[Option]:
     path = patient.partition_of(point.path).path
-    question = RebuildIndexQuestion(circumstances=patient.circumstances, only=("leader-epoch-checkpoint",))
+    question = RebuildIndexQuestion(**asdict(patient.circumstances), only=("leader-epoch-checkpoint",))
     remedies, command = (Remedy(REBUILD, path, question),), rebuild_index(path, _EPOCHS)
     yield Option(AdviceCause.REBUILD_EPOCHS(), point.path, command, Strategy.NOTHING_LOST, remedies=remedies)
 

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import UNCLEAN
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
@@ -61,7 +61,7 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         yield from _leftovers_back(point, patient)
         yield from salvage_options(point.path, patient)
         yield replica_option(point.path)
-    remedy = Remedy("recover", point.path, RecoverQuestion(circumstances=patient.circumstances))
+    remedy = Remedy("recover", point.path, RecoverQuestion(**asdict(patient.circumstances)))
     plan = _decided(remedy)
     if plan is not None:
         lost_ms = point.lost_ms if point.lost_records else None
@@ -210,7 +210,7 @@ def _giving_up(path: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to lower the lines of checkpoints that are beyond the log's end. They are what shows that
     records are missing, and a broker lowers them when it next writes these files."""
     log_dir, key = patient.log_dir_of(path), Partition(path).topic_partition
-    question = RecoverQuestion(circumstances=patient.circumstances)
+    question = RecoverQuestion(**asdict(patient.circumstances))
     plan = _decided(Remedy("recover", path, question))
     recovery = None if plan is None else plan.result
     if key is None or not isinstance(recovery, Recovery) or recovery.loses_records:
@@ -237,7 +237,7 @@ def replica_option(path: str) -> Option:
 
 def salvage_options(path: str, patient: Patient, *, must_change_logs: bool = False) -> Iterator[Option]:
     """Yield salvage, if there is something to salvage and a broker loads the result."""
-    remedy = Remedy("salvage", path, SalvageQuestion(circumstances=patient.circumstances))
+    remedy = Remedy("salvage", path, SalvageQuestion(**asdict(patient.circumstances)))
     plan = _decided(remedy, must_change_logs=must_change_logs)
     if plan is not None:
         rejects = isinstance(plan.result, SalvageResult) and plan.result.rejected
@@ -250,7 +250,7 @@ def _is_of_log(step: Step) -> bool:
 
 
 def _recovering(path: str, patient: Patient, *, must_change_logs: bool = False) -> Iterator[Option]:
-    question = RecoverQuestion(circumstances=replace(patient.circumstances, last_stop=UNCLEAN))
+    question = RecoverQuestion(**asdict(replace(patient.circumstances, last_stop=UNCLEAN)))
     remedy = Remedy("recover", path, question)
     plan = _decided(remedy, must_change_logs=must_change_logs)
     if plan is not None:
@@ -283,7 +283,7 @@ def _erases_witness(plan: Plan, patient: Patient) -> bool:
     deleted = {step.path for step in plan.steps if isinstance(step, Delete)}
     if not any(name in left or (parse_file_name(name).base_offset or 0) > end for name in deleted):
         return False
-    recovering = _decided(Remedy("recover", plan.path, RecoverQuestion(circumstances=patient.circumstances)))
+    recovering = _decided(Remedy("recover", plan.path, RecoverQuestion(**asdict(patient.circumstances))))
     recovery = None if recovering is None else recovering.result
     if not isinstance(recovery, Recovery):
         return False
@@ -297,7 +297,7 @@ def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Optio
     """Yield the option to rebuild side files; salvage, which builds them anew, if the log is damaged. only: their
     kinds, joined by commas."""
     kinds: tuple[SideFile, ...] = tuple(kind for kind in KINDS if kind in only.split(","))
-    remedy = Remedy("rebuild-index", path, RebuildIndexQuestion(circumstances=patient.circumstances, only=kinds))
+    remedy = Remedy("rebuild-index", path, RebuildIndexQuestion(**asdict(patient.circumstances), only=kinds))
     if _decided(remedy) is not None:
         title = AdviceCause.REBUILD(kinds=" and ".join(f".{kind}" for kind in kinds))
         yield Option(title, path, rebuild_index(path, only), Strategy.NOTHING_LOST, remedies=(remedy,))

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from msgspec.structs import asdict
+
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.doctor.answers import BY_HAND, Ahead, Option, Remedy, Strategy, What, by_hand
@@ -49,7 +51,7 @@ def replay_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     refusal = read_cluster_metadata(folder, patient.rules).refusal
     if refusal is None or refusal.offset is None:
         return
-    question = TruncateQuestion(circumstances=patient.circumstances, to=refusal.offset)
+    question = TruncateQuestion(**asdict(patient.circumstances), to=refusal.offset)
     yield Option(
         AdviceCause.CUT_METADATA(offset=refusal.offset),
         folder,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, terms_of
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
@@ -286,7 +286,7 @@ def _rehearse_log_dir(
     """Yield the start of each partition dir, by name. held: paths with a start problem; such partitions are not
     loaded. current: the partitions of all log dirs."""
     checkpoints = Checkpoints.of(path, cluster.settings(), resets_unreadable=True)
-    question = RecoverQuestion(circumstances=how.circumstances)
+    question = RecoverQuestion(**asdict(how.circumstances))
     partitions = LogDir(path).partitions
     loaded = [partition for partition in partitions if _is_loaded(partition) and partition.path not in held]
     jobs = how.jobs or usable_cores()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
@@ -20,7 +20,7 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.codecs import CODECS
 from klogtool.format.framing import CURRENT_MAGIC
 from klogtool.format.java_numbers import MAX_INT
-from klogtool.parameters import parameter
+from klogtool.parameters import NOT_GIVEN, Given, parameter
 from klogtool.plans.causes import PlanNote
 from klogtool.plans.creation import CreationQuestion, is_to_be_created, plan_creation
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -30,6 +30,7 @@ from klogtool.plans.results import ChangeResult
 
 COMMAND = "append"
 STANDARD_INPUT = "standard input"
+AnyPath: TypeAlias = str | os.PathLike[str]
 Codec: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 WAYS = ("batches", "records", "requests")
 SETTINGS = (
@@ -49,7 +50,7 @@ SETTINGS = (
 )
 
 
-class AppendQuestion(CreationQuestion, frozen=True):
+class AppendQuestion(CreationQuestion, frozen=True, kw_only=True):
     """What to append. One of
 
     - `batches`: paths, or `batches_base64`: the bytes; with `leader_epoch`, `fetch_bytes`
@@ -58,11 +59,11 @@ class AppendQuestion(CreationQuestion, frozen=True):
     - `requests`: a path, or `requests_text`; with `folder`: the base of relative file names in them
     """
 
-    batches: tuple[PathText, ...] | None = None
+    batches: Given[tuple[PathText, ...] | None, Iterable[AnyPath] | None] = NOT_GIVEN
     batches_base64: str | None = None
-    records: PathText | None = None
+    records: Given[PathText | None, AnyPath | None] = NOT_GIVEN
     records_text: str | None = None
-    requests: PathText | None = None
+    requests: Given[PathText | None, AnyPath | None] = NOT_GIVEN
     requests_text: str | None = None
     folder: PathText | None = None
     fetch_bytes: Annotated[

@@ -27,12 +27,13 @@ from klogtool.broker.unified_log.retention import Deletion, delete_old_segments
 from klogtool.causes import Reason, Text
 from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.format.names import FileKind, TopicPartition, build_file_name
+from klogtool.format.typed import Moment
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
-from klogtool.parameters import Unit, parameter
+from klogtool.parameters import NOT_GIVEN, Given, Unit, parameter
 from klogtool.plans.causes import PassCause, PlanNote, ProducersFrom, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, check_forced_cleaning, check_kept_for_longer
@@ -63,7 +64,7 @@ SETTINGS = (
 )
 
 
-class CompactQuestion(DeletingQuestion, frozen=True):
+class CompactQuestion(DeletingQuestion, frozen=True, kw_only=True):
     """What would the log cleaner do?"""
 
     first_dirty_offset: Annotated[
@@ -71,13 +72,13 @@ class CompactQuestion(DeletingQuestion, frozen=True):
         parameter("Use N instead of the checkpointed first dirty offset. It is validated the same way."),
     ] = None
     passes_at_ms: Annotated[
-        tuple[Long, ...] | None,
+        Given[tuple[Long, ...] | None, Sequence[Moment] | None],
         parameter(
             "Run one cleaner pass at this time. Repeatable.  [default: one pass, at --now]",
             Unit.TIME,
             option="pass-at",
         ),
-    ] = None
+    ] = NOT_GIVEN
     force: Annotated[
         bool,
         parameter(

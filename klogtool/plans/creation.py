@@ -30,7 +30,7 @@ _MOST_METADATA_BYTES = 1 << 16
 TOPIC_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
-class CreationQuestion(Question, frozen=True):
+class CreationQuestion(Question, frozen=True, kw_only=True):
     """create: create the partition dir if it does not exist. topic_id: in Kafka's text form, if known.
 
     new_topic_id: the id to use if nothing in the log dir gives one.

@@ -28,7 +28,7 @@ COMMAND = "delete-records"
 HIGH_WATERMARK = -1  # DeleteRecordsRequest.HIGH_WATERMARK: up to the current high watermark
 
 
-class DeleteRecordsQuestion(DeletingQuestion, frozen=True):
+class DeleteRecordsQuestion(DeletingQuestion, frozen=True, kw_only=True):
     """What is deleted below an offset?"""
 
     before: Annotated[

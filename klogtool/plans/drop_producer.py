@@ -33,7 +33,7 @@ from klogtool.verify.cures import recover
 COMMAND = "drop-producer"
 
 
-class DropProducerQuestion(Question, frozen=True):
+class DropProducerQuestion(Question, frozen=True, kw_only=True):
     """Which producer goes?"""
 
     producer_id: Annotated[Long, parameter("The producer to remove.")]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import UNCLEAN, Checkpoints
 from klogtool.broker.content import read_content
@@ -56,7 +56,7 @@ class Move(Struct, frozen=True, forbid_unknown_fields=True, tag_field="act", tag
 Act: TypeAlias = Cut | Move
 
 
-class FleetShareQuestion(Question, frozen=True):
+class FleetShareQuestion(Question, frozen=True, kw_only=True):
     """acts: what to do, over all log dirs of the broker. Folders are moved after all cuts, in their order."""
 
     acts: Annotated[tuple[Act, ...], Meta(max_length=MOST_ACTS)] = ()
@@ -93,7 +93,7 @@ def _plan_moves(base: str, question: FleetShareQuestion, moves: Sequence[Move], 
     if not moves:
         return after
     edits = tuple(MoveFolder(act.folder, act.to) for act in moves)
-    (moving,) = decide_moves(base, MendQuestion(circumstances=question.circumstances, edits=edits, log_dir=base))
+    (moving,) = decide_moves(base, MendQuestion(**asdict(question.circumstances), edits=edits, log_dir=base))
     draft = Draft.of(base)
     names = {name for name in draft.folders if name not in {act.folder for act in moves}} | {act.to for act in moves}
     gone = [key for act in moves if act.folder not in names and (key := Partition(act.folder).topic_partition)]
@@ -124,8 +124,7 @@ def _plan_cut(
 ) -> tuple[Plan, CheckpointLines | None]:
     asked = question
     if cut.is_damaged:
-        circumstances = replace(question.circumstances, last_stop=UNCLEAN, recovery_point=0)
-        asked = replace(question, circumstances=circumstances)
+        asked = replace(question, last_stop=UNCLEAN, recovery_point=0)
     plan, lines = plan_partition(COMMAND, path, asked, lambda log: truncate_change(log, cut.to), checkpoints)
     losses = plan.losses
     if losses is not None:  # what is cut is no loss: the leader has it

@@ -56,12 +56,12 @@ COMMAND = "free"
 MOST_ASKED = (1 << 63) - 1
 
 
-class FreeQuestion(Question, frozen=True):
+class FreeQuestion(Question, frozen=True, kw_only=True):
     """What can be given up? asked_bytes: on each file system; None: all that can be found.
 
     log_dirs: absolute paths of all log dirs that were named, also of other file systems. kinds: names of the kinds that
     may be taken. runs: absolute paths of finished runs in the journals beside the log dirs. metadata: if empty, the log
-    dirs have it.
+    dirs have it. no_undo: delete for good.
     """
 
     asked_bytes: Annotated[int, Meta(ge=1, le=MOST_ASKED)] | None = None
@@ -74,6 +74,7 @@ class FreeQuestion(Question, frozen=True):
     ] = None
     metadata: MetadataDirs = ()
     key: StoreKeys = ()
+    no_undo: bool = False
 
 
 QUESTION = FreeQuestion

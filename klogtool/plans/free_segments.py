@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints, Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
@@ -85,7 +85,7 @@ def plan_retention(
 ) -> tuple[list[PlannedRetention], list[LeftOut]]:
     """Return what retention does to partitions; and those of which nobody can tell: they cannot be read, or a setting
     may not be the topic's. cluster: if another log dir has the metadata."""
-    question = RetainQuestion(circumstances=circumstances, jobs=jobs, purge=True)
+    question = RetainQuestion(**asdict(circumstances), jobs=jobs, purge=True)
     checkpoints = Checkpoints.of(log_dir, cluster)
     found, left_out = list[PlannedRetention](), list[LeftOut]()
     for folder in folders:
@@ -209,7 +209,7 @@ def find_compactable(
 ) -> tuple[list[Compactable], list[LeftOut]]:
     """Return the logs that are due for the cleaner and become smaller; and those of which nobody can tell. Reads these
     logs as a whole."""
-    question = CompactQuestion(circumstances=circumstances, jobs=jobs, purge=True)
+    question = CompactQuestion(**asdict(circumstances), jobs=jobs, purge=True)
     checkpoints = Checkpoints.of(log_dir)
     found, left_out = list[Compactable](), list[LeftOut]()
     for folder in folders:

@@ -90,7 +90,7 @@ class KnownSettings(Struct, frozen=True):
         """Look up the topic of a partition dir."""
         name = find_partition_dir_name(own_name(path))
         topic = "" if name is None else name.topic
-        given = {*circumstances.settings, *settings_by_file(topic, circumstances.sections)}
+        given = {*circumstances.config, *settings_by_file(topic, circumstances.config_sections)}
         return cls(frozenset(given), cluster.knows(topic))
 
     def has(self, name: str, source: str | None) -> bool:

@@ -81,7 +81,7 @@ Edit: TypeAlias = DeleteFile | WriteFile | RenameFile | SetOffset | MoveFolder
 _FileEdit: TypeAlias = DeleteFile | WriteFile | RenameFile | SetOffset
 
 
-class MendQuestion(Question, frozen=True):
+class MendQuestion(Question, frozen=True, kw_only=True):
     """edits: what to change, in order. Folders are moved after all files are changed, in their order.
 
     log_dir: the absolute path of the log dir that the edits are about; None: the path that the command is given. The

@@ -23,16 +23,26 @@ Threads: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 10)]
 _NO_PATH = "\0\ud800-\udc7f\udd00-\udfff"
 PathText: TypeAlias = Annotated[str, Meta(pattern=f"^[^{_NO_PATH}]*$")]
 
-_CIRCUMSTANCES = "circumstances"
 
+class Question(Circumstances, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every command is asked."""
 
-class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every command is asked. circumstances: what is known beside the files."""
-
-    circumstances: Circumstances
     jobs: Annotated[Threads | None, parameter("Number of threads.  [default: all cores]")] = None
-    purge: bool = False
-    no_undo: bool = False
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """Return what is known beside the files."""
+        return Circumstances(**{name: getattr(self, name) for name in Circumstances.__struct_fields__})
+
+    @property
+    def purge(self) -> bool:
+        """Return whether no .deleted files are left."""
+        return False
+
+    @property
+    def no_undo(self) -> bool:
+        """Return whether nothing is kept for undo."""
+        return False
 
     @property
     def threads(self) -> int:
@@ -41,10 +51,12 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def as_arguments(self) -> JsonObject:
         """Return the question as JSON types, without options that were not used."""
-        own = {name: getattr(self, name) for name in self.__struct_fields__ if name != _CIRCUMSTANCES}
+        known = self.circumstances.as_arguments()
+        names = sorted(self.__struct_fields__, key=lambda name: name in DeletingQuestion.__struct_fields__)
+        own = {name: getattr(self, name) for name in names if name not in known}
         used = {name: value for name, value in own.items() if value is not None and value is not False}
         listed = {name: list(to_builtins(value)) if isinstance(value, tuple) else value for name, value in used.items()}
-        return {**self.circumstances.as_arguments(), **listed}
+        return {**known, **listed}
 
 
 class DeletingQuestion(Question, frozen=True, kw_only=True):
@@ -63,23 +75,14 @@ def read_question(kind: type[AnyQuestion], arguments: JsonObject, at: str = "arg
 
     at: the name of the whole in errors.
     """
-    known = {field.encode_name for struct in (kind, Circumstances) for field in _fields_of(struct)} - {_CIRCUMSTANCES}
+    known = {field.name: field for field in _fields_of(kind)}
     for name in arguments:
         if name not in known:
             raise WrongField(f"{at}.{name} is unknown")
-    circumstances = Circumstances(**_values(Circumstances, arguments, at))
-    return kind(**{**_values(kind, arguments, at), _CIRCUMSTANCES: circumstances})
-
-
-def _values(kind: type[Struct], row: JsonObject, at: str) -> JsonObject:
-    """Return the fields of a struct that are in the row, each of its type."""
-    found = {}
-    for field in _fields_of(kind):
-        if field.encode_name in row:
-            found[field.name] = read_as(row[field.encode_name], field.type, f"{at}.{field.encode_name}")
-        elif field.required and field.name != _CIRCUMSTANCES:
-            raise WrongField(f"{at}.{field.encode_name} is missing")
-    return found
+    for name, field in known.items():
+        if name not in arguments and (field.required or name == "now_ms"):
+            raise WrongField(f"{at}.{name} is missing")
+    return kind(**{name: read_as(value, known[name].type, f"{at}.{name}") for name, value in arguments.items()})
 
 
 @cache

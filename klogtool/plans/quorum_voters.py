@@ -57,7 +57,7 @@ _LOG_KINDS = (
 )
 
 
-class VotersQuestion(Question, frozen=True):
+class VotersQuestion(Question, frozen=True, kw_only=True):
     """Who is to vote? copies: the log dirs at hand; settings: of the server.properties of each, None where it is not
     known."""
 

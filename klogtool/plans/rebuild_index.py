@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Struct
@@ -28,7 +28,7 @@ from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_inde
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.opened import open_partition_dir
-from klogtool.parameters import Unit, parameter
+from klogtool.parameters import NO_ITEMS, Given, Unit, parameter
 from klogtool.plans.causes import VerdictCause
 from klogtool.plans.loading_steps import carried_out, order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -47,22 +47,22 @@ KINDS: Mapping[SideFile, FileKind] = {
 INSTEAD = "'klogtool recover' cuts the log there as a broker does; 'klogtool salvage' keeps all good batches"
 
 
-class RebuildIndexQuestion(Question, frozen=True):
+class RebuildIndexQuestion(Question, frozen=True, kw_only=True):
     """Which side files are wrong or missing?"""
 
     segments: Annotated[
-        tuple[Long, ...],
+        Given[tuple[Long, ...], Sequence[int]],
         parameter(
             "Only rebuild the segment with this base offset. If it is damaged, cut it at the first damage, as a "
             "broker's recovery does. Repeatable.",
             Unit.SEGMENT,
             option="segment",
         ),
-    ] = ()
+    ] = NO_ITEMS
     only: Annotated[
-        tuple[SideFile, ...],
+        Given[tuple[SideFile, ...], Sequence[SideFile]],
         parameter(f"Only rebuild these side files: {', '.join(KINDS)}.", Unit.KINDS),
-    ] = ()
+    ] = NO_ITEMS
 
 
 QUESTION = RebuildIndexQuestion

@@ -57,7 +57,7 @@ _MARKER = FileKind.CLEAN_SHUTDOWN.value
 _NEVER_BEYOND = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)
 
 
-class RecoverQuestion(Question, frozen=True):
+class RecoverQuestion(Question, frozen=True, kw_only=True):
     """What would a broker's start do?"""
 
     mark_clean: Annotated[bool, parameter("Leave the log dir as after a clean shutdown, if all of it is sound.")] = (

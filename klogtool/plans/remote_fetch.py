@@ -80,7 +80,7 @@ def fetch_log(
 def recover_new(draft: Draft, now_ms: int, start: int = 0) -> LoadedLog | None:
     """Recover a new log of sound batches, as a broker does that finds no indexes, and stop it; None if that loses
     records. start: the log start offset."""
-    circumstances = Circumstances(now_ms, recovery_point=0, log_start_offset=start, last_stop=UNCLEAN)
+    circumstances = Circumstances(now_ms=now_ms, recovery_point=0, log_start_offset=start, last_stop=UNCLEAN)
     log = LoadedLog(draft, replace(terms_of(draft.path, circumstances), is_clean=False, is_tiered=False))
     if losses_of_loading(log, None).loses:
         return None

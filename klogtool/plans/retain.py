@@ -39,7 +39,7 @@ COMMAND = "retain"
 SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable", "remote.log.copy.disable")
 
 
-class RetainQuestion(DeletingQuestion, frozen=True):
+class RetainQuestion(DeletingQuestion, frozen=True, kw_only=True):
     """What would retention delete?"""
 
 

@@ -12,7 +12,8 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.rolling import Incoming, RollVerdict, roll, should_roll
 from klogtool.causes import Reason, Text
-from klogtool.parameters import Unit, parameter
+from klogtool.format.typed import Moment
+from klogtool.parameters import NOT_GIVEN, Given, Unit, parameter
 from klogtool.plans.causes import RollCause, VerdictCause
 from klogtool.plans.index_doubts import zeros_that_fill
 from klogtool.plans.plan import Plan, SegmentVerdict
@@ -24,17 +25,17 @@ COMMAND = "roll"
 SETTINGS = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")
 
 
-class RollQuestion(DeletingQuestion, frozen=True):
+class RollQuestion(DeletingQuestion, frozen=True, kw_only=True):
     """Is the active segment due?"""
 
     incoming_bytes: Annotated[Long | None, parameter("Size of the next append.  [default: 0]")] = None
     incoming_timestamp: Annotated[
-        Long | None,
+        Given[Long | None, Moment | None],
         parameter(
             "Largest timestamp of the next append. A broker compares the age of the segment with it.  [default: --now]",
             Unit.TIME,
         ),
-    ] = None
+    ] = NOT_GIVEN
     incoming_offset: Annotated[
         Long | None, parameter("Last offset of the next append.  [default: the log end offset]")
     ] = None

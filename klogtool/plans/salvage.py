@@ -76,7 +76,7 @@ MOST_LEFT_OUT = 10_000  # limit of batches that are left out one by one, because
 _METADATA, _EPOCHS = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOINT
 
 
-class SalvageQuestion(Question, frozen=True):
+class SalvageQuestion(Question, frozen=True, kw_only=True):
     """replicas: paths of other copies. deep: open every batch, and leave out those whose records cannot be read."""
 
     replicas: Annotated[

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from klogtool import kernels
 from klogtool.broker.circumstances import REMOTE_STORAGE, UNCLEAN, Checkpoints, terms_of
@@ -57,7 +57,7 @@ PIECE_BYTES = 4 << 20
 _METADATA, _EPOCHS = FileKind.PARTITION_METADATA.value, FileKind.LEADER_EPOCH_CHECKPOINT.value
 
 
-class TransplantQuestion(Question, frozen=True):
+class TransplantQuestion(Question, frozen=True, kw_only=True):
     """What is to become of a copy? topic, partition: its new name; None: the name stays. in_place: the copy already
     lies in the log dir of the adopting broker. log_dirs: all that get the cluster id."""
 
@@ -216,7 +216,7 @@ def _voters_question(question: TransplantQuestion) -> VotersQuestion:
     copies = tuple(path for path in question.log_dirs if os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIR)))
     if not copies:
         raise Refused("none of these log dirs has __cluster_metadata-0: name those of the controllers")
-    return VotersQuestion(circumstances=question.circumstances, voters=question.voters, copies=copies)
+    return VotersQuestion(**asdict(question.circumstances), voters=question.voters, copies=copies)
 
 
 def _new_name(path: str, question: TransplantQuestion) -> tuple[str, int]:

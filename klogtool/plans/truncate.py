@@ -25,7 +25,7 @@ from klogtool.verify.swaps import offsets_in_log
 COMMAND = "truncate"
 
 
-class TruncateQuestion(DeletingQuestion, frozen=True):
+class TruncateQuestion(DeletingQuestion, frozen=True, kw_only=True):
     """Cut at an offset, `to`; or start anew at one, `start_at`, with or without `log_start_offset_after`."""
 
     to: Annotated[Long | None, parameter("Truncate to this offset: records from N on are deleted.")] = None

@@ -339,7 +339,7 @@ def _too_clean(
         yield Obstacle("active-segment", ObstacleCause.ONLY_ACTIVE(size=active.size), ObstacleCure.ROLL())
     elif not (is_held_back and free.is_eligible):
         settings = "".join(
-            f" --config {quoted(f'{key}={value}')}" for key, value in question.circumstances.settings.items()
+            f" --config {quoted(f'{key}={value}')}" for key, value in question.circumstances.config.items()
         )
         cure = ObstacleCure.FORCE(path=quoted(path), settings=settings)
         yield Obstacle("ratio", why_due(log, found), cure)

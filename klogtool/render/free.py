@@ -55,7 +55,7 @@ def free_text(plan: Plan) -> Iterator[str]:
         items = [item for item in result.items if item.kind == kind.name]
         if items:
             yield from _about(kind, items, plan.path)
-    yield from _compaction(result.compaction, plan.question.circumstances.settings)
+    yield from _compaction(result.compaction, plan.question.circumstances.config)
     yield from _left_out(result.left_out)
     yield from _untouched(result.untouched, plan.path)
 

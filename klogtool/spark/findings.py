@@ -114,7 +114,7 @@ def _owner_of(targets: Sequence[Target], mirror: Mirror | None) -> Owner:
 
 
 def _options(*, deep: bool) -> VerifyOptions:
-    return VerifyOptions(Circumstances(MAX_LONG), deep=deep)
+    return VerifyOptions(Circumstances(now_ms=MAX_LONG), deep=deep)
 
 
 def _not_yet_verified(target: Target) -> VerifiedPartition:

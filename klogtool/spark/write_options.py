@@ -60,7 +60,7 @@ class HowToWrite(Struct, frozen=True):
 
     def terms(self, path: str, first_offset: int) -> LoadTerms:
         """Return the terms for a new partition dir that begins at an offset."""
-        given = Circumstances(0, settings=self.settings, log_start_offset=first_offset, kafka=self.release)
+        given = Circumstances(now_ms=0, config=self.settings, log_start_offset=first_offset, kafka=self.release)
         return terms_of(path, given)
 
 

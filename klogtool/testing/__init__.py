@@ -4,6 +4,7 @@
     records      assert_records: a log has these records
     verdict      broker_would: what a broker's start would do
     wounds       wounds of files on a disk
+    known        what a broker would know, as arguments
     builder      log dirs made step by step; what the fixture log_dir gives; records as people write them
 
     plugin       the plugin of pytest: the fixture log_dir

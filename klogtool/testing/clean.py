@@ -7,9 +7,10 @@ from collections.abc import Collection
 from typing import Literal, Unpack
 
 from klogtool.errors import KlogError
-from klogtool.objects import KnownArguments, circumstances_of
+from klogtool.objects import circumstances_of
 from klogtool.render.findings import FindingText
 from klogtool.render.words import count_text
+from klogtool.testing.known import KnownArguments
 from klogtool.verify.findings import KINDS, Finding, Severity
 from klogtool.verify.verification import VerifyOptions, verify
 

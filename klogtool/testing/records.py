@@ -16,9 +16,10 @@ from klogtool.log.entries import Entry
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
-from klogtool.objects import KnownArguments, circumstances_of
+from klogtool.objects import circumstances_of
 from klogtool.render.words import count_text
 from klogtool.testing.builder import FIELDS, Fields, RecordLike, all_fields, fields_of
+from klogtool.testing.known import KnownArguments
 
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 

@@ -12,9 +12,10 @@ from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, 
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.errors import KlogError
 from klogtool.log.log_dirs import find_log_dir_around, is_log_dir
-from klogtool.objects import KnownArguments, circumstances_of
+from klogtool.objects import circumstances_of
 from klogtool.render.doctor import diagnosis_text, headline
 from klogtool.render.words import words
+from klogtool.testing.known import KnownArguments
 
 _MOST_NAMED = 3  # in one line
 

@@ -155,7 +155,7 @@ CLUSTER = ClusterConfig(
 def test_which_value_wins(
     given: dict[str, str], by_file: dict[str, str], name: str, value: int, source: str | None
 ) -> None:
-    told = Circumstances(0, settings=given, sections=((None, by_file),))
+    told = Circumstances(now_ms=0, config=given, config_sections=((None, by_file),))
     settled, sources = told.settled_for("orders", CLUSTER)
     assert getattr(settled, name.replace(".", "_")) == value
     assert sources.get(name) == source
@@ -166,7 +166,7 @@ def test_topics_that_a_broker_makes_for_itself_are_not_deleted_by_time() -> None
         ("__consumer_offsets", ("compact",), 604800000),
         ("__share_group_state", ("delete",), -1),
     ):
-        settled, _ = Circumstances(0).settled_for(name, ClusterConfig(None, None))
+        settled, _ = Circumstances(now_ms=0).settled_for(name, ClusterConfig(None, None))
         assert (settled.cleanup_policy, settled.retention_ms) == (policy, retention_ms)
 
 
@@ -186,7 +186,7 @@ def test_the_terms_of_a_partition_say_where_values_are_from(tmp_path: Path) -> N
             config(BROKER, "7", "log.retention.bytes", "2000"),
         ],
     )
-    terms = terms_of(path, Circumstances(0))
+    terms = terms_of(path, Circumstances(now_ms=0))
     assert (terms.config.retention_ms, terms.config.retention_bytes) == (1000, 2000)
     assert list(map(words, terms.setting_notes(("retention.bytes", "retention.ms", "cleanup.policy")))) == [
         "retention.bytes: 2000, by __cluster_metadata, for broker 7 (log.retention.bytes)",
@@ -197,7 +197,7 @@ def test_the_terms_of_a_partition_say_where_values_are_from(tmp_path: Path) -> N
 
 def test_values_that_are_none_are_left_out_and_told(tmp_path: Path) -> None:
     path = log_dir(tmp_path, [config(TOPIC, "orders", "retention.ms", "soon")])
-    terms = terms_of(path, Circumstances(0))
+    terms = terms_of(path, Circumstances(now_ms=0))
     assert terms.config.retention_ms == 604800000
     assert tuple(map(words, terms.notes[-2:])) == (
         "__cluster_metadata knows no topic orders",

@@ -69,8 +69,8 @@ def test_a_name_that_no_log_goes_by_is_refused_with_a_guess() -> None:
 def test_sections_of_a_file_from_the_general_to_the_particular() -> None:
     given = Circumstances(
         now_ms=0,
-        settings={"flush.messages": "1"},
-        sections=(
+        config={"flush.messages": "1"},
+        config_sections=(
             ("orders", {"retention.ms": "3"}),
             ("or*", {"retention.ms": "2", "segment.ms": "2"}),
             (None, {"retention.ms": "1", "segment.ms": "1", "flush.messages": "5"}),

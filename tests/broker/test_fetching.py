@@ -21,7 +21,7 @@ ALL = 1 << 20
 
 
 def loaded(folder: Path, **given: Any) -> LoadedPartition:
-    return load(str(folder), Circumstances(NOW_MS, settings=CONFIG, **given), jobs=1)
+    return load(str(folder), Circumstances(now_ms=NOW_MS, config=CONFIG, **given), jobs=1)
 
 
 def transactional(offset: int, producer_id: int, sequence: int = 0) -> bytes:

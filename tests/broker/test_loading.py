@@ -467,7 +467,7 @@ def test_epoch_entries_that_a_log_does_not_have_go(partition: pathlib.Path) -> N
 def test_no_log_has_a_high_watermark_below_0(partition: pathlib.Path, high_watermark: int) -> None:
     """UnifiedLog.updateHighWatermarkMetadata. It is raised to the log start, which only a tiered log can have there."""
     settings = {**CONFIG, "remote.storage.enable": "true"}
-    circumstances = Circumstances(NOW_MS, settings=settings, log_start_offset=-5, high_watermark=high_watermark)
+    circumstances = Circumstances(now_ms=NOW_MS, config=settings, log_start_offset=-5, high_watermark=high_watermark)
     if high_watermark < 0:
         with pytest.raises(Refused, match="should be non-negative"):
             load(str(partition), circumstances)
@@ -481,7 +481,7 @@ def test_a_high_watermark_below_the_log_end_stays_when_the_end_moves_up(
 ) -> None:
     """UnifiedLog.updateHighWatermarkWithLogEndOffset: what is not replicated yet is not committed by a roll, nor by
     records that are appended. The high watermark never lies beyond the end."""
-    loaded = load(str(partition), Circumstances(NOW_MS, settings=CONFIG, high_watermark=high_watermark)).log
+    loaded = load(str(partition), Circumstances(now_ms=NOW_MS, config=CONFIG, high_watermark=high_watermark)).log
     roll(loaded)
     assert (loaded.log_end_offset, loaded.high_watermark) == (12, high_watermark)
     loaded.note_appended(13, ())

@@ -42,7 +42,7 @@ def at(offset: int) -> int:
 
 
 def loaded(folder: Path, **given: Any) -> LoadedPartition:
-    return load(str(folder), Circumstances(NOW_MS, settings=CONFIG, **given), jobs=1)
+    return load(str(folder), Circumstances(now_ms=NOW_MS, config=CONFIG, **given), jobs=1)
 
 
 def place(offset: int, time_ms: int | None = None) -> TimestampAndOffset:
@@ -182,7 +182,7 @@ def test_what_only_remote_storage_tells_is_unknown(tmp_path: Path) -> None:
     partition = make(tmp_path / "t-0", {4: [data(4)], 10: [data(10)]})
     settings = {**CONFIG, "remote.storage.enable": "true"}
     for start, at_least, not_searched in ((2, 3, (2, 3)), (4, -1, None)):
-        asked = load(str(partition), Circumstances(NOW_MS, settings=settings, log_start_offset=start), jobs=1)
+        asked = load(str(partition), Circumstances(now_ms=NOW_MS, config=settings, log_start_offset=start), jobs=1)
         tiered, pending = (asked.lookup_timestamp(word) for word in ("latest-tiered", "earliest-pending-upload"))
         assert (tiered.found, tiered.at_least, pending.found, pending.at_least) == (None, at_least, None, 4)
         for time, found in ((0, place(4)), (at(11), None)):

@@ -50,7 +50,7 @@ def test_bytes_that_are_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     total, batch_bytes, segment_bytes = SIZES[size]
     end = make_sparse_log(tmp_path / "t-0", size=total, batch_bytes=batch_bytes, segment_bytes=segment_bytes)
     with counted(monkeypatch) as loading:
-        loaded = load(str(tmp_path / "t-0"), Circumstances(0), jobs=1)
+        loaded = load(str(tmp_path / "t-0"), Circumstances(now_ms=0), jobs=1)
     assert (loaded.log_end_offset, loading.bytes < PAGES) == (end, True)
     for offset in (0, 1, end // 3, end // 2, end - 1):
         with counted(monkeypatch) as looking:

@@ -31,7 +31,7 @@ def loaded(path: pathlib.Path) -> tuple[object, ...]:
     """All that a broker's start makes of a partition dir, or why it fails."""
     draft = Draft.of(str(path))
     try:
-        log = LoadedLog(draft, terms_of(str(path), Circumstances(NOW_MS, last_stop=UNCLEAN, recovery_point=0)))
+        log = LoadedLog(draft, terms_of(str(path), Circumstances(now_ms=NOW_MS, last_stop=UNCLEAN, recovery_point=0)))
     except KlogError as error:
         return str(error), error.kafka_class
     log.stop()

@@ -80,7 +80,7 @@ def test_a_default_of_a_setting_is_the_releases(release: str, after_max_ms: int)
     question = read_question(CompactQuestion, asked)
     config, sources = question.circumstances.settled_for("t", ClusterConfig(None, None))
     assert (config.message_timestamp_after_max_ms, sources) == (after_max_ms, {})
-    given = Circumstances(0, kafka=question.circumstances.kafka, settings={"message.timestamp.after.max.ms": "5"})
+    given = Circumstances(now_ms=0, kafka=question.circumstances.kafka, config={"message.timestamp.after.max.ms": "5"})
     assert given.config_for("t").message_timestamp_after_max_ms == 5
 
 

@@ -33,7 +33,7 @@ Path = pathlib.Path
 
 
 def loaded(folder: Path, *, with_ends: bool = False, **given: Any) -> CoordinatorPartition:
-    log = load(str(folder), Circumstances(NOW_MS, **given), jobs=1).log
+    log = load(str(folder), Circumstances(now_ms=NOW_MS, **given), jobs=1).log
     found = load_transactions(log, 0, with_ends=with_ends)
     assert found is not None
     return found
@@ -80,7 +80,7 @@ def test_what_no_release_knows_is_passed_over(tmp_path: Path) -> None:
 def test_records_of_an_image_say_nothing(tmp_path: Path) -> None:
     key, value = state_of("a", ONGOING)
     blank = bytes(len(key)), bytes(len(value or b""))
-    log = load(str(make_state(tmp_path / "__transaction_state-0", [blank])), Circumstances(NOW_MS), jobs=1).log
+    log = load(str(make_state(tmp_path / "__transaction_state-0", [blank])), Circumstances(now_ms=NOW_MS), jobs=1).log
     assert load_transactions(log, 0) is None
 
 
@@ -120,11 +120,11 @@ def test_ends_are_kept_from_the_last_gap_on(tmp_path: Path) -> None:
 
 
 def test_the_coordinators_of_a_log_dir() -> None:
-    known = find_coordinators([str(FIXTURES / "transactions/logdir/t-0")], Circumstances(NOW_MS))
+    known = find_coordinators([str(FIXTURES / "transactions/logdir/t-0")], Circumstances(now_ms=NOW_MS))
     assert (list(known.partitions), known.expected, known.is_whole) == ([0], USUAL_PARTITIONS, False)
     assert {known.find(number).transactional_id for number in (0, 1)} == {"tx-0", "tx-1"}  # type: ignore[union-attr]
     assert known.find(77) is None
-    with_metadata = find_coordinators([str(FIXTURES / "metadata/logdir")], Circumstances(NOW_MS))
+    with_metadata = find_coordinators([str(FIXTURES / "metadata/logdir")], Circumstances(now_ms=NOW_MS))
     assert (with_metadata.expected, with_metadata.is_whole) == (1, True)
 
 
@@ -133,7 +133,7 @@ def test_the_copy_that_ends_last_counts(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "meta.properties").write_text("version=1\n")
         make_state(tmp_path / name / "__transaction_state-0", [state_of(one, producerId=7) for one in states])
-    known = find_coordinators([str(tmp_path / name) for name in ("d1", "d2", "d3")], Circumstances(NOW_MS))
+    known = find_coordinators([str(tmp_path / name) for name in ("d1", "d2", "d3")], Circumstances(now_ms=NOW_MS))
     assert list(known.partitions[0].latest) == ["x", "y"]
 
 
@@ -141,6 +141,6 @@ def test_a_partition_that_cannot_be_loaded_is_not_at_hand(tmp_path: Path) -> Non
     (tmp_path / "meta.properties").write_text("version=1\n")
     make_state(tmp_path / "__transaction_state-0", [(key_of("a"), b"\0")])
     make_state(tmp_path / "__transaction_state-3", [state_of("b")])
-    known = find_coordinators([str(tmp_path)], Circumstances(NOW_MS))
+    known = find_coordinators([str(tmp_path)], Circumstances(now_ms=NOW_MS))
     assert list(known.partitions) == [3]
     assert [problem.path for problem in known.problems] == [str(tmp_path / "__transaction_state-0")]

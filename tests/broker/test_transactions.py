@@ -22,7 +22,7 @@ Path = pathlib.Path
 
 
 def loaded(folder: Path, **given: Any) -> LoadedPartition:
-    return load(str(folder), Circumstances(NOW_MS, settings=CONFIG, **given), jobs=1)
+    return load(str(folder), Circumstances(now_ms=NOW_MS, config=CONFIG, **given), jobs=1)
 
 
 def transactional(offset: int, producer_id: int, **header: Any) -> bytes:

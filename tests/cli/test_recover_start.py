@@ -196,7 +196,7 @@ def test_python_raises_it(disks: pathlib.Path, row: str) -> None:
     wound, _, kafka_class = ROWS[row]
     wound(disks / "d2")
     with pytest.raises(KlogError) as refused:
-        list(decided("recover", str(disks / "d2"), Circumstances(NOW_MS).as_arguments()))
+        list(decided("recover", str(disks / "d2"), Circumstances(now_ms=NOW_MS).as_arguments()))
     assert refused.value.kafka_class == kafka_class
 
 

@@ -7,7 +7,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import FileRange
@@ -32,8 +32,8 @@ class TestsQuestion(Question, frozen=True):
 
 
 QUESTION = TestsQuestion
-NOTHING_ASKED = TestsQuestion(circumstances=Circumstances(0))
-MOVES_ASKED = TestsQuestion(circumstances=Circumstances(0), moves=True)
+NOTHING_ASKED = TestsQuestion(**asdict(Circumstances(now_ms=0)))
+MOVES_ASKED = TestsQuestion(**asdict(Circumstances(now_ms=0)), moves=True)
 STRAY = "t-0.0123456789abcdef0123456789abcdef-stray"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 from made import TestsQuestion
+from msgspec.structs import asdict
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli.writing import Writing, decide_and_carry_out, writing
@@ -15,4 +16,4 @@ from klogtool.cli.writing import Writing, decide_and_carry_out, writing
 @writing
 def command(paths: tuple[str, ...], refuse: bool, writing: Writing) -> int:
     """For tests."""
-    return decide_and_carry_out("test", paths, TestsQuestion(circumstances=Circumstances(0), refuse=refuse), writing)
+    return decide_and_carry_out("test", paths, TestsQuestion(**asdict(Circumstances(now_ms=0)), refuse=refuse), writing)

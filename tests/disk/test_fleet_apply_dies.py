@@ -8,6 +8,7 @@ import pytest
 from dying import dies, finish
 from fleets import FIRST_MS, collect_broker, make_fleet
 from mortal import reusable
+from msgspec.structs import asdict
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.fleet.checking import check
@@ -35,7 +36,7 @@ def shares(plan: FleetPlan, log_dir: pathlib.Path) -> list[SavedPlan]:
     """What is left to do on broker 2."""
     found = find_share(plan, [str(log_dir)], CIRCUMSTANCES)
     acts = tuple(each.act for each in found if isinstance(each, Todo))
-    question = FleetShareQuestion(circumstances=CIRCUMSTANCES, jobs=1, acts=acts)
+    question = FleetShareQuestion(**asdict(CIRCUMSTANCES), jobs=1, acts=acts)
     return [reusable(each) for each in decide(COMMAND, str(log_dir), question)] if acts else []
 
 

@@ -14,6 +14,7 @@ from dying import dies, take_back
 from failing import FailingDisk
 from made import HEAD, contents
 from mortal import reusable
+from msgspec.structs import asdict
 from quorums import Disk, voter
 
 from klogtool.broker.circumstances import Circumstances
@@ -36,7 +37,7 @@ def survivor(folder: pathlib.Path) -> pathlib.Path:
 def voting(log_dir: pathlib.Path) -> list[SavedPlan]:
     """What makes it the only voter."""
     question = VotersQuestion(
-        circumstances=Circumstances(1000),
+        **asdict(Circumstances(now_ms=1000)),
         jobs=1,
         standalone=True,
         destroyed=(2, 3),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from made import picture
+from msgspec.structs import asdict
 from quorums import Disk, voter
 from running import FIXTURES, run_here
 
@@ -54,7 +55,7 @@ EDITS = (
     MoveFolder("foo", moved_out("logs", "foo")),
 )
 NAMES = sorted({name for command in COMMANDS for name in question_type(command).__struct_fields__} - {"circumstances"})
-NAMES += sorted(Circumstances(0).as_arguments())
+NAMES += sorted(Circumstances(now_ms=0).as_arguments())
 OTHERS: list[Any] = [None, True, 0, -1, 1 << 200, 1.5, "", "x", "a\0b", "\ud800", "../../x", "/etc", [], [[]], {}]
 GONE = object()
 Rows = list[dict[str, Any]]
@@ -88,7 +89,7 @@ def save_edits(box: pathlib.Path) -> None:
     """Save a plan that also renames folders."""
     (box / "logs" / "foo").mkdir()
     (box / "logs" / "t-0" / "one.deleted").write_bytes(b"old")
-    save(box, "doctor --fix", MendQuestion(circumstances=Circumstances(0), edits=EDITS))
+    save(box, "doctor --fix", MendQuestion(**asdict(Circumstances(now_ms=0)), edits=EDITS))
 
 
 def save_share(box: pathlib.Path) -> None:
@@ -96,7 +97,7 @@ def save_share(box: pathlib.Path) -> None:
     (box / "logs" / "t-1").mkdir()
     log_dir = str(box / "logs")
     acts = (Cut(log_dir, "t-0", 5), Move(log_dir, "t-1", moved_out(log_dir, "t-1")))
-    save(box, "fleet apply", FleetShareQuestion(circumstances=Circumstances(0), acts=acts))
+    save(box, "fleet apply", FleetShareQuestion(**asdict(Circumstances(now_ms=0)), acts=acts))
 
 
 def save(box: pathlib.Path, command: str, question: Question) -> None:
@@ -115,7 +116,9 @@ def save_voters(box: pathlib.Path) -> None:
         shutil.copytree(disk.path, copies[-1], dirs_exist_ok=True)
     wish = {"standalone": True, "destroyed": (2, 3), "accept_loss": True}
     save(
-        box, "quorum", VotersQuestion(circumstances=Circumstances(0), copies=tuple(copies), settings=({}, None), **wish)
+        box,
+        "quorum",
+        VotersQuestion(**asdict(Circumstances(now_ms=0)), copies=tuple(copies), settings=({}, None), **wish),
     )
 
 

@@ -30,7 +30,7 @@ LONE_STATIC = static(1)
 def diagnosed(disk: Disk, settings: dict[str, str] | None = None, others: Sequence[Disk] = ()) -> Diagnosis:
     sections = () if settings is None else ((None, settings),)
     how = Examination(
-        Circumstances(now_ms=0, sections=sections), controllers=tuple((str(one.path), None) for one in others)
+        Circumstances(now_ms=0, config_sections=sections), controllers=tuple((str(one.path), None) for one in others)
     )
     found = examine([str(disk.path)], how)
     if found.lead.elected is False:

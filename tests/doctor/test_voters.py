@@ -50,7 +50,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def diagnosed(log_dir: Path, kafka: Release = REFERENCE, **settings: str) -> Diagnosis:
-    how = Examination(Circumstances(now_ms=0, kafka=kafka, sections=((None, settings),)))
+    how = Examination(Circumstances(now_ms=0, kafka=kafka, config_sections=((None, settings),)))
     return examine([str(log_dir)], how)
 
 

@@ -54,8 +54,8 @@ class Case:
         args = self.args
         settings = {**args["config"], **args.get("cleaner", {})}
         return Circumstances(
-            args["now_ms"],
-            settings={name: str(value) for name, value in settings.items()},
+            now_ms=args["now_ms"],
+            config={name: str(value) for name, value in settings.items()},
             recovery_point=args.get("recovery_point"),
             log_start_offset=args.get("log_start_offset"),
             high_watermark=args.get("high_watermark"),

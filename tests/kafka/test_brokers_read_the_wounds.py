@@ -115,7 +115,7 @@ CASES: Mapping[str, Case] = {
 
 def findings_of(folder: pathlib.Path) -> list[Finding]:
     """The errors in the log."""
-    options = VerifyOptions(Circumstances(NOW_MS), deep=True)
+    options = VerifyOptions(Circumstances(now_ms=NOW_MS), deep=True)
     found = [found for found in verify([str(folder)], options) if isinstance(found, Finding)]
     return [finding for finding in found if finding.severity.value == "error"]
 

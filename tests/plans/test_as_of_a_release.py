@@ -42,7 +42,7 @@ def sizes(plan: Plan) -> list[int]:
 
 
 def loaded(folder: Path, kafka: Release, config: dict[str, str] = CONFIG, **given: Any) -> LoadedPartition:
-    return load(str(folder), Circumstances(NOW_MS, settings=config, kafka=kafka, **given), jobs=1)
+    return load(str(folder), Circumstances(now_ms=NOW_MS, config=config, kafka=kafka, **given), jobs=1)
 
 
 # ---------------------------------------------------------------- the cleaner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from msgspec.structs import asdict
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import read_content
@@ -14,7 +15,7 @@ from klogtool.plans.plan import Plan, Write
 from klogtool.plans.question import Question
 from klogtool.render.words import words
 
-NOTHING_ASKED = Question(circumstances=Circumstances(0))
+NOTHING_ASKED = Question(**asdict(Circumstances(now_ms=0)))
 
 POINTS, STARTS, REPLICATED, CLEANED = (
     f"{what}-offset-checkpoint" for what in ("recovery-point", "log-start", "replication", "cleaner")

@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def drop(folder: Path, producer_id: int, **given: Any) -> Plan:
-    asked = Circumstances(NOW_MS, **given).as_arguments() | {"producer_id": producer_id, "jobs": 1}
+    asked = Circumstances(now_ms=NOW_MS, **given).as_arguments() | {"producer_id": producer_id, "jobs": 1}
     (made,) = decided("drop-producer", folder, asked)
     return made
 
@@ -48,7 +48,7 @@ def producers_in(folder: Path) -> dict[str, list[int]]:
 
 
 def state(folder: Path) -> tuple[list[int], int]:
-    found = load(str(folder), Circumstances(NOW_MS), jobs=1).transaction_state()
+    found = load(str(folder), Circumstances(now_ms=NOW_MS), jobs=1).transaction_state()
     return [known.producer_id for known in found.producers], found.last_stable_offset
 
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 
 import pytest
+from msgspec.structs import asdict
 from running import run_here
 
 from klogtool.broker.circumstances import Circumstances
@@ -43,7 +44,7 @@ def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def asked(*edits: Edit) -> MendQuestion:
-    return MendQuestion(circumstances=Circumstances(0), edits=edits)
+    return MendQuestion(**asdict(Circumstances(now_ms=0)), edits=edits)
 
 
 def decided(log_dir: pathlib.Path, *edits: Edit) -> list[Plan]:
@@ -211,7 +212,7 @@ def test_what_is_done_or_impossible_is_refused(log_dir: pathlib.Path, edits: lis
 
 def test_a_log_dir_is_named_in_full(log_dir: pathlib.Path) -> None:
     for name in ("kafka", ""):
-        question = MendQuestion(circumstances=Circumstances(0), edits=(DeleteFile("cleaner-offset"),), log_dir=name)
+        question = MendQuestion(**asdict(Circumstances(now_ms=0)), edits=(DeleteFile("cleaner-offset"),), log_dir=name)
         with pytest.raises(Refused, match="absolute"):
             list(decide(COMMAND, str(log_dir), question))
 

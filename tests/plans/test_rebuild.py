@@ -28,7 +28,7 @@ def partition(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def plan(folder: pathlib.Path, **more: Any) -> Plan:
-    given = Circumstances(NOW_MS, settings=CONFIG, last_stop=CLEAN)
+    given = Circumstances(now_ms=NOW_MS, config=CONFIG, last_stop=CLEAN)
     (made,) = decided("rebuild-index", str(folder), {**given.as_arguments(), "jobs": 1, **more})
     return made
 

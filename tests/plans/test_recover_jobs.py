@@ -27,7 +27,7 @@ def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def plans(log_dir: pathlib.Path, jobs: int, **more: Any) -> tuple[list[Plan], str]:
     found, error = [], ""
-    arguments = {**Circumstances(NOW_MS, last_stop="unclean").as_arguments(), **more}
+    arguments = {**Circumstances(now_ms=NOW_MS, last_stop="unclean").as_arguments(), **more}
     try:
         for plan in decided("recover", log_dir, {**arguments, "jobs": jobs}):
             found.append(replace(plan, question=replace(plan.question, jobs=None)))

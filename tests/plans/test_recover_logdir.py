@@ -34,7 +34,7 @@ def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def plans(log_dir: pathlib.Path, *, mark_clean: bool = False, **given: Any) -> list[Plan]:
-    circumstances = Circumstances(NOW_MS, settings=CONFIG, **given)
+    circumstances = Circumstances(now_ms=NOW_MS, config=CONFIG, **given)
     return list(decided("recover", str(log_dir), {**circumstances.as_arguments(), "jobs": 1, "mark_clean": mark_clean}))
 
 
@@ -157,7 +157,7 @@ AS_THE_BROKER_HAD_IT = {"log.index.size.max.bytes": "4096", "log.index.interval.
 
 def check_against(before: pathlib.Path, after: pathlib.Path) -> None:
     """The same files, but for the leader epoch of the broker's own new life."""
-    given = Circumstances(BROKERS_CLOCK_MS, settings=AS_THE_BROKER_HAD_IT)
+    given = Circumstances(now_ms=BROKERS_CLOCK_MS, config=AS_THE_BROKER_HAD_IT)
     found = by_name(list(decided("recover", str(before), {**given.as_arguments(), "jobs": 1})))
     compared = [name for name in found if (after / name).is_dir()]
     assert compared

@@ -34,7 +34,7 @@ def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def asked(config: dict[str, str], now_ms: int = NOW_MS, **given: Any) -> dict[str, Any]:
-    return {**Circumstances(now_ms, settings={**CONFIG, **config}, **given).as_arguments(), "jobs": 1}
+    return {**Circumstances(now_ms=now_ms, config={**CONFIG, **config}, **given).as_arguments(), "jobs": 1}
 
 
 def retained(log_dir: pathlib.Path, config: dict[str, str], now_ms: int = NOW_MS, **given: Any) -> list[Plan]:
@@ -92,7 +92,7 @@ def test_settings_by_topic_from_a_file_and_from_the_cluster(log_dir: pathlib.Pat
     (metadata / f"{0:020d}.log").write_bytes(
         b"".join(build_batch([Record(n, 0, None, value)], partition_leader_epoch=1) for n, value in enumerate(records))
     )
-    plans = retained(log_dir, {}, NOW_MS + DAY_MS, sections=(("a", {"retention.ms": "-1"}),))
+    plans = retained(log_dir, {}, NOW_MS + DAY_MS, config_sections=(("a", {"retention.ms": "-1"}),))
     _, a, b = plans
     assert (gone(a), gone(b)) == ([], [(0, "time"), (4, "time")])
     assert a.answer_in(words)["settings"] == [
@@ -103,7 +103,7 @@ def test_settings_by_topic_from_a_file_and_from_the_cluster(log_dir: pathlib.Pat
 
 
 def test_without_any_settings_kafkas_defaults_are_named(log_dir: pathlib.Path) -> None:
-    (plan, *_) = list(decided("retain", str(log_dir), Circumstances(NOW_MS).as_arguments()))
+    (plan, *_) = list(decided("retain", str(log_dir), Circumstances(now_ms=NOW_MS).as_arguments()))
     assert plan.answer_in(words)["settings"] == ["settings: Kafka's defaults, because nothing else is known"]
 
 

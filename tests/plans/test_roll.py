@@ -21,7 +21,9 @@ BATCH = len(data(0))
 
 
 def asked(folder: pathlib.Path, config: Mapping[str, str] | None = None, now_ms: int = NOW_MS, **given: Any) -> Plan:
-    circumstances = Circumstances(now_ms, settings={**CONFIG, **(config or {})}, loaded_at_ms=given.pop("loaded", None))
+    circumstances = Circumstances(
+        now_ms=now_ms, config={**CONFIG, **(config or {})}, loaded_at_ms=given.pop("loaded", None)
+    )
     (plan,) = decided("roll", str(folder), {**circumstances.as_arguments(), "jobs": 1, **given})
     return plan
 
@@ -151,7 +153,7 @@ def test_an_empty_active_segment_is_replaced(tmp_path: pathlib.Path) -> None:
 
 
 def rolled_ahead(folder: pathlib.Path, expected: int) -> Plan:
-    arguments = {**Circumstances(NOW_MS, settings=CONFIG).as_arguments(), "jobs": 1}
+    arguments = {**Circumstances(now_ms=NOW_MS, config=CONFIG).as_arguments(), "jobs": 1}
     (plan,) = plan_change(
         "roll",
         str(folder),

@@ -69,7 +69,7 @@ def line_after(log_dir: pathlib.Path, command: str, arguments: dict[str, Any]) -
     """Return the partition's line as the plans of a command leave it."""
     config = {**CONFIG, **arguments.get("config", {})}
     now_ms = arguments.get("now_ms", NOW_MS)
-    asked = {**Circumstances(now_ms, settings=config).as_arguments(), "jobs": 1}
+    asked = {**Circumstances(now_ms=now_ms, config=config).as_arguments(), "jobs": 1}
     asked |= {name: value for name, value in arguments.items() if name not in ("config", "now_ms")}
     data = (log_dir / LOG_STARTS).read_bytes()
     for plan in decided(command, str(log_dir / "t-0"), asked):
@@ -153,7 +153,7 @@ def test_topics_that_have_no_remote_storage(tmp_path: pathlib.Path, topic: str) 
     log_dir = log_dir_of(tmp_path)
     (log_dir / "t-0").rename(log_dir / f"{topic}-0")
     (log_dir / LOG_STARTS).write_text(f"0\n1\n{topic} 0 {LINE}\n")
-    loaded = load(str(log_dir / f"{topic}-0"), Circumstances(NOW_MS, settings={**CONFIG, **TIERED}))
+    loaded = load(str(log_dir / f"{topic}-0"), Circumstances(now_ms=NOW_MS, config={**CONFIG, **TIERED}))
     assert (loaded.log_start_offset, loaded.log.log_start_checkpoint) == (FIRST, None)
     assert not is_tiered(loaded.log)
 
@@ -161,7 +161,7 @@ def test_topics_that_have_no_remote_storage(tmp_path: pathlib.Path, topic: str) 
 @pytest.mark.parametrize(("config", "start"), [(TIERED, LINE), (NOT_TIERED, FIRST), ({}, FIRST)])
 def test_where_a_log_starts(tmp_path: pathlib.Path, config: dict[str, str], start: int) -> None:
     log_dir = log_dir_of(tmp_path)
-    path, circumstances = str(log_dir / "t-0"), Circumstances(NOW_MS, settings={**CONFIG, **config})
+    path, circumstances = str(log_dir / "t-0"), Circumstances(now_ms=NOW_MS, config={**CONFIG, **config})
     assert load(path, circumstances).log_start_offset == start
     (log_dir / "__remote_log_metadata-3").mkdir()
     with_it = LINE if not config else start

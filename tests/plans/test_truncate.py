@@ -28,7 +28,7 @@ BATCH = len(data(0))
 def cut(folder: pathlib.Path, config: Mapping[str, str] | None = None, **given: Any) -> Plan:
     """given: of Circumstances log_start_offset and high_watermark; else the command's."""
     known = {name: given.pop(name, None) for name in ("log_start_offset", "high_watermark")}
-    circumstances = Circumstances(NOW_MS, settings={**CONFIG, **(config or {})}, **known)
+    circumstances = Circumstances(now_ms=NOW_MS, config={**CONFIG, **(config or {})}, **known)
     (plan,) = decided("truncate", str(folder), {**circumstances.as_arguments(), "jobs": 1, **given})
     return plan
 
@@ -211,6 +211,6 @@ def test_a_cut_in_a_gap_leaves_the_open_transaction_that_the_next_start_has_to_k
     folder = make(log_dir / "t-0", {0: [open_txn, data(33)]})
     (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
     assert run_here(["truncate", "logs/t-0", "--to", "5", "--now", str(NOW_MS), "--apply"], tmp_path).status == 0
-    loaded = load(str(folder), Circumstances(NOW_MS))
+    loaded = load(str(folder), Circumstances(now_ms=NOW_MS))
     assert (loaded.log_end_offset, loaded.last_stable_offset) == (3, 0)
     assert [path.name for path in folder.glob("*.snapshot")] == [f"{3:020d}.snapshot"]

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec.structs import asdict
 from quorums import Disk, directory_id, properties, static, voter
 
 from klogtool.broker.circumstances import Circumstances
@@ -29,7 +30,7 @@ MOVED = "1@c1:9101,2@c2:9102,3@c3:9103"
 def asked(disks: Sequence[Disk], settings: Sequence[dict[str, str] | None] = (), **wish: object) -> VotersQuestion:
     wish = {"standalone": "voters" not in wish, **wish}
     copies = tuple(str(disk.path) for disk in disks)
-    return VotersQuestion(circumstances=Circumstances(1000), copies=copies, settings=tuple(settings), **wish)
+    return VotersQuestion(**asdict(Circumstances(now_ms=1000)), copies=copies, settings=tuple(settings), **wish)
 
 
 def planned(
@@ -307,7 +308,7 @@ def test_real_disks_are_refused_where_they_elect_a_leader_without_it() -> None:
         paths = tuple(map(str, sorted(expected.parent.glob("n*"))))
         settings = tuple(parse_properties((Path(path) / "s.properties").read_bytes()) for path in paths)
         wish = {"standalone": True, "destroyed": (1, 2, 3), "accept_loss": True}
-        question = VotersQuestion(circumstances=Circumstances(1000), copies=paths, settings=settings, **wish)
+        question = VotersQuestion(**asdict(Circumstances(now_ms=1000)), copies=paths, settings=settings, **wish)
         pairs = zip(paths, settings, strict=True)
         elects = judge_election([read_controller(*pair) for pair in pairs]).outcome is ElectionOutcome.ELECTED
         plan, cure = plan_or_cure(question)

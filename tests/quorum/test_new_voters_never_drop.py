@@ -13,6 +13,7 @@ import pathlib
 import random
 
 import pytest
+from msgspec.structs import asdict
 from quorums import Disk, data_batch, voter
 
 from klogtool.broker.circumstances import Circumstances
@@ -114,7 +115,7 @@ def test_what_a_majority_had_and_a_copy_has_stays(tmp_path: pathlib.Path) -> Non
         copies = [*left, *([history.broker] if chance.random() < 0.5 else [])]
         paths = tuple(str(disk(tmp_path / str(seed), node, size).path) for node in copies)
         question = VotersQuestion(
-            circumstances=Circumstances(0), copies=paths, standalone=True, destroyed=lost, accept_loss=True
+            **asdict(Circumstances(now_ms=0)), copies=paths, standalone=True, destroyed=lost, accept_loss=True
         )
         held, best = history.committed, max(node.position for node in copies)
         if max(node.position for node in left) < best:  # that of a broker

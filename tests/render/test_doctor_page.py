@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from diagnoses import FIRST_MS, HOSTILE, HOUR_MS, LOG_DIRS, STEP, make_diagnosis
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from page_structure import ADDRESSES, Structure
 
 from klogtool.broker.circumstances import Circumstances
@@ -29,7 +29,7 @@ from klogtool.render.html_page import DARK, LIGHT, MOST_ROWS, SHAPES_ON, TEXT_ON
 from klogtool.render.kept_answer import BEGIN, END, MOST_ANSWER_BYTES, PLAIN_BYTES, answer_block, read_answer
 from klogtool.verify.findings import Severity
 
-REMEDY = Remedy("retain", "/d", Question(circumstances=Circumstances(now_ms=0)))
+REMEDY = Remedy("retain", "/d", Question(**asdict(Circumstances(now_ms=0))))
 NOW_MS = FIRST_MS + 100 * HOUR_MS
 MOST_BYTES = 300_000  # of a page of a thousand partitions
 SIZES = [(0, 0), (1, 0), (1, 1), (7, 5), (1000, 0), (1000, 3), (1000, 50), (1000, 1000)]

@@ -36,7 +36,7 @@ from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify
 
 FIXTURES = ROOT / "fixtures"
-NOW = Circumstances(MAX_LONG)
+NOW = Circumstances(now_ms=MAX_LONG)
 
 
 def log_dirs() -> Iterator[str]:
@@ -129,7 +129,7 @@ def test_the_terminal_shows_how_many_there_are_of_each_kind() -> None:
 
 def inventory(*paths: str | pathlib.Path) -> list[InventoryRow]:
     return take_inventory(
-        HERE, find_fleet([os.fspath(path) for path in paths]), Circumstances(MAX_LONG, last_stop=CLEAN)
+        HERE, find_fleet([os.fspath(path) for path in paths]), Circumstances(now_ms=MAX_LONG, last_stop=CLEAN)
     )
 
 

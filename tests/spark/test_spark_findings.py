@@ -33,7 +33,7 @@ from klogtool.verify.findings import Finding
 from klogtool.verify.verification import VerifyOptions, verify
 
 __all__ = ["elsewhere"]
-NOW = Circumstances(MAX_LONG)
+NOW = Circumstances(now_ms=MAX_LONG)
 WOUNDED = FIXTURES / "killed-mid-append/logdir"
 LOG_DIRS = [p for p in sorted(FIXTURES.glob("*/logdir")) if p.parent.name != "two-disks"]
 IDS_FILE = "version: 0\ntopic_id: {}\n"

@@ -12,9 +12,10 @@ import sys
 import pytest
 from running import ROOT
 
+from klogtool.broker.circumstances import Circumstances
 from klogtool.building.wounds import WOUNDS
-from klogtool.objects import KnownArguments
 from klogtool.testing import LogDirBuilder, PartitionBuilder, Verdict, assert_log_clean, assert_records
+from klogtool.testing.known import KnownArguments
 
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```pycon\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
@@ -58,6 +59,7 @@ def test_every_argument_and_property_is_on_the_page() -> None:
     for function in (assert_log_clean, assert_records):
         assert [name for name in inspect.signature(function).parameters if f"`{name}`" not in PAGE][1:] == ["known"]
     assert [name for name in KnownArguments.__annotations__ if f"`{name}`" not in PAGE] == []
+    assert set(KnownArguments.__annotations__) == set(Circumstances.__struct_fields__) - {"config_sections"}
     for kind in (Verdict, LogDirBuilder, PartitionBuilder):
         names = [name for name in dir(kind) if not name.startswith(("_", "check_"))]
         assert [name for name in names if not re.search(rf"[`.]{name}[`(]", PAGE)] == []

@@ -65,7 +65,7 @@ def test_a_last_batch_beyond_the_end_of_a_log_that_was_closed(copy_of: CopyOf) -
         (wrong,) = found(log_dir)
         assert (wrong.id, wrong.field, wrong.path) == ("batch-header", "base_offset", str(log))
         assert (wrong.start, wrong.first_offset, wrong.last_offset) == (last.position, 37, 37)
-        (plan,) = decided("salvage", str(log_dir / "t-1"), Circumstances(NOW_MS).as_arguments())
+        (plan,) = decided("salvage", str(log_dir / "t-1"), Circumstances(now_ms=NOW_MS).as_arguments())
         assert [(mend["field"], mend["is"]) for mend in plan.answer["mended"]] == [("base_offset", 37)]
         flip_bit(log, last.position + 5, bit % 8)
 

@@ -72,7 +72,7 @@ MAKES: tuple[Make, ...] = (_header, _marker, _wrapper, _records)
 
 def refusal(folder: pathlib.Path) -> KlogError | None:
     """Why a broker that recovers all of it refuses; None if it does not."""
-    circumstances = Circumstances(NOW_MS, last_stop=UNCLEAN, recovery_point=0)
+    circumstances = Circumstances(now_ms=NOW_MS, last_stop=UNCLEAN, recovery_point=0)
     try:
         list(decided("recover", str(folder), {**circumstances.as_arguments(), "jobs": 1}))
     except KlogError as error:
@@ -92,7 +92,9 @@ def test_what_a_recovering_broker_refuses_is_an_error(tmp_path: pathlib.Path, se
     folder.mkdir()
     (folder / build_file_name(FileKind.LOG, 0)).write_bytes(before + bad + behind)
     stopped = refusal(folder)
-    found = [one for one in verify([str(folder)], VerifyOptions(Circumstances(NOW_MS))) if isinstance(one, Finding)]
+    found = [
+        one for one in verify([str(folder)], VerifyOptions(Circumstances(now_ms=NOW_MS))) if isinstance(one, Finding)
+    ]
     errors = [one for one in found if one.severity is Severity.ERROR]
     assert stopped is None or errors, (make.__name__, stopped)
 

@@ -23,7 +23,6 @@ from contextlib import suppress
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from klogtool.broker.circumstances import Circumstances  # noqa: E402
 from klogtool.disk.assembling import Assembly  # noqa: E402
 from klogtool.format.batch import Record, build_batch  # noqa: E402
 from klogtool.format.checksums import crc32c  # noqa: E402
@@ -35,12 +34,10 @@ RECORDS, KEYS, VALUE_BYTES, BATCH_RECORDS = 10_000_000, 1_000_000, 100, 50
 SEGMENT_BYTES = 128 << 20
 NOW_MS = 1_700_000_000_000
 QUESTION = CompactQuestion(
-    circumstances=Circumstances(
-        NOW_MS + 10**9,
-        NOW_MS + 10**9,
-        {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES)},
-        last_stop="clean",
-    ),
+    now_ms=NOW_MS + 10**9,
+    loaded_at_ms=NOW_MS + 10**9,
+    config={"cleanup.policy": "compact", "segment.bytes": str(SEGMENT_BYTES)},
+    last_stop="clean",
     jobs=1,
     purge=True,
 )

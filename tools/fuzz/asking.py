@@ -213,7 +213,11 @@ def check_result(place: Place, plan: Plan, result: Mapping[str, Content]) -> Non
             return  # nobody looks into it; or not all of it is mended
         if has_a_log_that_is_no_file(plan.path):
             return  # Kafka, too, keeps the indexes beside it, and begins an empty log
-        wrong = [str(found) for found in verify([str(folder)], VerifyOptions(Circumstances(NOW_MS))) if is_wrong(found)]
+        wrong = [
+            str(found)
+            for found in verify([str(folder)], VerifyOptions(Circumstances(now_ms=NOW_MS)))
+            if is_wrong(found)
+        ]
         must(not wrong, f"what {plan.command} leaves is sound", wrong)
     finally:
         shutil.rmtree(place.scratch)
@@ -357,8 +361,8 @@ def some_partition(rng: Choices, place: Place) -> str:
 def some_circumstances(rng: Choices) -> Circumstances:
     now_ms = rng.choice((*EXTREMES, 1_700_000_000_000)) if rng.chance(8) else NOW_MS
     return Circumstances(
-        now_ms,
-        settings=rng.choice(SETTINGS),
+        now_ms=now_ms,
+        config=rng.choice(SETTINGS),
         recovery_point=rng.choice(OFFSETS),
         log_start_offset=rng.choice(OFFSETS),
         high_watermark=rng.choice(OFFSETS),

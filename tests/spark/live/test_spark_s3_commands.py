@@ -23,7 +23,7 @@ from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify
 
 __all__ = ["s3"]
-NOW = Circumstances(MAX_LONG)
+NOW = Circumstances(now_ms=MAX_LONG)
 
 
 def told(found: Finding | Summary, root: str) -> object:
@@ -63,7 +63,7 @@ def test_a_disk_here_and_one_there_are_those_of_one_broker(s3: S3, tmp_path: pat
 def test_an_inventory_reads_headers_only(s3: S3) -> None:
     path = FIXTURES / "transactions/logdir"
     uri = s3.put(path, "inventory/transactions")
-    given = Circumstances(MAX_LONG, last_stop=CLEAN)
+    given = Circumstances(now_ms=MAX_LONG, last_stop=CLEAN)
     there, here = (
         [row.columns() for row in take_inventory(HERE, find_fleet([where]), given)] for where in (uri, str(path))
     )
