@@ -12,7 +12,7 @@ from klogtool.format.identity import QuorumState, build_quorum_state
 from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.kraft_snapshot import Endpoint, Voter, build_snapshot
 from klogtool.format.names import KraftSnapshotName, build_kraft_snapshot_name
-from klogtool.format.uuids import parse_uuid
+from klogtool.format.uuids import build_uuid, parse_uuid
 
 CLUSTER = "NmugKK5HRqOZ6ob2pMJQaw"
 TOPIC = ("TopicRecord", 0, {"name": "orders", "topicId": "kAhN5UfKTXmouKliDVLmuw"})
@@ -40,8 +40,14 @@ def control_batch(offset: int, epoch: int, voters: Sequence[Voter] | None, versi
     return build_batch(records, is_control=True, partition_leader_epoch=epoch)
 
 
-def data_batch(offset: int, epoch: int, message: tuple = TOPIC) -> bytes:
-    return build_batch([Record(offset, 0, None, build_metadata_record(*message))], partition_leader_epoch=epoch)
+def new_topic(offset: int) -> tuple:
+    """A topic of its own for each offset: a controller does not replay a name that it has."""
+    return "TopicRecord", 0, {"name": f"orders-{offset}", "topicId": build_uuid((offset + 2).to_bytes(16, "big"))}
+
+
+def data_batch(offset: int, epoch: int, message: tuple | None = None) -> bytes:
+    value = build_metadata_record(*(message or new_topic(offset)))
+    return build_batch([Record(offset, 0, None, value)], partition_leader_epoch=epoch)
 
 
 class Disk:
@@ -69,7 +75,7 @@ class Disk:
         self.end += 2
         return self
 
-    def records(self, number: int, epoch: int = 1, message: tuple = TOPIC) -> Disk:
+    def records(self, number: int, epoch: int = 1, message: tuple | None = None) -> Disk:
         for _ in range(number):
             self.log(data_batch(self.end, epoch, message))
             self.end += 1

@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.metadata.image import read_cluster_metadata
+from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.broker.metadata.quorum import Quorum
+from klogtool.broker.metadata.refusals import Refusal
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import Record, RecordBatch
@@ -86,7 +87,8 @@ class Controller(Struct, frozen=True):
     node_id, directory_id, cluster_id: of meta.properties; None where the file has none. has_identity: there is a
     meta.properties. state_problem: why quorum-state cannot be parsed, so that a start ends. record_problem: why a
     record is refused whose checksum holds, so that a start ends at it. identity_problem: why it ends at
-    meta.properties.
+    meta.properties. replay_refusal: the first record that only a replay refuses: a controller ends when it replays it,
+    which is after the election.
     """
 
     path: str
@@ -101,6 +103,7 @@ class Controller(Struct, frozen=True):
     refusal: KlogError | None = None
     record_problem: KlogError | None = None
     identity_problem: KlogError | None = None
+    replay_refusal: Refusal | None = None
 
     @property
     def is_dynamic(self) -> bool:
@@ -121,6 +124,7 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
     identity, wrong = _identity(path)
     state, problem = _quorum_state(path)
     directory_id = None if identity is None else identity.directory_id
+    metadata = _metadata(path, rules)
     if directory_id is not None and is_reserved_directory_id(directory_id):
         directory_id = None
     return Controller(
@@ -134,8 +138,9 @@ def read_controller(path: str, settings: Mapping[str, str] | None = None, rules:
         problem,
         own,
         refusal,
-        _record_problem(path, rules),
+        _record_problem(metadata),
         wrong,
+        _replay_refusal(metadata, identity),
     )
 
 
@@ -148,14 +153,25 @@ def _identity(path: str) -> tuple[MetaProperties | None, KlogError | None]:
         return None, error
 
 
-def _record_problem(path: str, rules: Rules) -> KlogError | None:
-    """Return why Raft refuses a record of the metadata. What only a replay refuses ends a node after the election."""
+def _metadata(path: str, rules: Rules) -> ClusterMetadata:
     folder = os.path.join(path, CLUSTER_METADATA_DIR)
-    refusals = read_cluster_metadata(folder, rules).refusals if os.path.isdir(folder) else ()
-    refusal = next((one for one in refusals if one.record is None), None)
+    return read_cluster_metadata(folder, rules) if os.path.isdir(folder) else ClusterMetadata()
+
+
+def _record_problem(metadata: ClusterMetadata) -> KlogError | None:
+    """Return why Raft refuses a record of the metadata."""
+    refusal = next((one for one in metadata.refusals if one.record is None), None)
     if refusal is None:
         return None
     return KlogError(refusal.message, path=refusal.path, kafka_class=refusal.kafka_class)
+
+
+def _replay_refusal(metadata: ClusterMetadata, identity: MetaProperties | None) -> Refusal | None:
+    """Return what a replay refuses, if this node is a controller: a broker logs it, and goes on."""
+    refusal = metadata.refusal
+    is_of_replay = refusal is not None and refusal.record is not None
+    may_be = metadata.may_be_controller(None if identity is None else identity.node_id)
+    return refusal if is_of_replay and may_be else None
 
 
 def _quorum_state(path: str) -> tuple[QuorumState | None, KlogError | None]:

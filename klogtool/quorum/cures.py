@@ -220,6 +220,11 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
     ElectionCause.LOG_DAMAGED: lambda election: (
         f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if not seat.controller.log.is_whole
     ),
+    ElectionCause.REPLAY_REFUSED: lambda election: (
+        f"klogtool doctor {quoted(seat.controller.path)}"
+        for seat in election.seats
+        if seat.controller.replay_refusal is not None
+    ),
     ElectionCause.NO_VOTERS: lambda _: iter(
         ("set controller.quorum.voters as it was, if the quorum is static; else bring back a metadata log or snapshot",)
     ),

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.metadata.quorum import Quorum, VoterMatch, is_key_of, match_of
+from klogtool.broker.metadata.refusals import Refusal
 from klogtool.causes import Cause
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Voter
@@ -88,6 +89,8 @@ class ElectionCause(Cause):
     """It has another cluster id than most of the others."""
     VOTERS_DIFFER = "voters-differ"
     """Controllers that may lead do not have the same voters, so that two may lead at the same time."""
+    REPLAY_REFUSED = "metadata-replay-refused"
+    """A replay refuses a record of one that may lead: it ends after the election, and so do those that fetch it."""
     COPIES_DIFFER = "copies-differ"
     """Two copies differ in the same epoch at the same offset: they are two logs, and Kafka would never notice."""
 
@@ -177,6 +180,12 @@ class Election(Struct, frozen=True):
         return is_elected and self.lost is None and not self.leader_is_empty
 
     @property
+    def replay_refusal(self) -> Refusal | None:
+        """Return what a replay of one that may lead refuses, or None."""
+        leaders = (seat.controller for seat in self.seats if seat.controller.node_id in self.may_lead)
+        return next((found.replay_refusal for found in leaders if found.replay_refusal is not None), None)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the host names that the nodes have to resolve to reach the voters, or to listen: no disk tells
         whether they do."""
@@ -205,6 +214,7 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     causes = list(() if sure else _causes(seats, is_open=bool(possible)))
     causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(chosen, seats)
     causes += [ElectionCause.LEADERS_DIFFER] * any(seat.hears_otherwise for seat in seats)
+    causes += [ElectionCause.REPLAY_REFUSED] * any(seat.controller.replay_refusal is not None for seat in chosen)
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
     causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
         apart is not None

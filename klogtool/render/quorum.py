@@ -16,6 +16,7 @@ from klogtool.quorum.cures import cures_of
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat
 from klogtool.render.changes import change_text
 from klogtool.render.words import count_text, offsets_text
+from klogtool.verify.verify_replay import refused_record
 
 
 def quorum_row(election: Election) -> dict[str, object]:
@@ -163,6 +164,9 @@ def _damage_text(log: MetadataLog) -> str:
 def _cause_text(cause: ElectionCause, election: Election) -> str:
     if cause is ElectionCause.COPIES_DIFFER and election.apart is not None:
         return words(cause(**asdict(election.apart)))
+    if cause is ElectionCause.REPLAY_REFUSED and (refusal := election.replay_refusal) is not None:
+        error = f"{refusal.kafka_class}: {refusal.message}"
+        return words(cause(record=refused_record(refusal), path=refusal.path, error=error))
     if cause is not ElectionCause.NO_MAJORITY:
         return words(cause())
     voters, absent = len(election.voters), election.missing

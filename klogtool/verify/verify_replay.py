@@ -40,16 +40,19 @@ def verify_replay(folder: str, metadata: ClusterMetadata, rules: Rules) -> Itera
     )
 
 
-def _reason(refusal: Refusal, rules: Rules, *, ends: bool) -> Reason:
-    is_of_snapshot = refusal.offset is None
+def refused_record(refusal: Refusal) -> Reason:
+    """Return which record is refused."""
     place = (
         KraftCause.IN_SNAPSHOT(index=str(refusal.index))
-        if is_of_snapshot
+        if refusal.offset is None
         else KraftCause.IN_LOG(offset=str(refusal.offset))
     )
-    record, then = place, KraftCause.NODE_ENDS()
+    return place if refusal.record is None else KraftCause.RECORD(place=place, name=refusal.record)
+
+
+def _reason(refusal: Refusal, rules: Rules, *, ends: bool) -> Reason:
+    record, then = refused_record(refusal), KraftCause.NODE_ENDS()
     if refusal.record is not None:
-        record = KraftCause.RECORD(place=place, name=refusal.record)
         then = KraftCause.CONTROLLER_ENDS() if ends else KraftCause.FAULT_LOGGED()
     error = f"{refusal.kafka_class}: {refusal.message}"
     if rules is TOLERANT_RULES:

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 import pytest
-from quorums import Disk, control_batch, directory_id, properties, static, voter
+from quorums import TOPIC, Disk, control_batch, directory_id, properties, static, voter
 from running import run_here
 
 from klogtool.broker.circumstances import Circumstances
@@ -47,7 +47,9 @@ def lone(folder: Path, *, directory: str | None = "") -> Disk:
 
 
 def one_of(folder: Path, node_id: int = 1, more: int = 0, *, directory: str | None = "") -> Disk:
-    return Disk(folder, node_id, directory=directory).voters(*THREE).records(1).records(more, message=MORE)
+    return (
+        Disk(folder, node_id, directory=directory).voters(*THREE).records(1, message=TOPIC).records(more, message=MORE)
+    )
 
 
 def static_disk(folder: Path, node_id: int = 1, *, directory: str | None = "") -> Disk:

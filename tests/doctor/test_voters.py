@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from msgspec.structs import replace
-from quorums import NOTHING, Disk, properties, voter
+from quorums import NOTHING, TOPIC, Disk, properties, voter
 from running import FIXTURES, run_here
 from wounded import CASES, another_voter
 
@@ -195,7 +195,9 @@ def test_salvage_of_a_metadata_log_is_offered_if_a_start_replays_what_is_kept(
 ) -> None:
     """A record of a partition whose topic is not there any more ends a start: then everything is lost by a salvage."""
     about = {"partitionId": 0, "topicId": "kAhN5UfKTXmouKliDVLmuw", "replicas": [1], "isr": [1], "leader": 1}
-    disk = Disk(tmp_path, 1).voters(voter(1)).records(1).records(1, message=("PartitionRecord", 0, about))
+    disk = (
+        Disk(tmp_path, 1).voters(voter(1)).records(1, message=TOPIC).records(1, message=("PartitionRecord", 0, about))
+    )
     disk.records(5, message=NOTHING)
     (segment,) = Partition(str(disk.metadata)).segments
     batch = list(segment.batches())[damaged]

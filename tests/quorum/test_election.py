@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from quorums import NOTHING, TOPIC, Disk, control_batch, data_batch, directory_id, properties, static, voter
+from quorums import NOTHING, Disk, control_batch, data_batch, directory_id, properties, static, voter
 from running import run_here
 
 from klogtool.format.java_text import parse_properties
@@ -145,7 +145,7 @@ def test_two_logs_are_never_taken_for_one(same: int, place: int, tmp_path: Path)
     disks = three(tmp_path, ends=(same, same, same))
     assert judged(*disks).is_sound
     for n, disk in enumerate(disks):
-        disk.records(2 + n, message=TOPIC if n == place else NOTHING)
+        disk.records(2 + n, message=None if n == place else NOTHING)
     election = judged(*disks)
     assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.COPIES_DIFFER,))
     apart = election.apart

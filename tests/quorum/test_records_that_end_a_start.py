@@ -22,6 +22,7 @@ from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, j
 Path = pathlib.Path
 VERSION, VOTERS = ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS
 THREE = (voter(1), voter(2), voter(3))
+UNKNOWN_BROKER = ("FenceBrokerRecord", 0, {"id": 77, "epoch": 1})
 
 
 def of_version(level: int) -> tuple[bytes, bytes]:
@@ -78,6 +79,31 @@ def test_a_record_of_metadata_that_does_not_parse_ends_a_start_too(tmp_path: Pat
     disk = Disk(tmp_path, 1).voters(voter(1))
     disk.log(build_batch([Record(disk.end, 0, None, b"\x01\x63\0\0")], partition_leader_epoch=1))
     assert judged(disk).causes == (ElectionCause.RECORD_REFUSED,)
+
+
+def test_who_reads_what_a_replay_refuses_ends_after_the_election(tmp_path: Path) -> None:
+    """By the rule of doctor and verify: a broker is fenced that nobody registered."""
+    one, two, third = of_three(tmp_path)
+    for disk in (one, two):
+        disk.records(1, message=UNKNOWN_BROKER)
+    election = judged(one, two, third)
+    assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.REPLAY_REFUSED,))
+    assert not election.is_sound
+    assert cures_of(election)[:2] == (f"klogtool doctor {one.path}", f"klogtool doctor {two.path}")
+    done = run_here(["quorum", str(one.path), str(two.path), str(third.path)], tmp_path)
+    assert done.status == 1
+    assert b"A leader is elected: one of the nodes 1, 2" in done.out
+    assert b"It does not stay: the record at offset" in done.out
+    assert claim(one)["starts"] is False
+
+
+def test_a_record_that_is_refused_and_that_no_leader_has_is_cut(tmp_path: Path) -> None:
+    one, two, third = of_three(tmp_path)
+    third.records(1, message=UNKNOWN_BROKER)
+    assert ElectionCause.REPLAY_REFUSED in judged(one, two, third).causes  # it may lead
+    for disk in (one, two):
+        disk.records(1, epoch=2, message=NOTHING)
+    assert judged(one, two, third).causes == ()
 
 
 def test_voters_that_are_odd_but_read(tmp_path: Path) -> None:
