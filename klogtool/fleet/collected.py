@@ -11,7 +11,7 @@ The lines, in this order:
     {"type":"transaction",...} each transactional id, by `__transaction_state`                          TransactionFacts
     {"type":"end",...}         how many lines there are, and their checksum: a file cut short is refused
 
-`reading.read_collected(path)` gives `Collected`. Somebody else may have written the file: every field is read by its
+`framed.CollectedFiles` reads it as `Collected`. Somebody else may have written the file: every field is read by its
 type and within bounds. Fields that a later version adds are ignored. Names that are not UTF-8 are as in all JSON of
 klogtool (json_rows). Ids of topics and directories are text, as Kafka prints them.
 """

@@ -185,11 +185,12 @@ class CollectedFiles:
         self._partitions: list[tuple[PartitionFacts, ...]] = []
 
     def read(self, path: str) -> Collected:
-        """Read a file; see read_collected."""
+        """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or
+        version; KlogError if it cannot be read."""
         return self._collected(_FRAME.read(path, self._changed, self._known), path)
 
     def parse(self, lines: Sequence[bytes], path: str) -> Collected:
-        """Parse the lines of a file; see read_collected."""
+        """Parse the lines of a file. Raises Refused as `read` does."""
         return self._collected(_FRAME.parse(list(lines), path, self._changed, self._known), path)
 
     def _collected(self, framed: Framed, path: str) -> Collected:
@@ -219,17 +220,6 @@ class CollectedFiles:
                 epochs=epochs,
                 checkpoint_epochs=epochs if epochs == row.checkpoint_epochs else row.checkpoint_epochs,
             )
-
-
-def read_collected(path: str) -> Collected:
-    """Read one file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or version;
-    KlogError if it cannot be read."""
-    return CollectedFiles().read(path)
-
-
-def parse_collected(lines: Sequence[bytes], path: str) -> Collected:
-    """Parse the lines of one file; see read_collected."""
-    return CollectedFiles().parse(lines, path)
 
 
 def _collected(framed: Framed, path: str) -> Collected:

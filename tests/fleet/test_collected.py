@@ -15,7 +15,7 @@ from running import FIXTURES, ROOT, run_here
 
 from klogtool.errors import Refused
 from klogtool.fleet.collected import Collected, CopyFacts, Epoch, LostOffsets
-from klogtool.fleet.framed import CollectedFiles, parse_collected, read_collected
+from klogtool.fleet.framed import CollectedFiles
 
 DISKS = FIXTURES / "two-disks" / "logdir"
 
@@ -26,7 +26,7 @@ def collected(folder: pathlib.Path, *log_dirs: pathlib.Path, status: int = 0) ->
     assert done.status == status, done.err
     file = folder / "broker.klog"
     file.write_bytes(done.out)
-    return read_collected(str(file))
+    return CollectedFiles().read(str(file))
 
 
 def copy_of(found: Collected, folder: str) -> CopyFacts:
@@ -131,14 +131,14 @@ CUTS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_file_that_is_not_whole_is_refused(lines: list[bytes], cut: str) -> None:
     with pytest.raises(Refused, match="not a file of 'fleet collect'"):
-        parse_collected(CUTS[cut](lines), "broker1.klog")
+        CollectedFiles().parse(CUTS[cut](lines), "broker1.klog")
 
 
 def test_what_several_files_tell_is_in_memory_once() -> None:
     """And each is read as if it was alone."""
     paths = sorted(map(str, (ROOT / "docs/examples/restored").glob("*.klog")))
     files = list(map(CollectedFiles().read, paths))
-    assert files == [read_collected(path) for path in paths]
+    assert files == [CollectedFiles().read(path) for path in paths]
     first, second, _ = files
     known = {row: row for row in first.partitions}
     shared = [row for row in second.partitions if row in known]
@@ -160,7 +160,7 @@ def test_a_field_of_another_type_is_refused_or_read(lines: list[bytes], row: int
             spoilt = [json.loads(line) for line in lines[:-1]]
             spoilt[row][name] = value
             with contextlib.suppress(Refused):
-                parse_collected(signed(spoilt), "broker1.klog")
+                CollectedFiles().parse(signed(spoilt), "broker1.klog")
 
 
 def signed(rows: list[dict[str, object]]) -> list[bytes]:

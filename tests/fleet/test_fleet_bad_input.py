@@ -16,7 +16,7 @@ from running import FIXTURES, Done, run_apart, run_here, with_memory, without_po
 from klogtool.broker.metadata.image import read_cluster_metadata
 from klogtool.errors import KlogError, Refused
 from klogtool.fleet.checking import check
-from klogtool.fleet.framed import parse_collected, read_collected
+from klogtool.fleet.framed import CollectedFiles
 from klogtool.fleet.metadata import Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
@@ -37,7 +37,7 @@ def collected(log_dir: Path, *statuses: int) -> Done:
     done = run_apart("fleet", "collect", log_dir, "--jobs", "1", before=with_memory(MEMORY_BYTES))
     assert "Traceback" not in done.err
     assert done.status in (statuses or (0, 4)), done.err
-    parse_collected(done.out.splitlines(), "broker.klog")
+    CollectedFiles().parse(done.out.splitlines(), "broker.klog")
     return done
 
 
@@ -65,7 +65,9 @@ def test_a_folder_without_permission(log_dir: Path) -> None:
         (log_dir / "t-0").chmod(0o755)
     assert done.status == 4
     assert "permission denied" in done.err
-    assert [copy.problem is not None for copy in parse_collected(done.out.splitlines(), "x").copies].count(True) == 1
+    assert [copy.problem is not None for copy in CollectedFiles().parse(done.out.splitlines(), "x").copies].count(
+        True
+    ) == 1
 
 
 def test_checkpoints_of_garbage(log_dir: Path) -> None:
@@ -100,7 +102,7 @@ def test_facts_that_no_disk_has(tmp_path: Path) -> None:
                     signed([{**each, **({name: value} if n == row else {})} for n, each in enumerate(rows)])
                 )
                 with contextlib.suppress(KlogError):
-                    plan = make_fleet_plan([read_collected(str(file)), read_collected(str(other))])
+                    plan = make_fleet_plan([CollectedFiles().read(str(file)), CollectedFiles().read(str(other))])
                     assert list(fleet_plan_text(plan, is_verbose=True))
 
 
@@ -111,7 +113,7 @@ def test_bytes_that_are_no_text() -> None:
     end = json.dumps({"type": "end", "lines": len(rows), "sum": summed}).encode()
     for lines in ([*rows, end], [rows[0], b'{"type":"\xff"}']):
         with pytest.raises(Refused, match="line 2 is not valid JSON"):
-            parse_collected([line.rstrip(b"\n") for line in lines], "broker.klog")
+            CollectedFiles().parse([line.rstrip(b"\n") for line in lines], "broker.klog")
 
 
 @pytest.mark.slow
@@ -126,7 +128,7 @@ def test_metadata_of_facts_that_no_disk_has(tmp_path: Path) -> None:
     for row, name, value in ((n, name, value) for n in range(len(rows)) for name in rows[n] for value in VALUES):
         file.write_bytes(signed([{**each, **({name: value} if n == row else {})} for n, each in enumerate(rows)]))
         with contextlib.suppress(KlogError):
-            rebuilt = rebuild([read_collected(str(file))], wishes)
+            rebuilt = rebuild([CollectedFiles().read(str(file))], wishes)
             snapshot = snapshot_bytes(rebuilt, wishes.now_ms)
             assert metadata_text(rebuilt, None, len(snapshot))
             (folder / snapshot_name(rebuilt)).write_bytes(snapshot)
@@ -152,7 +154,7 @@ def test_a_plan_with_any_value(tmp_path: Path) -> None:
                 assert done.status in (0, 3), (name, value, done.err)
                 assert "Traceback" not in done.err
                 with contextlib.suppress(KlogError):
-                    list(check(read_fleet_plan(str(plan)), [read_collected(str(klog))]))
+                    list(check(read_fleet_plan(str(plan)), [CollectedFiles().read(str(klog))]))
 
 
 @pytest.mark.parametrize("folder", ["../../x", "/etc", "", ".", "a/b", "t-0/../../x"])

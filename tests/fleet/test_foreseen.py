@@ -21,7 +21,7 @@ from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.fleet.collected import Collected, CopyFacts
 from klogtool.fleet.forecast import LossReason
 from klogtool.fleet.foreseen import with_claims
-from klogtool.fleet.framed import parse_collected, walk_lines
+from klogtool.fleet.framed import CollectedFiles, walk_lines
 from klogtool.fleet.planning import make_fleet_plan
 from klogtool.fleet.restored import Restored, RestoreStep, judge_set, walk_options
 from klogtool.fleet.restored_identity import SetProblem
@@ -110,7 +110,9 @@ def examined(
     for paths in log_dirs.values():
         diagnosis = examine(list(map(str, paths)), how)
         file = with_claims(with_voters(collect_broker(paths, fleet), (1, 2, 3)), diagnosis)
-        files.append(parse_collected([line.encode() for line in walk_lines(header("fleet collect"), file.rows())], "x"))
+        files.append(
+            CollectedFiles().parse([line.encode() for line in walk_lines(header("fleet collect"), file.rows())], "x")
+        )
         claims |= {claim.path: claim for claim in walk_claims(diagnosis) if isinstance(claim, PartitionClaim)}
     return files, claims
 

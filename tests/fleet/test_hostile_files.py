@@ -11,7 +11,7 @@ import pytest
 from fleet.test_fleet_bad_input import rows_of, signed
 from running import FIXTURES, run_here
 
-from klogtool.fleet.framed import parse_collected
+from klogtool.fleet.framed import CollectedFiles
 from klogtool.fleet.planning import make_fleet_plan
 
 Path = pathlib.Path
@@ -143,7 +143,7 @@ def test_the_time_grows_with_the_number_of_copies(made: tuple[Rows, Rows], tmp_p
         lines, tries = many(made[0], copies).splitlines(), []
         for _ in range(3):  # the least of them: other work of the machine only adds
             before = process_time()
-            make_fleet_plan([parse_collected(lines, "x")])
+            make_fleet_plan([CollectedFiles().parse(lines, "x")])
             tries.append(process_time() - before)
         taken.append(min(tries))
     assert taken[1] < 12 * taken[0], taken
