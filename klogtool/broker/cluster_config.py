@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from klogtool.broker.causes import LoadNote
-from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, fitting
+from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, Layer, fitting
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.causes import Reason
 from klogtool.errors import KlogError
@@ -26,7 +26,6 @@ CLUSTER_METADATA_DIR = f"{METADATA_TOPIC}-0"
 ALL_BROKERS = ""  # key of settings for all brokers, in place of a broker's id
 AS_GIVEN, BY_FILE, BY_CLUSTER = "as given", "by --config-file", "by __cluster_metadata"
 Settings: TypeAlias = Mapping[str, str]
-Layer: TypeAlias = tuple[Settings, Settings]  # settings, and the source of each
 
 # Settings of the topics that a broker creates for itself (GroupCoordinatorService, TransactionStateManager,
 # ShareCoordinatorService, TopicBasedRemoteLogMetadataManager), if a wrong value could lose records.
@@ -116,22 +115,18 @@ def layers_of(topic: str, direct: Settings, by_file: Settings, cluster: ClusterC
     """Yield what applies to a topic, highest priority first. given: --config; by_file: the part of --config-file that
     applies."""
     named = _all_from(by_file, BY_FILE) | _all_from(direct, AS_GIVEN)
-    yield _layer({name: where for name, where in named.items() if name not in BROKER_NAMES})
-    yield _layer(_all_from(direct, AS_GIVEN))
-    yield _layer(_all_from(cluster.topic(topic), BY_CLUSTER))
+    yield {name: setting for name, setting in named.items() if name not in BROKER_NAMES}
+    yield _all_from(direct, AS_GIVEN)
+    yield _all_from(cluster.topic(topic), BY_CLUSTER)
     brokers = _all_from(by_file, BY_FILE)
     for settings, where in cluster.brokers():
         brokers |= _all_from(fitting(settings), where)
-    yield _layer(brokers)
-    yield _layer(_all_from(INTERNAL_TOPICS.get(topic, {}), f"as a broker makes {topic}"))
+    yield brokers
+    yield _all_from(INTERNAL_TOPICS.get(topic, {}), f"as a broker makes {topic}")
 
 
 def _all_from(settings: Settings, where: str) -> dict[str, tuple[str, str]]:
     return {name: (text, where) for name, text in settings.items()}
-
-
-def _layer(sourced: Mapping[str, tuple[str, str]]) -> Layer:
-    return {name: text for name, (text, _) in sourced.items()}, {name: where for name, (_, where) in sourced.items()}
 
 
 def _identity_of(log_dir: str) -> MetaProperties | None:

@@ -9,7 +9,7 @@ transaction.partition.verification.enable.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -103,22 +103,22 @@ def log_config(settings: Mapping[str, str]) -> LogConfig:
     return LogConfig(**{field: value for field, _, value in _values_of(settings)})
 
 
-def settle(
-    layers: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], defaults: LogConfig = DEFAULTS
-) -> tuple[LogConfig, dict[str, str]]:
+Layer: TypeAlias = Mapping[str, tuple[str, str]]  # by name, a setting and its source
+
+
+def settle(layers: Iterable[Layer], defaults: LogConfig = DEFAULTS) -> tuple[LogConfig, dict[str, str]]:
     """Merge several layers of settings; the first layer that has a setting wins, and `defaults` come last. Return the
-    config, and the source of each value by Kafka's topic name. Each layer has its settings, and their sources by the
-    same names.
+    config, and the source of each value by Kafka's topic name.
 
     Raises KlogError for a value of the wrong type.
     """
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
-    for settings, where in layers:
-        for field, name, value in _values_of(settings):
+    for layer in layers:
+        for field, name, value in _values_of({name: text for name, (text, _) in layer.items()}):
             if field not in values:
-                values[field] = value
-                sources[kafka_name(field)] = where[name] if name == kafka_name(field) else f"{where[name]} ({name})"
+                values[field], (_, where) = value, layer[name]
+                sources[kafka_name(field)] = where if name == kafka_name(field) else f"{where} ({name})"
     return replace(defaults, **values), sources
 
 
