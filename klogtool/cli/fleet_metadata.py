@@ -23,12 +23,12 @@ from klogtool.fleet.framed import CollectedFiles
 from klogtool.fleet.metadata import Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.kraft_snapshot import Endpoint, Voter
+from klogtool.format.kraft_snapshot import Voter
 from klogtool.parameters import Unit, parameter
+from klogtool.quorum.new_voters import parse_voters
 from klogtool.render.fleet_metadata import metadata_row, metadata_text
 
 COMMAND = "fleet metadata"
-_VOTER = re.compile(r"(\d{1,9})@(\[[0-9a-fA-F:.%]+\]|[^:@\s]+):(\d{1,5}):([A-Za-z0-9_-]{22})")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _FEATURE, _LEVEL = re.compile(r"[a-z0-9.]{1,249}"), re.compile(r"[0-9]{1,5}")
 MOST_LEVEL = 32767
@@ -77,15 +77,10 @@ def _file_of_topics(path: str) -> Sections:
 
 def _voters(text: str) -> tuple[Voter, ...]:
     """Parse ID@HOST:PORT:DIRECTORY-ID,... as kafka-storage format does."""
-    voters = []
-    for word in text.split(","):
-        match = _VOTER.fullmatch(word)
-        if match is None or int(match[3]) > 65535:
-            raise click.BadParameter(f"'{word}' is not ID@HOST:PORT:DIRECTORY-ID.")
-        voters.append(Voter(int(match[1]), match[4], (Endpoint("", match[2].strip("[]"), int(match[3])),)))
-    if len({voter.id for voter in voters}) < len(voters):
-        raise click.BadParameter("a controller is named twice.")
-    return tuple(voters)
+    try:
+        return parse_voters(text, with_directories=True)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 class MetadataQuestion(Struct, frozen=True, kw_only=True):

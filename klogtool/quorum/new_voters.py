@@ -77,13 +77,14 @@ class NewVoters(Struct, frozen=True):
         return self.controller.log.position.end_offset
 
 
-def parse_voters(text: str) -> tuple[Voter, ...]:
-    """Parse ID@HOST:PORT[:DIRECTORY-ID],... as kafka-storage format does. Raises ValueError, which names the word."""
-    voters = []
+def parse_voters(text: str, *, with_directories: bool = False) -> tuple[Voter, ...]:
+    """Parse ID@HOST:PORT[:DIRECTORY-ID],... as kafka-storage format does. with_directories: all have to be there.
+    Raises ValueError, which names the word."""
+    voters, form = [], "ID@HOST:PORT:DIRECTORY-ID" if with_directories else "ID@HOST:PORT[:DIRECTORY-ID]"
     for word in text.split(","):
         match = _VOTER.fullmatch(word)
-        if match is None or not 0 < int(match[3]) <= 65535:
-            raise ValueError(f"'{word}' is not ID@HOST:PORT[:DIRECTORY-ID].")
+        if match is None or not 0 < int(match[3]) <= 65535 or (with_directories and not match[4]):
+            raise ValueError(f"'{word}' is not {form}.")
         voters.append(Voter(int(match[1]), match[4] or "", (Endpoint("", match[2].strip("[]"), int(match[3])),)))
     if len({voter.id for voter in voters}) < len(voters):
         raise ValueError("a controller is named twice.")
