@@ -40,11 +40,11 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 class NoUndo:
     """A run over plans. begun: something was deleted and cannot be restored."""
 
-    def __init__(self, plans: Sequence[SavedPlan], *, disk: Disk | None = None) -> None:
+    def __init__(self, plans: Sequence[SavedPlan]) -> None:
         self.begun = False
         self.steps = StepsDone()
         self._plans = [plan for plan in plans if plan.changes_log_dir]
-        self._disk = disk or Disk()
+        self._disk = Disk()
         self._facts = Facts(self._plans)
         self._made: list[str] = []
 

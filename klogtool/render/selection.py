@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from klogtool import kernels
-from klogtool.format.typed import parse_moment
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
@@ -21,7 +19,7 @@ SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
 
 class Selection(Struct, frozen=True):
-    """Which records are wanted. Bounds are inclusive. Timestamps are ms after `in_ms`.
+    """Which records are wanted. Bounds are inclusive, timestamps ms.
 
     key: the whole key. grep: bytes that are in the key or the value.
     """
@@ -31,11 +29,6 @@ class Selection(Struct, frozen=True):
     producer_id: int | None = None
     key: bytes | None = None
     grep: bytes | None = None
-
-    def in_ms(self) -> Selection:
-        """Return the same selection with timestamps in ms, which may be given as ISO 8601 or datetimes."""
-        first, last = map(parse_moment, self.timestamps)
-        return replace(self, timestamps=(first, last))
 
     def in_kernel(self) -> kernels.native.Selection:
         """Return the same selection, as kernels take it."""
