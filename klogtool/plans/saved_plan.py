@@ -73,11 +73,11 @@ class SavedPlan(Struct, frozen=True):
 
     @property
     def loses(self) -> bool:
-        """Whether its answer reports lost records, as `Plan.loses`."""
+        """Whether its answer reports lost records, as `Plan.loses`. Somebody may have edited the file."""
         answer = self.row.answer
         lost = answer.get("lost")
         if isinstance(lost, list):
-            return any(loss["first_offset"] is not None for loss in lost)
+            return any(loss.get("first_offset") is not None for loss in _objects(lost))
         names = ("loses_records", "behind_end", "missing", "lost_by_recovery", "stray", "may_lose")
         return any(answer.get(name) for name in names)
 

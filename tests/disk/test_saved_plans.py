@@ -371,3 +371,26 @@ def test_a_plan_is_still_good_where_no_byte_has_changed(
     shutil.rmtree(saved / "backup", ignore_errors=True)
     subprocess.run(["chmod", "-R", "g-w", "logs"], cwd=saved, check=True)
     assert picture(saved / "logs") == before
+
+
+@pytest.mark.parametrize("saved", ["salvage"], indirect=True)
+@pytest.mark.parametrize("lost", [[7], [[1]], [None], [{}], ["x"], 7, {"first_offset": 3}])
+def test_an_answer_that_somebody_changed_does_not_change_what_is_done(saved: pathlib.Path, lost: Any) -> None:
+    """The answer is for people: klogtool decides again."""
+    rows, before = rows_of(saved / "plan"), picture(saved / "logs")
+    (saved / "changed").write_bytes(build(changed(rows, (1, "answer", "lost"), lost), with_sums=True))
+    done = run_here(["apply", str(saved / "changed")], saved)
+    assert done.status in (0, 1), done.err
+    assert run_here(["undo", str(saved / "logs")], saved).status == 0
+    assert picture(saved / "logs") == before
+
+
+@pytest.mark.parametrize("saved", ["roll"], indirect=True)
+def test_a_log_dir_in_its_settings_that_no_path_can_be(saved: pathlib.Path) -> None:
+    rows, before = rows_of(saved / "plan"), picture(saved / "logs")
+    sections = [[None, {"log.dirs": "/x\0y"}]]
+    (saved / "changed").write_bytes(build(changed(rows, (1, "arguments", "config_sections"), sections), with_sums=True))
+    done = run_here(["apply", str(saved / "changed")], saved)
+    assert done.status == 2
+    assert "no path can be" in done.err
+    assert picture(saved / "logs") == before
