@@ -114,7 +114,13 @@ class Entry(Struct, frozen=True):
         """Return the manifest, or None while nothing has been changed. Raises KlogError; Refused if the log dir was
         moved away from its journal."""
         path = self.place(MANIFEST)
-        return Manifest.of(read_whole(path, limit=MAX_FILE_BYTES), path, self.home()) if os.path.lexists(path) else None
+        if not os.path.lexists(path):
+            return None
+        manifest = Manifest.of(read_whole(path, limit=MAX_FILE_BYTES), path, self.home())
+        if len(manifest.records) != (plans := len(self.head().bases)):
+            # Undo would delete what was kept of the others.
+            raise Corrupt(f"not a manifest of klogtool: {plans} plans, but {len(manifest.records)} in it", path=path)
+        return manifest
 
     def progress(self) -> Progress:
         """Return how far the run has come. Raises KlogError."""
@@ -242,8 +248,9 @@ def walk_entries(journal: str) -> Iterator[Entry]:
     with ReadErrors(journal):
         names = sorted(os.listdir(journal))
     for name in names:
-        if ENTRY_NAME.fullmatch(name) and os.path.isdir(os.path.join(journal, name)):
-            yield Entry(os.path.join(journal, name))
+        path = os.path.join(journal, name)
+        if ENTRY_NAME.fullmatch(name) and os.path.isdir(path) and not os.path.islink(path):
+            yield Entry(path)
 
 
 class OurLinks:
@@ -358,7 +365,7 @@ def remove_entry(disk: Disk, entry: Entry) -> None:
     repeated."""
     if not os.path.isdir(entry.path):
         return
-    for folder in [found.path for found in os.scandir(entry.path) if found.is_dir()]:
+    for folder in [found.path for found in os.scandir(entry.path) if found.is_dir(follow_symlinks=False)]:
         for name in os.listdir(folder):
             disk.delete(os.path.join(folder, name))
         disk.rmdir(folder)

@@ -8,18 +8,22 @@ import os
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
+from typing import Annotated, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType, field, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 from msgspec.structs import replace
 
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, names_of, walk_changes
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.plans.fields import WrongField, inside, read_as
 from klogtool.plans.plan import is_plain_name, moved_out_folder
 from klogtool.values import Long, Natural
 
 SCHEMA = 2
 SCHEMA_WITH_MOVES = 3  # folders are renamed; a version that knows only schema 2 must not undo such a run
+
+
+_Id: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]  # of a user or a group, as Linux has them
 
 
 class Progress(Enum):
@@ -40,9 +44,9 @@ class Original(Struct, frozen=True):
     """
 
     state: FileState
-    mode: Natural
-    uid: Natural
-    gid: Natural
+    mode: Annotated[int, Meta(ge=0, le=0o7777)]
+    uid: _Id
+    gid: _Id
     kept: str | None = None
     linked: bool = False
     tail: str | None = None
@@ -87,6 +91,14 @@ class RunRecord(Struct, frozen=True, rename={"plan_id": "plan"}):
     def states_before(self) -> Names:
         """Return the state of each name before the run."""
         return {name: None if file is None else file.state for name, file in self.before.items()}
+
+    def check_folders(self) -> None:
+        """Raises Refused if a symbolic link leads to a file that the run changes: a run changes none behind one."""
+        staged = (step.staged for step in self.steps if isinstance(step, StagedWrite))
+        paths = (os.path.join(self.path, name) for name in self.before)
+        for folder in {self.path, *self.folders, *map(os.path.dirname, (*paths, *staged))}:
+            if os.path.realpath(folder) != folder:
+                raise Refused("the run changed a folder here, now a symbolic link is in its place", path=folder)
 
     def possible_states(self) -> dict[str, list[FileState]]:
         """Return, for each name, every state that it may have had during the run."""

@@ -129,7 +129,7 @@ def clear_left(disk: Disk, journal: str) -> None:
     for name in left:
         path = os.path.join(journal, name)
         with suppress(OSError):  # in use, or already gone
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 remove_folder(disk, path)

@@ -50,9 +50,8 @@ def _records_now(entry: Entry, manifest: Manifest) -> Iterator[RunRecord]:
 
 
 def _check_record(entry: Entry, record: RunRecord, *, undoing: bool) -> None:
+    record.check_folders()
     for folder in (record.path, *record.folders):
-        if os.path.realpath(folder) != folder:
-            raise Refused("the run changed a folder here, now a symbolic link is in its place", path=folder)
         if not os.path.isdir(folder):
             raise Refused("this folder is gone, or a later run renamed it (undo the later run first)", path=folder)
     possible = record.possible_states()
@@ -101,7 +100,7 @@ def _check_kept(
         return None
     kept = entry.place(original.kept)
     found = find_state(kept)
-    if found is None:
+    if found is None or os.path.islink(kept):
         raise Refused("the copy that was kept is gone", path=kept)
     known = states if original.linked else [original.state]
     is_known = any(_is_still(kept, found, state) for state in known)
@@ -113,7 +112,12 @@ def _check_kept(
 def _check_tail(path: str, original: Original) -> None:
     size = original.state.size - original.cut
     found = find_state(path)
-    if found is None or found.size != size or original.tail_digest not in (None, digest_of(path, size)):
+    if (
+        found is None
+        or os.path.islink(path)
+        or found.size != size
+        or original.tail_digest not in (None, digest_of(path, size))
+    ):
         raise Refused("the bytes that were cut off are not kept in full", path=path)
 
 

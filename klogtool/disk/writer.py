@@ -299,6 +299,7 @@ def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None
 
 
 def _finish_record(disk: Disk, record: RunRecord, steps: StepsDone) -> RunRecord:
+    record.check_folders()
     found = {name: find_state(os.path.join(record.path, name)) for name in record.before}
     done = find_steps_done(record.states_before, record.steps, found)
     if done is None:

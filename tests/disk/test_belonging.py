@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +19,7 @@ from mortal import Died, HastyDisk, MortalDisk
 from running import run_here
 
 from klogtool.disk.journal import Entry, walk_entries
+from klogtool.disk.spooling import PREFIX
 from klogtool.disk.writer import InPlace, discard, resume, undo
 from klogtool.errors import KlogError, Refused
 
@@ -215,6 +218,89 @@ def test_a_partition_dir_that_is_a_link_now(log_dir: pathlib.Path, box: pathlib.
     with pytest.raises(Refused, match="the run changed a folder here, now a symbolic link is in its place"):
         undo(entry)
     assert picture(box / "t-0") == after
+
+
+def victim_of(box: pathlib.Path) -> tuple[pathlib.Path, Picture]:
+    """A folder of somebody else, and how it is."""
+    (box / "victim").mkdir()
+    for name in ("00000000000000000000.log", "x"):
+        (box / "victim" / name).write_bytes(b"not yours")
+    return box / "victim", picture(box / "victim")
+
+
+@pytest.mark.parametrize("progress", ["DONE", "UNDOING", "STAGED"])
+@pytest.mark.parametrize("command", [["undo"], ["apply", "--resume"]])
+def test_a_manifest_that_leads_out_by_a_link(
+    log_dir: pathlib.Path, box: pathlib.Path, progress: str, command: list[str]
+) -> None:
+    """Whoever may write into log dir and journal, which may be another user than the one who runs undo."""
+    entry = entry_of(done(log_dir))
+    victim, before = victim_of(box)
+    (log_dir / "t-0/link").symlink_to(victim)
+    manifest = pathlib.Path(entry.path) / "manifest.json"
+    whole = manifest.read_text().replace('"DONE"', f'"{progress}"')
+    names = sorted(json.loads(whole)["plans"][0]["before"])
+    assert len(names) > 5
+    for name, there in itertools.product(names, ("link/x", "link/{}")):
+        manifest.write_text(whole.replace(json.dumps(name), json.dumps(there.format(name))))
+        run_here([*command, "--journal", entry.journal], box)
+        assert picture(victim) == before, name
+
+
+@pytest.mark.parametrize("field", ["uid", "gid", "mode"])
+def test_an_owner_and_a_mode_that_no_file_has(log_dir: pathlib.Path, field: str) -> None:
+    entry = entry_of(done(log_dir))
+    manifest = pathlib.Path(entry.path) / "manifest.json"
+    row = json.loads(manifest.read_bytes())
+    file = next(file for file in row["plans"][0]["before"].values() if file)
+    file[field] = 1 << 40
+    manifest.write_text(json.dumps(row))
+    after = picture(log_dir)
+    with pytest.raises(KlogError, match="not a manifest of klogtool"):
+        undo(entry)
+    assert picture(log_dir) == after
+
+
+def test_a_manifest_without_one_of_the_plans(log_dir: pathlib.Path) -> None:
+    """Undo would take back the others, and then delete all that was kept."""
+    entry = entry_of(done(log_dir))
+    manifest = pathlib.Path(entry.path) / "manifest.json"
+    row = json.loads(manifest.read_bytes())
+    row["plans"].pop()
+    manifest.write_text(json.dumps(row))
+    after, kept = picture(log_dir), picture(pathlib.Path(entry.path))
+    with pytest.raises(KlogError, match="not a manifest of klogtool: 3 plans, but 2 in it"):
+        undo(entry)
+    assert picture(log_dir) == after
+    assert picture(pathlib.Path(entry.path)) == kept
+
+
+def test_a_link_in_a_journal_is_not_followed(log_dir: pathlib.Path, box: pathlib.Path) -> None:
+    """Neither where an entry is removed, nor where one is looked for, nor where left-overs are removed."""
+    entry = entry_of(done(log_dir))
+    victim, before = victim_of(box)
+    (pathlib.Path(entry.path) / "folder").symlink_to(victim)
+    (pathlib.Path(entry.journal) / "0123456789ab-1").symlink_to(victim)
+    (pathlib.Path(entry.journal) / f"{PREFIX}0").symlink_to(victim)
+    assert [other.path for other in walk_entries(entry.journal)] == [entry.path]
+    assert run_here(["undo", "--discard", "--all", "--journal", entry.journal], box).status == 0
+    assert picture(victim) == before
+    assert not os.path.lexists(entry.path)
+
+
+@pytest.mark.parametrize("kept", ["kept-", "tail-"])
+def test_a_link_in_place_of_what_was_kept(log_dir: pathlib.Path, box: pathlib.Path, kept: str) -> None:
+    """A secret of somebody else does not come into the log dir."""
+    entry = entry_of(done(log_dir))
+    path = next(path for path in sorted(pathlib.Path(entry.path).rglob(f"{kept}*")) if path.stat().st_size)
+    (box / "secret").write_bytes(path.read_bytes())
+    shutil.copystat(path, box / "secret")
+    path.unlink()
+    path.symlink_to(box / "secret")
+    after = picture(log_dir)
+    with pytest.raises(Refused):
+        undo(entry)
+    assert picture(log_dir) == after
 
 
 OTHERS = [None, True, -1, 1 << 200, 1.5, "x", "a\0b", "../../x", "/etc", [], [[]], {}, {"x": 1}]
