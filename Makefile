@@ -73,10 +73,11 @@ lint: $(DEV)/.ready  ## ruff and mypy; of tests and the fuzzer, the names and ar
 bench: $(DEV)/.ready  ## klogtool beside Kafka's own tool on the same files (needs Java and mvn, some GB of disk)
 	$(RUN) tools/benchmarks/bench.py $(BENCH_ARGS)
 
-fuzz: $(DEV)/.fuzz  ## every bit of small log dirs flipped, a hundred thousand damaged files, hostile stores, a million damaged directories
+fuzz: $(DEV)/.fuzz  ## every bit of small log dirs flipped, a hundred thousand damaged files, hostile stores, plans and journals, a million damaged directories
 	$(RUN) tools/fuzz/flips.py
 	$(RUN) tools/fuzz/dump_log.py --inputs 100000 $(FUZZ_ARGS)
 	$(RUN) tools/fuzz/remote.py --inputs 20000 $(FUZZ_ARGS)
+	$(RUN) tools/fuzz/read_back.py --inputs 100000 $(FUZZ_ARGS)
 	$(RUN) tools/fuzz/directories.py --inputs 1000000 $(FUZZ_ARGS)
 
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
