@@ -147,7 +147,10 @@ class JournaledRun(Struct, frozen=True, kw_only=True):
 
     def cells(self) -> tuple[str, ...]:
         """Return the run as a line of a table."""
-        when = None if self.when_ms is None else datetime.fromtimestamp(self.when_ms / 1000, UTC)
+        try:
+            when = None if self.when_ms is None else datetime.fromtimestamp(self.when_ms / 1000, UTC)
+        except (ValueError, OverflowError):  # somebody changed it to a time outside the calendar
+            when = None
         shown = "" if when is None else when.isoformat("T", "seconds")
         return self.id, shown, self.command or "", self.path or "", f"{self.bytes_held:,}", self.state
 

@@ -12,10 +12,10 @@ from typing import Annotated, TypeAlias, TypeVar
 from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import FieldInfo, fields
 
-from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.circumstances import Circumstances, server_log_dirs
 from klogtool.log.cores import usable_cores
 from klogtool.parameters import parameter
-from klogtool.plans.fields import JsonObject, WrongField, read_as
+from klogtool.plans.fields import JsonObject, WrongField, checked_path, read_as
 
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
 Threads: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 10)]
@@ -82,7 +82,10 @@ def read_question(kind: type[AnyQuestion], arguments: JsonObject, at: str = "arg
     for name, field in known.items():
         if name not in arguments and (field.required or name == "now_ms"):
             raise WrongField(f"{at}.{name} is missing")
-    return kind(**{name: read_as(value, known[name].type, f"{at}.{name}") for name, value in arguments.items()})
+    question = kind(**{name: read_as(value, known[name].type, f"{at}.{name}") for name, value in arguments.items()})
+    for log_dir in server_log_dirs(question.server_settings):
+        checked_path(log_dir, f"{at}.config_sections: log.dirs")
+    return question
 
 
 @cache

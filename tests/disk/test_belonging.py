@@ -18,6 +18,7 @@ from made import HEAD, Picture, make_log_dir, make_plans, picture
 from mortal import Died, HastyDisk, MortalDisk
 from running import run_here
 
+from klogtool.broker.file_facts import sum_of
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.spooling import PREFIX
 from klogtool.disk.writer import InPlace, discard, resume, undo
@@ -245,6 +246,18 @@ def test_a_manifest_that_leads_out_by_a_link(
         manifest.write_text(whole.replace(json.dumps(name), json.dumps(there.format(name))))
         run_here([*command, "--journal", entry.journal], box)
         assert picture(victim) == before, name
+
+
+@pytest.mark.parametrize("when_ms", [1 << 62, -(1 << 62), 1 << 58])
+def test_a_time_outside_the_calendar(log_dir: pathlib.Path, box: pathlib.Path, when_ms: int) -> None:
+    plan = pathlib.Path(entry_of(done(log_dir)).path) / "plan.jsonl"
+    head, *rest = plan.read_bytes().splitlines()
+    row = {name: value for name, value in json.loads(head).items() if name != "sum"} | {"when_ms": when_ms}
+    line = json.dumps(row, separators=(",", ":")).encode()
+    plan.write_bytes(b"\n".join([line[:-1] + b',"sum":"%b"}' % sum_of(line).encode(), *rest, b""]))
+    told = run_here(["undo", "--list", str(log_dir)], box)
+    assert (told.status, told.err) == (0, "")
+    assert run_here(["undo", str(log_dir)], box).status == 0
 
 
 @pytest.mark.parametrize("field", ["uid", "gid", "mode"])
