@@ -94,7 +94,7 @@ class RunRecord(Struct, frozen=True, rename={"plan_id": "plan"}):
 
     def check_folders(self) -> None:
         """Raises Refused if a symbolic link leads to a file that the run changes: a run changes none behind one."""
-        staged = (step.staged for step in self.steps if isinstance(step, StagedWrite))
+        staged = (step.place for step in self.steps if isinstance(step, StagedWrite))
         paths = (os.path.join(self.path, name) for name in self.before)
         for folder in {self.path, *self.folders, *map(os.path.dirname, (*paths, *staged))}:
             if os.path.realpath(folder) != folder:
