@@ -16,9 +16,10 @@ from msgspec.structs import astuple
 from klogtool.decoding.formats import WITH_SCHEMAS
 from klogtool.decoding.record_values import Formats
 from klogtool.decoding.schemas import Schemas, read_schemas
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import Refused
 from klogtool.format.internal.decoders import INTERNAL_TOPICS as TOPICS_WITH_MESSAGES
 from klogtool.format.text import did_you_mean
+from klogtool.log.opened import check_path
 from klogtool.log.storage import Place, check_place, expand
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def _rates(options: Mapping[str, str]) -> dict[str, int]:
 def _seconds(options: Mapping[str, str]) -> int:
     """Parse maxTriggerDelay, such as 15m (JavaUtils.timeStringAsSec); without a unit, in seconds."""
     text = options.get("maxtriggerdelay", f"{DEFAULT_TRIGGER_DELAY_SECONDS}s").strip().lower()
-    found = re.fullmatch(r"(\d+)(s|m|min|h|d)?", text)
+    found = re.fullmatch(r"(\d{1,18})(s|m|min|h|d)?", text)
     if found is None:
         raise Refused(f"option maxTriggerDelay is not a duration such as 15m: {text}")
     return int(found[1]) * SECONDS[found[2] or "s"]
@@ -305,7 +306,7 @@ def _checked_strategy(strategy: str, value: str) -> str:
     elif strategy == "subscribepattern":
         try:
             re.compile(value)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise Refused(f"subscribepattern is not a valid regular expression: {error}") from error
     return value
 
@@ -376,7 +377,7 @@ def _check_bounds(options: Mapping[str, str], starting: Bound, ending: Bound) ->
 def _json(name: str, text: str, kind: type) -> Any:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"option {name} is not valid JSON: {text}") from error
     if not isinstance(found, kind):
         raise Refused(f"option {name} must be a JSON {'list' if kind is list else 'object'}: {text}")
@@ -398,7 +399,7 @@ def _offsets_of_json(name: str, text: str, least: int = EARLIEST) -> tuple[tuple
         if not isinstance(offsets, dict):
             raise Refused(example)
         for partition, offset in offsets.items():
-            if not partition.isdecimal() or type(offset) is not int or offset < least:
+            if not re.fullmatch(r"\d{1,10}", partition) or type(offset) is not int or offset < least:
                 raise Refused(example)
             each[topic, int(partition)] = offset
     return tuple(each.items())
@@ -427,7 +428,7 @@ def _positive(options: Mapping[str, str], name: str) -> int:
 def _bytes(options: Mapping[str, str], name: str) -> int:
     """Parse a size such as 128m (JavaUtils.byteStringAs); without a unit, in bytes. 0 if it is not given."""
     text = options.get(name, "").strip().lower()
-    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text)
+    found = re.fullmatch(r"(\d{1,18})([kmgt]?)b?", text)
     if found is None:
         if text:
             raise Refused(f"option {name} is not a size such as 134217728 or 128m: {text}")
@@ -456,7 +457,5 @@ def places_of(paths: list[str], options: str) -> Iterator[Place]:
             cure=AS_VIEW,
         )
     for path in paths:
-        try:
-            yield from expand(Place(path, options))
-        except ValueError as error:
-            raise KlogError("this text cannot be a path", path=ascii(path)) from error
+        check_path(path)
+        yield from expand(Place(path, options))

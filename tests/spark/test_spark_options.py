@@ -80,6 +80,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"splitBytes": "0"}, "must be positive"),
     ({"copies": "some"}, "option copies must be one of one, all, got some"),
     ({"splitBytes": "-1"}, "is not a size"),
+    ({"splitBytes": "9" * 5000}, "is not a size"),
+    ({"stream": True, "maxTriggerDelay": "9" * 5000}, "not a duration"),
+    ({"subscribePattern": "a{99999999999}"}, "not a valid regular expression"),
+    ({"startingOffsets": '{"t":{"%s":1}}' % ("1" * 5000)}, "must look like"),
+    ({"paths": "[" * 100_000}, "not valid JSON"),
 ]
 
 
