@@ -63,8 +63,8 @@ def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingO
       klogtool offsets LOGDIR --group billing
       klogtool offsets LOGDIR --at 2026-11-21T18:10:00Z --format csv
 
-    Exit status: 0 done; 1 damage or records of something else were met, and commits may be missing; 2 wrong usage, no
-    such path; 4 a file could not be read.
+    Exit status: 0 done; 1 damage or records that no coordinator can read or wrote were met, and commits may be missing;
+    2 wrong usage, no such path; 4 a file could not be read.
     """
     opened = [_opened(path) for path in paths]
     begin_reading(paths, quiet=reading.quiet)
@@ -81,7 +81,7 @@ def command(paths: tuple[str, ...], question: OffsetsQuestion, reading: ReadingO
         show.lines((*group_texts(result, ranges), *closing_texts(result, question.at, ranges)))
     show.close()
     _note(result, question, reading)
-    return FOUND if loaded.damage or loaded.has_foreign else DONE
+    return FOUND if loaded.damage or loaded.has_foreign or not loaded.is_loaded else DONE
 
 
 def _opened(path: str) -> LogDir | Partition:

@@ -83,8 +83,9 @@ def command(paths: tuple[str, ...], question: TxnsQuestion, reading: ReadingOpti
       klogtool txns LOGDIR
       klogtool txns --audit LOGDIR LOGDIR
 
-    Exit status: 0 done; 1 damage was met, a broker refuses to load a partition, or --audit found something; 2 wrong
-    usage, no such path; 4 a file could not be read, or a partition changed all the time and was left out.
+    Exit status: 0 done; 1 damage was met, a broker refuses to load a partition, a coordinator that is needed cannot
+    read its log, or --audit found something; 2 wrong usage, no such path; 4 a file could not be read, or a partition
+    changed all the time and was left out.
     """
     clusters = clusters_of([*paths, *question.transaction_state])
     if len(clusters) > 1:
@@ -123,6 +124,7 @@ class _TxnsShow(Show):
         is noted."""
         paths = [*self._paths, *self._question.transaction_state]
         coordinators = find_coordinators(paths, self._question.circumstances, self._reading.jobs)
+        self.refused |= bool(coordinators.problems)
         if not self._reading.quiet:
             for error in coordinators.problems:
                 note(*error_lines(error), "klogtool: its transactional ids are not known")

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints
-from klogtool.broker.coordinator.coordinator_load import MODULES, find_load_end
+from klogtool.broker.coordinator.coordinator_load import MODULES, MOST_BYTES, find_load_end
 from klogtool.broker.coordinator.transaction_state import walk_data
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
@@ -159,9 +159,6 @@ def _deletes(path: str, log: LoadedLog, early: Sequence[Deletion], doubt: IndexD
 def _runs(path: str, base_offset: int) -> list[Run]:
     with LogFile(path) as file:
         return [part for part in walk_stretches(file, base_offset) if isinstance(part, Run)]
-
-
-MOST_BYTES = 4 << 20  # of a partition: its records are opened one by one
 
 
 def find_unloaded(path: str, log: LoadedLog, most_unread: int) -> Ahead | None:

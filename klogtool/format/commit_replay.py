@@ -10,12 +10,12 @@ The kernel's class of this name (kernels/_offsets.pxi) does the same, and is fas
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, NO_TIMESTAMP, Record, RecordBatch
 from klogtool.format.control import ControlRecordType, parse_control_type_id
-from klogtool.format.internal.offset_commits import find_commit_timestamp
+from klogtool.format.internal.offset_commits import find_commit_timestamp, is_cut_up
 from klogtool.format.message import Message
 
 MOST_RECORD_TYPE = 63  # of a key; releases up to 4.4 have 23, and bytes of a text are far above
@@ -23,6 +23,10 @@ OFFSET_COMMIT_TYPES = (0, 1)  # LegacyOffsetCommitKey, OffsetCommitKey: the same
 _TYPE_BYTES = _LENGTH_BYTES = 2
 _PARTITION_BYTES = 4
 NOT_KNOWN = -1
+_ANY_COMMIT = bytes(20)  # of version 0: offset, metadata, timestamp
+
+
+OddRecord: TypeAlias = tuple[int, bytes | None, bytes | None]  # offset, key, value
 
 
 class KeptCommit(NamedTuple):
@@ -47,6 +51,7 @@ class CommitReplay:
     first one is expected. gap_end: the offset after the last one that is missing, or -1; gap_timestamp: of the batch
     that begins there. latest_timestamp: the largest one so far; clean_timestamp: likewise of batches that begin below
     clean_end. foreign: records that no group coordinator wrote: their keys have no type that one knows.
+    keeps_odd: whether records that are no plain commits are kept for `take_odd`.
     """
 
     def __init__(self, at_ms: int, log_start_offset: int, clean_end: int) -> None:
@@ -54,6 +59,8 @@ class CommitReplay:
         self.next_offset = self.gap_end = NOT_KNOWN
         self.gap_timestamp = self.latest_timestamp = self.clean_timestamp = NOT_KNOWN
         self.batches = self.records = self.foreign = 0
+        self.keeps_odd = True
+        self._odd: list[OddRecord] = []
         self._rows: dict[bytes, KeptCommit] = {}
         self._pending: dict[int, dict[bytes, KeptCommit]] = {}
 
@@ -90,6 +97,16 @@ class CommitReplay:
             if is_commit:
                 self._keep(name, commit)
 
+    def note_odd(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Keep a record that is no plain commit: only its schema says whether a coordinator can read it."""
+        if self.keeps_odd:
+            self._odd.append((offset, key, value))
+
+    def take_odd(self) -> list[OddRecord]:
+        """Return those since the last call, in the order of the log."""
+        found, self._odd = self._odd, []
+        return found
+
     def committed(self) -> list[KeptCommit]:
         """Return the last record of each key that counts, tombstones too, in no particular order."""
         return list(self._rows.values())
@@ -114,6 +131,13 @@ class CommitReplay:
 def is_commit_key(key: bytes) -> bool:
     """Whether a key is that of a committed offset, by its type."""
     return len(key) >= _TYPE_BYTES and int.from_bytes(key[:_TYPE_BYTES], "big") in OFFSET_COMMIT_TYPES
+
+
+def is_plain(key: bytes | None, value: bytes | None) -> bool:
+    """Whether a record is a commit, or its tombstone, whose lengths fit exactly: Kafka can read it."""
+    if key is None or not is_commit_key(key):
+        return False
+    return is_cut_up(key, _ANY_COMMIT if value is None else value)
 
 
 def _has_type(key: bytes) -> bool:
@@ -162,6 +186,8 @@ def _put_records(replay: CommitReplay, records: list[Record], producer_id: int) 
         if timestamp <= NO_TIMESTAMP:
             timestamp = _time_without_timestamp(replay, record)
             latest = max(latest, timestamp)
+        if not is_plain(record.key, record.value):
+            replay.note_odd(record.offset, record.key, record.value)
         if record.key is None or not _has_type(record.key):
             replay.foreign += 1
         else:

@@ -5,6 +5,9 @@ cdef enum:
     MOST_WAITING = 16               # records that are put together, so that memory is asked for before it is needed
     COMMIT_TYPE_BYTES = 2
     MOST_COMMIT_TYPE = 1            # LegacyOffsetCommitKey 0, OffsetCommitKey 1
+    PLAIN_COMMIT_VERSION = 3        # OffsetCommitValue: those up to here have no tagged fields
+    EPOCH_COMMIT_VERSION = 3
+    EXPIRE_COMMIT_VERSION = 1
     MOST_RECORD_TYPE = 63           # of a key; releases up to 4.4 have 23, and bytes of a text are far above
 
 cdef int64_t NO_ROW = -1
@@ -40,6 +43,32 @@ cdef inline int64_t end_of_commit_key(Bytes key, int64_t size) noexcept nogil:
         at += 2 + length
     return at + 4 if size - at >= 4 else size
 
+cdef inline bint is_plain_commit(Record* r) noexcept nogil:
+    """format.commit_replay.is_plain: lengths fit exactly, at versions that have nothing but these fields."""
+    cdef int64_t at = COMMIT_TYPE_BYTES, length
+    cdef int i, version
+    if r.key_size < COMMIT_TYPE_BYTES or not 0 <= be16(r.key) <= MOST_COMMIT_TYPE:
+        return False
+    for i in range(2):
+        if r.key_size - at < 2:
+            return False
+        length = be16(r.key + at)
+        if length < 0 or length > r.key_size - at - 2:
+            return False
+        at += 2 + length
+    if r.key_size - at != 4:
+        return False
+    if r.value_size < 0:
+        return True
+    version = be16(r.value) if r.value_size >= 2 else -1
+    if not 0 <= version <= PLAIN_COMMIT_VERSION or (version and not be16(r.key)):
+        return False
+    at = 2 + 8 + (4 if version == EPOCH_COMMIT_VERSION else 0)
+    if r.value_size - at < 2:
+        return False
+    length = be16(r.value + at)
+    return length >= 0 and at + 2 + length + 8 + (8 if version == EXPIRE_COMMIT_VERSION else 0) == r.value_size
+
 @cython.final
 cdef class CommitReplay:
     """format.commit_replay.CommitReplay, and `take`, which goes over batches of magic 2. kept_type: its KeptCommit.
@@ -50,7 +79,9 @@ cdef class CommitReplay:
     cdef readonly int64_t at_ms, log_start_offset, clean_end
     cdef public int64_t next_offset, gap_end, gap_timestamp, latest_timestamp, clean_timestamp
     cdef public int64_t batches, records, foreign
+    cdef public bint keeps_odd
     cdef object kept_type
+    cdef list odd
     cdef uint64_t k0, k1
     cdef Commit* rows
     cdef int64_t count, room, slot_count, committers_count, committers_room
@@ -68,6 +99,7 @@ cdef class CommitReplay:
         self.at_ms, self.log_start_offset, self.clean_end, self.kept_type = at_ms, log_start_offset, clean_end, kept_type
         self.next_offset = self.gap_end = self.gap_timestamp = self.latest_timestamp = self.clean_timestamp = -1
         self.k0, self.k1 = le64(key), le64(key + 8)
+        self.odd, self.keeps_odd = [], True
         self.rows, self.slots, self.committers = NULL, NULL, NULL
         memset(&self.numbers, 0, sizeof(Numbers))
         self.numbers.seed = self.k0
@@ -137,6 +169,21 @@ cdef class CommitReplay:
     def note_batch(self, int64_t base_offset, int64_t last_offset, int64_t count, int64_t max_timestamp):
         """A batch that was read elsewhere."""
         self.note(base_offset, last_offset, count, max_timestamp)
+
+    def note_odd(self, int64_t offset, key, value):
+        """A record that was read elsewhere, and is no plain commit."""
+        if self.keeps_odd:
+            self.odd.append((offset, key, value))
+
+    def take_odd(self):
+        """Those since the last call, each as (offset, key, value)."""
+        found, self.odd = self.odd, []
+        return found
+
+    cdef void keep_odd(self, int64_t offset, Record* r) noexcept with gil:
+        key = None if r.key_size < 0 else PyBytes_FromStringAndSize(<const char*> r.key, r.key_size)
+        value = None if r.value_size < 0 else PyBytes_FromStringAndSize(<const char*> r.value, r.value_size)
+        self.odd.append((offset, key, value))
 
     def committed(self):
         """The last record of each key that counts."""
@@ -213,6 +260,8 @@ cdef class CommitReplay:
         return True
 
     cdef inline void take_record(self, Record* r, int64_t offset, int64_t timestamp, int64_t producer_id) noexcept nogil:
+        if self.keeps_odd and not is_plain_commit(r):
+            self.keep_odd(offset, r)
         if r.key_size < COMMIT_TYPE_BYTES or not 0 <= be16(r.key) <= MOST_RECORD_TYPE:
             self.foreign += 1
         elif timestamp <= self.at_ms and self.is_commit(r.key, r.key_size):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import random
+import shutil
 from typing import Any
 
 import pytest
@@ -86,9 +87,11 @@ def test_records_of_an_image_say_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [b"", b"\0", b"\0\0short", state_of("a", 9)[1]])
 def test_a_record_that_cannot_be_read_ends_the_loading(tmp_path: Path, value: bytes) -> None:
-    folder = make_state(tmp_path / "__transaction_state-0", [(key_of("a"), value)])
-    with pytest.raises(Corrupt, match="offset 0"):
-        loaded(folder)
+    for later in ([], [state_of("a", EMPTY)], [tombstone_of("a")]):  # a coordinator reads those that are replaced, too
+        folder = make_state(tmp_path / f"__transaction_state-{len(later)}", [(key_of("a"), value), *later])
+        with pytest.raises(Corrupt, match="offset 0"):
+            loaded(folder)
+        shutil.rmtree(folder)
 
 
 @pytest.mark.slow

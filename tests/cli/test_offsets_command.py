@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import random
 import shlex
 import shutil
 import subprocess
@@ -14,8 +15,12 @@ from contextlib import AbstractContextManager
 import pytest
 from bad_input import MEMORY_BYTES, garbage_for, writable_copy
 from committing import OffsetsLog, commit_key, commit_value
+from coordinator_records import build_coordinator_key, build_version_prefixed
 from running import FIXTURES, KLOGTOOL, Done, run_apart, run_here, with_memory, without_power_over_files
 
+from klogtool.broker.coordinator.coordinator_load import why_unread
+from klogtool.format.internal.records import GROUP
+from klogtool.format.internal.schema import api_keys, schema_of
 from klogtool.format.names import FileKind
 
 LOG_DIR = FIXTURES / "groups/logdir"
@@ -275,3 +280,36 @@ def test_offsets_outside_of_their_log_are_named(tmp_path: pathlib.Path) -> None:
 def test_nothing_is_out_of_range_in_a_sound_log_dir() -> None:
     assert "OUT OF RANGE" not in asked(LOG_DIR).out.decode()
     assert rows(asked(LOG_DIR, "--format", "json"))[-1]["out_of_range"] == 0
+
+
+GROUP_RECORDS = [
+    (key_name, value_name, version)
+    for record_type, key_name in sorted(api_keys(GROUP, "coordinator-key").items())
+    for value_name in [api_keys(GROUP, "coordinator-value")[record_type]]
+    for version in range(schema_of(value_name).versions.low, schema_of(value_name).versions.high + 1)
+]
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize(("key_name", "value_name", "version"), GROUP_RECORDS)
+def test_a_record_that_no_coordinator_can_read_is_said_whatever_it_is(
+    tmp_path: pathlib.Path, key_name: str, value_name: str, version: int
+) -> None:
+    """Each record of a group coordinator, whole and cut anywhere, superseded by a tombstone or not, in any codec."""
+    names = schema_of(key_name).struct.default(0).items()
+    key = build_coordinator_key(key_name, {name: "g" if value == "" else value for name, value in names})
+    value = build_version_prefixed(value_name, version, dict(schema_of(value_name).struct.default(version)))
+    rng = random.Random(f"{value_name} {version}")
+    for cut in range(len(value) + 1):
+        log = OffsetsLog()
+        log.commit(1, 5)
+        log.add([(key, value[:cut], 6)], codec=rng.choice(("none", "gzip", "zstd")))
+        if rng.random() < 0.5:
+            log.add([(key, None, 7)])
+        log.write(tmp_path)
+        why = why_unread(key, value[:cut], GROUP)
+        done = asked(tmp_path, "--format", "json")
+        (row,) = rows(done)[-1]["logs"]  # type: ignore[misc]
+        assert row["load_ends"] == (None if why is None else {"offset": 1, "reason": why}), cut
+        assert done.status == (0 if why is None else 1)
+        assert why is None or "cannot read the record at offset 1" in done.err

@@ -142,10 +142,10 @@ def test_data_that_are_partly_gone_and_what_a_broker_forgot(log_dir: Path) -> No
 def test_a_broken_coordinator_is_told_and_not_at_hand(log_dir: Path) -> None:
     key, _ = state_of("one")
     make_state(log_dir / "__transaction_state-0", [(key, b"\0")])
-    done = ask(log_dir, "t-0")
+    done = ask(log_dir, "t-0", status=1)
     assert "__transaction_state-0: " in done.err
     assert "its transactional ids are not known" in done.err
-    assert ask(log_dir, "t-0", "-q").err == ""
+    assert ask(log_dir, "t-0", "-q", status=1).err == ""
 
 
 def test_fields_of_the_contract_stay(log_dir: Path) -> None:

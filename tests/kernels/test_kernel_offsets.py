@@ -36,7 +36,11 @@ EVERYTHING = (MAX_LONG, 0, 0)
 
 def answers(replay: Any) -> dict[str, Any]:
     numbers = {name: getattr(replay, name) for name in NUMBERS}
-    return numbers | {"committed": sorted(replay.committed()), "pending": sorted(replay.pending())}
+    return numbers | {
+        "odd": replay.take_odd(),
+        "committed": sorted(replay.committed()),
+        "pending": sorted(replay.pending()),
+    }
 
 
 def take_one(replay: Any, data: bytes, at: int) -> int:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from klogtool import kernels
 from klogtool.broker.circumstances import Checkpoints
-from klogtool.broker.coordinator.coordinator_load import OFFSETS_TOPIC, LoadEnd, find_load_end, is_loaded
+from klogtool.broker.coordinator.coordinator_load import OFFSETS_TOPIC, LoadEnd, why_unread
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.commit_replay import KeptCommit, replay_entry
@@ -24,7 +24,7 @@ from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_c
 from klogtool.format.internal.records import GROUP
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
-from klogtool.log.entries import Entry, read_entry, walk_entries
+from klogtool.log.entries import read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
 from klogtool.log.late_zstd import LateZstd
@@ -74,8 +74,8 @@ class OffsetsLog(Struct, frozen=True, rename={"is_compacted": "compacted"}):
     complete_from: the time in ms from which on what was committed is known in full; None: since its first record.
     is_compacted: records are missing in it. first_dirty_offset: the cleaner's checkpoint, if it has a line. others:
     further copies, which were not read. damage: what was left out. foreign: records that no group coordinator wrote:
-    their keys have no type that one knows. load_ends: the record at which a coordinator gives up; it is only looked for
-    if there are foreign records, or a commit that counts cannot be parsed.
+    their keys have no type that one knows. load_ends: the record at which a coordinator gives up; None also if damage
+    comes before it.
     """
 
     path: str
@@ -109,6 +109,11 @@ class LoadedOffsets(Struct, frozen=True):
     def damage(self) -> tuple[UnreadBytes, ...]:
         """What was left out, of all logs."""
         return tuple(one for log in self.logs for one in log.damage)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether a group coordinator can read all records of all logs."""
+        return all(log.load_ends is None for log in self.logs)
 
     @property
     def has_foreign(self) -> bool:
@@ -248,6 +253,7 @@ class _CommitsReading:
         self.replay.next_offset = self.start
         self.damage: list[UnreadBytes] = []
         self.closed_timestamp = -1
+        self.load_end: LoadEnd | None = None
         self._work, self._buffers = kernels.native.Workspace(), BufferPool()
         self._zstd = LateZstd(self._work)
 
@@ -275,21 +281,14 @@ class _CommitsReading:
             others,
             tuple(self.damage),
             self.replay.foreign,
-            self._find_load_end()
-            if self.replay.foreign or any(one.offset is not None for one in self.damage)
-            else None,
+            self.load_end,
         )
 
-    def _find_load_end(self) -> LoadEnd | None:
-        """Return the first record that ends a coordinator's load; None if damage comes before it."""
-        try:
-            return find_load_end(self._walk_data(), GROUP)
-        except KlogError:
-            return None
-
-    def _walk_data(self) -> Iterator[Entry]:
-        for segment in self.segments:
-            yield from (entry for entry in walk_entries(segment.path) if is_loaded(entry, self.start))
+    def _look_at_odd(self) -> None:
+        """Find the first record that ends a coordinator's load; damage before it ends it, too."""
+        for offset, key, value in self.replay.take_odd():
+            if self.replay.keeps_odd and (reason := why_unread(key, value, GROUP)) is not None:
+                self.load_end, self.replay.keeps_odd = LoadEnd(offset, reason), False
 
     def _complete_from(self) -> int:
         """Return the time of the last record that the cleaner may have compared with others.
@@ -318,6 +317,7 @@ class _CommitsReading:
                 behind = find_batch_behind(file, at, end=file.size)
                 end = file.size if behind is None else behind
                 if behind is not None or not ends_in_zeros(file, at):
+                    self.replay.keeps_odd = False
                     self.damage.append(UnreadBytes(file.path, why, at, end))
                 if end < file.size:
                     self.replay.next_offset = MAX_LONG  # what is missing there is no work of the cleaner
@@ -329,9 +329,11 @@ class _CommitsReading:
         for window in walk_windows(file, start=start, pool=self._buffers):
             try:
                 for _ in walk_steps(steps, window, window.cut, self._zstd):
-                    pass
+                    self._look_at_odd()
             except KlogError as error:
                 return steps.reached, error.reason
+            finally:
+                self._look_at_odd()
             if window.last or steps.reached < window.base + window.cut:
                 tail = window.length_error(file.size)
                 return steps.reached, "less than a batch at the end of the file" if tail is None else tail.reason

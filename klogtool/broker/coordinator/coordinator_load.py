@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, RecordBatch
+from klogtool.format.batch import RecordBatch
 from klogtool.format.commit_replay import is_commit_key
 from klogtool.format.internal.offset_commits import parse_offset_commit
 from klogtool.format.internal.records import (
@@ -28,8 +28,11 @@ from klogtool.log.entries import Entry
 
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 MODULES = {OFFSETS_TOPIC: GROUP, TRANSACTIONS_TOPIC: TRANSACTION}
+MOST_BYTES = 4 << 20  # of a log whose records are all opened one by one
 NULL_KEY = "requirement failed: Transaction state log's key should not be null"
 UNKNOWN_VERSION = "UnknownRecordVersionException"
+TRANSACTION_STATES = 8  # TransactionState.fromId
+UNKNOWN_STATE_ID = "Unknown transaction state id {} from the transaction status message"
 UNKNOWN_STATE = "Unknown version {} from the transaction log message value"
 _NO_KEY = {GROUP: "Could not read version from key's buffer.", TRANSACTION: NULL_KEY}
 _BLANKED = bytes(range(2))  # of keys in an image: zeros, and the last byte is 1 if it was not zero
@@ -56,14 +59,14 @@ def find_load_end(entries: Iterable[Entry], module: str, rules: Rules = REFERENC
     """
     for entry in entries:
         for record in entry.records():
-            reason = _why_unread(record, module, rules)
+            reason = why_unread(record.key, record.value, module, rules)
             if reason is not None:
                 return LoadEnd(record.offset, reason)
     return None
 
 
-def _why_unread(record: Record, module: str, rules: Rules) -> str | None:
-    key, value = record.key, record.value
+def why_unread(key: bytes | None, value: bytes | None, module: str, rules: Rules = REFERENCE_RULES) -> str | None:
+    """Return what Kafka says of a record that its coordinator cannot read; None if it can, or passes over it."""
     if key is None:
         return _NO_KEY[module]
     if len(key) >= SHORT_BYTES and not key.strip(_BLANKED):
@@ -72,7 +75,10 @@ def _why_unread(record: Record, module: str, rules: Rules) -> str | None:
         if module == GROUP and value is not None and is_commit_key(key):
             parse_offset_commit(key, value)
         else:
-            parse_coordinator_record(module, key, value)
+            _, message = parse_coordinator_record(module, key, value)
+            number = message.values.get("transactionStatus", 0) if message is not None else 0
+            if not 0 <= number < TRANSACTION_STATES:
+                return UNKNOWN_STATE_ID.format(number)
     except UnknownRecordType:
         return None
     except KlogError as error:

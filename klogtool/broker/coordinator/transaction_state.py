@@ -10,7 +10,15 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from klogtool.broker.coordinator.coordinator_load import NULL_KEY, TRANSACTIONS_TOPIC, UNKNOWN_VERSION, is_loaded
+from klogtool.broker.coordinator.coordinator_load import (
+    MOST_BYTES,
+    NULL_KEY,
+    TRANSACTIONS_TOPIC,
+    UNKNOWN_STATE_ID,
+    UNKNOWN_VERSION,
+    find_load_end,
+    is_loaded,
+)
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.errors import Corrupt, KlogError
@@ -69,8 +77,7 @@ class TransactionMetadata(Struct, frozen=True):
         try:
             state = TransactionState(number)
         except ValueError:
-            reason = f"Unknown transaction state id {number} from the transaction status message"
-            raise Corrupt(reason, kafka_class="IllegalStateException") from None
+            raise Corrupt(UNKNOWN_STATE_ID.format(number), kafka_class="IllegalStateException") from None
         topics = () if state is TransactionState.EMPTY else values["transactionPartitions"] or ()
         return cls(
             key.values["transactionalId"],
@@ -111,7 +118,8 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
 
     None: the records were blanked (`klogtool image`), so nothing is known. with_ends: also keep what ended, which needs
     memory for each transaction. Raises Corrupt or Unsupported if a batch or a record cannot be read: a coordinator
-    stops loading there, and knows nothing behind it.
+    stops loading there, and knows nothing behind it. Of a log above MOST_BYTES, a record that a later one of its id
+    replaces is not opened.
     """
     latest: dict[bytes, _Found] = {}
     run: list[tuple[bytes, _Found]] = []
@@ -135,8 +143,18 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     by_id = {one.transactional_id: one for one in _walk_parsed(latest.items(), partition, _cure(log))}
     if "" in by_id:  # no broker accepts an empty id (TransactionCoordinator.handleInitProducerId)
         return None
+    if sum(segment.size for segment in log.segments.values(log.log_start_offset)) <= MOST_BYTES:
+        _check_all(log)
     ends = tuple(one for one in _walk_parsed(run, partition, _cure(log)) if one.state in _HISTORY)
     return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, ends, whole_from_ms)
+
+
+def _check_all(log: LoadedLog) -> None:
+    """Raises Corrupt at the first record that a coordinator cannot read."""
+    end = find_load_end(walk_data(log), TRANSACTION, log.terms.rules)
+    if end is not None:
+        reason = f"the record at offset {end.offset}: {end.reason}"
+        raise Corrupt(reason, kafka_class="RuntimeException", cure=_cure(log))
 
 
 def walk_data(log: LoadedLog) -> Iterator[Entry]:

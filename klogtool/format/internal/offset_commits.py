@@ -60,6 +60,11 @@ def find_commit_timestamp(key: bytes, value: bytes) -> int | None:
     return timestamp if timestamp > 0 else None
 
 
+def is_cut_up(key: bytes, value: bytes) -> bool:
+    """Whether a commit is one that needs no schema: its lengths fit exactly, up to version 3."""
+    return _cut_up(key, value) is not None
+
+
 def _cut_up(key: bytes, value: bytes) -> OffsetCommit | None:
     """Cut up a commit whose lengths fit exactly, up to version 3; None for any other one."""
     version = _int(value, 0, _SHORT)
