@@ -196,6 +196,7 @@ def _gone(log: LoadedLog, recovery: Recovery, measured: Measured, followed: Foll
         there.add(part.first_offset, max(part.first_offset, part.last_offset))
     gone, witnesses = Offsets(), []
     witnessed, deleted = list(_walk_witnessed(log, recovery, there)), Offsets()
+    witnessed += ((first, last, Witness.DAMAGED_BYTES) for first, last in (followed.torn if followed else ()))
     if witnessed:
         for part in _walk_deleted(log):
             deleted.add(part.first_offset, max(part.first_offset, part.last_offset))

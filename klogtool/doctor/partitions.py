@@ -417,7 +417,7 @@ def _why_missing(state: Judgement, ranges: tuple[OffsetRange, ...]) -> Reason:
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     return (AheadCause.MISSING_ONE if is_one else AheadCause.MISSING_MANY)(
         offsets=offsets_in(ranges),
-        but=AheadCause.UNLESS_PACKED(name=packed) if packed else "",
+        but=AheadCause.UNLESS_PACKED(name=packed) if packed else AheadCause.TORN() if state.followed.torn else "",
         witness=tuple(witness.value for witness in state.claim.gone_already.witness),
     )
 

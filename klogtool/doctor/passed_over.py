@@ -33,6 +33,8 @@ from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
 from klogtool.log.probing import Probe
+from klogtool.plans.recover_reach import claimed_end
+from klogtool.salvage.stretches import Rejected, walk_stretches
 
 LEAST_READ_BYTES = 1 << 20  # of a partition, beyond what its start reads
 FETCH_BYTES = 1 << 20  # max.partition.fetch.bytes
@@ -60,10 +62,13 @@ class _Outcome(Enum):
     """It does not return what came before in this fetch either, since the exception is none of Kafka's."""
 
 
+_Place = tuple[int, int]  # of a batch: number of its segment, and byte
+
+
 class _Taken(Struct, frozen=True):
     """What a consumer got of a sound batch: offsets. number: of the record, if these are one record's."""
 
-    key: BatchKey
+    place: _Place
     first: int
     last: int
     number: int | None = None
@@ -71,13 +76,19 @@ class _Taken(Struct, frozen=True):
 
 class _Batch(Struct, frozen=True):
     """A sound batch of a segment. last_record: the offset of its last record, whatever its header says. is_plain: a
-    consumer gets all of its records if it comes to them in order."""
+    consumer gets all of its records if it comes to them in order. is_inside: it is not below its segment's name."""
 
     segment: int
     part: Readable
     key: BatchKey
     last_record: int
     is_plain: bool = True
+    is_inside: bool = True
+
+    @property
+    def place(self) -> _Place:
+        """Where it lies."""
+        return self.segment, self.part.start
 
 
 class Followed(Struct, frozen=True):
@@ -85,7 +96,8 @@ class Followed(Struct, frozen=True):
     they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above. got:
     offsets that it gets; None if all that are there. watermark: the high watermark, if it is above the log's end.
     fails_inside: the first of fails_at is where a batch begins of which it may get some records. reaches: of each
-    segment, the offset behind its highest one, if they are not simply in order."""
+    segment, the offset behind its highest one, if they are not simply in order. torn: offsets of batches that the end
+    of a closed segment cuts off: it passes over them, without an error."""
 
     hidden: tuple[_Hidden, ...] = ()
     fails_at: tuple[int, ...] = ()
@@ -95,6 +107,7 @@ class Followed(Struct, frozen=True):
     watermark: int | None = None
     fails_inside: bool = False
     reaches: tuple[int, ...] = ()
+    torn: tuple[OffsetRange, ...] = ()
 
 
 def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Followed | WhyUnknown:
@@ -134,6 +147,7 @@ def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Foll
         None if reader.watermark is None else reader.watermark.offset,
         min(reader.fails_at, default=None) in reader.fails_inside,
         reader.reaches(),
+        tuple(reader.walk_torn()),
     )
 
 
@@ -164,12 +178,12 @@ class _Consumer:
         self.watermark = watermark
         self._bases = [segment.base_offset for segment in segments]
         self._batches = [batch for n, segment in enumerate(segments) for batch in _walk_batches(n, segment)]
-        self._at = {(batch.segment, batch.part.start): batch for batch in self._batches}
-        self._got: dict[BatchKey, Offsets] = {}
+        self._at = {batch.place: batch for batch in self._batches}
+        self._got: dict[_Place, Offsets] = {}
         self._got_of_damaged = Offsets()
         self._damage: dict[int, int] = {}  # by segment: where the first damage was met
         self._left = _MOST_FETCHED_BYTES
-        self._got_of_odd: dict[BatchKey, set[int]] = {}  # numbers of records
+        self._got_of_odd: dict[_Place, set[int]] = {}  # numbers of records
         self.fails_at: list[int] = []
         self.fails_inside: set[int] = set()
         self.waits_at: int | None = None
@@ -242,7 +256,7 @@ class _Consumer:
             batch = self._at.get((n, at))
             if isinstance(frame, Frame) and batch is not None and batch.is_plain:
                 if batch.last_record >= position:
-                    taken.append(_Taken(batch.key, max(batch.part.first_offset, position), batch.last_record))
+                    taken.append(_Taken(batch.place, max(batch.part.first_offset, position), batch.last_record))
                     position = batch.last_record + 1
                 last = _last_offset(probe, frame)
             else:
@@ -251,7 +265,7 @@ class _Consumer:
                 for number, offset in got:
                     self._got_of_damaged.add(offset, offset)
                     if batch is not None:
-                        taken.append(_Taken(batch.key, offset, offset, number))
+                        taken.append(_Taken(batch.place, offset, offset, number))
                 if outcome is _Outcome.FAILS_INSIDE:
                     self.fails_inside.add(position)
                 if outcome is not _Outcome.GOES_ON or not isinstance(frame, Frame):
@@ -269,9 +283,9 @@ class _Consumer:
 
     def _take(self, taken: Sequence[_Taken]) -> None:
         for part in taken:
-            self._got.setdefault(part.key, Offsets()).add(part.first, part.last)
+            self._got.setdefault(part.place, Offsets()).add(part.first, part.last)
             if part.number is not None:
-                self._got_of_odd.setdefault(part.key, set()).add(part.number)
+                self._got_of_odd.setdefault(part.place, set()).add(part.number)
 
     def _note_damage(self, n: int, at: int) -> None:
         self._damage[n] = min(at, self._damage.get(n, at))
@@ -287,38 +301,49 @@ class _Consumer:
     # What is left.
 
     def walk_missed(self, start: int) -> Iterator[tuple[int, Readable]]:
-        """Yield what the consumer did not get, with the number of its segment; twins count once. start: as above."""
-        missed: dict[BatchKey, tuple[_Batch, list[Record]]] = {}
+        """Yield what the consumer did not get, with the number of its segment. start: as above.
+
+        What it got from another segment is no loss: an interrupted cleaning leaves copies. They count once. A copy in
+        the same segment, or below the name of its own, is none of a cleaner's: there a base offset is wrong, and the
+        records were others.
+        """
+        missed = list[tuple[_Batch, list[Record]]]()
+        seen: dict[BatchKey, int] = {}
         for batch in self._batches:
-            got = self._got.get(batch.key, Offsets())
+            got = self._got.get(batch.place, Offsets())
             first = max(start, batch.part.first_offset)
             if not batch.part.records or batch.last_record < start:
                 continue
-            if not (batch.is_plain and got.covers(first, batch.last_record)):
-                missing = [record for record, is_got in self._told_apart(batch) if not is_got]
-                missed.setdefault(batch.key, (batch, [record for record in missing if record.offset >= start]))
-        elsewhere = self._records_elsewhere(record for _, records in missed.values() for record in records)
-        for batch, records in missed.values():
-            left = [record.offset for record in records if record not in elsewhere]
+            if batch.is_plain and got.covers(first, batch.last_record):
+                continue
+            if seen.setdefault(batch.key, batch.segment) != batch.segment and batch.is_inside:
+                continue
+            missing = [record for record, is_got in self._told_apart(batch) if not is_got]
+            missed.append((batch, [record for record in missing if record.offset >= start]))
+        elsewhere = self._records_elsewhere(record for _, records in missed for record in records)
+        for batch, records in missed:
+            others = [found for n, found in elsewhere.items() if n != batch.segment and batch.is_inside]
+            left = [record.offset for record in records if not any(record in found for found in others)]
             yield from ((batch.segment, each) for each in in_rows(batch.part, left))
 
     def _told_apart(self, batch: _Batch) -> Iterator[tuple[Record, bool]]:
         """Yield the records of a batch, and whether the consumer got each."""
-        got, numbers = self._got.get(batch.key, Offsets()), self._got_of_odd.get(batch.key, set())
+        got, numbers = self._got.get(batch.place, Offsets()), self._got_of_odd.get(batch.place, set())
         for n, record in enumerate(self._records_of(batch)):
             yield record, got.covers(record.offset, record.offset) if batch.is_plain else n in numbers
 
-    def _records_elsewhere(self, records: Iterator[Record]) -> set[Record]:
-        """Return the records that the consumer got as part of another batch (a cleaner had begun)."""
+    def _records_elsewhere(self, records: Iterator[Record]) -> dict[int, set[Record]]:
+        """Return the records that the consumer got as part of another batch, by the number of its segment."""
         asked = set(records)
         offsets = Offsets()
         for record in asked:
             offsets.add(record.offset, record.offset)
-        found = set[Record]()
+        found: dict[int, set[Record]] = {}
         for batch in self._batches:
-            got = self._got.get(batch.key)
-            if got is not None and any(offsets.overlaps(*each) for each in got.ranges):
-                found |= {record for record, is_got in self._told_apart(batch) if is_got and record in asked}
+            got = self._got.get(batch.place)
+            if got is not None and batch.is_inside and any(offsets.overlaps(*each) for each in got.ranges):
+                same = (record for record, is_got in self._told_apart(batch) if is_got and record in asked)
+                found.setdefault(batch.segment, set()).update(same)
         return found
 
     def _records_of(self, batch: _Batch) -> list[Record]:
@@ -329,6 +354,18 @@ class _Consumer:
     def parts(self) -> Iterator[Readable]:
         """Yield all sound batches."""
         return (batch.part for batch in self._batches)
+
+    def walk_torn(self) -> Iterator[OffsetRange]:
+        """Yield what the headers of batches say that are cut off at the end of a segment, but of the last one."""
+        for segment in self._segments[:-1]:
+            with segment.open_log() as file:
+                probe, at = Probe(file, end=file.size, lowest=0), 0
+                while isinstance(frame := _next_frame(probe, at), Frame):
+                    at += frame.size
+                part = None if frame else next(walk_stretches(file, segment.base_offset, start=at), None)
+                end = claimed_end(part, file) if isinstance(part, Rejected) else None
+                if isinstance(part, Rejected) and part.first_offset is not None and end is not None:
+                    yield part.first_offset, end - 1
 
     def reaches(self) -> tuple[int, ...]:
         """Return for each segment the offset behind its highest one; its base offset if nothing in it is sound."""
@@ -352,7 +389,8 @@ def _walk_batches(n: int, segment: LogSegment) -> Iterator[_Batch]:
         for row in walk_readable(file, 0, file.size, opened=True):
             for part in walk_each(file, row):
                 is_plain = not (part.is_miscounted or row.is_odd)
-                yield _Batch(n, part, key_of(file, part), _last_record(file, part), is_plain)
+                is_inside = part.first_offset >= segment.base_offset
+                yield _Batch(n, part, key_of(file, part), _last_record(file, part), is_plain, is_inside)
 
 
 def _last_record(file: LogFile, part: Readable) -> int:
