@@ -31,6 +31,7 @@ from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_found_by_java, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
+from klogtool.plans.erased_witness import ErasedWitness
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
 from klogtool.plans.plan import Delete, Plan, Step
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
@@ -278,7 +279,7 @@ def _erases_witness(plan: Plan, patient: Patient) -> bool:
     """Return whether a plan deletes what shows which offsets are gone, and nothing else does: an index without its
     `.log`, or a snapshot beyond the end."""
     if not isinstance(plan.result, Recovery | SalvageResult):
-        return False
+        return isinstance(plan.result, ErasedWitness)
     end, left = plan.result.log_end_offset, find_orphans(Draft(plan.path, dict(_files_of(plan.path)))).values()
     deleted = {step.path for step in plan.steps if isinstance(step, Delete)}
     if not any(name in left or (parse_file_name(name).base_offset or 0) > end for name in deleted):
@@ -298,9 +299,10 @@ def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Optio
     kinds, joined by commas."""
     kinds: tuple[SideFile, ...] = tuple(kind for kind in KINDS if kind in only.split(","))
     remedy = Remedy("rebuild-index", path, RebuildIndexQuestion(**asdict(patient.circumstances), only=kinds))
-    if _decided(remedy) is not None:
+    if (plan := _decided(remedy)) is not None:
         title = AdviceCause.REBUILD(kinds=" and ".join(f".{kind}" for kind in kinds))
-        yield Option(title, path, rebuild_index(path, only), Strategy.NOTHING_LOST, remedies=(remedy,))
+        erases, command = _erases_witness(plan, patient), rebuild_index(path, only)
+        yield Option(title, path, command, Strategy.NOTHING_LOST, remedies=(remedy,), erases_witness=erases)
     else:
         yield from salvage_options(path, patient)
 

@@ -7,6 +7,7 @@
     saved_plan               a plan's file; to carry it out, klogtool decides again and compares
     decisions                the decision of each command, by the command's name
     question                 what a command is asked: a struct, written as JSON and read back by type
+    erased_witness           what only a file shows that a plan deletes
     fields                   fields of JSON that somebody else may have written; those of the arguments: question
 
     plan_change              what all commands share that change a partition as a running broker does

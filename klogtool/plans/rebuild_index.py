@@ -27,9 +27,12 @@ from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_lea
 from klogtool.format.indexes import OFFSET_ENTRIES, TIME_ENTRIES, parse_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.log_end import find_log_end
 from klogtool.log.opened import open_partition_dir
+from klogtool.log.partition import Partition
 from klogtool.parameters import NO_ITEMS, Given, Unit, parameter
-from klogtool.plans.causes import VerdictCause
+from klogtool.plans.causes import PlanNote, VerdictCause
+from klogtool.plans.erased_witness import find_erased_witness
 from klogtool.plans.loading_steps import carried_out, order_steps
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.question import Question
@@ -89,7 +92,13 @@ def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
     rebuild = _rebuild_segments if question.segments else _rebuild_all
     with AtPath(path):
         log, verdicts = rebuild(draft, terms, question)
-    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, None, terms.notes)
+        end = log.log_end_offset if isinstance(log, LoadedLog) else find_log_end(Partition(path)) or 0
+    erased = find_erased_witness(log, end)
+    notes = terms.notes
+    if erased is not None:
+        first, last = erased.first_offset, erased.last_offset
+        notes = (*notes, PlanNote.ERASES_WITNESS(first=first, last=last, name=erased.told_by))
+    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, erased, notes)
 
 
 class RebuiltSegment(Struct, frozen=True):

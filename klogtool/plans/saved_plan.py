@@ -85,7 +85,7 @@ class SavedPlan(Struct, frozen=True):
     def gone(self) -> tuple[tuple[int, int], ...]:
         """Return the offsets [first, last], ascending, of which its answer says that the log lacks them when it is
         carried out: what `salvage` leaves out; what `recover` cuts off, and what was shown to be behind that; what a
-        `.swap` costs, and what only a deleted left-over had."""
+        `.swap` costs, and what only a deleted left-over had; what nothing shows any more after a `rebuild-index`."""
         found = Offsets()
         for loss in self._losses():
             span = loss.get("first_offset"), loss.get("last_offset")
@@ -98,6 +98,8 @@ class SavedPlan(Struct, frozen=True):
         answer = self.row.answer
         if self.command == "salvage":
             yield from _objects(answer.get("lost"))
+        elif self.command == "rebuild-index":
+            yield answer
         elif self.command == "recover":
             yield from _objects([answer.get("lost"), answer.get("behind_end")])
             yield from (loss for loss in _objects([answer.get("lost_by_swap")]) if not loss.get("unless_compacted"))

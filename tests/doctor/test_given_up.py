@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import pathlib
+import random
 import shlex
 import shutil
 
 import pytest
 from asking_doctor import asked, wounded
+from damage import frames_of
 from loading import segment
 from running import FIXTURES, run_here
 from startup import SCENARIOS, Scenario
@@ -81,3 +83,48 @@ def test_what_a_left_over_cost_is_told(base: int, suffix: str, told: str, tmp_pa
     assert note.startswith(f"t-0 lacked {told} after run ")
     assert run_here(["undo", "logdir"], disks).status == 0
     assert lacking(disks) == []
+
+
+CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
+
+
+def missing_of(disks: pathlib.Path) -> list[list[int]]:
+    """What the claim about t-0 says to be gone already."""
+    answer = run_here(["doctor", "logdir", "--format", "json", "--now", "1800000000000"], disks).out
+    rows = map(json.loads, answer.splitlines())
+    (claim,) = (row for row in rows if row.get("about") == "partition" and row["path"].endswith("/t-0"))
+    return list(claim["gone_already"]["ranges"])
+
+
+@pytest.mark.some(6)
+@pytest.mark.parametrize("seed", range(24))
+def test_a_rebuilding_forgets_no_witness(tmp_path: pathlib.Path, seed: int) -> None:
+    """Segments or the log's end are gone, and some of what showed it: the plan says what it removes, the doctor tells
+    it until the run is taken back."""
+    rng, disks = random.Random(seed), tmp_path / "disks"
+    partition = disks / "logdir/t-0"
+    shutil.copytree(FIXTURES / "transactions/logdir", disks / "logdir")
+    for name in CHECKPOINTS:
+        (disks / "logdir" / name).unlink(missing_ok=True)
+    logs = sorted(partition.glob("*.log"))
+    cut = logs[rng.randrange(1, len(logs)) :]
+    for path in cut[rng.randrange(2) :]:
+        path.unlink()
+        if rng.random() < 0.5:
+            path.with_suffix(".index").unlink()
+            path.with_suffix(".timeindex").unlink()
+    if cut[0].exists():
+        data = cut[0].read_bytes()
+        frames = list(frames_of(data))
+        cut[0].write_bytes(data[: rng.choice(frames).position])
+        cut[0].with_suffix(".index").unlink(missing_ok=True)
+    before = missing_of(disks)
+    words = ["rebuild-index", "logdir/t-0", "--now", "1800000000000"]
+    shown = run_here(words, disks).out.decode()
+    assert run_here([*words, "--apply"], disks).status == 0
+    after, told = missing_of(disks), lacking(disks)
+    assert ("shows that offsets" in shown) is bool(told)
+    if after != before:
+        (note,) = told
+        first, last = before[0][0], before[-1][1]
+        assert f"offsets {max(first, after[-1][1] + 1 if after else 0)} to {last}" in note

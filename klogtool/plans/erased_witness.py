@@ -1,0 +1,49 @@
+"""What a plan removes that alone shows how far a log reached: a snapshot or a leader epoch beyond its end, or an index
+without its `.log`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from klogtool.broker.content import read_content
+from klogtool.broker.draft import DraftFile
+from klogtool.broker.unified_log.log_loader import LogParts
+from klogtool.errors import KlogError
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.plans.recover_reach import find_orphans
+from klogtool.plans.results import Result
+
+
+class ErasedWitness(Result, frozen=True):
+    """Offsets that only the file `told_by` shows to be missing, and not after the plan."""
+
+    first_offset: int
+    last_offset: int
+    told_by: str
+
+
+def find_erased_witness(log: LogParts, log_end_offset: int) -> ErasedWitness | None:
+    """Return what nothing shows any more to be missing behind the log's end. log: its draft is as the plan leaves
+    it."""
+    before, after = log.draft.before, log.draft.files
+    orphans = {name: base for base, name in find_orphans(log.draft).items()}
+    told = {**_reaches(before), **orphans}
+    kept = {**_reaches(after), **{name: base for name, base in orphans.items() if name in after}}
+    by_checkpoints = (each.offset for each in log.terms.evidence)
+    reach = max([log_end_offset, *kept.values(), *by_checkpoints])
+    name = max(told, key=lambda each: told[each], default=None)
+    return None if name is None or told[name] <= reach else ErasedWitness(reach, told[name] - 1, name)
+
+
+def _reaches(files: Mapping[str, DraftFile]) -> dict[str, int]:
+    """Return how far the log reached, by the name of each file that shows it."""
+    parsed = [parse_file_name(name) for name in files]
+    snapshots = [file for file in parsed if file.kind is FileKind.PRODUCER_SNAPSHOT and not file.suffix]
+    found = {file.name: file.base_offset for file in snapshots if file.base_offset is not None}
+    name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+    try:
+        epochs = parse_leader_epoch_checkpoint(read_content(files[name].content)) if name in files else []
+    except KlogError:  # it says nothing
+        return found
+    return found | {name: max((epoch.start_offset for epoch in epochs), default=0)}
