@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.salvage.corrections import mend_last_offsets
@@ -107,8 +108,10 @@ def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
 
 
 def _put_in_order(items: list[Stretch]) -> list[Stretch]:
-    """Put neighbours of a segment in order that follow each other then without a gap, and the run before them."""
+    """Put neighbours in order that follow each other then without a gap, and the run before them. What somebody moved
+    into another segment goes back to the one where readers look for it."""
     found: list[Stretch] = []
+    bases = sorted({item.segment for item in items})
     for group in _walk_groups(items):
         runs = sorted((item for item in group if isinstance(item, Run)), key=lambda run: run.first_offset)
         before = found[-1] if found and isinstance(found[-1], Run) else None
@@ -116,9 +119,14 @@ def _put_in_order(items: list[Stretch]) -> list[Stretch]:
         epochs = [run.epoch for run in row if run.epoch != NO_EPOCH]
         is_row = all(one.last_offset + 1 == other.first_offset for one, other in pairwise(row))
         is_row = is_row and epochs == sorted(epochs)  # else two base offsets were exchanged, not two batches
-        is_whole = len(runs) == len(group) and len({run.segment for run in runs}) == 1
-        found += runs if is_row and is_whole else group
+        is_whole = len(runs) == len(group) > 1
+        found += [_at_home(run, bases) for run in runs] if is_row and is_whole else group
     return found
+
+
+def _at_home(run: Run, bases: Sequence[int]) -> Run:
+    """Return a run as one of the segment that has its offsets."""
+    return replace(run, segment=bases[max(0, bisect_right(bases, run.first_offset) - 1)])
 
 
 def _walk_groups(items: Sequence[Stretch]) -> Iterator[list[Stretch]]:
