@@ -15,9 +15,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from itertools import pairwise
+from itertools import chain, pairwise, starmap
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
@@ -49,6 +50,7 @@ _NOT_KAFKAS = frozenset(
 )
 
 _Hidden = tuple[HiddenBy, Readable]
+_Key = BatchKey | tuple[int, int]  # or the number of the segment, and the byte
 
 
 class _Outcome(Enum):
@@ -62,13 +64,10 @@ class _Outcome(Enum):
     """It does not return what came before in this fetch either, since the exception is none of Kafka's."""
 
 
-_Place = tuple[int, int]  # of a batch: number of its segment, and byte
-
-
 class _Taken(Struct, frozen=True):
     """What a consumer got of a sound batch: offsets. number: of the record, if these are one record's."""
 
-    place: _Place
+    key: _Key
     first: int
     last: int
     number: int | None = None
@@ -76,19 +75,15 @@ class _Taken(Struct, frozen=True):
 
 class _Batch(Struct, frozen=True):
     """A sound batch of a segment. last_record: the offset of its last record, whatever its header says. is_plain: a
-    consumer gets all of its records if it comes to them in order. is_inside: it is not below its segment's name."""
+    consumer gets all of its records if it comes to them in order. is_moved: exactly its offsets are missing where it
+    lies, so its base offset is wrong: a batch like it is no copy, and its key is its place."""
 
     segment: int
     part: Readable
-    key: BatchKey
+    key: _Key
     last_record: int
     is_plain: bool = True
-    is_inside: bool = True
-
-    @property
-    def place(self) -> _Place:
-        """Where it lies."""
-        return self.segment, self.part.start
+    is_moved: bool = False
 
 
 class Followed(Struct, frozen=True):
@@ -177,13 +172,13 @@ class _Consumer:
         self._segments = segments
         self.watermark = watermark
         self._bases = [segment.base_offset for segment in segments]
-        self._batches = [batch for n, segment in enumerate(segments) for batch in _walk_batches(n, segment)]
-        self._at = {batch.place: batch for batch in self._batches}
-        self._got: dict[_Place, Offsets] = {}
+        self._batches = list(_walk_judged([*chain.from_iterable(starmap(_walk_batches, enumerate(segments)))]))
+        self._at = {(batch.segment, batch.part.start): batch for batch in self._batches}
+        self._got: dict[_Key, Offsets] = {}
         self._got_of_damaged = Offsets()
         self._damage: dict[int, int] = {}  # by segment: where the first damage was met
         self._left = _MOST_FETCHED_BYTES
-        self._got_of_odd: dict[_Place, set[int]] = {}  # numbers of records
+        self._got_of_odd: dict[_Key, set[int]] = {}  # numbers of records
         self.fails_at: list[int] = []
         self.fails_inside: set[int] = set()
         self.waits_at: int | None = None
@@ -256,7 +251,7 @@ class _Consumer:
             batch = self._at.get((n, at))
             if isinstance(frame, Frame) and batch is not None and batch.is_plain:
                 if batch.last_record >= position:
-                    taken.append(_Taken(batch.place, max(batch.part.first_offset, position), batch.last_record))
+                    taken.append(_Taken(batch.key, max(batch.part.first_offset, position), batch.last_record))
                     position = batch.last_record + 1
                 last = _last_offset(probe, frame)
             else:
@@ -265,7 +260,7 @@ class _Consumer:
                 for number, offset in got:
                     self._got_of_damaged.add(offset, offset)
                     if batch is not None:
-                        taken.append(_Taken(batch.place, offset, offset, number))
+                        taken.append(_Taken(batch.key, offset, offset, number))
                 if outcome is _Outcome.FAILS_INSIDE:
                     self.fails_inside.add(position)
                 if outcome is not _Outcome.GOES_ON or not isinstance(frame, Frame):
@@ -283,9 +278,9 @@ class _Consumer:
 
     def _take(self, taken: Sequence[_Taken]) -> None:
         for part in taken:
-            self._got.setdefault(part.place, Offsets()).add(part.first, part.last)
+            self._got.setdefault(part.key, Offsets()).add(part.first, part.last)
             if part.number is not None:
-                self._got_of_odd.setdefault(part.place, set()).add(part.number)
+                self._got_of_odd.setdefault(part.key, set()).add(part.number)
 
     def _note_damage(self, n: int, at: int) -> None:
         self._damage[n] = min(at, self._damage.get(n, at))
@@ -301,49 +296,38 @@ class _Consumer:
     # What is left.
 
     def walk_missed(self, start: int) -> Iterator[tuple[int, Readable]]:
-        """Yield what the consumer did not get, with the number of its segment. start: as above.
-
-        What it got from another segment is no loss: an interrupted cleaning leaves copies. They count once. A copy in
-        the same segment, or below the name of its own, is none of a cleaner's: there a base offset is wrong, and the
-        records were others.
-        """
-        missed = list[tuple[_Batch, list[Record]]]()
-        seen: dict[BatchKey, int] = {}
+        """Yield what the consumer did not get, with the number of its segment; twins count once. start: as above."""
+        missed: dict[_Key, tuple[_Batch, list[Record]]] = {}
         for batch in self._batches:
-            got = self._got.get(batch.place, Offsets())
+            got = self._got.get(batch.key, Offsets())
             first = max(start, batch.part.first_offset)
             if not batch.part.records or batch.last_record < start:
                 continue
-            if batch.is_plain and got.covers(first, batch.last_record):
-                continue
-            if seen.setdefault(batch.key, batch.segment) != batch.segment and batch.is_inside:
-                continue
-            missing = [record for record, is_got in self._told_apart(batch) if not is_got]
-            missed.append((batch, [record for record in missing if record.offset >= start]))
-        elsewhere = self._records_elsewhere(record for _, records in missed for record in records)
-        for batch, records in missed:
-            others = [found for n, found in elsewhere.items() if n != batch.segment and batch.is_inside]
-            left = [record.offset for record in records if not any(record in found for found in others)]
+            if not (batch.is_plain and got.covers(first, batch.last_record)):
+                missing = [record for record, is_got in self._told_apart(batch) if not is_got]
+                missed.setdefault(batch.key, (batch, [record for record in missing if record.offset >= start]))
+        elsewhere = self._records_elsewhere(record for _, records in missed.values() for record in records)
+        for batch, records in missed.values():
+            left = [record.offset for record in records if batch.is_moved or record not in elsewhere]
             yield from ((batch.segment, each) for each in in_rows(batch.part, left))
 
     def _told_apart(self, batch: _Batch) -> Iterator[tuple[Record, bool]]:
         """Yield the records of a batch, and whether the consumer got each."""
-        got, numbers = self._got.get(batch.place, Offsets()), self._got_of_odd.get(batch.place, set())
+        got, numbers = self._got.get(batch.key, Offsets()), self._got_of_odd.get(batch.key, set())
         for n, record in enumerate(self._records_of(batch)):
             yield record, got.covers(record.offset, record.offset) if batch.is_plain else n in numbers
 
-    def _records_elsewhere(self, records: Iterator[Record]) -> dict[int, set[Record]]:
-        """Return the records that the consumer got as part of another batch, by the number of its segment."""
+    def _records_elsewhere(self, records: Iterator[Record]) -> set[Record]:
+        """Return the records that the consumer got as part of another batch (a cleaner had begun)."""
         asked = set(records)
         offsets = Offsets()
         for record in asked:
             offsets.add(record.offset, record.offset)
-        found: dict[int, set[Record]] = {}
+        found = set[Record]()
         for batch in self._batches:
-            got = self._got.get(batch.place)
-            if got is not None and batch.is_inside and any(offsets.overlaps(*each) for each in got.ranges):
-                same = (record for record, is_got in self._told_apart(batch) if is_got and record in asked)
-                found.setdefault(batch.segment, set()).update(same)
+            got = self._got.get(batch.key)
+            if got is not None and any(offsets.overlaps(*each) for each in got.ranges):
+                found |= {record for record, is_got in self._told_apart(batch) if is_got and record in asked}
         return found
 
     def _records_of(self, batch: _Batch) -> list[Record]:
@@ -389,8 +373,16 @@ def _walk_batches(n: int, segment: LogSegment) -> Iterator[_Batch]:
         for row in walk_readable(file, 0, file.size, opened=True):
             for part in walk_each(file, row):
                 is_plain = not (part.is_miscounted or row.is_odd)
-                is_inside = part.first_offset >= segment.base_offset
-                yield _Batch(n, part, key_of(file, part), _last_record(file, part), is_plain, is_inside)
+                yield _Batch(n, part, key_of(file, part), _last_record(file, part), is_plain)
+
+
+def _walk_judged(batches: Sequence[_Batch]) -> Iterator[_Batch]:
+    """Yield all batches; those that are moved say so."""
+    for before, batch, behind in zip((None, *batches), batches, (*batches[1:], None), strict=False):
+        end = -1 if before is None else before.part.last_offset
+        count = batch.part.last_offset - batch.part.first_offset + 1
+        is_moved = behind is not None and end + 1 + count == behind.part.first_offset != batch.part.last_offset + 1
+        yield replace(batch, key=(batch.segment, batch.part.start), is_moved=True) if is_moved else batch
 
 
 def _last_record(file: LogFile, part: Readable) -> int:

@@ -21,7 +21,7 @@ def log_of(rng: random.Random) -> dict[int, list[bytearray]]:
     offset = 0
     for _ in range(rng.randrange(1, 4)):
         batches = segments.setdefault(offset, [])
-        for _ in range(rng.randrange(1, 6)):
+        for _ in range(rng.randrange(2, 6)):
             count = rng.choice((1, 2, 3))
             records = [Record(offset + n, NOW_MS - 1000, None, b"x", ()) for n in range(count)]
             batches.append(bytearray(build_batch(records)))
@@ -36,8 +36,7 @@ def test_records_under_a_lower_base_offset_are_hidden_though_others_are_like_the
     """A base offset is flipped to a lower one, whose records are alike: no checksum covers it."""
     rng, folder = random.Random(seed), tmp_path / "t-0"
     segments = log_of(rng)
-    base = rng.choice(list(segments))
-    wrong = rng.choice(segments[base])
+    base, wrong = rng.choice([(base, part) for base, parts in segments.items() for part in parts][:-1])
     offset = int.from_bytes(wrong[:8], "big")
     wrong[:8] = rng.randint(base, offset).to_bytes(8, "big")
     folder.mkdir()
@@ -48,6 +47,16 @@ def test_records_under_a_lower_base_offset_are_hidden_though_others_are_like_the
     total = sum(int.from_bytes(part[57:61], "big") for parts in segments.values() for part in parts)
     served = total if followed.got is None else sum(last - first + 1 for first, last in followed.got)
     assert served + sum(part.records for _, part in followed.hidden) == total
+
+
+def test_a_batch_twice_is_served(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    parts = [build_batch([Record(at, NOW_MS - 1000, b"k", b"x", ())]) for at in (0, 1, 1, 2)]
+    (folder / f"{0:020d}.log").write_bytes(b"".join(parts))
+    followed = follow(load(str(folder), Circumstances(NOW_MS), jobs=1).log)
+    assert isinstance(followed, Followed)
+    assert sum(part.records for _, part in followed.hidden) == 0
 
 
 def test_a_copy_that_an_interrupted_cleaning_left_is_served(tmp_path: pathlib.Path) -> None:
