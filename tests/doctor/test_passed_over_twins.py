@@ -42,7 +42,7 @@ def test_records_under_a_lower_base_offset_are_hidden_though_others_are_like_the
     folder.mkdir()
     for base, parts in segments.items():
         (folder / f"{base:020d}.log").write_bytes(b"".join(parts))
-    followed = follow(load(str(folder), Circumstances(NOW_MS, last_stop="unclean"), jobs=1).log)
+    followed = follow(load(str(folder), Circumstances(now_ms=NOW_MS, last_stop="unclean"), jobs=1).log)
     assert isinstance(followed, Followed)
     total = sum(int.from_bytes(part[57:61], "big") for parts in segments.values() for part in parts)
     served = total if followed.got is None else sum(last - first + 1 for first, last in followed.got)
@@ -54,7 +54,7 @@ def test_a_batch_twice_is_served(tmp_path: pathlib.Path) -> None:
     folder.mkdir()
     parts = [build_batch([Record(at, NOW_MS - 1000, b"k", b"x", ())]) for at in (0, 1, 1, 2)]
     (folder / f"{0:020d}.log").write_bytes(b"".join(parts))
-    followed = follow(load(str(folder), Circumstances(NOW_MS), jobs=1).log)
+    followed = follow(load(str(folder), Circumstances(now_ms=NOW_MS), jobs=1).log)
     assert isinstance(followed, Followed)
     assert sum(part.records for _, part in followed.hidden) == 0
 
@@ -66,6 +66,6 @@ def test_a_copy_that_an_interrupted_cleaning_left_is_served(tmp_path: pathlib.Pa
     first, second = (build_batch([Record(at, NOW_MS - 1000, b"k", b"x", ())]) for at in (0, 1))
     (folder / f"{0:020d}.log").write_bytes(first + second)
     (folder / f"{1:020d}.log").write_bytes(second)
-    followed = follow(load(str(folder), Circumstances(NOW_MS), jobs=1).log)
+    followed = follow(load(str(folder), Circumstances(now_ms=NOW_MS), jobs=1).log)
     assert isinstance(followed, Followed)
     assert sum(part.records for _, part in followed.hidden) == 0
