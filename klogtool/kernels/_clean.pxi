@@ -539,7 +539,7 @@ cdef class BatchCleaner:
         return PyBytes_FromStringAndSize(<const char*> self.body_out.data, self.body_out.size)
 
     def deflated(self, const uint8_t[::1] batch not None, const uint8_t[::1] body not None):
-        """The same batch, and those records compressed. Why it was not taken."""
+        """Take the batch at which `take` stopped, with its kept records compressed. Return why it was not taken."""
         cdef int64_t start = self.out.size
         if batch.shape[0] < BATCH_SIZE or body.shape[0] == 0:
             raise ValueError("a batch has a header, and records")

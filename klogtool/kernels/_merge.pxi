@@ -96,7 +96,7 @@ cdef class ItemMerge:
 
     @property
     def is_open(self):
-        """See the reference."""
+        """Whether items that overlap may go on with the next ones."""
         return bool(self.in_cluster)
 
     def note(self, tuple stretch not None):
@@ -134,7 +134,7 @@ cdef class ItemMerge:
         self.has_now = False
 
     def merge(self, const int64_t[::1] a not None, int64_t at_a, const int64_t[::1] b not None, int64_t at_b, bint a_ends, bint b_ends):
-        """See the reference."""
+        """Take items until one side needs more; a_ends, b_ends: no more will come. Return the first ones not taken."""
         cdef int64_t count_a = a.shape[0] // ITEM_NUMBERS, count_b = b.shape[0] // ITEM_NUMBERS
         cdef const int64_t* one
         cdef const int64_t* other
@@ -217,7 +217,7 @@ cdef class ItemMerge:
         self.add(&s)
 
     def stretches(self):
-        """See the reference."""
+        """The stretches that are not SAME, as far as they were kept."""
         cdef Stretch* rows
         cdef int64_t n
         self.keep_now()
@@ -225,7 +225,7 @@ cdef class ItemMerge:
         return [self.fields(&rows[n]) for n in range(self.kept.size // <int64_t> sizeof(Stretch))]
 
     def totals(self):
-        """See the reference."""
+        """A stretch from the first to the last of each kind that there was."""
         cdef int n
         return [self.fields(&self.all_of[n]) for n in range(KINDS) if self.is_there[n]]
 

@@ -207,7 +207,7 @@ cdef class RecordReader:
         return r.end - r.key
 
     cdef int64_t message_record(self, list records) except -1:
-        """The same for the next inner message, or the open message itself."""
+        """Append the Record of the next inner message, or of the open message itself."""
         cdef Inner m
         cdef int64_t timestamp
         if not read_message(self.c.at, self.c.end - self.c.at, &m):

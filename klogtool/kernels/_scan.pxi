@@ -111,7 +111,7 @@ cdef int plain_batch(Job* job, Bytes b, int64_t size, bint deep, int64_t* f) noe
     return _DONE
 
 cdef int plain_message(Bytes b, int64_t size, int magic, bint deep, int64_t* f) noexcept nogil:
-    """The same of a message, plain or a wrapper; what is in a wrapper is the reference's."""
+    """The facts of a sound message, plain or a wrapper; what is in a wrapper is for the reference."""
     cdef int attributes = b[LOG_OVERHEAD + MESSAGE0_ATTRIBUTES], codec = attributes & CODEC_MASK
     cdef int64_t head = MESSAGE0_SIZE if magic == 0 else MESSAGE1_SIZE
     cdef Inner m

@@ -84,33 +84,33 @@ def _answer(at: int, stop: int) -> int:
 
 
 def crc32c(data: Buffer, so_far: int = 0) -> int:
-    """As the reference."""
+    """Return the CRC-32C of the bytes, continued from `so_far`."""
     return checksums.crc32c(data, so_far)
 
 
 def crc32(data: Buffer, so_far: int = 0) -> int:
-    """As the reference."""
+    """Return the CRC-32 of the bytes, continued from `so_far`."""
     return checksums.crc32(data, so_far)
 
 
 def crc32c_ways() -> tuple[str, ...]:
-    """The only one."""
+    """Return the names of the ways to compute a CRC-32C here: only the reference."""
     return CRC32C_WAYS
 
 
 def crc32c_in_way(way: str, data: Buffer, so_far: int = 0) -> int:
-    """Raises ValueError for any other way."""
+    """Return the CRC-32C, computed in this way. Raises ValueError for any way but the reference."""
     CRC32C_WAYS.index(way)
     return crc32c(data, so_far)
 
 
 def whole_frames(data: memoryview, end: int) -> tuple[int, int]:
-    """As the reference."""
+    """Return how far complete entries reach, and the bytes that the next one needs (0: there is none)."""
     return framing.whole_frames(data, end)
 
 
 def batch_heads(log: Buffer, at: int, end: int, base: int, into: array[int], room: int) -> tuple[int, int]:
-    """None of them."""
+    """Decode no header: stop at `at`, with none in `into`."""
     return at, 0
 
 
@@ -121,16 +121,16 @@ class Workspace:
     """Nothing is kept: nothing is inflated here."""
 
     def use_zstd(self, create: int, release: int, decompress: int, is_error: int) -> None:
-        """Of no use here."""
+        """Ignore the functions of a loaded zstd: the packages inflate."""
 
 
 def inflate(codec: str, data: Buffer, magic: int, work: Workspace | None = None) -> bytes | None:
-    """None: the packages have to look."""
+    """Inflate nothing: None, and the packages have to look."""
     return None
 
 
 def compress_snappy(data: Buffer) -> bytes:
-    """As the reference."""
+    """Return the data in Snappy's framing for Java: a header and chunks of 32 KiB."""
     return snappy.compress(data)
 
 
@@ -172,7 +172,7 @@ def dump(
     work: Workspace | None = None,
     segment: Buffer | None = None,
 ) -> tuple[int, int, int]:
-    """No line of them."""
+    """Write no line: stop in front of the first entry."""
     return at, 0, _answer(at, cut)
 
 
@@ -187,7 +187,7 @@ class RecordReader:
         return [], _answer(self.at, self._cut)
 
     def give(self, body: Buffer) -> None:
-        """Of no use here."""
+        """Ignore the inflated body: no entry is read here."""
 
     def step_to(self, at: int) -> None:
         """Goes on with the entry at byte `at`."""
@@ -202,11 +202,11 @@ class Columns:
     def __init__(self, rows: int, headers: int, buffers: dict[str, memoryview]) -> None: ...
 
     def bytes_used(self) -> dict[str, int]:
-        """None."""
+        """Return 0 for each column: no value is in its buffer."""
         return dict.fromkeys(("key", "value", "headers.key", "headers.value"), 0)
 
     def nulls(self) -> dict[str, int]:
-        """None."""
+        """Return 0 for each column: no row is there to be null."""
         names = ("key", "value", "headers", "headers.value", "timestamp", "_batch_base_offset")
         return dict.fromkeys(names, 0)
 
@@ -231,7 +231,7 @@ def columns(
     with_control: bool = True,
     work: Workspace | None = None,
 ) -> tuple[int, int, int]:
-    """No row of them."""
+    """Fill no row: stop in front of the first entry."""
     return at, 0, _answer(at, cut)
 
 
@@ -248,55 +248,55 @@ def prove(
     body: Buffer | None = None,
     work: Workspace | None = None,
 ) -> tuple[int, int, int]:
-    """The facts of none."""
+    """Prove no entry: stop in front of the first one, with no row in `rows`."""
     return at, 0, _answer(at, stop)
 
 
 def entries_in_order(data: Buffer, times: bool) -> bool:
-    """As the reference."""
+    """Return whether the entries of an index ascend. times: of a time index, else an offset index."""
     return (indexes.TIME_ENTRIES if times else indexes.OFFSET_ENTRIES).in_order(data)
 
 
 class Succession(succession.Succession):
-    """As the reference."""
+    """Whether an entry goes with those before it and with the indexes, judged entry by entry in Python."""
 
 
 def find_batch(data: Buffer, at: int, stop: int, lowest: int, end: int) -> tuple[int, int]:
-    """As the reference."""
+    """Return the first position in [at, stop) where an entry proves itself, -1 or GAVE_UP; and the bytes it needs."""
     return resync.find_batch(data, at, stop, resync.Sought(lowest, end))
 
 
 def find_head(data: Buffer, at: int, stop: int, lowest: int, end: int) -> int:
-    """As the reference."""
+    """Return the first position in [at, stop) where an entry is plausible, proved or not; -1 if there is none."""
     return resync.find_head(data, at, stop, resync.Sought(lowest, end))
 
 
 def walk_unproved(data: Buffer, at: int, lowest: int, end: int, last_offset: int) -> tuple[int, int, int]:
-    """As the reference."""
+    """Walk record batches by their headers alone. Return where the next begins, their number, their last offset."""
     return resync.walk_unproved(data, at, resync.Sought(lowest, end), last_offset)
 
 
 def blank_batches(
     data: bytearray | memoryview, at: int, stop: int, open_from_ms: int, most_offset: int
 ) -> tuple[int, int]:
-    """None of them."""
+    """Blank no batch: stop in front of the first one."""
     return at, _answer(at, stop)
 
 
 def set_leader_epochs(data: bytearray | memoryview, at: int, stop: int, epoch: int) -> tuple[int, int]:
-    """As the reference."""
+    """Give the batches this leader epoch, in place. Return where they end, and how many had another."""
     return restamp.set_leader_epochs(memoryview(data), at, stop, epoch)
 
 
 class ProducerReplay(producer_replay.ProducerReplay):
-    """As the reference, which knows its types."""
+    """The producers of a log, batch by batch, in Python. The types of the results are the reference's own."""
 
     def __init__(self, log_start_offset: int, aborted_type: type, entry_type: type) -> None:
         super().__init__(log_start_offset)
 
 
 class CommitReplay(commit_replay.CommitReplay):
-    """As the reference, which knows its types and needs no secret."""
+    """The commits of a log, batch by batch, in Python. It keeps the reference's own type, and hashes by no secret."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class CommitReplay(commit_replay.CommitReplay):
         super().__init__(at_ms, log_start_offset, clean_end)
 
     def take(self, data: Buffer, at: int, stop: int, work: Workspace, body: Buffer | None = None) -> tuple[int, int]:
-        """None of them."""
+        """Take no batch: stop in front of the first one."""
         return at, _answer(at, stop)
 
 
@@ -317,12 +317,12 @@ class CommitReplay(commit_replay.CommitReplay):
 
 
 def check_batches(data: Buffer, at: int, stop: int) -> tuple[int, int, int]:
-    """The checksum of none."""
+    """Check no checksum: stop in front of the first batch; -1: none was wrong."""
     return at, _answer(at, stop), -1
 
 
 def epoch_runs(data: Buffer, at: int, stop: int, lowest: int) -> tuple[int, int, list[tuple[int, int, int]]]:
-    """The epoch of none."""
+    """Read no leader epoch: stop in front of the first batch, with no runs."""
     return at, _answer(at, stop), []
 
 
@@ -337,11 +337,11 @@ class SegmentIndexes:
         self.previous_offset, self.needs_order = -1, False
 
     def take_offset_entries(self) -> bytes:
-        """None."""
+        """Return no entries: none was made here."""
         return b""
 
     def take_time_entries(self) -> bytes:
-        """None."""
+        """Return no entries: none was made here."""
         return b""
 
 
@@ -354,7 +354,7 @@ class Recovery:
         self.has_aborted = self.keeps_ended = self.goes_back = False
 
     def take(self, data: Buffer, at: int, stop: int, checked: int) -> tuple[int, int]:
-        """None of them."""
+        """Take no batch: stop in front of the first one."""
         return at, _answer(at, stop)
 
     def set_producer(
@@ -366,21 +366,21 @@ class Recovery:
         txn_first_offset: int | None,
         batches: Sequence[tuple[int, int, int, int]],
     ) -> None:
-        """Of no use here."""
+        """Ignore a producer: no batch is taken that could continue it."""
 
     def take_producers_changed(self) -> list[tuple[Any, ...]]:
-        """None."""
+        """Return no producers: no batch was taken here."""
         return []
 
     def set_txn(self, first_offset: int, producer_id: int | None) -> None:
-        """Of no use here."""
+        """Ignore an open transaction: no batch is taken that could end it."""
 
     def take_txns_begun(self) -> list[tuple[int, int]]:
-        """None."""
+        """Return no transactions: no batch was taken here."""
         return []
 
     def take_txns_ended(self) -> bytes:
-        """None."""
+        """Return no transactions: no batch was taken here."""
         return b""
 
 
@@ -392,28 +392,28 @@ class AppendSurvey:
         self.codec = 0
 
     def fetch_epochs(self) -> list[tuple[int, int]]:
-        """None."""
+        """Return no epochs: no batch was taken here."""
         return []
 
     def take(self, data: Buffer, at: int, stop: int, checked: int) -> tuple[int, int]:
-        """None of them."""
+        """Take no batch: stop in front of the first one."""
         return at, _answer(at, stop)
 
 
 def survey_records(body: Buffer, count: int, base_timestamp: int) -> tuple[int, int, bool, bool] | None:
-    """None: the reference is to look."""
+    """Survey no records: None, and the reference has to look."""
     return None
 
 
 def encode_batches(
     columns: RecordColumns, at: int, stop: int, form: BatchForm, compress: Compress | None = None
 ) -> bytes:
-    """As the reference."""
+    """Return the batches of the rows [at, stop), one behind the other. compress: for the records of each batch."""
     return batch_encoding.encode_batches(columns, at, stop, form, compress)
 
 
 def partitions_of(keys: BytesColumn, rows: int, partitions: int) -> bytes:
-    """As the reference."""
+    """Return the partition of each row as native 32-bit numbers; NO_KEY for a null key."""
     return partitioner.partitions_of(keys, rows, partitions)
 
 
@@ -421,7 +421,7 @@ def partitions_of(keys: BytesColumn, rows: int, partitions: int) -> bytes:
 
 
 def xxh64(data: Buffer) -> int:
-    """As the reference."""
+    """Return the XXH64 of the bytes, with seed 0."""
     return reference_xxh64(memoryview(data))
 
 
@@ -436,7 +436,7 @@ class Digests:
     def take(
         self, data: Buffer, at: int, stop: int, base: int, body: Buffer | None = None, work: Workspace | None = None
     ) -> tuple[int, int]:
-        """None of them."""
+        """Take no entry: stop in front of the first one. `add` gets its rows from the reference."""
         return at, _answer(at, stop)
 
     def add(self, rows: bytes, records: int, first_offset: int, last_offset: int, before: int) -> None:
@@ -457,11 +457,11 @@ class Digests:
 
 
 class ItemMerge(item_merge.ItemMerge):
-    """As the reference."""
+    """Two copies compared, item by item, in Python; see format.item_merge."""
 
 
 def equal_entries(a: Buffer, b: Buffer, before: int) -> tuple[int, int, int, int, int]:
-    """As the reference."""
+    """Return how many bytes are equal; and of the entries whole in them: bytes, number, first, last offset."""
     return item_merge.equal_entries(a, b, before)
 
 
