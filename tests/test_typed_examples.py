@@ -58,7 +58,8 @@ CHECKERS = {
     "mypy": [sys.executable, "-m", "mypy", "--ignore-missing-imports"],  # and what pyproject.toml says: strict
     "pyright": ["pyright", "--pythonpath", sys.executable],  # of npm; .ci/nightly has it
 }
-# pyright does not follow an editable install, so it gets the folder. What README and the page of the assertions show is strict; elsewhere, pyarrow and Spark have no types.
+# pyright does not follow an editable install, so it gets the folder. What README and the page of the assertions show is
+# strict; elsewhere, pyarrow and Spark have no types.
 PYRIGHT = {"extraPaths": [str(ROOT)], "strict": ["README_*.py", "docs_testing_0.py"], "reportMissingImports": False}
 PYRIGHT |= {"reportUnusedExpression": False, "reportUnusedVariable": False}
 

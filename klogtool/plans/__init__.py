@@ -5,6 +5,7 @@
     plan                     the Plan: facts, steps, verdicts on segments, the answer
     results                  what the answers of commands share
     saved_plan               a plan's file; to carry it out, klogtool decides again and compares
+    saved_losses             what the answer of a saved plan says of losses
     decisions                the decision of each command, by the command's name
     question                 what a command is asked: a struct, written as JSON and read back by type
     erased_witness           what only a file shows that a plan deletes

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from klogtool.broker.file_facts import Fact, sum_of
 from klogtool.broker.spools import MakeSpool
-from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.causes import Say, named
 from klogtool.errors import Refused, StalePlan
 from klogtool.json_rows import restored, row_line
@@ -31,6 +30,7 @@ from klogtool.plans.plan import (
     may_rename_folder,
 )
 from klogtool.plans.question import Question, read_question
+from klogtool.plans.saved_losses import read_losses
 from klogtool.values import Natural
 
 SCHEMA = 1
@@ -73,39 +73,18 @@ class SavedPlan(Struct, frozen=True):
 
     @property
     def loses(self) -> bool:
-        """Whether its answer reports lost records, as `Plan.loses`. Somebody may have edited the file."""
-        answer = self.row.answer
-        lost = answer.get("lost")
-        if isinstance(lost, list):
-            return any(loss.get("first_offset") is not None for loss in _objects(lost))
-        names = ("loses_records", "behind_end", "missing", "lost_by_recovery", "stray", "may_lose")
-        return any(answer.get(name) for name in names)
+        """Whether its answer reports lost records, as `Plan.loses`."""
+        return read_losses(self.command, self.row.answer).loses
 
     @property
     def gone(self) -> tuple[tuple[int, int], ...]:
         """Return the offsets [first, last], ascending, of which its answer says that the log lacks them when it is
-        carried out: what `salvage` leaves out; what `recover` cuts off, and what was shown to be behind that; what a
-        `.swap` costs, and what only a deleted left-over had; what nothing shows any more after a `rebuild-index`."""
+        carried out."""
         found = Offsets()
-        for loss in self._losses():
-            span = loss.get("first_offset"), loss.get("last_offset")
-            if isinstance(span[0], int) and isinstance(span[1], int):
-                found.add(span[0], max(span[0], span[1]))
+        for loss in read_losses(self.command, self.row.answer).walk_gone():
+            if loss.span is not None:
+                found.add(*loss.span)
         return tuple(found.ranges)
-
-    def _losses(self) -> Iterator[JsonObject]:
-        """Yield what the answer says of losses. Somebody may have edited the file."""
-        answer = self.row.answer
-        if self.command == "salvage":
-            yield from _objects(answer.get("lost"))
-        elif self.command == "rebuild-index":
-            yield answer
-        elif self.command == "recover":
-            yield from _objects([answer.get("lost"), answer.get("behind_end")])
-            yield from (loss for loss in _objects([answer.get("lost_by_swap")]) if not loss.get("unless_compacted"))
-            for gap in _objects(answer.get("missing")):
-                if str(gap.get("told_by")).endswith((CLEANED, SWAP)):
-                    yield gap
 
     @classmethod
     def of(cls, plan: Plan, *, say: Say = named, with_content: bool = True) -> SavedPlan:
@@ -161,11 +140,6 @@ class KeptPlans:
         self._room_bytes -= size if fits else 0
         self.plans.append(SavedPlan.of(plan, say=self._say, with_content=fits))
         return self.plans[-1]
-
-
-def _objects(values: object) -> Iterator[JsonObject]:
-    """Yield the JSON objects of a list; none of anything else."""
-    yield from (value for value in (values if isinstance(values, list) else ()) if isinstance(value, dict))
 
 
 def decide_saved(
