@@ -41,6 +41,7 @@ STARTS = ("help", "small", "verify-small")
 LARGE = ("large",)
 LARGE_SEGMENTS = 4
 LOOKUPS = ("lookup",)
+COLD = ("cold",)
 READS = {"raw to a file": "--raw {sink}", "raw to a pipe": "--raw - | cat > /dev/null", "SHA-256": "--format json"}
 FETCHES = ("read",)
 COLUMNS = ("columns",)
@@ -312,6 +313,16 @@ def lookups(setup: Setup, _: Callable[[str], bool]) -> Table:
     return table
 
 
+def cold(setup: Setup, _: Callable[[str], bool]) -> Table:
+    """`verify` of a log that is not in the page cache, beside direct reads: both ways, and what each leaves there."""
+    each = [
+        f"{way} {figure}" for way in ("gentle", "ordinary") for figure in ("GB/s", "ratio", "processor s", "cached")
+    ]
+    table = Table("log", "direct GB/s", *each)
+    folder = str(setup.exports / "cold")
+    return filled(table, [sys.executable, str(HERE / "cold.py"), folder, setup.log("plain"), str(setup.runs)])
+
+
 def growths(setup: Setup, _: Callable[[str], bool]) -> Table:
     """What becomes of a command's processor time where a log has twice and four times as many segments, leader epochs
     or partitions; its peak memory."""
@@ -478,6 +489,7 @@ PARTS = (
     Part(deep_verifications, DEEPS),
     Part(copies, COPIES),
     Part(lookups, LOOKUPS, ()),
+    Part(cold, COLD, ("plain",)),
     Part(growths, GROWTHS, ()),
     Part(reads, FETCHES),
     Part(appends, APPENDS),

@@ -20,14 +20,15 @@ _DELTA_AT = 23  # of a record batch: its last offset delta
 _LENGTH_ENDS = 12
 
 
-def make_segments(log: str, folder: pathlib.Path, count: int) -> list[str]:
-    """Return the paths of `count` segments of about SEGMENT_BYTES in a partition dir; make them if they are missing."""
+def make_segments(log: str, folder: pathlib.Path, count: int, segment_bytes: int = SEGMENT_BYTES) -> list[str]:
+    """Return the paths of `count` segments of about so many bytes in a partition dir; make them if they are
+    missing."""
     made = sorted(folder.glob("*.log"))
     if len(made) == count:
         return [str(path) for path in made]
     folder.mkdir(parents=True, exist_ok=True)
     starts = _starts(log)
-    copies = max(1, SEGMENT_BYTES // os.path.getsize(log))
+    copies = max(1, segment_bytes // os.path.getsize(log))
     paths, next_offset = [], 0
     for _ in range(count):
         path = folder / f"{next_offset:020d}.log"
