@@ -16,6 +16,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.metadata.image import replays_without_damage
 from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy, by_hand
@@ -41,9 +42,10 @@ from klogtool.plans.recover_result import Recovery
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.plans.salvage_answer import SalvageResult
 from klogtool.verify.cures import rebuild_index, recover, renaming, salvage, unpacking
+from klogtool.verify.swaps import offsets_in_log
 
 _WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
-_LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
+_LEFTOVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP, DELETED))
 
 
 def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -103,16 +105,29 @@ def _names_back(path: str, patient: Patient) -> Iterator[Option]:
 
 
 def _leftovers_back(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the option to give a `.log` that a start would delete the name of its segment, which is not there."""
-    files, moves = _files_of(point.path), dict[str, str]()
+    """Yield the option to give a `.log` that a start would delete the name of its segment, which is not there. Of
+    several for one segment it is the one with most of what is lost."""
+    files, best = _files_of(point.path), dict[str, tuple[int, str]]()
     for name in files:
-        base, plain = parse_file_name(name).base_offset, os.path.splitext(name)[0]
-        is_lost = base is not None and (point.first_offset or 0) <= base <= (point.last_offset or -1)
-        if name.endswith(_LEFTOVERS) and is_lost and plain not in files:
-            moves[name] = plain
+        plain = os.path.splitext(name)[0]
+        if name.endswith(_LEFTOVERS) and plain not in files and parse_file_name(name).base_offset is not None:
+            count = _count_in(files[name], point)
+            if count > best.get(plain, (0, ""))[0]:
+                best[plain] = count, name
+    moves = {name: plain for plain, (_, name) in best.items()}
     if moves:
         title = AdviceCause.MAKE_SEGMENTS(names=" and ".join(moves))
         yield from _renaming(point.path, title, files, moves, patient)
+
+
+def _count_in(file: DraftFile, point: Ahead) -> int:
+    """Return how many offsets of sound batches of a log are in what a point tells."""
+    first, last = point.first_offset or 0, -1 if point.last_offset is None else point.last_offset
+    try:
+        ranges = offsets_in_log(file.content).all.ranges
+    except KlogError:
+        return 0
+    return sum(max(0, min(last, high) - max(first, low) + 1) for low, high in ranges)
 
 
 def set_aside_options(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -52,12 +52,13 @@ class After(Struct, frozen=True):
 class Before(Struct, frozen=True):
     """A partition dir as it is. start: below it records were deleted on purpose. replaced: names of files that a
     cleaned segment replaces. is_compacted: such a segment may lack records that have newer ones; None if nobody
-    knows."""
+    knows. deleted_in_error: names of `.deleted` logs that no broker meant to delete."""
 
     files: Mapping[str, DraftFile]
     start: int = 0
     replaced: frozenset[str] = frozenset()
     is_compacted: bool | None = False
+    deleted_in_error: frozenset[str] = frozenset()
 
 
 class Measured(Struct, frozen=True):
@@ -129,7 +130,7 @@ def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[i
     # Of a compacted log the segments that a cleaning replaced are not there, either.
     aside = {} if before.is_compacted else find_set_aside(before.files)
     for name, file in sorted(before.files.items()):
-        if file.size and (name in aside or _counts(parse_file_name(name))):
+        if file.size and (name in aside or name in before.deleted_in_error or _counts(parse_file_name(name))):
             paths = [part.path for part in file.content if isinstance(part, FileRange)]
             found = next((kept[path] for path in paths if path in kept), Offsets())
             if spans := [(first, last + 1) for first, last in found.holes(0, file.size - 1)]:
@@ -163,8 +164,8 @@ def _is_log(name: str) -> bool:
 
 
 def _counts(log: FileName) -> bool:
-    """Return whether what a file has was to be kept. What a broker names `.deleted`, it deletes on purpose: retention,
-    a truncation or the cleaner said so, and it is only the time that has not come."""
+    """Return whether what a file has was to be kept, by its name. What a broker names `.deleted`, it deletes on
+    purpose: retention, a truncation or the cleaner said so, and it is only the time that has not come."""
     return log.kind is FileKind.LOG and log.base_offset is not None and log.suffix in ("", SWAP, CLEANED)
 
 

@@ -10,18 +10,21 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import terms_of
+from klogtool.broker.circumstances import LoadTerms, terms_of
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.doctor.claims import Lost, OffsetRange, WhyUnknown
 from klogtool.doctor.partition_claims import compared, follow, with_hidden
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.readable import few, ranges_of, walk_readable
 from klogtool.errors import KlogError
+from klogtool.format.names import FileKind
 from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
 from klogtool.plans.recover import knows_interval
 from klogtool.plans.recover_answer import find_may_lose
+from klogtool.plans.recover_gaps import find_deleted_in_error, find_gaps
 
 
 class Priced(Struct, frozen=True):
@@ -58,16 +61,25 @@ def price_of_files(
         log = LoadedLog(Draft(path, dict(files), found.folders - {without}, found.devices), terms)
         if not knows_interval(path, terms, patient.checkpoints_of(path)) and find_may_lose(log) is not None:
             return Priced(Lost(None, (), WhyUnknown.ELSEWHERE))
-        return _priced(found, log)
+        return _priced(found, log, _deleted_in_error(path, found, terms))
     except (KlogError, ValueError):  # a broker does not load it; or the bytes are in a plan only
         return _UNKNOWN
 
 
-def _priced(found: Draft, log: LoadedLog) -> Priced:
+def _deleted_in_error(path: str, found: Draft, terms: LoadTerms) -> frozenset[str]:
+    """Return the `.deleted` logs that count as lost with the start, whatever an option makes of them."""
+    if not any(name.endswith(FileKind.LOG.value + DELETED) for name in found.before):
+        return frozenset()
+    log = LoadedLog(Draft(path, dict(found.before), found.folders, found.devices), terms)
+    return find_deleted_in_error(log, find_gaps(log))
+
+
+def _priced(found: Draft, log: LoadedLog, deleted_in_error: frozenset[str]) -> Priced:
     followed = follow(log)
     if isinstance(followed, WhyUnknown):
         return Priced(Lost(None, (), followed))
-    measured = with_hidden(compared(log, found.before, followed, looks_behind_end=True), followed)
+    measured = compared(log, found.before, deleted_in_error, followed, looks_behind_end=True)
+    measured = with_hidden(measured, followed)
     count = measured.lost_records + measured.hidden_records
     ranges = ranges_of((*measured.lost, *(part for _, part in measured.hidden))) if count else ()
     records = None if measured.is_cleaned else count

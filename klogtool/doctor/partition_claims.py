@@ -24,12 +24,11 @@ from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind
 from klogtool.log.offset_ranges import Offsets
-from klogtool.plans.recover_gaps import next_offset_of
-from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_told
+from klogtool.plans.recover_gaps import find_deleted_in_error, next_offset_of
+from klogtool.plans.recover_reach import HIGH_WATERMARK, HIGHEST, ORPHANED_INDEX, walk_told
 from klogtool.plans.recover_result import Recovery
 
 _FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
-_HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
 _WITNESSES = {
     HIGH_WATERMARK: Witness.HIGH_WATERMARK,
     "recovery point": Witness.RECOVERY_POINT,
@@ -102,15 +101,22 @@ def _measure(log: LoadedLog, recovery: Recovery, followed: Followed | None) -> M
     # for the end, whatever is before it.
     is_recovered = log.segments.last.base_offset in log.report.recovered
     looks_behind = is_recovered or (behind is not None and bool(behind.sound_batches or behind.damage))
-    return compared(log, log.draft.before, followed, looks_behind_end=looks_behind)
+    in_error = find_deleted_in_error(log, recovery.missing)
+    return compared(log, log.draft.before, in_error, followed, looks_behind_end=looks_behind)
 
 
 def compared(
-    log: LoadedLog, files: Mapping[str, DraftFile], followed: Followed | None, *, looks_behind_end: bool
+    log: LoadedLog,
+    files: Mapping[str, DraftFile],
+    deleted_in_error: frozenset[str],
+    followed: Followed | None,
+    *,
+    looks_behind_end: bool,
 ) -> Measured:
-    """Compare files that a partition dir has with the loaded log that is made of them. followed: what a consumer gets
-    of that log; None if nobody knows. Raises Unreadable."""
-    before = Before(files, _deleted_below(log), frozenset(_replaced(log, files)), log.terms.is_compacted)
+    """Compare files that a partition dir has with the loaded log that is made of them. deleted_in_error: as in Before.
+    followed: what a consumer gets of that log; None if nobody knows. Raises Unreadable."""
+    replaced = frozenset(_replaced(log, files))
+    before = Before(files, _deleted_below(log), replaced, log.terms.is_compacted, deleted_in_error)
     reaches = followed.reaches if followed else ()
     reaches = reaches or tuple(map(_reach_of, log.segments.all))
     contents = ((segment.base_offset, log.draft.files[segment.log_name].content) for segment in log.segments.all)
@@ -202,7 +208,8 @@ def _gone(log: LoadedLog, recovery: Recovery, measured: Measured, followed: Foll
             deleted.add(part.first_offset, max(part.first_offset, part.last_offset))
     for first, last, witness in witnessed:
         holes = list(there.holes(first, last))
-        if witness is not Witness.GAP:  # a broker deletes at both ends of a log, and not inside
+        if witness is Witness.LEADER_EPOCH and last < log.segments.first.base_offset:
+            # Retention deletes at the start of a log. Its epochs are written later.
             holes = [hole for low, high in holes for hole in deleted.holes(low, high)]
         for hole in holes:
             gone.add(*hole)
@@ -226,11 +233,11 @@ def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Itera
     on_disk = max([end, *(last + 1 for _, last in there.ranges if last <= highest)])
     told = sorted(walk_told(log), key=lambda each: each.offset, reverse=True)
     first = end if log.terms.compaction is None else on_disk  # compaction leaves gaps in what is lost
-    yield from ((first, each.offset - 1, _WITNESSES[each.by]) for each in told if first < each.offset < _HIGHEST)
+    yield from ((first, each.offset - 1, _WITNESSES[each.by]) for each in told if first < each.offset < HIGHEST)
     if (claimed := recovery.lost) is not None and log.terms.compaction is None:
         yield claimed.first_offset, claimed.last_offset, Witness.DAMAGED_BYTES
     behind = recovery.behind_end
-    most = max([on_disk, *(each.offset for each in told if each.offset < _HIGHEST)])
+    most = max([on_disk, *(each.offset for each in told if each.offset < HIGHEST)])
     if behind is not None and behind.damage and (last := behind.last_offset) is not None and last >= most:
         yield end, last, Witness.DAMAGED_BYTES
     for gap in recovery.missing:
@@ -251,7 +258,7 @@ def _walk_before_first(log: LoadedLog) -> Iterator[tuple[int, int, Witness]]:
         epochs = parse_leader_epoch_checkpoint(read_content(log.draft.before[name].content))
     except KlogError:
         return
-    first = max(_deleted_below(log), min((epoch.start_offset for epoch in epochs), default=_HIGHEST))
+    first = max(_deleted_below(log), min((epoch.start_offset for epoch in epochs), default=HIGHEST))
     if first < log.segments.first.base_offset:
         yield first, log.segments.first.base_offset - 1, Witness.LEADER_EPOCH
 

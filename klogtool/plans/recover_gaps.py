@@ -15,6 +15,7 @@ from msgspec import Struct
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.errors import KlogError
 from klogtool.format.framing import CURRENT_MAGIC, Frame
@@ -23,19 +24,19 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
-from klogtool.plans.recover_reach import claimed_end, find_orphans
+from klogtool.plans.recover_reach import HIGHEST, claimed_end, find_orphans, walk_told
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
 from klogtool.verify.swaps import ReadLogs, offsets_in_log
 
-_LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP))
+_LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP, DELETED))
 
 
 class Gap(Struct, frozen=True):
     """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours; before
     is None if the gap is before the first segment, behind if only a left-over reaches behind the last. told_by: the
-    name of what is left of the missing segment: a log of an interrupted cleaning or split that a start deletes and that
-    has records of the gap, or an index; or None."""
+    name of what is left of the missing segment: a log of an interrupted cleaning, split or deletion that a start
+    deletes and that has records of the gap, or an index; or None."""
 
     first_offset: int
     last_offset: int
@@ -55,11 +56,20 @@ def find_gaps(log: LoadedLog) -> list[Gap]:
     Raises KlogError if a file cannot be read.
     """
     orphans, left = find_orphans(log.draft), _left_overs(log)
-    gaps = [*_before_first(log, orphans, left), *_between(log, orphans, left), *_behind_last(log, left)]
-    unexplained = [gap for gap in gaps if gap.told_by is None]
+    inside = [*_before_first(log, orphans, left), *_between(log, orphans, left)]
+    # A cleaner leaves the segments that it replaced as `.deleted` files.
+    unexplained = [gap for gap in inside if gap.told_by is None or gap.told_by.endswith(DELETED)]
     if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
-        return [gap for gap in gaps if gap.told_by is not None]
-    return gaps
+        inside = [gap for gap in inside if gap not in unexplained]
+    return [*inside, *_behind_last(log, left)]
+
+
+def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> frozenset[str]:
+    """Return the names of the `.deleted` logs that have records of these gaps: no broker meant to delete them."""
+    spans = [(gap.first_offset, gap.last_offset) for gap in gaps]
+    left = _left_overs(log) if any(gap.is_left_over for gap in gaps) else {}
+    deleted = {name: offsets for name, offsets in left.items() if name.endswith(DELETED)}
+    return frozenset(name for name, offsets in deleted.items() if any(offsets.overlaps(*span) for span in spans))
 
 
 def _before_first(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) -> Iterator[Gap]:
@@ -90,10 +100,12 @@ def _between(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) 
 
 
 def _behind_last(log: LoadedLog, left: dict[str, Offsets]) -> Iterator[Gap]:
-    found = _left_of(left, log.log_end_offset, MAX_LONG)
-    if found is not None:
-        offset, name = found
-        yield Gap(offset, left[name].ranges[-1][1], log.segments.last.base_offset, None, name)
+    offset = log.log_end_offset
+    while (found := _left_of(left, offset, MAX_LONG)) is not None:
+        first, name = found
+        last = left[name].ranges[-1][1]
+        yield Gap(first, last, log.segments.last.base_offset, None, name)
+        offset = last + 1
 
 
 def _in_none(segments: Sequence[Offsets], first: int, last: int) -> list[tuple[int, int]]:
@@ -106,14 +118,31 @@ def _in_none(segments: Sequence[Offsets], first: int, last: int) -> list[tuple[i
 
 
 def _left_overs(log: LoadedLog) -> dict[str, Offsets]:
-    """Return the offsets of the records that logs of an interrupted cleaning or split have, which a start deletes, by
-    name. The name alone shows nothing: it may be empty, or have others."""
+    """Return the offsets of the records that logs of an interrupted cleaning, split or deletion have, which a start
+    deletes, by name. The name alone shows nothing: it may be empty, or have others."""
     found = {}
     for name in log.report.removed:
         if name.endswith(_LEFT_OVERS) and name in log.draft.before:
             with suppress(KlogError):  # a start deletes it unread, so this is no reason to fail
-                found[name] = offsets_in_log(log.draft.before[name].content).data
+                offsets = offsets_in_log(log.draft.before[name].content).data
+                found[name] = _not_meant(log, offsets) if name.endswith(DELETED) else offsets
     return found
+
+
+def _not_meant(log: LoadedLog, deleted: Offsets) -> Offsets:
+    """Return the offsets of a `.deleted` log that a broker may not have meant to delete.
+
+    It deletes segments at both ends of a log: at its start by retention, at its end by a truncation. A truncation
+    lowers what shows where the log ended, too (LogManager.truncateTo), and so does a clean stop.
+    """
+    end, kept = log.log_end_offset, Offsets()
+    beyond = deleted.first_in(end, MAX_LONG)
+    is_told = beyond is not None and any(beyond < told.offset < HIGHEST for told in walk_told(log))
+    for first, last in deleted.ranges:
+        first, last = max(first, log.segments.first.base_offset), last if is_told else min(last, end - 1)
+        if first <= last:
+            kept.add(first, last)
+    return kept
 
 
 def _left_of(left: dict[str, Offsets], first: int, last: int) -> tuple[int, str] | None:

@@ -34,7 +34,7 @@ from klogtool.verify.findings import Kind
 HIGH_WATERMARK = "high watermark"
 ORPHANED_INDEX = "index without its .log"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-_HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
+HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
 
 
 class BehindEnd(Struct, frozen=True):
@@ -75,7 +75,7 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
     Raises KlogError if a file cannot be read.
     """
     end = log.log_end_offset
-    told = [told for told in walk_told(log) if end < told.offset < _HIGHEST]
+    told = [told for told in walk_told(log) if end < told.offset < HIGHEST]
     found = _look_behind_end(log) if log.terms.is_clean else None
     if not told and found is None:
         return None

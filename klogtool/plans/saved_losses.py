@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from klogtool.broker.unified_log.log_segments import DELETED
 from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.plans.fields import JsonObject, WrongField, read_as
 
@@ -65,7 +66,7 @@ class SavedRecovery(Struct, frozen=True):
         yield from (loss for loss in (self.lost, self.behind_end) if loss is not None)
         if self.lost_by_swap is not None and not self.lost_by_swap.unless_compacted:
             yield self.lost_by_swap
-        yield from (gap for gap in self.missing if str(gap.told_by).endswith((CLEANED, SWAP)))
+        yield from (gap for gap in self.missing if str(gap.told_by).endswith((CLEANED, SWAP, DELETED)))
 
 
 class SavedSalvage(Struct, frozen=True):

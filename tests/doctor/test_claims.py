@@ -276,10 +276,10 @@ def test_the_first_segments_that_are_gone_have_a_witness(tmp_path: Path) -> None
 
 
 def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
-    """A broker that names a file `.deleted` meant to: retention, a truncation, the cleaner."""
+    """A broker deletes segments at both ends of a log, and none inside."""
     disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
     log = disks / "d1/t-0" / f"{11:020d}.log"
-    for ending in (".cleaned", ".swap"):
+    for ending in (".cleaned", ".deleted", ".swap"):
         left = log.rename(log.with_name(log.name + ending))
         rows = rows_of(disks)
         claim = claim_about(rows, log.parent)
@@ -289,8 +289,48 @@ def test_what_only_a_left_over_has_is_lost_with_it(tmp_path: Path) -> None:
         moves = [row for row in rows if row["type"] == "option" and row["command"].startswith("mv ")]
         assert [row["lost_records"] for row in moves] == [0] * is_lost
         left.rename(log)
-    log.rename(log.with_name(f"{log.name}.deleted"))
-    assert claim_about(rows_of(disks), log.parent)["lost"]["records"] == 0
+    first = log.with_name(f"{0:020d}.log")
+    first.rename(first.with_name(f"{first.name}.deleted"))  # as retention does
+    claim = claim_about(rows_of(disks), log.parent)
+    assert (claim["lost"]["records"], claim["gone_already"]["ranges"]) == (0, [])
+
+
+@pytest.mark.parametrize("last_stop", ["clean", "killed"])
+@pytest.mark.parametrize("witness", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "snapshot"])
+def test_the_newest_segment_that_is_deleted_though_something_shows_its_offsets(
+    tmp_path: Path, witness: str, last_stop: str
+) -> None:
+    """A truncation lowers all of these, and a clean stop writes them. With none of them it was a truncation."""
+    log_dir = Path(shutil.copytree(FIXTURES / "transactions/logdir", tmp_path / "d"))
+    partition = log_dir / "t-0"
+    if last_stop == "killed":
+        (log_dir / ".kafka_cleanshutdown").unlink()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        if name != witness:
+            (log_dir / name).write_text("0\n1\nt 0 38\n")
+    if witness != "snapshot":
+        (partition / f"{62:020d}.snapshot").unlink()
+    for path in partition.glob(f"{38:020d}.*[gx]"):
+        path.rename(f"{path}.deleted")
+
+    def asked(command: str) -> tuple[int, list[dict[str, Any]]]:
+        done = run_here([command, "d" if command == "doctor" else "d/t-0", "--format", "json", *NOW], tmp_path)
+        return done.status, [json.loads(line) for line in done.out.splitlines()]
+
+    status, rows = asked("doctor")
+    claim = claim_about(rows, partition)
+    assert (status, claim["lost"]["records"], claim["lost"]["ranges"]) == (1, 18, [[38, 61]])
+    first = next(row for row in rows if row["type"] == "option")
+    assert (first["lost_records"], first["command"].startswith("mv "), first["fix"]) == (0, True, True)
+    status, rows = asked("recover")
+    missing = next(row["answer"]["missing"] for row in rows if "answer" in row)
+    assert (status, [gap["told_by"] for gap in missing]) == (1, [f"{38:020d}.log.deleted"])
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (log_dir / name).write_text("0\n1\nt 0 38\n")
+    (partition / f"{62:020d}.snapshot").unlink(missing_ok=True)
+    (partition / f"{38:020d}.snapshot").unlink()  # a killed broker has it already when it rolls
+    for command in ("doctor", "recover"):
+        assert asked(command)[0] == 0
 
 
 def test_a_copy_of_a_segment_with_an_offset_beyond_its_end_is_not_lost_with_a_left_over(tmp_path: Path) -> None:
