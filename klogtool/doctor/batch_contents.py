@@ -115,11 +115,18 @@ class KnownBatches:
         self._rows.clear()
 
     def _sort(self) -> None:
-        if len(self._firsts) == len(self._batches):
-            return
-        self._batches.sort(key=lambda each: each[1].first_offset)
-        self._firsts = [batch.first_offset for _, batch in self._batches]
-        self._highest = list(accumulate((batch.last_offset for _, batch in self._batches), max))
+        """Bring new batches in order. One after the other, since a caller asks and adds in turn: mostly at the end."""
+        changed, added = len(self._highest), self._batches[len(self._firsts) :]
+        del self._batches[len(self._firsts) :]
+        for each in added:
+            at = bisect_right(self._firsts, each[1].first_offset)
+            self._firsts.insert(at, each[1].first_offset)
+            self._batches.insert(at, each)
+            changed = min(changed, at)
+        if added:
+            before = self._highest[changed - 1 : changed] if changed else []
+            new = accumulate([*before, *(batch.last_offset for _, batch in self._batches[changed:])], max)
+            self._highest[changed:] = list(new)[len(before) :]
 
 
 def offsets_alone(file: LogFile, batch: Readable, known: Sequence[KnownBatches]) -> list[int]:
