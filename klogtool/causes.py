@@ -113,10 +113,30 @@ class _Word(str):
     def __format__(self, mark: str) -> str:
         if mark == "word" and self.startswith("-"):
             return quoted(self).removeprefix("./")
+        if "|" in mark:
+            return f"{self} {_counted(mark, is_one=self == '1')}"
         return quoted(self) if mark in ("path", "word") else format(str(self), mark)
 
 
+class _Number(int):
+    """A number: `{files:file is|files are}` counts, and `{files:,file is|files are}` groups the digits, too."""
+
+    __slots__ = ()
+
+    def __format__(self, mark: str) -> str:
+        if "|" not in mark:
+            return format(int(self), mark)
+        return f"{int(self):{',' if mark.startswith(',') else ''}} {_counted(mark, is_one=self == 1)}"
+
+
+def _counted(mark: str, *, is_one: bool) -> str:
+    one, _, many = mark.removeprefix(",").partition("|")
+    return one if is_one else many
+
+
 def _shown(value: object) -> object:
+    if isinstance(value, int):
+        return _Number(value)
     if isinstance(value, tuple):
         return _Listed(value)
     if isinstance(value, str):

@@ -20,6 +20,7 @@ from klogtool.disk.writer import check_not_in_use, resume
 from klogtool.log.file import read_whole
 from klogtool.plans.saved_plan import SavedPlan, decide_saved, parse_saved_plans, paths_of
 from klogtool.render.plans import Digest, Rank, far_text
+from klogtool.render.words import count_text
 
 MAX_PLAN_BYTES = 1 << 32
 
@@ -74,7 +75,7 @@ def _show_plans(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
     digest = Digest()
     for plan in plans:
         show.row(plan.row)
-        line = f"Plan {plan.id}   {plan.command}   {plan.path}   {len(plan.steps):,} steps"
+        line = f"Plan {plan.id}   {plan.command}   {plan.path}   {count_text(len(plan.steps), 'step')}"
         digest.add(line, Rank.CHANGES, None if plan.steps else "nothing to do")
     show.lines(digest.walk())
 

@@ -18,7 +18,7 @@ from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.recover_reach import find_behind_end
 from klogtool.remote.loading import NeededOfLog, load_named
 from klogtool.remote.named import find_named
-from klogtool.render.words import words
+from klogtool.render.words import count_text, words
 
 
 def load_and_tell(
@@ -37,7 +37,7 @@ def load_and_tell(
     if behind is not None:
         note(f"klogtool: {path}: {words(behind.reason(loaded.log_end_offset))} (klogtool recover says more)")
     if report.recovered:
-        segments = "1 segment" if len(report.recovered) == 1 else f"{len(report.recovered):,} segments"
+        segments = count_text(len(report.recovered), "segment")
         cut = f", and cut the log at offset {loaded.log_end_offset:,}" if report.stopped_by or report.emptied else ""
         note(
             f"klogtool: {path}: a broker would recover {segments} first{cut}; the answer is for the log after that "

@@ -101,7 +101,7 @@ def _discard(show: Show, entry: Entry) -> None:
     with told_if_interrupted(lambda: f"not everything is freed; run it again: {words('undo --discard', entry)}"):
         discard(entry)
     show.row(replace(run, type="discarded", state="discarded"))
-    show.line(f"Discarded: {run.words()}; {run.bytes_held:,} bytes freed")
+    show.line(f"Discarded: {run.words()}; {count_text(run.bytes_held, 'byte')} freed")
 
 
 def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: str | None) -> None:
@@ -113,7 +113,7 @@ def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: 
     held = sum(entry.held_bytes() for entry in finished)
     where = [*map(quoted, given), *(["--journal", quoted(journal)] if journal is not None else [])]
     how = " ".join(["klogtool undo --discard --all", *where])
-    offer = f"{count_text(len(finished), 'finished run')} can be discarded; that frees {held:,} bytes"
+    offer = f"{count_text(len(finished), 'finished run')} can be discarded; that frees {count_text(held, 'byte')}"
     raise Refused(f"{offer}: give the id of one, or --all", cure=how)
 
 

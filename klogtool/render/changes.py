@@ -78,7 +78,7 @@ def _span(done: Sequence[Appended]) -> str:
     rolls = sum(reply.rolled for reply in done)
     size = sum(reply.valid_bytes for reply in done)
     span = f"offsets {min(firsts):,} to {max(lasts):,}" if firsts else f"offsets up to {max(lasts):,}"
-    return f", {span}, {size:,} bytes" + (f", {count_text(rolls, 'roll')}" if rolls else "")
+    return f", {span}, {count_text(size, 'byte')}" + (f", {count_text(rolls, 'roll')}" if rolls else "")
 
 
 def _refusals(result: AppendResult) -> Iterator[str]:
@@ -154,7 +154,7 @@ def _truncate_headline(plan: Plan, result: TruncateResult) -> str:
     starts = "" if after_start == start else f"starts at {after_start:,} and "
     is_lower = later is not UNSET and later < after_end
     restarted = f", and at {later:,} after the next start of a broker" if is_lower else ""
-    return f"{gone}, {sizes:,} bytes; then the log {starts}ends at offset {after_end:,}{restarted}"
+    return f"{gone}, {count_text(sizes, 'byte')}; then the log {starts}ends at offset {after_end:,}{restarted}"
 
 
 def roll_text(plan: Plan) -> str:
@@ -173,7 +173,7 @@ def _roll_headline(result: RollResult) -> str:
 def _roll_evidence(path: str, result: RollResult) -> Iterator[str]:
     """Yield a line for each condition: whether it is met, and by how much; then the assumed next append."""
     if result.zero_index_entries:  # an index that is full only because it was never trimmed
-        zeros = f"{result.zero_index_entries:,} entries of an index are zeros"
+        zeros = count_text(result.zero_index_entries, "entry of an index is zeros", "entries of an index are zeros")
         yield f"warning: {zeros}, so it only seems to be full; rebuild it first:"
         yield f"→  {rebuild_index(path, 'index,timeindex')}"
     why, to_come = result.why, result.incoming
@@ -197,11 +197,14 @@ def _roll_evidence(path: str, result: RollResult) -> Iterator[str]:
     ]
     yield from table_text(("due" if holds else "not due", what, text) for holds, what, text in rows).splitlines()
     at = time_text(to_come.max_timestamp)
-    yield f"next append: {to_come.size_bytes:,} bytes, largest timestamp {at}, last offset {to_come.last_offset:,}"
+    size = count_text(to_come.size_bytes, "byte")
+    yield f"next append: {size}, largest timestamp {at}, last offset {to_come.last_offset:,}"
 
 
 def _size_text(result: RollResult) -> str:
-    return f"{result.active.size:,} bytes plus the next append; segment.bytes {result.limits.segment_bytes:,}"
+    return (
+        f"{count_text(result.active.size, 'byte')} plus the next append; segment.bytes {result.limits.segment_bytes:,}"
+    )
 
 
 def _time_text(result: RollResult, waited_ms: int) -> str:
@@ -217,7 +220,7 @@ def _time_text(result: RollResult, waited_ms: int) -> str:
 
 
 def _room_text(index: IndexRoom) -> str:
-    return f"{index.entries:,} entries; room for {index.max_entries:,}"
+    return f"{count_text(index.entries, 'entry', 'entries')}; room for {index.max_entries:,}"
 
 
 MOST_NAMED = 20  # partitions in the text
@@ -232,11 +235,11 @@ def build_text(result: BuildResult, output: str) -> Iterator[str]:
         yield f"... and {len(partitions) - MOST_NAMED:,} more partitions"
     wounds = f", {count_text(result.wounds, 'wound')}" if result.wounds else ""
     files = count_text(result.files, "file")
-    yield f"{output}: {files} of {result.bytes:,} bytes, as Kafka {result.kafka} leaves them{wounds}"
+    yield f"{output}: {files} of {count_text(result.bytes, 'byte')}, as Kafka {result.kafka} leaves them{wounds}"
 
 
 def _partition_line(row: PartitionTotals) -> str:
     segments = count_text(row.segments, "segment")
     batches = count_text(row.batches, "batch", "batches")
     offsets = f"offsets {row.log_start_offset:,} to {row.log_end_offset:,}"
-    return f"{row.partition}: {offsets}, {segments}, {batches}, {row.bytes:,} bytes"
+    return f"{row.partition}: {offsets}, {segments}, {batches}, {count_text(row.bytes, 'byte')}"

@@ -84,7 +84,8 @@ def _headline(plan: Plan, result: CompactResult) -> str:
     read, kept = stats[0].bytes_read, stats[-1].bytes_written
     gone = sum(sum((one.gone or {}).values()) for one in result.passes)
     won = f"{size_text(read - kept)} saved" if read >= kept else f"{size_text(kept - read)} more than before"
-    return f"{name}: {gone:,} records go, {stats[-1].messages_written:,} stay; {won} of {size_text(read)}"
+    going = count_text(gone, "record goes", "records go")
+    return f"{name}: {going}, {stats[-1].messages_written:,} stay; {won} of {size_text(read)}"
 
 
 def _pass_lines(one: CleanerPass) -> Iterator[str]:
@@ -114,7 +115,7 @@ def standing_text(standing: Standing) -> Iterator[str]:
             yield f"  →  {words(reason.cure)}"
     left = standing.remaining if isinstance(standing, LogStanding) else None
     if left is not None:
-        records = f"{left.records:,} of {left.of_records:,} records would remain"
+        records = f"{left.records:,} of {count_text(left.of_records, 'record')} would remain"
         sizes = f"{size_text(left.bytes)} of {size_text(left.of_bytes)}"
         yield f"  After cleaning up to the active segment, {records}, {sizes}."
 

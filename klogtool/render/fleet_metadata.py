@@ -94,7 +94,7 @@ def metadata_text(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[s
     if output is None:
         yield NOT_WRITTEN
     else:
-        yield f"{quoted(output)}: {snapshot_name(rebuilt)}, {size:,} bytes"
+        yield f"{quoted(output)}: {snapshot_name(rebuilt)}, {count_text(size, 'byte')}"
         yield "Put it on EVERY controller as __cluster_metadata-0, before any of them starts."
 
 

@@ -40,8 +40,8 @@ def image_row(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: 
 @as_paragraph
 def image_text(plan: ImagePlan, names: TopicNames, places: ImagePlaces, written: WrittenImage) -> Iterator[str]:
     """Return what the image has and lacks, for people."""
-    size = f"{count_text(written.files, 'file')} of {written.bytes:,} bytes"
-    yield f"{places.output}: {size}, {written.kept_bytes:,} bytes on disk"
+    size = f"{count_text(written.files, 'file')} of {count_text(written.bytes, 'byte')}"
+    yield f"{places.output}: {size}, {count_text(written.kept_bytes, 'byte')} on disk"
     if places.pack is not None:
         yield f"{places.pack}: the same, packed: {written.packed_bytes:,} bytes"
     if names.are_mapped:

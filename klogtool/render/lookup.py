@@ -22,6 +22,7 @@ from klogtool.escape import joined
 from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.names import TopicPartition
 from klogtool.plans.index_doubts import IndexDoubt
+from klogtool.render.words import count_text
 
 Row = dict[str, object]
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -179,8 +180,8 @@ def _slot_text(step: TimeIndexLookup | IndexLookup, to: str, without: str) -> st
 
 
 def _scan_text(step: Scan) -> str:
-    batches = "1 batch" if step.batches == 1 else f"{step.batches:,} batches"
-    text = f"{batches}, {step.bytes:,} bytes from byte {step.start:,}"
+    batches = count_text(step.batches, "batch", "batches")
+    text = f"{batches}, {count_text(step.bytes, 'byte')} from byte {step.start:,}"
     if step.record is None:
         return text
     return f"{text}; the record is number {step.record:,} in " + ("it" if step.batches == 1 else "the last")

@@ -28,8 +28,8 @@ def plan_text(plan: Plan) -> Iterator[str]:
     yield from _aligned((f"{s.segment:020d}", s.action, words(s.why)) for s in plan.segments)
     yield from _aligned(_all_step_cells(plan))
     freed = plan.bytes_freed
-    change = f"{freed:,} bytes less" if freed >= 0 else f"{-freed:,} bytes more"
-    steps = f"{len(plan.steps):,} steps; {change} afterwards; {room_text(plan)}."
+    change = f"{count_text(freed, 'byte')} less" if freed >= 0 else f"{count_text(-freed, 'byte')} more"
+    steps = f"{count_text(len(plan.steps), 'step')}; {change} afterwards; {room_text(plan)}."
     yield f"  {steps}" if plan.steps else "  Nothing to do."
 
 
@@ -53,10 +53,10 @@ def _step_cells(step: Step, sizes: Mapping[str, int]) -> tuple[str, str, str]:
     """Return action, path and detail of a step. sizes: of the files when the plan was made, by path."""
     match step:
         case Write():
-            return "replace" if step.path in sizes else "write", step.path, f"{step.size:,} bytes"
+            return "replace" if step.path in sizes else "write", step.path, count_text(step.size, "byte")
         case Truncate():
             before = f": cuts {sizes[step.path] - step.size:,}" if step.path in sizes else ""
-            return "truncate", step.path, f"to {step.size:,} bytes{before}"
+            return "truncate", step.path, f"to {count_text(step.size, 'byte')}{before}"
         case Rename():
             return "rename", step.path, f"to {os.path.basename(step.to)}"
         case Delete():

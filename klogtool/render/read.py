@@ -82,7 +82,7 @@ def fetched_text(result: FetchedBytes, isolation: Isolation, *, with_sha256: boo
     where = f"{result.file_name}, bytes {fetched.position:,} to {fetched.position + fetched.size:,}"
     yield f"offset {result.offset:,}   {count_text(fetched.size, 'byte')} of {where}"
     if fetched.needed_bytes is not None:
-        yield f"  no whole batch: the first batch has {fetched.needed_bytes:,} bytes"
+        yield f"  no whole batch: the first batch has {count_text(fetched.needed_bytes, 'byte')}"
         yield f"  →  --max-bytes {fetched.needed_bytes}, or --min-one-message"
     yield f"  from        the batch at offset {fetched.base_offset:,}"
     yield f"  limit       {end}"

@@ -216,19 +216,21 @@ def _cuts(plan: Plan, loss: Recovery | RecoveryLoss, reasons: Mapping[int, str])
             or words(cut.reason or "")
             or "the bytes after the last batch are not a whole batch"
         )
-        yield f"truncated  {cut.segment:020d}.log at byte {cut.position:,}: {cut.bytes:,} bytes go; {why}"
+        going = count_text(cut.bytes, "byte goes", "bytes go")
+        yield f"truncated  {cut.segment:020d}.log at byte {cut.position:,}: {going}; {why}"
     deleted = loss.deleted_segments
     if deleted:
         names = ", ".join(str(base) for base in deleted[:4]) + (", ..." if len(deleted) > 4 else "")
         sizes = {fact.path: fact.size for fact in plan.facts}
         gone = sum(sizes.get(f"{base:020d}.log", 0) for base in deleted)
-        yield f"deleted    {count_text(len(deleted), 'segment')} ({names}): {gone:,} bytes of records"
+        yield f"deleted    {count_text(len(deleted), 'segment')} ({names}): {count_text(gone, 'byte')} of records"
 
 
 def _work(plan: Plan, recovery: Recovery) -> Iterator[str]:
-    changes = f"{count_text(len(plan.steps), 'change')} of files, {plan.bytes_held:,} bytes held for undo"
+    changes = f"{count_text(len(plan.steps), 'change')} of files, {count_text(plan.bytes_held, 'byte')} held for undo"
     if recovery.recovered:
-        scanned = f"{count_text(len(recovery.recovered), 'segment')}, {scanned_bytes(plan, recovery):,} bytes to scan"
+        scanned = count_text(scanned_bytes(plan, recovery), "byte")
+        scanned = f"{count_text(len(recovery.recovered), 'segment')}, {scanned} to scan"
         yield f"recovered  {scanned}; {changes}"
     elif plan.steps:
         yield f"changed    {changes}"
@@ -239,7 +241,7 @@ def _work(plan: Plan, recovery: Recovery) -> Iterator[str]:
         )
     unread = unread_segments(plan, recovery)
     if unread:
-        text = f"{count_text(len(unread), 'segment')}, {sum(unread.values()):,} bytes"
+        text = f"{count_text(len(unread), 'segment')}, {count_text(sum(unread.values()), 'byte')}"
         yield f"not read   {text}: a broker does not check them at this startup; klogtool verify looks for damage there"
 
 
@@ -353,9 +355,9 @@ class RecoverTotals(Totals):
         if self._lacking:
             verb = "has" if self._lacking == 1 else "have"
             losses += f"; {count_text(self._lacking, 'partition')} {verb} damage or a gap already"
-        yield f"In all: {losses}; {self._scanned:,} to be recovered, {self._scanned_bytes:,} bytes to scan."
+        yield f"In all: {losses}; {self._scanned:,} to be recovered, {count_text(self._scanned_bytes, 'byte')} to scan."
         if self._unread_bytes:
             yield (
-                f"Not read: {self._unread_bytes:,} bytes, which a broker does not check at this startup. "
+                f"Not read: {count_text(self._unread_bytes, 'byte')}, which a broker does not check at this startup. "
                 "klogtool verify looks for damage there."
             )

@@ -207,7 +207,7 @@ def _segment_text(segment: ListedSegment) -> str:
     if segment.problem is not None:
         state = f"{state}; {segment.problem.reason}"
     end = "?" if segment.metadata is None else f"{segment.metadata.end_offset:,}"
-    objects = "no objects" if segment.stored is None else f"{count_text(segment.size, 'byte')}"
+    objects = "no objects" if segment.stored is None else count_text(segment.size, "byte")
     return f"{segment.key.segment_id}  {segment.start_offset:,} to {end}  {objects}  {state}"
 
 
@@ -339,7 +339,8 @@ def rebuilt_row(rebuilt: RebuiltMetadata, output: str | None) -> RebuiltMetadata
 def rebuilt_text(rebuilt: RebuiltMetadata, output: str | None, *, is_adopted: bool, verbose: bool) -> Iterator[str]:
     """Yield what it has, and what to do with it."""
     folders = count_text(len(rebuilt.folders), "partition dir")
-    yield f"{count_text(len(rebuilt.segments), 'segment')} in {folders}, of {rebuilt.partitions:,} partitions"
+    partitions = count_text(rebuilt.partitions, "partition")
+    yield f"{count_text(len(rebuilt.segments), 'segment')} in {folders}, of {partitions}"
     left_out = [KlogError(one.why or "below the start of the log", path=one.path) for one in rebuilt.left_out]
     yield from (f"  left out: {line}" for line in unread_lines(left_out, verbose=verbose))
     if output is None:

@@ -40,7 +40,7 @@ def salvage_text(plan: Plan) -> Iterator[str]:
     yield f"Salvage of {plan.path}   (plan {plan.id})"
     yield f"  {_summary(result, is_deep=plan.arguments['deep'])}"
     rows: list[tuple[str, ...]] = [
-        (f"{s.segment:020d}", f"{s.size:,} bytes", s.action, words(s.why)) for s in plan.segments
+        (f"{s.segment:020d}", count_text(s.size, "byte"), s.action, words(s.why)) for s in plan.segments
     ]
     yield from _table("Segments", rows)
     details = {(part.file, part.start): part.detail for part in result.rejected}

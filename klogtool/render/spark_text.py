@@ -29,7 +29,7 @@ def findings_text(findings: Sequence[Finding], summary: Summary, status: int) ->
     kinds = Counter((ORDER.index(finding.severity), finding.id) for finding in findings)
     for (rank, name), count in sorted(kinds.items(), key=lambda kind: (kind[0][0], -kind[1])):
         folders = {_folder(finding) for finding in findings if finding.id == name}
-        where = next(iter(folders)) if len(folders) == 1 else f"{len(folders):,} folders"
+        where = next(iter(folders)) if len(folders) == 1 else count_text(len(folders), "folder")
         yield f"{LABELS[ORDER[rank]]:<8} {name:<26} {count:>9,}  {where}"
     worst = Counter(_folder(finding) for finding in findings if finding.severity is Severity.ERROR)
     if worst:

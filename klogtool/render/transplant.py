@@ -32,7 +32,7 @@ def transplant_text(plan: Plan, result: TransplantResult) -> Iterator[str]:
     yield f"  producers: {result.producers:,}, {what}; open transactions: {result.open_transactions:,}"
     yield "Segments"
     yield from wrapped_table(
-        [(f"{s.segment:020d}", f"{s.size:,} bytes", s.action, words(s.why)) for s in plan.segments]
+        [(f"{s.segment:020d}", count_text(s.size, "byte"), s.action, words(s.why)) for s in plan.segments]
     )
     if plan.notes:
         yield "Notes"

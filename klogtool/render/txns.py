@@ -140,7 +140,7 @@ def _told_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[str]:
 
 def _at_hand(coordinators: Coordinators) -> str:
     count = len(coordinators.partitions)
-    at_hand = f"{count:,} of {coordinators.expected:,} partitions of {TOPIC}"
+    at_hand = f"{count:,} of {count_text(coordinators.expected, 'partition')} of {TOPIC}"
     return f"no transactional id at hand has its producer id ({at_hand})"
 
 
@@ -201,7 +201,7 @@ def audit_text(result: AuditFinding) -> str:
 
 def audit_closing(findings: int, partitions: int, transactions: int, at_hand: str) -> str:
     """Return the last line."""
-    result = f"{count_text(findings, 'finding')}" if findings else "nothing wrong was found"
+    result = count_text(findings, "finding") if findings else "nothing wrong was found"
     return f"{result}; {count_text(partitions, 'partition')}, {count_text(transactions, 'transaction')}, {at_hand}"
 
 
