@@ -85,7 +85,8 @@ def _headline(plan: Plan, result: CompactResult) -> str:
     gone = sum(sum((one.gone or {}).values()) for one in result.passes)
     won = f"{size_text(read - kept)} saved" if read >= kept else f"{size_text(kept - read)} more than before"
     going = count_text(gone, "record goes", "records go")
-    return f"{name}: {going}, {stats[-1].messages_written:,} stay; {won} of {size_text(read)}"
+    staying = count_text(stats[-1].messages_written, "stays", "stay")
+    return f"{name}: {going}, {staying}; {won} of {size_text(read)}"
 
 
 def _pass_lines(one: CleanerPass) -> Iterator[str]:

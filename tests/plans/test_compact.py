@@ -350,7 +350,7 @@ def test_force_over_a_log_dir_leaves_what_is_not_compacted_alone(tmp_path: pathl
     assert files_of(folder) == before
     assert run_here(["compact", "logs/t-0", "--force"], tmp_path).status == 3  # nobody says that it is compacted
     given = ["compact", "logs/t-0", "--force", "--config", "cleanup.policy=compact"]
-    assert b"1 records go, 1 stay" in run_here(given, tmp_path).out
+    assert b"1 record goes, 1 stays" in run_here(given, tmp_path).out
 
 
 def test_steps_go_by_the_brokers_protocol(tmp_path: pathlib.Path) -> None:
