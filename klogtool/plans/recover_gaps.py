@@ -33,8 +33,9 @@ _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP
 
 
 class Gap(Struct, frozen=True):
-    """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours; before
-    is None if the gap is before the first segment, behind if only a left-over reaches behind the last. told_by: the
+    """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours, the same
+    if the gap is inside of a segment; before is None if it is before the first segment, behind if only a left-over
+    reaches behind the last. told_by: the
     name of what is left of the missing segment: a log of an interrupted cleaning, split or deletion that a start
     deletes and that has records of the gap, or an index; or None."""
 
@@ -57,11 +58,13 @@ def find_gaps(log: LoadedLog) -> list[Gap]:
     """
     orphans, left = find_orphans(log.draft), _left_overs(log)
     inside = [*_before_first(log, orphans, left), *_between(log, orphans, left)]
+    alone = list(_only_left(log, inside, left))
+    inside += [gap for gap in alone if gap.behind is not None]
     # A cleaner leaves the segments that it replaced as `.deleted` files.
     unexplained = [gap for gap in inside if gap.told_by is None or gap.told_by.endswith(DELETED)]
     if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
         inside = [gap for gap in inside if gap not in unexplained]
-    return [*inside, *_behind_last(log, left)]
+    return sorted([*inside, *(gap for gap in alone if gap.behind is None)], key=lambda gap: gap.first_offset)
 
 
 def find_deleted_in_error(log: LoadedLog, gaps: Sequence[Gap]) -> frozenset[str]:
@@ -99,13 +102,54 @@ def _between(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) 
             yield Gap(low, high, before.base_offset, behind.base_offset, left_over or orphan)
 
 
-def _behind_last(log: LoadedLog, left: dict[str, Offsets]) -> Iterator[Gap]:
-    offset = log.log_end_offset
-    while (found := _left_of(left, offset, MAX_LONG)) is not None:
-        first, name = found
-        last = left[name].ranges[-1][1]
-        yield Gap(first, last, log.segments.last.base_offset, None, name)
-        offset = last + 1
+def _only_left(log: LoadedLog, known: Sequence[Gap], left: dict[str, Offsets]) -> Iterator[Gap]:
+    """Yield the offsets that only left-overs have, beside gaps between segments: a segment is damaged there, or ends
+    before them."""
+    read, there, alone = ReadLogs(log.draft.files), Offsets(), Offsets()
+    for gap in known:
+        there.add(gap.first_offset, gap.last_offset)
+    for offsets in left.values():
+        alone.add_all(offsets)
+    # First those that should have them: segments are read as far as they are needed.
+    for is_near in (True, False):
+        for segment in log.segments.all if alone.ranges else ():
+            if is_near is _is_near(log, segment, alone):
+                there.add_all(read[segment.log_name].all)
+        alone = _without(alone, there, log.log_start_offset)
+    for first, last in _joined(alone.ranges, there):
+        for low, high in ((first, min(last, log.log_end_offset - 1)), (max(first, log.log_end_offset), last)):
+            if low <= high and (told := _left_of(left, low, high)) is not None:
+                base = max((each for each in log.segments.base_offsets if each <= low), default=None)
+                yield Gap(low, high, base, base if high < log.log_end_offset else None, told[1])
+
+
+def _is_near(log: LoadedLog, segment: LogSegment, wanted: Offsets) -> bool:
+    """Return whether some of these offsets are a segment's, by the names."""
+    following = log.segments.higher(segment.base_offset)
+    return wanted.overlaps(segment.base_offset, MAX_LONG if following is None else following.base_offset - 1)
+
+
+def _without(wanted: Offsets, there: Offsets, lowest: int) -> Offsets:
+    left = Offsets()
+    for first, last in wanted.ranges:
+        for hole in there.holes(max(first, lowest), last):
+            left.add(*hole)
+    return left
+
+
+def _joined(ranges: Sequence[tuple[int, int]], there: Offsets) -> Iterator[tuple[int, int]]:
+    """Yield ranges, of which those are one that have nothing between them but what is not there."""
+    first = last = None
+    for low, high in ranges:
+        if first is None or last is None:
+            first, last = low, high
+        elif there.overlaps(last + 1, low - 1):
+            yield first, last
+            first, last = low, high
+        else:
+            last = high
+    if first is not None and last is not None:
+        yield first, last
 
 
 def _in_none(segments: Sequence[Offsets], first: int, last: int) -> list[tuple[int, int]]:

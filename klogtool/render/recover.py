@@ -189,6 +189,8 @@ def _place(gap: Gap) -> str:
     before, behind = (None if base is None else f"{base:020d}.log" for base in (gap.before, gap.behind))
     if before is None:
         return f"before {behind}"
+    if before == behind:
+        return f"inside {before}"
     return f"after {before}" if behind is None else f"between {before} and {behind}"
 
 

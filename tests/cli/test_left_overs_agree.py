@@ -62,12 +62,33 @@ def leave(rng: random.Random, partition: pathlib.Path) -> None:
 
 
 def damage(rng: random.Random, log_dir: pathlib.Path) -> None:
-    if rng.random() < 0.3:
-        path = log_dir / "t-0" / name_of(BASES[-1])
-        data = path.read_bytes()
-        path.write_bytes(data[: rng.randint(0, len(data))] if rng.random() < 0.5 else data + bytes(rng.randint(1, 99)))
+    for base in rng.choice([(), BASES[-1:], BASES[-1:], rng.sample(BASES, 1), rng.sample(BASES, 2)]):
+        path = log_dir / "t-0" / name_of(base)
+        if path.exists():
+            hurt(rng, path)
     if rng.random() < 0.5:
         (log_dir / ".kafka_cleanshutdown").unlink()
+
+
+def hurt(rng: random.Random, path: pathlib.Path) -> None:
+    """Damage a segment anywhere: torn, bytes behind it, a bit, bytes overwritten, a batch gone or put elsewhere."""
+    data = path.read_bytes()
+    batches, at, n = batches_of(data), rng.randint(0, max(0, len(data) - 1)), rng.randint(1, 99)
+    other = rng.randrange(len(batches)) if batches else 0
+    path.write_bytes(
+        rng.choice(
+            [
+                lambda: data[:at],
+                lambda: data + bytes(n),
+                lambda: data + rng.randbytes(n),
+                lambda: data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :] if data else data,
+                lambda: data[:at] + rng.randbytes(n) + data[at + n :],
+                lambda: data[:at] + bytes(n) + data[at + n :],
+                lambda: b"".join(batches[:other] + batches[other + 1 :]),
+                lambda: b"".join([*batches[:other], *batches[other + 1 :], *batches[other : other + 1]]),
+            ]
+        )()
+    )
 
 
 def rows_of(log_dir: pathlib.Path, *words: str) -> tuple[int, list[dict[str, Any]]]:
@@ -77,7 +98,7 @@ def rows_of(log_dir: pathlib.Path, *words: str) -> tuple[int, list[dict[str, Any
 
 
 @pytest.mark.some(6)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(300))
 def test_they_agree(seed: int, tmp_path: pathlib.Path) -> None:
     rng, log_dir = random.Random(seed), tmp_path / "logs"
     shutil.copytree(SOURCE, log_dir)
@@ -93,14 +114,18 @@ def test_they_agree(seed: int, tmp_path: pathlib.Path) -> None:
     verified, findings = rows_of(log_dir, "verify", "logs", "--deep", *policy)
     assert (status == 3) is (broker["starts"] is False)
     if status == 3:
-        assert verified == 1
+        # Of an index that leads into the middle of a batch, verify says what readers do, and not that a start fails.
+        assert verified == 1 or any(row.get("id") == "index-entry" for row in findings)
         return
     (answer,) = (row["answer"] for row in plans if row["type"] == "plan" and row["path"].endswith("/t-0"))
     lost, by_swap = claim["lost"], answer.get("lost_by_swap")
     if status == 0:
         assert lost["records"] == 0
-        assert set(claim["gone_already"]["witness"]) <= {"leader-epoch"}  # recover does not read those
-        assert not claim["hidden"]["records"]
+        # Recover does not read epochs, nor segments that the start does not read; verify does.
+        assert set(claim["gone_already"]["witness"]) <= {"leader-epoch", "damaged-bytes"}
+        assert "damaged-bytes" not in claim["gone_already"]["witness"] or verified == 1
+        assert set(claim["hidden"]["why"]) <= {"order", "damage"}  # of what a consumer gets, verify tells
+        assert not claim["hidden"]["records"] or verified == 1
     if by_swap is not None:
         assert (lost["records"] is None) or not by_swap.get("unless_compacted")
         assert lost["records"] != 0

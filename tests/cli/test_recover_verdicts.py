@@ -500,6 +500,36 @@ def test_a_deleted_file_explains_no_gap_inside_of_a_log(log_dir: pathlib.Path) -
     assert (claim["lost"]["ranges"], claim["gone_already"]["ranges"]) == ([[7, 35]], [])
 
 
+def test_what_only_a_left_over_has_inside_of_a_damaged_segment(log_dir: pathlib.Path) -> None:
+    """A start deletes the left-over. With the clean marker it does not read the segment."""
+    path = log_dir / "t-0" / name_of(7)
+    data = bytearray(path.read_bytes())
+    (log_dir / "t-0" / name_of(7, "log.cleaned")).write_bytes(data)
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    status, _, answer = recover(log_dir)
+    (gap,) = answer["missing"]
+    assert (status, gap["before"], gap["behind"], gap["told_by"]) == (1, 7, 7, name_of(7, "log.cleaned"))
+    assert (
+        f"inside {name_of(7)}; only {name_of(7, 'log.cleaned')} is left"
+        in run(log_dir, "recover", "logs/t-0").out.decode()
+    )
+    rows = map(json.loads, run(log_dir, "doctor", "logs", "--format", "json").out.splitlines())
+    (claim,) = (row for row in rows if row.get("about") == "partition" and row["path"].endswith("/t-0"))
+    assert claim["lost"]["ranges"] == [[gap["first_offset"], gap["last_offset"]]]
+
+
+def test_what_a_segment_has_in_disorder_is_not_missing_beside_a_left_over(log_dir: pathlib.Path) -> None:
+    """The last batch in the file says where the log ends."""
+    path = log_dir / "t-0" / name_of(38)
+    (log_dir / "t-0" / name_of(38, "log.cleaned")).write_bytes(path.read_bytes())
+    data = path.read_bytes()
+    size = 12 + int.from_bytes(data[8:12], "big")
+    path.write_bytes(data[size:] + data[:size])
+    forget(log_dir, MARKER)
+    assert recover(log_dir)[2]["missing"] == []
+
+
 def test_what_a_lower_segment_has_is_not_missing(log_dir: pathlib.Path) -> None:
     """As where a broker was killed between the two names of a swap."""
     logs = [log_dir / "t-0" / name_of(base) for base in (0, 7, 36)]
