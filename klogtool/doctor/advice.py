@@ -96,6 +96,7 @@ _OPTIONS: Mapping[What, OptionsOf] = {
     What.MISSING: gap_options,
     What.EXPIRES_EARLY: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
     What.EXPIRES_LATE: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
+    What.INDEX_FALSE: lambda point, patient: rebuilding_options(point.path, "index", patient),
     What.ROLLS_EARLY: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
     What.COORDINATOR_FAILS: lambda point, _: iter([by_hand(point.path, point.cure or "")]),
     What.WRITES_FAIL: lambda point, patient: rebuilding_options(point.path, "index,timeindex", patient),
@@ -135,9 +136,10 @@ def _look_first(point: Ahead) -> Iterator[Text]:
     situation = None if point.stop is None else situation_of(point.stop)
     if situation is not None:
         yield situation.look_first
-    # Damage has nothing to do with names of files, and dump-log stops there.
-    is_damage = point.hidden_by is HiddenBy.DAMAGE
-    yield from (cause() for cause in ((AdviceCause.REPLICA,) if is_damage else _LOOK_AT.get(point.what, ())))
+    # Damage and indexes have nothing to do with names of files, and dump-log stops at damage.
+    by_reason = {HiddenBy.DAMAGE: (AdviceCause.REPLICA,), HiddenBy.INDEX: ()}
+    causes = _LOOK_AT.get(point.what, ()) if point.hidden_by is None else by_reason[point.hidden_by]
+    yield from (cause() for cause in causes)
 
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -80,6 +80,8 @@ class What(Enum):
     """By a false time index, retention leaves records that are due, or that become due."""
     ROLLS_EARLY = "rolls-early"
     """An index of the active segment is full of zeros: the first append rolls the segment."""
+    INDEX_FALSE = "index-false"
+    """An offset index points beside the batches: fetches that begin there fail, or pass over records."""
     CLEANER_STOPS = "cleaner-stops"
     """The broker runs, and compacts nothing."""
     RESET = "reset"

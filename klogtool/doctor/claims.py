@@ -66,6 +66,8 @@ class HiddenBy(Enum):
     DAMAGE = "damage"
     """They lie behind damage that the start does not cut off, and consumers do not come to them; or their batch says a
     wrong number of records."""
+    INDEX = "index"
+    """The offset index of their segment points beside the batches, and fetches do not come to them."""
     FOLDER = "folder"
     """The broker sets the folder aside, or loads it under a name that nobody asks for."""
     LOG_DIR = "log-dir"

@@ -21,6 +21,7 @@ from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
 from klogtool.causes import Reason
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy, by_hand
 from klogtool.doctor.causes import AdviceCause
+from klogtool.doctor.claims import HiddenBy
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_other
 from klogtool.doctor.measured import find_set_aside, first_offset_of
@@ -89,6 +90,9 @@ def damage_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 def hidden_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for records that are in the segments and that nobody is served. A salvage that keeps all logs
     as they are would leave them hidden."""
+    if point.hidden_by is HiddenBy.INDEX:
+        yield from rebuilding_options(point.path, "index", patient)
+        return
     yield from _names_back(point.path, patient)
     yield from salvage_options(point.path, patient, must_change_logs=True)
     yield replica_option(point.path)

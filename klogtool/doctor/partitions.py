@@ -20,6 +20,7 @@ from klogtool.doctor.answers import Ahead, Prospect, What, Work, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.exceptions import stop_at
+from klogtool.doctor.false_offset_index import find_false_entry
 from klogtool.doctor.file_systems import Growth
 from klogtool.doctor.measured import find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
@@ -262,9 +263,9 @@ def _work(log: LoadedLog, recovery: Recovery) -> Work:
 
 def _walk_ahead(state: Judgement) -> Iterator[Ahead]:
     path, log, claim, behind = state.claim.path, state.log, state.claim, state.recovery.behind_end
-    hidden, below, passed_over, behind_damage = (
+    hidden, below, passed_over, behind_damage, by_index = (
         [part for why, part in state.measured.hidden if why is reason]
-        for reason in (HiddenBy.BEYOND_END, HiddenBy.BELOW_START, HiddenBy.ORDER, HiddenBy.DAMAGE)
+        for reason in (HiddenBy.BEYOND_END, HiddenBy.BELOW_START, HiddenBy.ORDER, HiddenBy.DAMAGE, HiddenBy.INDEX)
     )
     if state.recovery.loses_records or claim.lost.records != 0:
         yield _cut(state)
@@ -277,6 +278,11 @@ def _walk_ahead(state: Judgement) -> Iterator[Ahead]:
         yield _hidden(path, passed_over, AheadCause.PASSED_OVER)
     if behind_damage:
         yield replace(_hidden(path, behind_damage, AheadCause.BEHIND_DAMAGE), hidden_by=HiddenBy.DAMAGE)
+    if by_index:
+        yield replace(_hidden(path, by_index, AheadCause.BY_FALSE_INDEX), hidden_by=HiddenBy.INDEX)
+    elif (false := find_false_entry(log)) is not None:
+        detail = AheadCause.INDEX_FALSE(segment=false.segment, offset=false.offset, position=false.position)
+        yield Ahead(path, What.INDEX_FALSE, detail, severity=Severity.WARNING)
     if behind is not None and behind.served:
         damaged = AheadCause.LAST_BATCH_DAMAGED(last=log.log_end_offset - 1, damage=behind.damage or "")
         yield Ahead(path, What.DAMAGED, damaged)

@@ -25,6 +25,7 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.reading import OffsetMetadata, watermark_as_leader
 from klogtool.doctor.batch_contents import BatchKey, in_rows, key_of, records_of
 from klogtool.doctor.claims import HiddenBy, OffsetRange, WhyUnknown
+from klogtool.doctor.false_offset_index import has_false_entry
 from klogtool.doctor.readable import Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import Record, RecordBatch, inflate, stream_records
@@ -120,13 +121,16 @@ def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Foll
     bases = [segment.base_offset for segment in segments]
     is_large = sum(segment.size for segment in segments) > _MOST_FETCHED_BYTES
     ends = [*bases[1:], log.log_end_offset]
-    if all(_is_plain(segment, end, opened=not is_large) for segment, end in zip(segments, ends, strict=True)):
+    plain = [_is_plain(segment, end, opened=not is_large) for segment, end in zip(segments, ends, strict=True)]
+    misled = [base not in recovered and has_false_entry(log, each) for base, each in zip(bases, segments, strict=True)]
+    if all(plain) and not any(misled):
         return Followed()
     if is_large:
         return WhyUnknown.TOO_LARGE
     unopened = [segment.unopened_indexes() for segment in segments]
     try:
-        reader = _Consumer(segments, _served_up_to(log))
+        misled_in = frozenset(n for n in range(len(segments)) if misled[n] and plain[n])
+        reader = _Consumer(segments, _served_up_to(log), misled_in)
         is_read = reader.read(log.log_start_offset, log.log_end_offset)
     finally:
         for segment, indexes in zip(segments, unopened, strict=True):
@@ -166,10 +170,16 @@ def _is_plain(segment: LogSegment, next_base: int, *, opened: bool) -> bool:
 
 
 class _Consumer:
-    """A consumer, and what it got of the segments of a log. watermark: where the broker stops; None: at the end."""
+    """A consumer, and what it got of the segments of a log. watermark: where the broker stops; None: at the end.
+    misled_in: the numbers of sound segments whose offset index is false."""
 
-    def __init__(self, segments: Sequence[LogSegment], watermark: OffsetMetadata | None = None) -> None:
-        self._segments = segments
+    def __init__(
+        self,
+        segments: Sequence[LogSegment],
+        watermark: OffsetMetadata | None = None,
+        misled_in: frozenset[int] = frozenset(),
+    ) -> None:
+        self._segments, self._misled_in = segments, misled_in
         self.watermark = watermark
         self._bases = [segment.base_offset for segment in segments]
         self._batches = list(_walk_judged([*chain.from_iterable(starmap(_walk_batches, enumerate(segments)))]))
@@ -225,7 +235,8 @@ class _Consumer:
                 if at == len(self._segments):
                     return position, False
         except (Corrupt, Unsupported):  # CORRUPT_MESSAGE
-            self.fails_at.append(position)
+            if at not in self._misled_in:
+                self.fails_at.append(position)
             return position, True
         size = self._served_size(self._segments[at])
         if size <= found.position:
@@ -234,7 +245,7 @@ class _Consumer:
             stop = min(size, found.position + max(FETCH_BYTES, found.size))
             self._left -= stop - found.position
             reached, failed = self._consume(Probe(file, end=stop, lowest=0), at, found.position, position)
-        if failed:
+        if failed and at not in self._misled_in:
             self.fails_at.append(reached)
         return reached, failed
 
@@ -364,6 +375,8 @@ class _Consumer:
             return HiddenBy.BELOW_START
         if part.first_offset >= log.log_end_offset:
             return HiddenBy.BEYOND_END
+        if n in self._misled_in:
+            return HiddenBy.INDEX
         is_behind = self._damage.get(n, part.start) < part.start or part.first_offset in self.fails_at
         return HiddenBy.DAMAGE if is_behind or part.is_miscounted else HiddenBy.ORDER
 
