@@ -187,6 +187,19 @@ def test_a_tombstone_gets_a_horizon_stays_until_then_and_its_batch_keeps_it(tmp_
         assert horizons <= {LATER_MS + 1000}
 
 
+def test_an_empty_value_is_no_tombstone(tmp_path: pathlib.Path) -> None:
+    folder = make(tmp_path / "t-0", {0: keyed(0, b"a", b"") + keyed(1, b"b"), 2: keyed(2, b"c")})
+    assert [b.delete_horizon_ms for b in batches_of(result_of(decided(folder)))] == [None, None, None]
+
+
+def test_the_last_batch_of_a_producer_stays_emptied_at_offset_0_too(tmp_path: pathlib.Path) -> None:
+    """Cleaner.cleanInto: offset 0 is one, and the producer's next start needs its sequence."""
+    producer = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    folder = make(tmp_path / "t-0", {0: keyed(0, b"a", **producer) + keyed(1, b"a"), 2: keyed(2, b"c")})
+    kept = [(b.base_offset, b.records_count) for b in batches_of(result_of(decided(folder, loaded_at_ms=NOW_MS)))]
+    assert kept == [(0, 0), (1, 1), (2, 1)]
+
+
 def test_of_an_aborted_transaction_the_marker_goes_last(tmp_path: pathlib.Path) -> None:
     producer = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     logs = {0: keyed(0, b"a", **producer) + marker(1, 9) + keyed(2, b"b"), 3: keyed(3, b"c")}
