@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.index_files import OffsetIndex
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
@@ -65,11 +64,11 @@ def walk_false(segment: LogSegment, entries: Iterable[OffsetIndexEntry]) -> Iter
 
 def _opened(log: LoadedLog, segment: LogSegment) -> OffsetIndex | None:
     """Return a segment's offset index; None if it is not there, or cannot be opened, which is told elsewhere."""
-    draft, name = Draft(log.draft.path, dict(log.draft.files)), segment.name_of(FileKind.OFFSET_INDEX)
-    if name not in draft:
+    name = segment.name_of(FileKind.OFFSET_INDEX)
+    if name not in log.draft:  # to open it would make one
         return None
     try:
-        return OffsetIndex(draft, name, segment.base_offset, log.terms.config.segment_index_bytes)
+        return OffsetIndex(log.draft, name, segment.base_offset, log.terms.config.segment_index_bytes)
     except KlogError:
         return None
 

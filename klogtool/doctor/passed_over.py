@@ -25,7 +25,7 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.reading import OffsetMetadata, watermark_as_leader
 from klogtool.doctor.batch_contents import BatchKey, in_rows, key_of, records_of
 from klogtool.doctor.claims import HiddenBy, OffsetRange, WhyUnknown
-from klogtool.doctor.false_offset_index import has_false_entry
+from klogtool.doctor.false_offset_index import find_false_entry, has_false_entry
 from klogtool.doctor.readable import Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import Record, RecordBatch, inflate, stream_records
@@ -121,15 +121,17 @@ def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Foll
     bases = [segment.base_offset for segment in segments]
     is_large = sum(segment.size for segment in segments) > _MOST_FETCHED_BYTES
     ends = [*bases[1:], log.log_end_offset]
-    plain = [_is_plain(segment, end, opened=not is_large) for segment, end in zip(segments, ends, strict=True)]
-    misled = [base not in recovered and has_false_entry(log, each) for base, each in zip(bases, segments, strict=True)]
-    if all(plain) and not any(misled):
-        return Followed()
+    each = zip(segments, ends, strict=True)
+    plain = (_is_plain(segment, end, opened=not is_large) for segment, end in each)
     if is_large:
-        return WhyUnknown.TOO_LARGE
+        return Followed() if all(plain) and find_false_entry(log) is None else WhyUnknown.TOO_LARGE
+    sound = [*plain]
+    misled = [base not in recovered and has_false_entry(log, one) for base, one in zip(bases, segments, strict=True)]
+    if all(sound) and not any(misled):
+        return Followed()
     unopened = [segment.unopened_indexes() for segment in segments]
     try:
-        misled_in = frozenset(n for n in range(len(segments)) if misled[n] and plain[n])
+        misled_in = frozenset(n for n in range(len(segments)) if misled[n] and sound[n])
         reader = _Consumer(segments, _served_up_to(log), misled_in)
         is_read = reader.read(log.log_start_offset, log.log_end_offset)
     finally:
