@@ -14,6 +14,7 @@ from klogtool.broker.spools import MakeSpool, Spool
 from klogtool.errors import Corrupt
 from klogtool.format.names import is_found_by_java
 from klogtool.log.file import LogFile, ReadErrors
+from klogtool.log.folder import is_file, is_folder
 from klogtool.log.second_reading import read_again
 from klogtool.values import PartlyCompared
 
@@ -73,14 +74,14 @@ class Draft:
             if entry.is_symlink() and not os.path.exists(entry):
                 LogFile(entry.path).close()  # Unreadable: the target disk may not be mounted
         files = []
-        for entry in (entry for entry in entries if entry.is_file()):
+        for entry in filter(is_file, entries):
             with ReadErrors(entry.path):
                 files.append((entry.name, entry.stat()))
         draft = cls(
             path,
             {name: file_on_disk(os.path.join(path, name), stat) for name, stat in sorted(files)},
-            (entry.name for entry in entries if entry.is_dir()),
-            (entry.name for entry in entries if not entry.is_dir() and not entry.is_file() and os.path.exists(entry)),
+            (entry.name for entry in entries if is_folder(entry)),
+            (entry.name for entry in entries if not is_folder(entry) and not is_file(entry) and os.path.exists(entry)),
         )
         draft.listed = mtime_ns, frozenset(entry.name for entry in entries)
         return draft

@@ -45,7 +45,7 @@ from klogtool.format.uuids import build_uuid
 from klogtool.log import logdir
 from klogtool.log.entries import read_entry
 from klogtool.log.file import LogFile, ReadErrors
-from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.folder import find_partition_dir_name, is_file, own_name
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition as PartitionDir
 from klogtool.log.windows import Window
@@ -111,7 +111,7 @@ class _Tree:
             if entry.is_dir(follow_symlinks=False):
                 self.folders.append(name)
                 self.add(entry.path, f"{name}/")
-            elif entry.is_file() and name != LOCK:
+            elif is_file(entry) and name != LOCK:
                 self.files[name] = self._read(entry.path)
             elif name != LOCK:
                 self.left_out.append(entry.path)

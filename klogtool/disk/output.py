@@ -30,7 +30,7 @@ from klogtool.disk.spooling import SpoolFolder, put_made, spooled_bytes
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
 from klogtool.log.file import ReadErrors
-from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.folder import find_partition_dir_name, is_file, is_folder, own_name
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir, log_dirs_naming
 from klogtool.plans.plan import Delete, Plan, Rename, SavedWrite, Truncate, Write, names_of
 from klogtool.plans.saved_plan import SavedPlan
@@ -223,10 +223,10 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
                 found = sorted(entries, key=lambda entry: entry.name)
             for entry in found:
                 name = os.path.join(folder, entry.name)
-                if entry.is_dir():
+                if is_folder(entry):
                     _check_no_loop(source, entry)
                     folders.append(name)
-                elif entry.is_file():
+                elif is_file(entry):
                     files[name] = file_on_disk(entry.path, entry.stat())
     return files, folders[1:]
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.errors import Corrupt
@@ -25,6 +26,8 @@ _PATHS = frozenset({"file", "folder", "dir", "other"})
 _PATH_BEGINS = re.compile(r"(?<![^\s'\"(\[`])/")
 _RENAMED = " -> "  # FileSystemException: the file, the other file, the reason
 _AROUND = {"(": ")", "[": "]", "'": "'", '"': '"', "`": "`"}
+_LISTED = re.compile(r"/.*?(?=, /|$)")
+_LIST_ENDS = ")]"  # of ArraySeq(/d0, /d1)
 _TYPED_IN = {"file": "FILE", "folder": "PARTITION", "dir": "LOGDIR", "other": "OTHER", "offset": "OFFSET"}
 
 
@@ -32,7 +35,7 @@ class Where(Struct, frozen=True):
     """What a message is about; None for what it does not say.
 
     partition: as `t-0`. folder: of the partition. dir: the log dir. base: the base offset of a segment. other: a second
-    folder of the same kind.
+    folder of the same kind. dirs: all log dirs, if the message lists them.
     """
 
     file: str | None = None
@@ -42,11 +45,13 @@ class Where(Struct, frozen=True):
     base: int | None = None
     other: str | None = None
     offset: int | None = None
+    dirs: tuple[str, ...] = ()
 
     def filled(self, command: str) -> str:
         """Fill a command's `{names}` in, quoted for a shell. What is not known becomes a word such as LOGDIR."""
         words = {name: _word(getattr(self, name), typed) for name, typed in _TYPED_IN.items()}
         metadata = os.path.join(self.dir, CLUSTER_METADATA_DIR) if self.dir else None
+        words["dirs"] = " ".join(map(quoted, self.dirs)) or words["dir"]
         words["metadata"] = _word(metadata, f"LOGDIR/{CLUSTER_METADATA_DIR}")
         return command.format_map(words)
 
@@ -57,13 +62,15 @@ def _word(value: str | int | None, typed: str) -> str:
 
 def where_in(text: str, groups: Mapping[str, str]) -> Where:
     """Return what a message is about. groups: what its wording has by name; text: the lines around it."""
+    dirs = tuple(_LISTED.findall(groups.get("dirs", "").rstrip("." + _LIST_ENDS)))
     known = {name: value for name, found in groups.items() if (value := (found or "").strip().rstrip("."))}
+    known |= {"dir": dirs[0]} if dirs else {}
     for name in _PATHS & known.keys():
         path, _, other = known[name].partition(_RENAMED)
         known |= {name: _path_in(path)} | ({"other": other} if other else {})
     for name, value in _around(text):
         known.setdefault(name, value)
-    return _completed(known)
+    return replace(_completed(known), dirs=dirs)
 
 
 def _path_in(text: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Callable
 from functools import lru_cache
 
 from msgspec import Struct
@@ -17,7 +19,9 @@ from klogtool.format.names import (
     parse_file_name,
     parse_partition_dir_name,
 )
-from klogtool.log.file import ReadErrors
+from klogtool.log.file import ReadErrors, unreadable
+
+_NOWHERE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
 class Folder(Struct, frozen=True):
@@ -48,6 +52,26 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a circular link, or a target that we may not read
         return False
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """Return whether it is a regular file or a link to one. A link in circles leads nowhere, as does a link to what is
+    not there. Raises Unreadable if the system does not say."""
+    return _is(entry, entry.is_file)
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether it is a folder or a link to one, as `is_file`."""
+    return _is(entry, entry.is_dir)
+
+
+def _is(entry: os.DirEntry[str], asked: Callable[[], bool]) -> bool:
+    try:
+        return asked()
+    except OSError as error:
+        if error.errno in _NOWHERE:
+            return False
+        raise unreadable(entry.path, error) from error
 
 
 def is_fifo(path: str) -> bool:

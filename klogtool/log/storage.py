@@ -25,6 +25,7 @@ from msgspec import Struct, field
 
 from klogtool.errors import AboveLimit, Refused, Unsupported
 from klogtool.log.file import LogFile, ReadErrors, Unreadable, read_whole, unreadable
+from klogtool.log.folder import is_file
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -180,7 +181,7 @@ def _walk(folder: str) -> Iterator[Stored]:
             with suppress(FileNotFoundError):
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                elif entry.is_file():
+                elif is_file(entry):
                     yield _stored(entry.path, entry.stat())
     for inside in folders:
         with suppress(OSError):

@@ -41,7 +41,8 @@
     recover_reach            how far a log reached in the past, what a recovery removes from it, and what is damaged
     recover_result           what a recovery does to a log, as values of an answer
 
-    free                     free: what to give up, the safest first; large files that stay, and why
+    free                     free: what to give up, the safest first
+    free_untouched           free: what is large and stays, and why
     free_kinds               free: the kinds of files that can be given up, and what is said about each
     free_candidates          free: what names alone show, and what klogtool itself keeps beside a log dir
     free_segments            free: segments past retention, those in remote storage as well, and what compact would free

@@ -51,13 +51,13 @@ class FreeCosts(Cause):
 class LeftOutCause(Cause):
     """Why `free` leaves a partition dir alone."""
 
-    WRONG_DATE, CLEANING_INTERRUPTED, NO_LOG = some(3)
+    WRONG_DATE, CLEANING_INTERRUPTED, NO_LOG, ONLY_COPY = some(4)
 
 
 class LeftOutCure(Cause):
     """What to do so that `free` can tell what may go."""
 
-    SAY_ON, SAY_SETTING = some(2)
+    SAY_ON, SAY_SETTING, ASK_DOCTOR = some(3)
 
 
 class VerdictCause(Cause):

@@ -3,16 +3,13 @@
 Log dirs on one file system are decided together, so that nothing that loses something goes while another one has what
 loses nothing. There is a plan for each log dir. Every step is a deletion, so carrying it out needs no room.
 
-What fills a disk may be none of the kinds that free knows: large files that it does not touch are told, each with the
-reason. What a broker goes on with is counted for each partition dir; any other file stands for itself.
+What fills a disk may be none of the kinds that free knows: what is large, and stays, is told (free_untouched).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
-from enum import Enum
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -21,7 +18,6 @@ from msgspec.structs import replace
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError, Refused
-from klogtool.format.names import FileKind, is_found_by_java, parse_file_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.storage import Place
@@ -32,25 +28,35 @@ from klogtool.plans.free_candidates import (
     find_by_names,
     find_rejected,
     find_runs,
-    is_of_a_run,
     partition_dirs,
 )
-from klogtool.plans.free_choice import Candidate, FreeChoice, FreedBytes, Name, Taken, choose, find_name
-from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, REMOTE, RETENTION, FreeKind
+from klogtool.plans.free_choice import Candidate, FreeChoice, FreedBytes, Taken, choose
+from klogtool.plans.free_kinds import (
+    CLEANED,
+    COMPACTION,
+    DELETED,
+    JOURNAL,
+    KINDS,
+    REJECTED,
+    REMOTE,
+    RETENTION,
+    FreeKind,
+)
 from klogtool.plans.free_segments import (
     Compactable,
     PlannedRetention,
     find_compactable,
+    find_only_copies,
     find_past_retention,
     find_remote,
     plan_retention,
 )
+from klogtool.plans.free_untouched import Untouched, find_untouched
 from klogtool.plans.plan import Delete, Discard, Plan, Step
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.results import Result
 from klogtool.remote.metadata import RemoteMetadata, read_metadata
 from klogtool.remote.store import MetadataDirs, RemoteStore, StoreKeys, open_store, read_key
-from klogtool.verify.findings import Kind
 
 COMMAND = "free"
 MOST_ASKED = (1 << 63) - 1
@@ -110,13 +116,15 @@ def _on_one_disk(path: str, log_dirs: Sequence[str]) -> list[str]:
 
 class _FreeSearch(Struct):
     """Finds candidates in log dirs, when a kind is asked for. left_out: partition dirs that nobody can judge.
-    compactable: logs that could be made smaller. untouched: large files that are none of the kinds."""
+    compactable: logs that could be made smaller. untouched: large files that are none of the kinds. only_copies: paths
+    of left-overs that have records which no segment has."""
 
     log_dirs: Sequence[str]
     question: FreeQuestion
     left_out: list[LeftOut] = field(default_factory=list)
     compactable: list[Compactable] = field(default_factory=list)
     untouched: list[Untouched] = field(default_factory=list)
+    only_copies: set[str] = field(default_factory=set)
     folders: dict[str, Sequence[PartitionDir]] = field(default_factory=dict)
     planned: dict[str, Sequence[PlannedRetention]] = field(default_factory=dict)
     tier: tuple[RemoteStore, RemoteMetadata] | None = None
@@ -135,11 +143,15 @@ class _FreeSearch(Struct):
         """Find the large files that nothing was done about. All kinds have been looked at."""
         known = {name.fact.path for seen in choice.seen for candidate in seen.candidates for name in candidate.names}
         for log_dir, folders in self.folders.items():
-            self.untouched += find_untouched(log_dir, folders, known)
+            self.untouched += find_untouched(log_dir, folders, known, self.only_copies)
 
     def _partition_dirs(self, log_dir: str) -> Sequence[PartitionDir]:
         found, left_out = partition_dirs(log_dir)
         self.left_out += left_out
+        if not {DELETED.name, CLEANED.name}.isdisjoint(self.question.kinds):
+            copies, unclear = find_only_copies(found, log_dir, self.question.circumstances, self.question.jobs)
+            self.left_out += unclear
+            self.only_copies |= copies
         return found
 
     def _find(self, kind: FreeKind, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
@@ -155,7 +167,10 @@ class _FreeSearch(Struct):
             return ()
         if kind is RETENTION:
             return list(find_past_retention(self._planned(log_dir, folders)))
-        return self._find_remote(log_dir, folders) if kind is REMOTE else find_by_names(kind, folders)
+        return self._find_remote(log_dir, folders) if kind is REMOTE else self._find_by_names(kind, folders)
+
+    def _find_by_names(self, kind: FreeKind, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
+        return [one for one in find_by_names(kind, folders) if one.path not in self.only_copies]
 
     def _planned(self, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[PlannedRetention]:
         """Return what retention does in a log dir; planned once."""
@@ -262,9 +277,20 @@ def _result(
         [_item(item) for item in taken],
         [_kind_totals(seen.kind, seen.candidates, choice, log_dir, search) for seen in choice.seen],
         [one for one in search.compactable if _is_in(one.path, log_dir)],
-        [one for one in search.left_out if _is_in(one.path, log_dir)],
-        [one for one in search.untouched if one.path.startswith(os.path.join(log_dir, ""))],
+        _each_once(one for one in search.left_out if _is_in(one.path, log_dir)),
+        [one for one in search.untouched if os.path.join(one.path, "").startswith(os.path.join(log_dir, ""))],
     )
+
+
+def _each_once(left_out: Iterable[LeftOut]) -> list[LeftOut]:
+    """Return those that differ: a log that cannot be loaded is found for each kind that loads it."""
+    found = list[LeftOut]()
+    paths = set[str]()
+    for one in left_out:
+        if one.path not in paths or one not in found:
+            found.append(one)
+            paths.add(one.path)
+    return found
 
 
 def _item(item: Taken) -> FreedItem:
@@ -301,103 +327,3 @@ def _kind_totals(
 
 def _is_in(path: str, log_dir: str) -> bool:
     return os.path.dirname(path) == log_dir
-
-
-LARGE_BYTES = 1 << 20
-_OF_KINDS = (".deleted", ".cleaned")  # of a kind that was not asked for, or free would have found it
-
-
-class UntouchedReason(Enum):
-    """Why free leaves a file alone."""
-
-    FOREIGN = "foreign"
-    """No file of Kafka: nobody but the user can say what it is."""
-    LINKED = "linked"
-    """It has another name elsewhere, so deleting this one frees nothing."""
-    UNREADABLE = Kind.UNREADABLE
-    """A folder that cannot be listed."""
-    RUN = "run"
-    """A run of klogtool that was cut short needs it."""
-    INTERRUPTED = "interrupted"
-    """Of an interrupted cleaning: the next start decides by it."""
-    NOT_ASKED = "not-asked"
-    """Of a kind that --only or --except leaves out."""
-    IN_USE = "in-use"
-    """A broker goes on with it: segments and what belongs to them."""
-
-
-class Untouched(Struct, frozen=True, rename={"on_disk": "bytes"}):
-    """A file that stays; or, in use, all such files of a partition dir. on_disk: allocated bytes."""
-
-    path: str
-    on_disk: int
-    files: int
-    why: UntouchedReason
-
-
-def find_untouched(log_dir: str, folders: Sequence[PartitionDir], known: Collection[str]) -> list[Untouched]:
-    """Return what is large, the largest first. known: paths of files that free could give up."""
-    paths = {folder.path for folder in folders}
-    inside = (within for path in sorted(paths) for within in _folders_in(path))
-    found = [*_of_partitions(folders, known), *_walk_folders([log_dir, *inside], paths, known)]
-    large = (one for one in found if one.on_disk >= LARGE_BYTES or one.why is UntouchedReason.UNREADABLE)
-    return sorted(large, key=lambda one: (-one.on_disk, one.path))
-
-
-def _of_partitions(folders: Sequence[PartitionDir], known: Collection[str]) -> Iterator[Untouched]:
-    for folder in folders:
-        in_use = files = 0
-        for file, name in folder.files():
-            if name.fact.path in known:
-                continue
-            why = _why(file.name, name, folder)
-            if why is UntouchedReason.IN_USE:
-                in_use, files = in_use + name.on_disk, files + 1
-            else:
-                yield Untouched(name.fact.path, name.on_disk, 1, why)
-        yield Untouched(folder.path, in_use, files, UntouchedReason.IN_USE)
-
-
-def _why(name: str, found: Name, folder: PartitionDir) -> UntouchedReason:
-    file = parse_file_name(name)
-    if found.links > 1:
-        return UntouchedReason.LINKED
-    if is_of_a_run(name):
-        return UntouchedReason.RUN
-    if not folder.is_live:
-        return UntouchedReason.NOT_ASKED
-    if folder.is_between and file.suffix:
-        return UntouchedReason.INTERRUPTED
-    if (name.endswith(_OF_KINDS) and is_found_by_java(name)) or name in folder.orphans:
-        return UntouchedReason.NOT_ASKED
-    is_named = file.kind is not FileKind.FOREIGN and (file.base_offset is not None or not file.kind.has_base_offset)
-    return UntouchedReason.IN_USE if is_named else UntouchedReason.FOREIGN
-
-
-def _folders_in(partition_dir: str) -> Iterator[str]:
-    """Yield the folders that somebody put into a partition dir; none if it cannot be listed, which others tell."""
-    with suppress(OSError), os.scandir(partition_dir) as entries:
-        yield from sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-
-
-def _walk_folders(
-    folders: Sequence[str], partition_dirs: Collection[str], known: Collection[str]
-) -> Iterator[Untouched]:
-    """Yield the files of these folders and of those in them that are no partition dirs, on the file system of the
-    first."""
-    device, waiting = os.stat(folders[0]).st_dev, [*folders]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError:
-            yield Untouched(folder, 0, 1, UntouchedReason.UNREADABLE)
-            continue
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if entry.path not in partition_dirs and entry.stat(follow_symlinks=False).st_dev == device:
-                    waiting.append(entry.path)
-            elif entry.path not in known and (found := find_name(entry.path)) is not None:
-                yield Untouched(
-                    entry.path, found.on_disk, 1, UntouchedReason.LINKED if found.links > 1 else UntouchedReason.FOREIGN
-                )

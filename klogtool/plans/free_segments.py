@@ -20,8 +20,12 @@ from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints, Circumstan
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.kept_segments import TIERED, Kept
+from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.broker.unified_log.log_segments import DELETED
+from klogtool.broker.unified_log.overflow_split import CLEANED
 from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError
+from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.partition import Partition
@@ -33,6 +37,7 @@ from klogtool.plans.free_choice import Candidate, Name
 from klogtool.plans.free_kinds import REMOTE, RETENTION, FreeKind
 from klogtool.plans.index_doubts import FalseIndexEffect, cure_of, dates_text
 from klogtool.plans.plan import Plan
+from klogtool.plans.recover_gaps import find_deleted_in_error, find_gaps
 from klogtool.plans.retain import RetainQuestion, RetainResult
 from klogtool.plans.retain import plan_one as plan_deletion
 from klogtool.remote.local import read_log
@@ -49,6 +54,9 @@ _ORDER = (
     FileKind.PRODUCER_SNAPSHOT,
     FileKind.LOG,
 )
+
+
+_LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, DELETED))
 
 
 class PlannedRetention(Struct, frozen=True):
@@ -102,6 +110,31 @@ def plan_retention(
         found.append(PlannedRetention(folder, plan))
         left_out += _held(plan, folder)
     return found, left_out
+
+
+def find_only_copies(
+    folders: Iterable[PartitionDir], log_dir: str, circumstances: Circumstances, jobs: int | None
+) -> tuple[set[str], list[LeftOut]]:
+    """Return paths of `.log.deleted` and `.log.cleaned` files that have records which no segment has, as `recover` sees
+    it, so that nobody meant to delete them; and their partitions. Of a log that cannot be loaded it is all of them."""
+    checkpoints = Checkpoints.of(log_dir)
+    paths, left_out = set[str](), list[LeftOut]()
+    for folder in folders:
+        names = {name for name in folder.names if name.endswith(_LEFT_OVERS)} if folder.is_live else ()
+        if not names or is_metadata(folder):
+            continue
+        try:
+            log = load(folder.path, circumstances, jobs, checkpoints).log
+            gaps = find_gaps(log)
+            alone = sorted({*find_deleted_in_error(log, gaps), *(gap.told_by or "" for gap in gaps)} & names)
+            if alone:
+                cure = LeftOutCure.ASK_DOCTOR(path=quoted(log_dir))
+                left_out.append(LeftOut(folder.path, LeftOutCause.ONLY_COPY(file=alone[0]), cure))
+        except KlogError as error:
+            alone = sorted(names)
+            left_out.append(LeftOut(folder.path, error.reason, error.cure))
+        paths |= {os.path.join(folder.path, name) for name in alone}
+    return paths, left_out
 
 
 def find_past_retention(planned: Iterable[PlannedRetention]) -> Iterator[Candidate]:

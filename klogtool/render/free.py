@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from klogtool.escape import as_paragraph, quoted
-from klogtool.plans.free import FreedItem, FreeResult, KindTotals, Untouched, UntouchedReason
+from klogtool.plans.free import FreedItem, FreeResult, KindTotals
 from klogtool.plans.free_candidates import LeftOut
 from klogtool.plans.free_kinds import KINDS, FreeKind
 from klogtool.plans.free_segments import Compactable
+from klogtool.plans.free_untouched import Untouched, UntouchedReason
 from klogtool.plans.plan import Plan
 from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
@@ -33,9 +34,18 @@ _UNTOUCHED = {
     UntouchedReason.UNREADABLE: "these folders cannot be listed: look into them by hand",
     UntouchedReason.RUN: "a run of klogtool that was cut short needs them: klogtool undo --list says how to finish it",
     UntouchedReason.INTERRUPTED: "of an interrupted cleaning: the next start decides by them, or klogtool recover",
+    UntouchedReason.ONLY_COPY: (
+        "the next start deletes them, and perhaps no segment has their records: klogtool doctor names them back"
+    ),
+    UntouchedReason.LEFT_OVER: (
+        "half-written, or about to be deleted: no broker reads them, so they can go while it is stopped"
+    ),
+    UntouchedReason.REMOTE_CACHE: (
+        "copies of indexes of remote segments: a broker fetches them again, so they can go while it is stopped"
+    ),
     UntouchedReason.NOT_ASKED: "free could give them up, but --only or --except leave them out",
     UntouchedReason.IN_USE: (
-        "a broker goes on with these segments: a shorter retention.ms or retention.bytes gives up the oldest"
+        "a broker goes on with these files: a shorter retention.ms or retention.bytes gives up the oldest segments"
     ),
 }
 _HEADS = ("kind", "found", "bytes", "taken", "loses")

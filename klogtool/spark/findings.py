@@ -19,7 +19,7 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import Unreadable
-from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.folder import find_partition_dir_name, is_file
 from klogtool.log.storage import Place, open_place
 from klogtool.render.arrow_reference import column_text
 from klogtool.spark.copies import find_copies
@@ -136,8 +136,8 @@ def size_of(folder: str) -> int:
     """Return the bytes of the files in a partition dir, as far as they can be listed."""
     try:
         with os.scandir(folder) as entries:
-            return OPEN_COST_BYTES + sum(entry.stat().st_size for entry in entries if entry.is_file())
-    except OSError:
+            return OPEN_COST_BYTES + sum(entry.stat().st_size for entry in entries if is_file(entry))
+    except (OSError, Unreadable):
         return OPEN_COST_BYTES
 
 

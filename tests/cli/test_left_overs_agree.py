@@ -133,3 +133,25 @@ def test_they_agree(seed: int, tmp_path: pathlib.Path) -> None:
         assert any("would be lost" in row.get("detail", "") for row in findings) is (by_swap is not None)
     if answer["missing"] and not lost["ranges"]:
         assert claim["gone_already"]["ranges"]
+
+
+@pytest.mark.some(6)
+@pytest.mark.parametrize("seed", range(300))
+def test_what_free_takes_for_nothing_is_nothing_that_a_start_loses(seed: int, tmp_path: pathlib.Path) -> None:
+    """What the doctor says is lost by the start is as much afterwards: no only copy of records is gone."""
+    rng, log_dir = random.Random(seed), tmp_path / "logs"
+    shutil.copytree(SOURCE, log_dir)
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        leave(rng, log_dir / "t-0")
+    damage(rng, log_dir)
+    policy = rng.choice(POLICIES)
+
+    def lost() -> object:
+        _, rows = rows_of(log_dir, "doctor", "logs", *policy)
+        claim = next(row for row in rows if row.get("about") == "partition" and row["path"].endswith("/t-0"))
+        return claim["lost"]
+
+    before = lost()
+    kinds = ("--only", "deleted", "--only", "cleaned")
+    rows_of(log_dir, "free", "logs", *policy, *kinds, "--bytes", "1GiB", "--no-undo", "--apply")
+    assert lost() == before

@@ -28,6 +28,38 @@ def leading_nowhere(name: str) -> Wound:
     return wound
 
 
+def leading_to(target: str) -> Wound:
+    def wound(disks: Path) -> None:
+        (disks / side(11, "index")).unlink()
+        (disks / side(11, "index")).symlink_to(target)
+
+    return wound
+
+
+@pytest.mark.parametrize("target", [Path(side(11, "index")).name, "partition.metadata/below", "x" * 300])
+def test_a_link_in_circles_through_a_file_or_too_long_leads_nowhere_too(tmp_path: Path, target: str) -> None:
+    """java.io.File.isFile is false of it. The rest of the answer does not depend on it."""
+    scenario = Scenario(leading_to(target), "loses-data")
+    disks = wounded(scenario, tmp_path / "disks")
+    rows = asked(disks, scenario)
+    assert ahead(rows, disks) == {(side(11, "index"), "link-broken")}
+    for command in (
+        "verify",
+        "recover",
+        "salvage",
+        "lookup",
+        "retain",
+        "free",
+        "image",
+        "dump-log",
+    ):
+        extra = {"salvage": ["--output", "out"], "lookup": ["--timestamp", "latest"], "image": ["--output", "image"]}
+        place = "d1" if command in ("verify", "free", "image") else T
+        done = run_here([command, place, *extra.get(command, [])], disks)
+        assert "Traceback" not in done.err
+        assert done.status in (0, 1, 3, 4), done
+
+
 def claim(rows: list[dict[str, Any]], about: str, name: str) -> dict[str, Any]:
     found = (row for row in rows if row["type"] == "claim" and row["about"] == about)
     return next(row for row in found if Path(row.get("path", "/broker")).name == name)

@@ -7,13 +7,16 @@ import itertools
 import json
 import re
 import shlex
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
 from looped import for_each
-from running import ROOT, Done
+from running import ROOT, Done, run_here
+from startup import HERE, PM
 
 from klogtool.cli.main import COMMANDS
 from klogtool.doctor.messages import MOST_CHARACTERS, literals_of, pattern_of, recognise, similar, situation_of
@@ -24,6 +27,7 @@ from klogtool.verify.findings import KINDS
 from klogtool.verify.stops import refuses
 
 KlogTool = Callable[..., Done]
+METADATA = "__cluster_metadata-0"
 MESSAGES = [
     tuple(line.replace("\\n", "\n").split("\t"))
     for line in (ROOT / "tests/doctor/messages.txt").read_text(encoding="utf-8").splitlines()
@@ -130,6 +134,56 @@ def test_the_commands_of_a_situation_exist(situation: Situation) -> None:
             assert words[0] == "klogtool" or words[0] in SHELL
             if words[0] == "klogtool":
                 parses(words[1], words[2:])
+
+
+DISKS = re.compile(r"(?<![\w./-])/(?=(?:d[01]?|e)\b)")
+TYPED = {"LOGDIR": "d0", "PARTITION": "d1/t-0", "FILE": f"d1/t-0/{11:020d}.log", "OTHER": "d/t-0", "OFFSET": "12"}
+TYPED |= {"DIR": "out", "COPY": "d/t-0"}
+
+
+@pytest.mark.slow
+@pytest.mark.some(12)
+@pytest.mark.parametrize("message", [message for _, _, message in MESSAGES])
+def test_the_commands_of_a_message_are_understood(message: str, tmp_path: Path) -> None:
+    """Each is run on disks that have what the message is about; no command asks for what is not there, or is wrong."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    shutil.copytree(disks / "d1", disks / "d")
+    (disks / "server.properties").write_text(f"log.dirs={disks}/d0,{disks}/d1\nnode.id=1\n")
+    for one in recognise(DISKS.sub(f"{disks}/", message)):
+        put_there(one.where, disks)
+        for cure in one.cures:
+            words = shlex.split(re.sub(r"(?<![/\w])([A-Z]{3,9})(?![\w])", lambda word: TYPED[word[1]], cure))
+            if words[0] == "klogtool" and "__remote_log_metadata-0" not in cure:
+                done = run_here(words[1:], disks)
+                assert done.status in (0, 1, 3, 4), (cure, done.err)
+
+
+def put_there(where: Where, disks: Path) -> None:
+    """A folder or a file that a message names, as a copy of another."""
+    metadata = disks / "d0" / METADATA
+    for path in map(Path, filter(None, (where.folder, where.dir and f"{where.dir}/{METADATA}"))):
+        if path.is_relative_to(disks) and not path.exists():
+            shutil.copytree(metadata if path.name == METADATA else disks / "d1/t-0", path)
+    if where.file and (path := Path(where.file)).is_relative_to(disks) and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(next((disks / "d1/t-0").glob(f"*{path.suffix or '.log'}"), disks / "d1/t-0" / PM), path)
+    if where.other and (path := Path(where.other)).is_relative_to(disks) and not path.exists():
+        shutil.copytree(disks / "d1/t-0", path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Shutdown broker because all log dirs in /d 0, /d1 have failed",
+        "Loading logs from log dirs ArraySeq(/d 0, /d1) (kafka.log.LogManager)",
+        "Loading logs from log dirs [/d 0, /d1]",
+        "KafkaStorageException: No log directories available. Tried /d 0, /d1",
+    ],
+)
+def test_a_message_that_names_several_log_dirs(text: str) -> None:
+    (found,) = recognise(text)
+    assert found.where.dirs == ("/d 0", "/d1")
+    assert "klogtool doctor '/d 0' /d1" in found.cures
 
 
 def parses(name: str, words: list[str]) -> None:

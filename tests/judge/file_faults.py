@@ -245,6 +245,24 @@ def link_to_nowhere(disks: Disks) -> str:
     return f"link to nowhere in place of {disks.name(file)}"
 
 
+def link_to_no_file(disks: Disks) -> str:
+    """To a device, a folder, or round and round. (No FIFO: each start would wait for ever.)"""
+    file = disks.rng.choice(disks.files())
+    target = disks.rng.choice(["/dev/null", "/dev/zero", "/dev/full", ".", "..", file.name])
+    file.unlink()
+    file.symlink_to(target)
+    return f"link to {target} in place of {disks.name(file)}"
+
+
+def full_folder_in_place_of_file(disks: Disks) -> str:
+    """What `mkdir` and `mv` in the wrong order leave: the file is inside."""
+    file = disks.rng.choice(disks.files())
+    aside = file.rename(file.with_name("aside"))
+    file.mkdir()
+    aside.rename(file / file.name)
+    return f"folder with the file inside in place of {disks.name(file)}"
+
+
 def old_times(disks: Disks) -> str:
     partition = disks.partition()
     for file in partition.iterdir():
@@ -286,6 +304,8 @@ MENU: list[tuple[Fault, float]] = [
     (folder_in_place_of_file, 1.5),
     (link_in_place_of_file, 0.7),
     (link_to_nowhere, 0.5),
+    (link_to_no_file, 0.7),
+    (full_folder_in_place_of_file, 0.5),
     (old_times, 1.5),
     (wrong_epochs, 1.5),
 ]

@@ -540,6 +540,15 @@ def test_a_large_file_that_is_no_file_of_kafka_is_named(log_dir: pathlib.Path) -
         ("other/below/deep", "foreign"),
         ("time-0/kept/below/deep", "foreign"),
         (f"gone-0.{ID}-stray/kept/{0:020d}.log", "foreign"),
+        (f"time-0/{5:020d}.index.tmp", "foreign"),
+        (f"time-0/{5:020d}-{1:010d}.checkpoint", "foreign"),
+        ("time-0/.lock", "foreign"),
+        ("time-0/leader-epoch-checkpoint.tmp", "left-over"),
+        ("recovery-point-offset-checkpoint.tmp", "left-over"),
+        (f"__cluster_metadata-0/{5:020d}-{1:010d}.checkpoint.deleted", "left-over"),
+        (f"__cluster_metadata-0/{5:020d}-{1:010d}-7.checkpoint.part", "left-over"),
+        ("remote-log-index-cache/12_abc.index", "remote-cache"),
+        (".lock", "in-use"),
         (f"time-0/{999:020d}.log", "in-use"),
         (f"time-0/{5:020d}.log.0123456789ab-1.1.2.deleted", "run"),
         (f"inside-0/{34:020d}.log.swap", "interrupted"),
@@ -551,8 +560,32 @@ def test_a_large_file_that_is_no_file_of_kafka_is_named(log_dir: pathlib.Path) -
 def test_why_a_large_file_stays(log_dir: pathlib.Path, name: str, why: str) -> None:
     put(log_dir / name)
     (answer,) = free([log_dir], "--only", "orphaned")
-    path = str(log_dir / name) if why != "in-use" else str(log_dir / "time-0")
+    path = str(log_dir / name) if why != "in-use" else str((log_dir / name).parent)
     assert (path, why) in {(row["path"], row["why"]) for row in answer["untouched"]}
+
+
+@pytest.mark.parametrize("folder", ["notes", "time-0/notes", "remote-log-index-cache"])
+def test_many_small_files_are_named_by_their_folder(log_dir: pathlib.Path, folder: str) -> None:
+    for n in range(40):
+        put(log_dir / folder / f"{n % 7}/{n}" if folder == "notes" else log_dir / folder / str(n), LARGE // 32)
+    (answer,) = free([log_dir])
+    rows = [row for row in answer["untouched"] if row["path"] == str(log_dir / folder)]
+    assert [(row["files"], row["bytes"]) for row in rows] == [(40, 40 * LARGE // 32)]
+
+
+@pytest.mark.parametrize("suffix", [".deleted", ".cleaned"])
+def test_the_only_copy_of_records_stays(log_dir: pathlib.Path, suffix: str) -> None:
+    """A start deletes it, so the doctor counts its records as lost; nothing that is called free of loss has them."""
+    _, log, *_ = sorted((log_dir / "time-0").glob("*.log"))
+    copy = log.rename(log.with_name(log.name + suffix))
+    put(log_dir / "time-0" / "7.deleted", 9000)
+    (answer,) = free([log_dir])
+    paths = {item["path"] for item in answer["items"]}
+    assert str(copy) not in paths
+    assert str(log_dir / "time-0" / "7.deleted") in paths
+    left = [row for row in answer["left_out"] if row["path"] == str(log_dir / "time-0")]
+    assert copy.name in left[0]["why"]
+    assert left[0]["cure"] == f"klogtool doctor {log_dir}"
 
 
 def test_a_hard_link_elsewhere_is_why(log_dir: pathlib.Path) -> None:
