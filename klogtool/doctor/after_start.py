@@ -47,7 +47,7 @@ from klogtool.plans.index_doubts import (
     FalseIndexEffect,
     IndexDoubt,
     Timekeeper,
-    dates_text,
+    dates_of,
     first_too_early,
     retention_doubts,
     true_ages,
@@ -131,7 +131,7 @@ def _walk_kept(path: str, log: LoadedLog, doubts: Sequence[IndexDoubt]) -> Itera
     for doubt in doubts:
         is_to_come = doubt.log_timestamp < doubt.believed_timestamp > log.terms.now_ms
         if is_to_come or (is_known and doubt.effect is FalseIndexEffect.KEPT_TOO_LONG):
-            dates, retention = dates_text(doubt), _retention(log)
+            dates, retention = dates_of(doubt), _retention(log)
             detail = AheadCause.KEPT_TOO_LONG(segment=doubt.segment, dates=dates, retention=retention)
             yield Ahead(path, What.EXPIRES_LATE, detail, severity=Severity.WARNING)
 
@@ -148,7 +148,7 @@ def _deletes(path: str, log: LoadedLog, early: Sequence[Deletion], doubt: IndexD
     return Ahead(
         path,
         What.EXPIRES_EARLY,
-        cause(count=len(early), segment=doubt.segment, dates=dates_text(doubt), retention=_retention(log)),
+        cause(count=len(early), segment=doubt.segment, dates=dates_of(doubt), retention=_retention(log)),
         min((run.first_offset for run in runs), default=None),
         max((run.last_offset for run in runs), default=None),
         sum(run.records for run in runs),

@@ -103,11 +103,11 @@ class Ahead(Struct, frozen=True):
 
     first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
-    record. stop: what stops the broker. kind, field: of verify's finding, if it is one. cure: what a person does;
-    cure_looks: that only reads. hidden_by: why records are hidden, if that matters. is_hidden: data stay on the disk,
-    but nobody is served from them. is_uncounted: lost_records is not all. may_end: the broker may end by it: that is
-    decided while it runs. is_unsure: it may not come at all, which an order decides that nobody knows. folders: the
-    partition dirs that it concerns, if the path is the cause of several.
+    record. stop: what stops the broker. finding: of verify, if it is one. cure: what a person does; cure_looks: that
+    only reads. hidden_by: why records are hidden, if that matters. is_hidden: data stay on the disk, but nobody is
+    served from them. is_uncounted: lost_records is not all. may_end: the broker may end by it: that is decided while it
+    runs. is_unsure: it may not come at all, which an order decides that nobody knows. folders: the partition dirs that
+    it concerns, if the path is the cause of several.
     """
 
     path: str
@@ -120,8 +120,7 @@ class Ahead(Struct, frozen=True):
     lost_ms: int = 0
     kept_timestamp: int | None = None
     stop: Stop | None = None
-    kind: Kind | None = None
-    field: str | None = None
+    finding: Finding | None = None
     cure: Text | None = None
     cure_looks: bool = False
     hidden_by: HiddenBy | None = None
@@ -131,6 +130,11 @@ class Ahead(Struct, frozen=True):
     is_unsure: bool = False
     folders: tuple[str, ...] = ()
     severity: Severity = Severity.ERROR
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of its finding."""
+        return None if self.finding is None else self.finding.id
 
     @property
     def is_losing(self) -> bool:
@@ -145,10 +149,9 @@ def ahead_of(finding: Finding, what: What, severity: Severity = Severity.ERROR) 
     return Ahead(
         finding.path,
         what,
-        finding.detail,
+        finding.reason,
         stop=finding.stop,
-        kind=finding.id,
-        field=finding.field,
+        finding=finding,
         cure=finding.cured_by,
         severity=severity,
     )

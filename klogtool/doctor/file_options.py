@@ -278,7 +278,7 @@ def _conflict(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _is_directory_id(point: Ahead) -> bool:
-    return point.field == DIRECTORY_ID
+    return point.finding is not None and point.finding.field == DIRECTORY_ID
 
 
 def _without_directory_id(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -38,7 +38,7 @@ from klogtool.plans.recover import RecoverQuestion, log_bytes, recover_partition
 from klogtool.plans.recover_result import Recovery
 from klogtool.salvage.corrections import find_closed_end
 from klogtool.verify.closed_end import judge_last_batch
-from klogtool.verify.findings import Kind, Severity
+from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.stops import stop_of
 from klogtool.verify.verify_names import verify_names
 
@@ -174,7 +174,7 @@ def _walk_names(partition: Partition) -> Iterator[Ahead]:
         if finding.id == Kind.UNREADABLE and kind in LAZY and os.path.isdir(finding.path):
             yield fails_at_read(finding.path, "Is a directory")
         elif finding.id == Kind.UNREADABLE:
-            yield Ahead(finding.path, What.OFFLINE, finding.detail, kind=finding.id)
+            yield Ahead(finding.path, What.OFFLINE, finding.reason, finding=finding)
         elif finding.id == Kind.SEGMENT_NAME:
             name = parse_file_name(os.path.basename(finding.path))
             what = What.REFUSES if name.base_offset is None else What.IGNORED
@@ -195,8 +195,8 @@ def _broken_link(error: KlogError) -> Ahead | None:
         return None
     kind = parse_file_name(os.path.basename(link)).kind
     detail = _LINKS.get(kind, AheadCause.LINK_MADE_ANEW)()
-    cure = AdviceCause.BEFORE_ANY_START(path=quoted(link))
-    point = Ahead(link, What.LINK_BROKEN, detail, kind=Kind.UNREADABLE, cure=cure, cure_looks=True)
+    cure, finding = AdviceCause.BEFORE_ANY_START(path=quoted(link)), Finding(Kind.UNREADABLE, link, detail)
+    point = Ahead(link, What.LINK_BROKEN, detail, finding=finding, cure=cure, cure_looks=True)
     if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
         stop = stop_at("checkpoint-unreadable", is_fatal=False, path=link)
         return replace(point, what=What.OFFLINE, detail=AheadCause.LINK_OF_EPOCHS(), stop=stop)
@@ -219,12 +219,12 @@ def _walk_refused_beside(
 def _refused(path: str, error: KlogError) -> Ahead:
     at = error.path or path
     if isinstance(error, Unreadable):
-        return Ahead(at, What.OFFLINE, AheadCause.UNREADABLE(why=error.reason), kind=Kind.UNREADABLE)
+        return ahead_of(Finding(Kind.UNREADABLE, at, AheadCause.UNREADABLE(why=error.reason)), What.OFFLINE)
     stop = stop_of(error)
     is_name = stop.kafka_class == "NumberFormatException" and parse_file_name(os.path.basename(at)).base_offset is None
     detail = AheadCause.EXCEPTION(kafka_class=stop.kafka_class, why=error.reason)
-    kind = Kind.SEGMENT_NAME if is_name and os.path.isfile(at) else None
-    return Ahead(at, What(stop.outcome.value), detail, stop=stop, kind=kind)
+    finding = Finding(Kind.SEGMENT_NAME, at, detail) if is_name and os.path.isfile(at) else None
+    return Ahead(at, What(stop.outcome.value), detail, stop=stop, finding=finding)
 
 
 def _prospect(
@@ -392,7 +392,7 @@ def _walk_wrong_end(log: LoadedLog, closed_at: int | None) -> Iterator[Ahead]:
     for each in found:
         offsets = AheadCause.WRONG_OFFSETS() if each.id == Kind.BATCH_HEADER else ""
         detail = AheadCause.ENDS_LATE(wrong=each.detail, end=log.log_end_offset, offsets=offsets)
-        yield Ahead(log.draft.path, What.ENDS_LATE, detail, kind=each.id)
+        yield Ahead(log.draft.path, What.ENDS_LATE, detail, finding=each)
 
 
 def _hidden(path: str, hidden: Sequence[Readable], cause: AheadCause, **values: int) -> Ahead:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AdviceCause, AheadCause
 from klogtool.doctor.patient import Cluster
 from klogtool.escape import quoted
@@ -24,7 +24,7 @@ from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import is_fifo, is_socket
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out, move_out_of_partition
-from klogtool.verify.findings import Kind
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import offline
 
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
@@ -99,7 +99,7 @@ def _denied(file: str, kafka_class: str, owned: str | None = None) -> Ahead:
     """owned: what has to be given to the broker's user, if that is another path."""
     stop = offline(kafka_class, f"{file} (Permission denied)" if kafka_class == "FileNotFoundException" else file)
     cure = AdviceCause.OWNER(path=quoted(owned or file))
-    return Ahead(file, What.OFFLINE, AheadCause.DENIED(), stop=stop, kind=Kind.UNREADABLE, cure=cure)
+    return ahead_of(Finding(Kind.UNREADABLE, file, AheadCause.DENIED(), stop=stop, cured_by=cure), What.OFFLINE)
 
 
 def walk_denied_log_dirs(log_dirs: Sequence[str]) -> Iterator[Ahead]:
