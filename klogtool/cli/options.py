@@ -115,9 +115,10 @@ class FormatOption(click.Option):
 
 
 def output_format(*forms: str, about: str = "") -> Callable[[Command], Command]:
-    """-o/--format and --json: the parameter form."""
-    how = {"type": click.Choice(forms or TEXT_OR_JSON), "help": about or ABOUT_FORMAT}
-    return click.option("-o", "--format", "form", cls=FormatOption, default="text", show_default=True, **how)
+    """-o/--format and --json: the parameter form. forms: the default first."""
+    forms = forms or TEXT_OR_JSON
+    how = {"type": click.Choice(forms), "help": about or ABOUT_FORMAT, "default": forms[0], "show_default": True}
+    return click.option("-o", "--format", "form", cls=FormatOption, **how)
 
 
 def is_typed(name: str) -> bool:

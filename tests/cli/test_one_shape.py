@@ -19,7 +19,7 @@ from klogtool.parameters import parameters_of
 
 DAMAGED = "killed-mid-append/logdir/flip-bit-0"
 SCREEN, BARE = 45, 40
-NO_ANSWER = {"completion", "fleet collect", "help", "tutorial"}  # they print a script, a file, and what somebody types
+NO_ANSWER = {"completion", "help", "tutorial"}  # they print a script, and what somebody types
 CONTEXTS = {context.command_path.partition(" ")[2]: context for context in tool("make_man_pages").contexts()}
 SINGLE = [name for name, context in CONTEXTS.items() if not isinstance(context.command, click.Group)]
 
@@ -59,8 +59,13 @@ def test_an_example_is_a_command_line_of_its_command(name: str) -> None:
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_every_answer_has_its_format_and_its_detail(name: str) -> None:
-    spelt = {word for option in CONTEXTS[name].command.params for word in option.opts}
-    assert {"-v", "--verbose", "-o", "--format"} <= spelt or name in NO_ANSWER
+    context = CONTEXTS[name]
+    spelt = {word for option in context.command.params for word in option.opts}
+    shown = {"-v", "--verbose", "-q", "--quiet", "-o", "--format"}
+    assert spelt & shown == (set() if name in NO_ANSWER else shown)
+    if name not in NO_ANSWER:
+        values, _, _ = context.command.make_parser(context).parse_args(["--json"])
+        assert values["form"] == "json"
 
 
 def test_a_word_stands_for_one_kind_of_value() -> None:
