@@ -12,8 +12,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast, overload
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -80,25 +80,35 @@ def asks(
     KlogError for an unknown name or a wrong type.
     """
     kind = cast("type[Asked]", question)
-
-    def decorate(method: Callable[[Owner, Asked], Answer]) -> Callable[Concatenate[Owner, Params], Answer]:
-        @wraps(method)
-        def asking(owner: Owner, /, *values: Params.args, **named: Params.kwargs) -> Answer:
-            return method(owner, _question_of(kind, values, named, method.__name__))
-
-        asking.__signature__ = _signature(kind, method)  # type: ignore[attr-defined]
-        asking.__doc__ = "\n".join([inspect.getdoc(method) or "", "", "Arguments:", *_argument_lines(kind)])
-        return asking
-
-    return decorate
+    return lambda method: _Asking(kind, method)
 
 
-def _signature(kind: type[Struct], method: Callable[..., Any]) -> inspect.Signature:
-    """Return a method's signature: its first parameter, and the fields of the question as callers may give them."""
-    own = inspect.signature(method)
-    types = accepted_types(kind)
-    fields = (field.replace(annotation=types[field.name]) for field in inspect.signature(kind).parameters.values())
-    return own.replace(parameters=[next(iter(own.parameters.values())), *fields])
+class _Asking(Generic[Owner, Asked, Answer]):
+    """A method that takes the fields of a question as arguments. Its signature and its text are made when somebody
+    looks at them: they take longer than all the rest of an import."""
+
+    def __init__(self, kind: type[Asked], method: Callable[[Owner, Asked], Answer]) -> None:
+        self._kind, self._method = kind, method
+        self.__name__, self.__qualname__, self.__module__ = method.__name__, method.__qualname__, method.__module__
+
+    def __call__(self, owner: Owner, /, *values: object, **named: object) -> Answer:
+        return self._method(owner, _question_of(self._kind, values, named, self.__name__))
+
+    def __get__(self, owner: Owner | None, _: type[Owner]) -> Callable[..., Answer]:
+        return self if owner is None else MethodType(self, owner)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The method's first parameter, and the fields of the question as callers may give them."""
+        own, types = inspect.signature(self._method), accepted_types(self._kind)
+        fields = inspect.signature(self._kind).parameters.values()
+        typed = (field.replace(annotation=types[field.name]) for field in fields)
+        return own.replace(parameters=[next(iter(own.parameters.values())), *typed])
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """What the method does, and a line for each argument."""
+        return "\n".join([inspect.getdoc(self._method) or "", "", "Arguments:", *_argument_lines(self._kind)])
 
 
 def _argument_lines(kind: type[Struct]) -> Iterator[str]:
