@@ -92,7 +92,8 @@ def words(reason: Text) -> str:
 
 class _Listed(tuple[object, ...]):
     """Several values: `{values}` joins reasons by semicolons, others by commas, and `{values:,}` all by commas.
-    `{values:word}` makes them words for a shell, and `{values:-e}` has such an option before each."""
+    `{values:or}` puts `or` between them, `{values:word}` makes them words for a shell, and `{values:-e}` has such an
+    option before each."""
 
     __slots__ = ()
 
@@ -101,6 +102,8 @@ class _Listed(tuple[object, ...]):
             return " ".join(format(_Word(one), mark) for one in self)
         if mark.startswith("-"):
             return " ".join(f"{mark} {_Word(one):word}" for one in self)
+        if mark == "or":
+            mark = " or"
         mark = mark or (";" if self and isinstance(self[0], Reason) else ",")
         return f"{mark} ".join(words(one) if isinstance(one, Reason) else str(one) for one in self)
 

@@ -1,6 +1,6 @@
 """Errors about a log, as exceptions that say where and why.
 
-Floor 0: imports nothing of klogtool. Code that has only a buffer raises without a path; the code that opened the file
+Code that has only a buffer raises without a path; the code that opened the file
 adds it (`at_path`). Messages speak of the log, never of klogtool's own variables.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 
+from klogtool.causes import Text
+
 
 class KlogError(Exception):
     """Something is wrong with a file of a log directory.
 
-    reason: one line, what is wrong, in Kafka's words.
+    reason: one line, what is wrong, in Kafka's words; of a cause, its sentence.
     path: the file or folder, or None where only a buffer is known.
     position: byte in that file, or None where no byte is to blame.
     kafka_class: simple name of the exception that Kafka throws for the same thing, or None.
@@ -22,23 +24,23 @@ class KlogError(Exception):
 
     def __init__(
         self,
-        reason: str,
+        reason: Text,
         *,
         path: str | os.PathLike[str] | None = None,
         position: int | None = None,
         kafka_class: str | None = None,
         kafka_message: str | None = None,
-        cure: str | None = None,
+        cure: Text | None = None,
     ) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
+        super().__init__(self.reason)
         self.path = os.fspath(path) if path is not None else None
         self.position = position
         self.kafka_class = kafka_class
         self.kafka_message = kafka_message
-        self.cure = cure
-        if cure is not None:
-            self.add_note(cure)  # Python's traceback shows it, and so does Spark's
+        self.cure = None if cure is None else str(cure)
+        if self.cure is not None:
+            self.add_note(self.cure)  # Python's traceback shows it, and so does Spark's
 
     def at_path(self, path: str | os.PathLike[str]) -> KlogError:
         """Return the same error with the path of its file (an existing path stays)."""

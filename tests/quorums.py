@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
+from klogtool.causes import words
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
@@ -13,10 +14,17 @@ from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.kraft_snapshot import Endpoint, Voter, build_snapshot
 from klogtool.format.names import KraftSnapshotName, build_kraft_snapshot_name
 from klogtool.format.uuids import build_uuid, parse_uuid
+from klogtool.quorum import cures
+from klogtool.quorum.election import Election
 
 CLUSTER = "NmugKK5HRqOZ6ob2pMJQaw"
 TOPIC = ("TopicRecord", 0, {"name": "orders", "topicId": "kAhN5UfKTXmouKliDVLmuw"})
 NOTHING = ("NoOpRecord", 0, {})
+
+
+def cures_of(election: Election) -> tuple[str, ...]:
+    """What a person does, in words."""
+    return tuple(map(words, cures.cures_of(election)))
 
 
 def directory_id(node_id: int) -> str:

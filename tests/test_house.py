@@ -316,24 +316,28 @@ def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
         assert not found
 
 
-WITHOUT_SENTENCES = ("klogtool/copies/", "klogtool/disk/", "klogtool/doctor/", "klogtool/fleet/", "klogtool/kernels/")
-WITHOUT_SENTENCES += ("klogtool/log/", "klogtool/remote/cures.py", "klogtool/remote/safe_to_lose.py")
-WITHOUT_SENTENCES += ("klogtool/remote/verification.py", "klogtool/scrub/")
-# These modules of verify have the messages of Kafka's exceptions; settings, what its error says.
-OF_KAFKA = ("settings", "verify_checkpoints", "verify_kraft", "verify_log_dirs", "verify_names", "verify_voters")
-WITHOUT_SENTENCES += tuple(
-    str(path.relative_to(ROOT)) for path in ROOT.glob("klogtool/verify/*.py") if path.stem not in OF_KAFKA
-)
-WITHOUT_SENTENCES += ("klogtool/salvage/holes.py", "klogtool/broker/circumstances.py", "klogtool/format/batch_proof.py")
-WITHOUT_SENTENCES += ("klogtool/broker/unified_log/kept_segments.py", "klogtool/format/foreign.py")
-WITHOUT_SENTENCES += tuple(
-    f"klogtool/plans/{name}.py"
-    for name in (
-        *("append", "checkpoint_lines", "compact", "creation", "delete_records", "drop_producer", "free"),
-        *("free_candidates", "free_choice", "free_kinds", "free_segments", "free_untouched", "plan", "plan_change"),
-        *("quorum_voters", "recover_answer", "retain", "roll", "salvage_answer", "truncate", "why_not_compacted"),
-    )
-)
+# Modules with the messages of Kafka's exceptions, and of codecs and schemas, which are no sentences of klogtool.
+OF_KAFKA = {
+    "broker": "appending/appender appending/checks cleaning/read_buffer coordinator/coordinator_load "
+    "metadata/refusals unified_log/index_files",
+    "format": "batch batch_encoding checkpoints codecs/__init__ codecs/gzip codecs/inflated codecs/padding control "
+    "control_values identity indexes internal/decoders internal/message internal/primitives internal/records "
+    "internal/remote_log java_text kernel_layout record_digests text text_values",
+    "plans": "start_problems",
+    "quorum": "settings",
+    "verify": "verify_checkpoints verify_kraft verify_log_dirs verify_names verify_voters",
+}
+# What is left: a sentence or two of klogtool in each. Nothing is added here.
+WITH_SENTENCES = {
+    "broker": "appending/records cluster_config coordinator/committed_offsets metadata/quorum",
+    "building": "log_dir spec_text",
+    "decoding": "decoded record_values schemas",
+    "parameters": "",
+    "plans": "fields rebuild_index recover recover_reach remote_metadata",
+    "quorum": "new_voters",
+    "remote": "fetching metadata named store",
+    "verify": "settings",
+}
 FEWEST_WORDS = 4
 # What declares an option, makes an error or a note of one, or refuses with this reason.
 NO_ANSWERS = re.compile(
@@ -361,10 +365,18 @@ def sentences(node: ast.AST) -> Iterator[ast.expr]:
         yield from sentences(child)
 
 
-@every_module
-def test_sentences_are_in_render(path: str) -> None:
-    if path.startswith(WITHOUT_SENTENCES):
-        assert not [f"{path}:{text.lineno}: {ast.unparse(text)}" for text in sentences(tree(path))]
+def test_sentences_are_in_render() -> None:
+    """A list that is too long fails as well: who moves the last sentence of a module takes it out."""
+    below = (path for path in MODULES if floor_of(path.removesuffix(".py").replace("/", ".")) < FLOORS["render"])
+    found = {path: [f"{path}:{text.lineno}: {ast.unparse(text)}" for text in sentences(tree(path))] for path in below}
+    excused = {
+        f"klogtool/{floor}{'/' if name else ''}{name}.py"
+        for kept in (OF_KAFKA, WITH_SENTENCES)
+        for floor, names in kept.items()
+        for name in names.split() or [""]
+    }
+    assert not [line for path, lines in found.items() if path not in excused for line in lines]
+    assert {path for path in excused if not found[path]} == set()
 
 
 WITH_WORDS = ("klogtool/causes.py", "klogtool/verify/findings.py", "klogtool/verify/log_damage.py")

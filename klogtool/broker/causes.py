@@ -21,3 +21,15 @@ class KeptCause(Cause):
 
     EMPTY, HIGH_WATERMARK, POLICY, TIERED, UNLIMITED, SIZE, BEHIND = some(7)
     RECORD_AGO, FILE_AGO, RECORD_AHEAD, FILE_AHEAD, OTHER_UNIT = some(5)
+
+
+class ImageProblem(Cause):
+    """Why the metadata on a disk is not whole."""
+
+    BEGINS_LATER, NO_BATCH, BATCH_DAMAGED = some(3)
+
+
+class UnreadRecordCause(Cause):
+    """Which record a coordinator cannot read, and what to do."""
+
+    DOCTOR, AT = some(2)

@@ -11,6 +11,7 @@ import uuid
 
 from msgspec import Struct
 
+from klogtool.causes import Cause, Reason, some
 from klogtool.decoding.schemas import Schemas
 from klogtool.errors import Corrupt
 
@@ -60,10 +61,17 @@ def find_schema(schemas: Schemas, data: bytes, topic: str | None, *, is_key: boo
     raise Corrupt(_why_none(schemas, framing, subject, topic))
 
 
-def _why_none(schemas: Schemas, framing: Framing | None, subject: str, topic: str | None) -> str:
+class NoSchemaCause(Cause):
+    """Why a key or value has no schema."""
+
+    NO_ID, NOT_THERE, NOT_THERE_OF, NO_ID_NO_TOPIC = some(4)
+
+
+def _why_none(schemas: Schemas, framing: Framing | None, subject: str, topic: str | None) -> Reason:
     if framing is not None:
-        beside = "" if framing.maker == "Confluent" else f" (an id of {framing.maker})"
-        return f"no schema {framing.ids[0]} in {schemas.path}{beside}"
+        if framing.maker == "Confluent":
+            return NoSchemaCause.NOT_THERE(id=framing.ids[0], folder=schemas.path)
+        return NoSchemaCause.NOT_THERE_OF(id=framing.ids[0], folder=schemas.path, maker=framing.maker)
     if topic is None:
-        return "no schema id before it, and its topic is not known"
-    return f"no schema id before it, and no {subject}{schemas.suffixes[0]} in {schemas.path}"
+        return NoSchemaCause.NO_ID_NO_TOPIC()
+    return NoSchemaCause.NO_ID(subject=subject, suffix=schemas.suffixes[0], folder=schemas.path)

@@ -159,7 +159,7 @@ def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[Co
         log_dir,
         max(end, log.position.end_offset),
         metadata.features,
-        metadata.problem,
+        None if metadata.problem is None else str(metadata.problem),
         max(log.position.epoch, 0),
         tuple(voter.id for voter in voters),
         tuple(voter.directory_id for voter in voters),

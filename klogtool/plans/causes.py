@@ -118,3 +118,35 @@ class SalvageNote(Cause):
     START_UNKNOWN, MISSING, START_ABOVE_END, START_NEEDS_LINE, WRITTEN_AGAIN, LEFT_OUT, FROM_REPLICA = some(7)
     ASIDE, OTHER_FORM, OTHER_BATCHES, NOT_TAKEN, END_TAKEN, END_NOT_TAKEN, START_NOT_TAKEN, OPEN = some(8)
     OPEN_MARKER_LOST, ABORT_LOST = some(2)
+
+
+class GuessedCause(Cause):
+    """Why a setting that nobody gave may not be the topic's, and what to do."""
+
+    SAY_POLICY, CLEANER_LINE, NOT_COMPACTED, SAY_COMPACT, RECORDS, TIERED, SAY_TIERED, GAPS = some(8)
+    SERVER_PROPERTIES, GIVE, REMOTE_OFF, SAY_REMOTE, KEPT_LONGER, SAY_RETENTION, NOT_KNOWN, SEGMENT = some(8)
+    SEGMENTS = some(1)
+
+
+class IndexDoubtCause(Cause):
+    """What a time index says against its log, and what to do."""
+
+    REBUILD_FIRST, NOT_DUE, FALSE_INDEX, BY_FILE, BY_INDEX, BY_FILE_OF_SEGMENT, BY_INDEX_OF_SEGMENT = some(7)
+
+
+class MarkCleanCause(Cause):
+    """Why a log dir cannot be marked clean."""
+
+    CANNOT, ENDS_INSIDE, INDEX_ENDS_ELSEWHERE = some(3)
+
+
+class LeftOutOfImage(Cause):
+    """Why an image has no copy of something."""
+
+    NO_UTF8, NO_FILE, LINK_UP = some(3)
+
+
+class TopicIdCause(Cause):
+    """What is known of the id of a topic."""
+
+    NOTHING_KNOWS, UNKNOWN, BY, OTHER_ID = some(4)

@@ -35,7 +35,7 @@ from klogtool.plans.compact import plan_one as plan_cleaning
 from klogtool.plans.free_candidates import LeftOut, PartitionDir
 from klogtool.plans.free_choice import Candidate, Name
 from klogtool.plans.free_kinds import REMOTE, RETENTION, FreeKind
-from klogtool.plans.index_doubts import FalseIndexEffect, cure_of, dates_text
+from klogtool.plans.index_doubts import FalseIndexEffect, cure_of, dates_of
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover_gaps import find_deleted_in_error, find_gaps
 from klogtool.plans.retain import RetainQuestion, RetainResult
@@ -150,7 +150,7 @@ def _held(plan: Plan, folder: PartitionDir) -> Iterator[LeftOut]:
     doubts = plan.result.index_doubts if isinstance(plan.result, RetainResult) else UNSET
     for doubt in doubts or ():
         if doubt.effect is FalseIndexEffect.KEPT_TOO_LONG:
-            why = LeftOutCause.WRONG_DATE(segment=doubt.segment, dates=dates_text(doubt))
+            why = LeftOutCause.WRONG_DATE(segment=doubt.segment, dates=dates_of(doubt))
             yield LeftOut(folder.path, why, cure_of(folder.path))
             return
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -20,10 +21,12 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, TIME, Deletion
 from klogtool.broker.unified_log.segment_age import Age
+from klogtool.causes import Reason
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.names import FileKind, TopicPartition, build_file_name
 from klogtool.log.entries import Entry, RecordBatch
 from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.plans.causes import GuessedCause
 
 BATCHES_LOOKED_AT = 1000  # of a segment: after a cleaning, hardly any batch is unchanged
 # A broker checks every few minutes what is due. It may have been down for a while.
@@ -108,11 +111,11 @@ def check_settings_are_known(log: LoadedLog, deleted: Sequence[Deletion], known:
     for by, name in ((TIME, "retention.ms"), (SIZE, "retention.bytes")):
         doomed = [deletion for deletion in deleted if deletion.by == by]
         if doomed and not known.has(name, log.terms.sources.get(name)):
-            source = "its broker's server.properties (--config-file)" if known.is_topic_known else "__cluster_metadata"
+            source = GuessedCause.SERVER_PROPERTIES() if known.is_topic_known else "__cluster_metadata"
             raise _refused(
                 log,
-                _guess_of(doomed, name, f"it is not known without {source}"),
-                f"Give {source}, or the topic's {name} with --config-file or --config.",
+                _guess_of(doomed, name, GuessedCause.NOT_KNOWN(source=source)),
+                GuessedCause.GIVE(source=source, name=name),
             )
 
 
@@ -125,7 +128,7 @@ def check_kept_for_longer(log: LoadedLog, deleted: Sequence[Deletion], ages: Map
 def check_delete_records(log: LoadedLog, beside: Beside) -> None:
     """Raises Refused if the topic may be compacted: a broker deletes no records of a topic that is only compacted."""
     for setting, why, cure in _cleaned(log, beside):
-        raise _refused(log, f"records would be deleted, but {setting} is a guess: {why}", cure)
+        raise _refused(log, GuessedCause.RECORDS(setting=setting, why=why), cure)
 
 
 def check_forced_cleaning(log: LoadedLog, beside: Beside) -> None:
@@ -135,43 +138,43 @@ def check_forced_cleaning(log: LoadedLog, beside: Beside) -> None:
         return
     raise _refused(
         log,
-        "records would be deleted, but cleanup.policy is a guess: nothing on the disk says that the topic is compacted",
-        "Set it with --config cleanup.policy=compact.",
+        GuessedCause.NOT_COMPACTED(),
+        GuessedCause.SAY_COMPACT(),
     )
 
 
-def _guess_of(doomed: Sequence[Deletion], setting: str, why: str) -> str:
-    what = "a segment" if len(doomed) == 1 else f"{len(doomed)} segments"
-    return f"{what} would be deleted, but {setting} is a guess: {why}"
+def _guess_of(doomed: Sequence[Deletion], setting: str, why: Reason) -> Reason:
+    if len(doomed) == 1:
+        return GuessedCause.SEGMENT(setting=setting, why=why)
+    return GuessedCause.SEGMENTS(count=len(doomed), setting=setting, why=why)
 
 
-def _refused(log: LoadedLog, why: str, cure: str) -> Refused:
+def _refused(log: LoadedLog, why: Reason, cure: Reason) -> Refused:
     return Refused(why, path=log.draft.path, cure=cure)
 
+
+_Guess: TypeAlias = tuple[str, Reason, Reason]
 
 # Each function yields a setting, what the disk says, and what to do; or nothing.
 
 
-def _remote_off(log: LoadedLog) -> Iterator[tuple[str, str, str]]:
+def _remote_off(log: LoadedLog) -> Iterator[_Guess]:
     if log.terms.is_remote_off and REMOTE_SYSTEM not in log.terms.sources:
         yield (
             REMOTE_SYSTEM,
-            f"the topic has {REMOTE_STORAGE}=true, and the settings of this broker do not say that it has remote "
-            "storage; what is deleted here, a broker with remote storage deletes there as well",
-            f"Set it with --config or --config-file: {REMOTE_SYSTEM}=true, or {REMOTE_SYSTEM}=false.",
+            GuessedCause.REMOTE_OFF(topic_setting=REMOTE_STORAGE),
+            GuessedCause.SAY_REMOTE(setting=REMOTE_SYSTEM),
         )
 
 
-def _tiered(log: LoadedLog, first_base: int, beside: Beside) -> Iterator[tuple[str, str, str]]:
+def _tiered(log: LoadedLog, first_base: int, beside: Beside) -> Iterator[_Guess]:
     line = beside.log_start_line
     if REMOTE_STORAGE in log.terms.sources or line is None or not _looks_tiered(log, line, first_base):
         return
     yield (
         REMOTE_STORAGE,
-        f"the topic looks tiered: {FileKind.LOG_START_CHECKPOINT.value} has {line}, and the first segment starts at "
-        f"{first_base}; records that are not in remote storage yet would be lost",
-        "Set it with --config or --config-file: remote.storage.enable=true, with local.retention.ms and "
-        "local.retention.bytes; or remote.storage.enable=false.",
+        GuessedCause.TIERED(file=FileKind.LOG_START_CHECKPOINT.value, line=line, base=first_base),
+        GuessedCause.SAY_TIERED(),
     )
 
 
@@ -187,7 +190,7 @@ def _looks_tiered(log: LoadedLog, line: int, first_base: int) -> bool:
     return line < first_base and log.first_epoch_start < first_base
 
 
-def _compacted(log: LoadedLog, doomed: Iterable[LogSegment], beside: Beside) -> Iterator[tuple[str, str, str]]:
+def _compacted(log: LoadedLog, doomed: Iterable[LogSegment], beside: Beside) -> Iterator[_Guess]:
     yield from (found := list(_cleaned(log, beside)))
     given = {"cleanup.policy", "retention.ms", "retention.bytes"} & log.terms.sources.keys()
     if found or given:
@@ -196,19 +199,16 @@ def _compacted(log: LoadedLog, doomed: Iterable[LogSegment], beside: Beside) -> 
         position = find_gap_of_cleaning(segment)
         if position is not None:
             name = build_file_name(FileKind.LOG, segment.base_offset)
-            why = f"the topic looks compacted: {name} has gaps as the log cleaner leaves them, at byte {position}"
-            yield "cleanup.policy", why, _SAY_POLICY
+            why = GuessedCause.GAPS(name=name, position=position)
+            yield "cleanup.policy", why, GuessedCause.SAY_POLICY()
             return
 
 
-_SAY_POLICY = "Set it with --config or --config-file: cleanup.policy=compact, or cleanup.policy=delete."
-
-
-def _cleaned(log: LoadedLog, beside: Beside) -> Iterator[tuple[str, str, str]]:
+def _cleaned(log: LoadedLog, beside: Beside) -> Iterator[_Guess]:
     if "cleanup.policy" in log.terms.sources or beside.cleaner_line is None:
         return
-    where = f"{FileKind.CLEANER_CHECKPOINT.value} has a line for it, {beside.cleaner_line}"
-    yield "cleanup.policy", f"the topic looks compacted: {where}", _SAY_POLICY
+    why = GuessedCause.CLEANER_LINE(file=FileKind.CLEANER_CHECKPOINT.value, line=str(beside.cleaner_line))
+    yield "cleanup.policy", why, GuessedCause.SAY_POLICY()
 
 
 def find_gap_of_cleaning(segment: LogSegment) -> int | None:
@@ -235,9 +235,7 @@ def _is_cleaned(entry: Entry, before: int | None) -> bool:
     return entry.codec == "none" and before is not None and entry.last_offset > before + 1
 
 
-def _kept_for_longer(
-    log: LoadedLog, doomed: Iterable[Deletion], ages: Mapping[int, Age]
-) -> Iterator[tuple[str, str, str]]:
+def _kept_for_longer(log: LoadedLog, doomed: Iterable[Deletion], ages: Mapping[int, Age]) -> Iterator[_Guess]:
     """Yield a contradiction if the log was still written when its oldest segment was long due: its broker uses a longer
     time."""
     by_time = [deletion for deletion in doomed if deletion.by == TIME and not deletion.is_file_time]
@@ -248,7 +246,6 @@ def _kept_for_longer(
     if over_ms > log.terms.config.retention_ms + GRACE_MS:
         yield (
             "retention.ms",
-            f"the topic seems to keep more than seven days: its newest record is {duration_text(over_ms)} "
-            "newer than the first segment, which was still there then",
-            "Set it with --config or --config-file: retention.ms=604800000 for seven days, -1 for no limit.",
+            GuessedCause.KEPT_LONGER(duration=duration_text(over_ms)),
+            GuessedCause.SAY_RETENTION(),
         )

@@ -11,6 +11,7 @@ from enum import Enum
 
 from msgspec import Struct, field
 
+from klogtool.causes import Text
 from klogtool.format.blanked_entries import Limits, blank_index, blank_snapshot
 from klogtool.format.blanked_numbers import LARGEST_RELATIVE_OFFSET
 from klogtool.format.blanked_text import blank_text
@@ -19,6 +20,7 @@ from klogtool.log.file import LogFile, read_whole, unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.opened import open_path
 from klogtool.log.side_file import MOST_INDEX_BYTES, MOST_TEXT_BYTES, kind_of
+from klogtool.plans.causes import LeftOutOfImage
 from klogtool.plans.image_log import Piece, changed_bytes, walk_blanked
 from klogtool.plans.image_names import TopicNames
 
@@ -61,7 +63,7 @@ class ImagePlan(Struct, frozen=True):
     path: str
     folders: tuple[tuple[str, str], ...]
     files: tuple[ImageFile, ...]
-    left_out: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, Text], ...]
 
     @property
     def blank(self) -> list[str]:
@@ -83,7 +85,7 @@ class _Listing(Struct):
     names: TopicNames
     folders: list[tuple[str, str]] = field(default_factory=list)
     files: list[ImageFile] = field(default_factory=list)
-    left_out: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[tuple[str, Text]] = field(default_factory=list)
 
     def add_folder(self, path: str, name: str, own: str, around: tuple[str, ...]) -> None:
         """Add what is in a folder. name: its path in the image. own: its name. around: the folders that contain it."""
@@ -110,7 +112,7 @@ class _Listing(Struct):
         around: tuple[str, ...],
     ) -> None:
         if not is_found_by_java(entry.name) and parse_file_name(entry.name).kind is FileKind.FOREIGN:
-            self.left_out.append((entry.path, "the name is not UTF-8: a broker does not find it"))
+            self.left_out.append((entry.path, LeftOutOfImage.NO_UTF8()))
             return
         try:
             about = entry.stat()
@@ -122,9 +124,9 @@ class _Listing(Struct):
             name = os.path.join(folder, self.names.of_file(entry.name))
             self.files.append(ImageFile(entry.path, name, about.st_size, how, limits.of(entry.name)))
         elif not stat.S_ISDIR(about.st_mode):
-            self.left_out.append((entry.path, "neither a file nor a folder"))
+            self.left_out.append((entry.path, LeftOutOfImage.NO_FILE()))
         elif (real := os.path.realpath(entry.path)) in around:
-            self.left_out.append((entry.path, "a link to a folder that contains it"))
+            self.left_out.append((entry.path, LeftOutOfImage.LINK_UP()))
         else:
             name = os.path.join(folder, self.names.of_folder(entry.name))
             self.add_folder(entry.path, name, entry.name, (*around, real))

@@ -26,10 +26,12 @@ from klogtool.broker.unified_log.log_segment import LogSegment, walk_from
 from klogtool.broker.unified_log.lookup import MAX_TIMESTAMP, SegmentStep, TimestampFound, search_without_index
 from klogtool.broker.unified_log.retention import TIME, Deletion
 from klogtool.broker.unified_log.segment_age import Age
+from klogtool.causes import Reason
 from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE, entries_before_zero_tail
 from klogtool.log.frames import FrameReader
+from klogtool.plans.causes import IndexDoubtCause
 from klogtool.salvage.stretches import Run, walk_stretches
 from klogtool.verify.cures import rebuild_index
 
@@ -161,22 +163,26 @@ def first_too_early(doubts: Sequence[IndexDoubt]) -> IndexDoubt | None:
     return next((doubt for doubt in doubts if doubt.effect is FalseIndexEffect.DELETED_TOO_EARLY), None)
 
 
-def dates_text(doubt: IndexDoubt, of: str = "the newest record") -> str:
-    """Return both dates of a segment, in words."""
-    which = "the time of its file" if doubt.is_file_time else "its time index"
+def dates_of(doubt: IndexDoubt, *, names_segment: bool = False) -> Reason:
+    """Return both dates of a segment."""
     believed, newest = time_text(doubt.believed_timestamp), time_text(doubt.log_timestamp)
-    return f"by {which}, {of} is of {believed}, by its batches it is of {newest}"
+    if names_segment:
+        cause = IndexDoubtCause.BY_FILE_OF_SEGMENT if doubt.is_file_time else IndexDoubtCause.BY_INDEX_OF_SEGMENT
+        return cause(segment=doubt.segment, believed=believed, newest=newest)
+    return (IndexDoubtCause.BY_FILE if doubt.is_file_time else IndexDoubtCause.BY_INDEX)(
+        believed=believed, newest=newest
+    )
 
 
-def cure_of(path: str) -> str:
+def cure_of(path: str) -> Reason:
     """Return what to do before anything else about a partition whose time index is false."""
-    return f"Rebuild the time index first: {rebuild_index(path, 'timeindex')}"
+    return IndexDoubtCause.REBUILD_FIRST(command=rebuild_index(path, "timeindex"))
 
 
 def refusal_of(path: str, doubt: IndexDoubt) -> Refused:
     """Return the refusal to delete for good by a false time index."""
-    dates = dates_text(doubt, f"the newest record of segment {doubt.segment}")
-    return Refused(f"records that are not due would be deleted for good: {dates}", path=path, cure=cure_of(path))
+    dates = dates_of(doubt, names_segment=True)
+    return Refused(IndexDoubtCause.NOT_DUE(dates=dates), path=path, cure=cure_of(path))
 
 
 # Rolling.

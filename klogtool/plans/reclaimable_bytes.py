@@ -14,6 +14,7 @@ from klogtool.broker.unified_log.kept_segments import ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import delete_old_segments
 from klogtool.errors import KlogError
+from klogtool.plans.causes import IndexDoubtCause
 from klogtool.plans.compact import find_first_dirty
 from klogtool.plans.index_doubts import Timekeeper, first_too_early, retention_doubts
 from klogtool.verify.cures import rebuild_index
@@ -57,7 +58,7 @@ def _headroom(folder: str, circumstances: Circumstances) -> Headroom:
     deleted = delete_old_segments(log)
     due = sum(deletion.size for deletion in deleted)
     if first_too_early(retention_doubts(log, keeper, ages, deleted, ())) is not None:
-        return Headroom(why_unknown=f"a time index is false: {rebuild_index(folder, 'timeindex')}")
+        return Headroom(why_unknown=str(IndexDoubtCause.FALSE_INDEX(command=rebuild_index(folder, "timeindex"))))
     return Headroom(
         ",".join(policy), config.retention_ms, config.retention_bytes, due, cleanable, cleanable_ratio, is_due
     )

@@ -19,7 +19,7 @@ from klogtool.broker.file_facts import Fact, facts_of, file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.sound_batches import find_sound_end
-from klogtool.causes import Reason
+from klogtool.causes import Reason, Text
 from klogtool.errors import AtPath, Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, build_clean_shutdown, parse_clean_shutdown
@@ -39,7 +39,7 @@ from klogtool.log.logdir import REMOTE_INDEX_CACHE, LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.parameters import parameter
-from klogtool.plans.causes import PlanNote, RecoverCause
+from klogtool.plans.causes import MarkCleanCause, PlanNote, RecoverCause
 from klogtool.plans.checkpoint_lines import lines_of
 from klogtool.plans.loading_steps import order_steps
 from klogtool.plans.plan import Delete, Plan, Step, Write
@@ -376,7 +376,7 @@ def prove(log: LoadedLog) -> None:
         if segment.base_offset not in recovered:
             end = _proved_end(segment, log.jobs)
             if segment is log.segments.last and end != log.log_end_offset:
-                reason = f"because of its index, a broker believes that it ends at {log.log_end_offset}"
+                reason = MarkCleanCause.INDEX_ENDS_ELSEWHERE(end=log.log_end_offset)
                 cure = rebuild_index(os.path.dirname(segment.path), "index", segment.base_offset)
                 raise _refused(segment, reason, end, cure)
 
@@ -390,11 +390,11 @@ def _proved_end(segment: LogSegment, jobs: int) -> int:
         raise _refused(segment, error.reason, error.position, salvage(os.path.dirname(segment.path))) from error
     if position < segment.size:
         cure = salvage(os.path.dirname(segment.path))
-        raise _refused(segment, "the file ends inside a batch", position, cure)
+        raise _refused(segment, MarkCleanCause.ENDS_INSIDE(), position, cure)
     return segment.base_offset if end is None else end
 
 
-def _refused(segment: LogSegment, reason: str, position: int | None, cure: Reason) -> KlogError:
+def _refused(segment: LogSegment, reason: Text, position: int | None, cure: Reason) -> KlogError:
     """Return the error. Its cure is not a recovery, which would cut the log at the first damage with all sound batches
     after it."""
-    return Refused(f"cannot be marked clean: {reason}", path=segment.path, position=position, cure=str(cure))
+    return Refused(MarkCleanCause.CANNOT(why=reason), path=segment.path, position=position, cure=str(cure))

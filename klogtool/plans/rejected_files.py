@@ -66,7 +66,7 @@ def _kept(part: RejectedBytes, file: PatchyFile) -> KeptBytes:
         end - start,
         sha256.hexdigest(),
         part.cause,
-        part.detail,
+        str(part.detail),
         part.first_offset,
         part.last_offset,
         f"{part.file}.{start}-{end}.bytes",

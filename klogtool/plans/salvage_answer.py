@@ -74,7 +74,7 @@ class RejectedBytes(Struct, frozen=True):
     start: int
     end: int
     cause: str
-    detail: str
+    detail: Text
     first_offset: int | None
     last_offset: int | None
 

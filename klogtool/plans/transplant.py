@@ -24,7 +24,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.rolling import roll
-from klogtool.causes import Reason
+from klogtool.causes import Reason, Text
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, build_meta_properties, build_partition_metadata
@@ -38,7 +38,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.parameters import Unit, parameter
-from klogtool.plans.causes import PlanNote, RecoverCause, VerdictCause
+from klogtool.plans.causes import PlanNote, RecoverCause, TopicIdCause, VerdictCause
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.creation import TOPIC_NAME, known_topic_id
 from klogtool.plans.plan import Plan, SizedVerdict, Write
@@ -123,7 +123,7 @@ class TransplantResult(Result, frozen=True):
     topic: str
     partition: int
     topic_id: str | None
-    topic_id_by: str | None
+    topic_id_by: Text | None
     source_topic_id: str | None
     log_start_offset: int
     log_end_offset: int
@@ -239,7 +239,7 @@ def _new_name(path: str, question: TransplantQuestion) -> tuple[str, int]:
 
 def _topic_id(
     path: str, topic: str, question: TransplantQuestion, around: str | None
-) -> tuple[bytes | None, str | None]:
+) -> tuple[bytes | None, Text | None]:
     """Return the id, and where it is from; None of a check that does not know it. around: a log dir around the copy,
     if that is the adopting broker's."""
     log_dir = question.log_dir or around
@@ -248,12 +248,12 @@ def _topic_id(
     if question.topic_id is not None:
         given = parse_uuid(question.topic_id)
         if known not in (None, given):
-            raise Refused(f"the topic {topic} has another id in {log_dir}, by {where}", path=path)
+            raise Refused(TopicIdCause.OTHER_ID(topic=topic, log_dir=str(log_dir), where=where), path=path)
         return given, "as given"
     if known is None and not question.check:
-        at = "" if log_dir is None else f": nothing in {log_dir} knows the topic {topic}"
-        raise Refused(f"the topic id is not known{at}. Give it (--topic-id)", path=path)
-    return known, None if known is None else f"by {where} in {log_dir}"
+        at = "" if log_dir is None else TopicIdCause.NOTHING_KNOWS(log_dir=log_dir, topic=topic)
+        raise Refused(TopicIdCause.UNKNOWN(at=at), path=path)
+    return known, None if known is None else TopicIdCause.BY(where=where, log_dir=str(log_dir))
 
 
 def _recovered(draft: Draft, path: str, question: TransplantQuestion) -> LoadedLog:

@@ -29,6 +29,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.probing import ends_in_zeros
 from klogtool.log.segment import BatchFile, KraftSnapshot, Segment
+from klogtool.quorum.causes import MetadataCopyCause
 from klogtool.quorum.settings import QuorumSettings
 from klogtool.verify.findings import Kind
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
@@ -203,7 +204,7 @@ def _side_problem(partition: Partition) -> KlogError | None:
     if topic_id in (None, build_uuid(METADATA_TOPIC_ID)):
         return None
     path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
-    return KlogError(f"it has the topic id {topic_id}, which is not that of {METADATA_TOPIC}", path=path)
+    return KlogError(MetadataCopyCause.OTHER_TOPIC_ID(topic_id=topic_id, topic=METADATA_TOPIC), path=path)
 
 
 def _read_metadata_log(partition: Partition) -> MetadataLog:
@@ -215,7 +216,7 @@ def _read_metadata_log(partition: Partition) -> MetadataLog:
     committed = max((one.end_offset or 0 for one in partition.kraft_snapshots), default=0)
     snapshot = replace(MetadataLog() if newest is None else _read_snapshot(newest), committed=committed)
     if segments and segments[0].base_offset > snapshot.position.end_offset and snapshot.trouble is None:
-        absent = f"the log starts at offset {segments[0].base_offset:,}, and no snapshot reaches that offset"
+        absent = MetadataCopyCause.NO_SNAPSHOT(offset=segments[0].base_offset)
         snapshot = replace(snapshot, snapshot_problem=KlogError(absent, path=partition.path))
     log = _with_epochs_of(partition, _read_log(segments, snapshot))
     if snapshot.trouble is None and log.position < snapshot.position:
@@ -266,7 +267,7 @@ def _read_log(segments: Sequence[Segment], snapshot: MetadataLog) -> MetadataLog
         except KlogError as error:
             return replace(log, problem=error)
         if cut and later:
-            damage = damage or KlogError("the segment ends inside a batch", path=segment.path, position=at)
+            damage = damage or KlogError(MetadataCopyCause.ENDS_INSIDE(), path=segment.path, position=at)
         if cut:
             return replace(log, cut_bytes=cut, damage=damage)
     return log
@@ -323,7 +324,7 @@ def walk_batches(file: BatchFile) -> Iterator[RecordBatch]:
     try:
         for batch in file.batches():
             if not isinstance(batch, RecordBatch) or not batch.crc_valid:
-                raise KlogError("a batch is damaged", path=file.path, position=batch.position)
+                raise KlogError(MetadataCopyCause.BATCH_DAMAGED(), path=file.path, position=batch.position)
             yield batch
             at = batch.position + batch.size
     except Corrupt:

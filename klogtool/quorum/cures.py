@@ -10,23 +10,22 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.escape import quoted
+from klogtool.causes import Text
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.names import FileKind
+from klogtool.quorum.causes import QuorumCure
 from klogtool.quorum.election import Election, ElectionCause, Seat
 from klogtool.verify.causes import CureRemark
 from klogtool.verify.cures import FROM_A_CONTROLLER, edit, remove
 from klogtool.verify.verify_voters import with_directory_id
 
-_NAME_ALL = "name the server.properties of each controller with --config-file, in the order of the log dirs"
 
-
-def cures_of(election: Election) -> tuple[str, ...]:
+def cures_of(election: Election) -> tuple[Text, ...]:
     """Return what to do so that a leader is elected, what loses nothing first, each thing once."""
     return (*cures_with_these_voters(election), *_new_voters(election))
 
 
-def cures_with_these_voters(election: Election) -> tuple[str, ...]:
+def cures_with_these_voters(election: Election) -> tuple[Text, ...]:
     """Return what to do so that a leader is elected and nothing is lost, each thing once."""
     lines = []
     for seat in election.seats:
@@ -40,19 +39,15 @@ def cures_with_these_voters(election: Election) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for line in lines if line))
 
 
-def _new_voters(election: Election) -> Iterator[str]:
+def _new_voters(election: Election) -> Iterator[Text]:
     """Yield the last way out, if a majority is not here and the quorum is dynamic."""
     if not election.is_dynamic or election.best is None:
         return
-    paths = " ".join(quoted(seat.controller.path) for seat in election.seats)
+    paths = tuple(seat.controller.path for seat in election.seats)
     if ElectionCause.NO_MAJORITY in election.causes and (lost := _not_here(election)):
-        named = " ".join(f"--destroyed {voter.id}" for voter in lost)
-        yield f"if their disks are lost for good, and only then: klogtool quorum {paths} --standalone {named}"
+        yield QuorumCure.STANDALONE(paths=paths, lost=tuple(voter.id for voter in lost))
     if ElectionCause.ENDPOINTS_STALE in election.causes:
-        yield (
-            f"if they cannot listen there any more: klogtool quorum {paths} --voters ID@HOST:PORT,... with where each "
-            "of them listens now"
-        )
+        yield (QuorumCure.OTHER_ENDPOINTS(paths=paths))
 
 
 def _not_here(election: Election) -> list[Voter]:
@@ -61,17 +56,14 @@ def _not_here(election: Election) -> list[Voter]:
     return [voter for voter in election.voters if voter.id in election.missing and voter.id not in here]
 
 
-def _for_safety(election: Election) -> Iterator[str]:
+def _for_safety(election: Election) -> Iterator[Text]:
     """Yield what keeps a worse copy from leading."""
     if election.leader_is_empty:
         empty = [seat for seat in election.seats if not seat.controller.log.position.end_offset and seat.believes]
         for seat in empty:
-            yield f"keep the controller of {quoted(seat.controller.path)} down until another one leads"
+            yield QuorumCure.KEEP_DOWN(path=seat.controller.path)
     elif election.lost is not None and election.best is not None:
-        yield (
-            f"start the controller of {quoted(election.best)} with {election.majority - 1} of the other voters; once "
-            "it leads, start the rest"
-        )
+        yield (QuorumCure.MAJORITY_FIRST(path=election.best, others=election.majority - 1))
 
 
 def _meta(seat: Seat) -> str:
@@ -82,98 +74,81 @@ def _state(seat: Seat) -> str:
     return os.path.join(seat.controller.path, CLUSTER_METADATA_DIR, FileKind.QUORUM_STATE.value)
 
 
-def _old_id(seat: Seat, election: Election) -> str:
+def _old_id(seat: Seat, election: Election) -> Text:
     voter = next((voter for voter in election.voters if voter.id == seat.controller.node_id), None)
-    return "" if voter is None else str(with_directory_id(_meta(seat), voter.directory_id))
+    return "" if voter is None else with_directory_id(_meta(seat), voter.directory_id)
 
 
-def _old_listener(seat: Seat, election: Election) -> str:
+def _old_listener(seat: Seat, election: Election) -> Text:
     names = dict.fromkeys(endpoint.name for voter in election.voters for endpoint in voter.endpoints)
-    return (
-        f"name the controllers' listener {' or '.join(names)} again, in controller.listener.names and listeners of "
-        f"node {seat.controller.node_id}"
-    )
+    return QuorumCure.OLD_LISTENER(names=tuple(names), node=str(seat.controller.node_id))
 
 
-def _old_node(seat: Seat, election: Election) -> str:
+def _old_node(seat: Seat, election: Election) -> Text:
     own = seat.controller.directory_id
     voter = next((voter for voter in election.voters if own and voter.directory_id == own), None)
     if voter is None:
-        return f"add node {seat.controller.node_id} by kafka-metadata-quorum add-controller once there is a leader"
-    return f"set node.id={voter.id} again, in the settings and in {quoted(_meta(seat))}"
+        return QuorumCure.ADD_CONTROLLER(node=str(seat.controller.node_id))
+    return QuorumCure.OLD_NODE(node=voter.id, path=_meta(seat))
 
 
-def _identity(seat: Seat, election: Election) -> str:
+def _identity(seat: Seat, election: Election) -> Text:
     """A log dir that is formatted anew has another directory id, and does not vote."""
-    path = quoted(_meta(seat))
+    path = _meta(seat)
     absent = [voter for voter in election.voters if voter.id in election.missing and voter.directory_id]
     if not absent:
-        return f"bring back {path}"
-    ids = " or ".join(f"node.id={voter.id} and directory.id={voter.directory_id}" for voter in absent)
-    return f"bring back {path}, with {ids}"
+        return QuorumCure.BRING_BACK(path=path)
+    ids = tuple(QuorumCure.NODE_AND_DIRECTORY(node=voter.id, directory_id=voter.directory_id) for voter in absent)
+    return QuorumCure.BRING_BACK_AS(path=path, ids=ids)
 
 
-def _state_again(seat: Seat, _: Election) -> str:
-    return str(remove(_state(seat), CureRemark.NEW_ELECTION()))
+def _state_again(seat: Seat, _: Election) -> Text:
+    return remove(_state(seat), CureRemark.NEW_ELECTION())
 
 
-_CURES: Mapping[ElectionCause, Callable[[Seat, Election], str]] = {
+_CURES: Mapping[ElectionCause, Callable[[Seat, Election], Text]] = {
     ElectionCause.NO_IDENTITY: lambda seat, election: _identity(seat, election),
-    ElectionCause.IDENTITY_CORRUPT: lambda seat, _: f"klogtool doctor {quoted(seat.controller.path)}",
+    ElectionCause.IDENTITY_CORRUPT: lambda seat, _: QuorumCure.DOCTOR(path=seat.controller.path),
     ElectionCause.STATE_CORRUPT: _state_again,
-    ElectionCause.OTHER_NODE: lambda seat, _: f"set node.id={seat.controller.node_id} in the settings",
-    ElectionCause.SETTINGS_REFUSED: lambda seat, _: f"correct the settings: {seat.controller.refusal}",
+    ElectionCause.OTHER_NODE: lambda seat, _: QuorumCure.NODE_ID(node=str(seat.controller.node_id)),
+    ElectionCause.SETTINGS_REFUSED: lambda seat, _: QuorumCure.CORRECT(why=str(seat.controller.refusal)),
     ElectionCause.LISTENER_UNKNOWN: lambda seat, election: _old_listener(seat, election),
-    ElectionCause.LOG_DAMAGED: lambda *_: str(FROM_A_CONTROLLER),
-    ElectionCause.RECORD_REFUSED: lambda seat, _: f"klogtool doctor {quoted(seat.controller.path)}",
-    ElectionCause.SIDE_FILE_CORRUPT: lambda seat, _: f"klogtool doctor {quoted(seat.controller.path)}",
+    ElectionCause.LOG_DAMAGED: lambda *_: FROM_A_CONTROLLER,
+    ElectionCause.RECORD_REFUSED: lambda seat, _: QuorumCure.DOCTOR(path=seat.controller.path),
+    ElectionCause.SIDE_FILE_CORRUPT: lambda seat, _: QuorumCure.DOCTOR(path=seat.controller.path),
     ElectionCause.OTHER_DIRECTORY: _old_id,
     ElectionCause.UNKNOWN_NODE: _old_node,
-    ElectionCause.SETTINGS_UNKNOWN: lambda *_: _NAME_ALL,
-    ElectionCause.OTHER_CLUSTER: lambda seat, _: (
-        f"look at cluster.id in {quoted(_meta(seat))}: it is of another cluster"
-    ),
+    ElectionCause.SETTINGS_UNKNOWN: lambda *_: QuorumCure.NAME_ALL(),
+    ElectionCause.OTHER_CLUSTER: lambda seat, _: QuorumCure.OTHER_CLUSTER(path=_meta(seat)),
 }
 
 
-def _bring_voters(election: Election) -> Iterator[str]:
+def _bring_voters(election: Election) -> Iterator[Text]:
     """Yield how each voter that is not here can vote again. A new disk with the old directory.id, and without a
     snapshot, votes for the whole copy, and fetches everything from it."""
     yield from map(_bring, _not_here(election))
     if election.missing and not election.is_dynamic:
-        yield (
-            "if they are lost for good: delete quorum-state of the controller that is left, then name in "
-            "controller.quorum.voters only those that are left"
-        )
+        yield (QuorumCure.ONLY_THOSE_LEFT())
 
 
-def _bring(voter: Voter) -> str:
+def _bring(voter: Voter) -> Text:
     if not voter.directory_id:
-        return (
-            f"start node {voter.id} as well, with its old disk; with a new one only together with the whole copy, and "
-            "one at a time: two new disks elect a leader without any metadata"
-        )
-    return (
-        f"start node {voter.id} as well, with its old disk; or with a new one: kafka-storage format "
-        f"--no-initial-controllers, then directory.id={voter.directory_id} in its meta.properties"
-    )
+        return QuorumCure.STATIC_VOTER(node=voter.id)
+    return QuorumCure.VOTER(node=voter.id, directory_id=voter.directory_id)
 
 
-def _state_of(is_wrong: Callable[[Seat], bool]) -> Callable[[Election], Iterator[str]]:
+def _state_of(is_wrong: Callable[[Seat], bool]) -> Callable[[Election], Iterator[Text]]:
     return lambda election: (_state_again(seat, election) for seat in election.seats if is_wrong(seat))
 
 
-def _one_of_two_logs(election: Election) -> Iterator[str]:
+def _one_of_two_logs(election: Election) -> Iterator[Text]:
     """Yield what keeps one log out of the other one. An empty disk with the old directory.id fetches all."""
     if election.apart is not None:
-        copies = f"{quoted(election.apart.better)} or {quoted(election.apart.other)}"
-        yield (
-            f"find out whether the copy of {copies} is the cluster's; start the other controller only with an empty "
-            f"{CLUSTER_METADATA_DIR}"
-        )
+        better, other = election.apart.better, election.apart.other
+        yield QuorumCure.ONE_OF_TWO(better=better, other=other, folder=CLUSTER_METADATA_DIR)
 
 
-def _who_tells(election: Election) -> Iterator[str]:
+def _who_tells(election: Election) -> Iterator[Text]:
     """Yield how each of those forgets its leader that would tell a node that it leads an epoch which it does not know.
     The epoch and the vote stay: without them, the next leader could take an epoch that another one had."""
     forgetful = {seat.controller.node_id for seat in election.seats if seat.forgot}
@@ -181,10 +156,10 @@ def _who_tells(election: Election) -> Iterator[str]:
         state = seat.controller.quorum_state
         if state is not None and state.leader_id in forgetful - {seat.controller.node_id}:
             command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
-            yield str(edit(_state(seat), [command], CureRemark.FORGOT_IT_LED(node_id=state.leader_id)))
+            yield edit(_state(seat), [command], CureRemark.FORGOT_IT_LED(node_id=state.leader_id))
 
 
-def _one_leader(election: Election) -> Iterator[str]:
+def _one_leader(election: Election) -> Iterator[Text]:
     """Yield how those that hear of another leader forget theirs. A leader that does begins without quorum-state: with
     its vote for itself it would repeat the epoch."""
     for seat in election.seats:
@@ -195,18 +170,18 @@ def _one_leader(election: Election) -> Iterator[str]:
             yield _state_again(seat, election)
         else:
             command = rf's/"leaderId":\s*{state.leader_id}\b/"leaderId":-1/'
-            yield str(edit(_state(seat), [command], CureRemark.NEW_ELECTION()))
+            yield edit(_state(seat), [command], CureRemark.NEW_ELECTION())
 
 
-def _same_voters(election: Election) -> Iterator[str]:
+def _same_voters(election: Election) -> Iterator[Text]:
     """Yield how only one of two leads. Old controllers that start while the new leader is up follow it."""
     if not election.is_dynamic:
-        yield "name the same voters in controller.quorum.voters of all controllers"
+        yield QuorumCure.SAME_VOTERS()
     elif election.best is not None:
-        yield f"start the controller of {quoted(election.best)} first, and those with other voters once it leads"
+        yield QuorumCure.BEST_FIRST(path=election.best)
 
 
-_CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
+_CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[Text]]] = {
     ElectionCause.NO_MAJORITY: _bring_voters,
     ElectionCause.STALE_CANDIDATE: _state_of(lambda seat: seat.is_stale),
     ElectionCause.NO_EPOCH_LEFT: _state_of(lambda seat: seat.has_no_epoch_left),
@@ -216,19 +191,15 @@ _CURES_OF_ALL: Mapping[ElectionCause, Callable[[Election], Iterator[str]]] = {
     ElectionCause.LEADERS_DIFFER: _one_leader,
     ElectionCause.VOTERS_DIFFER: _same_voters,
     ElectionCause.COPIES_DIFFER: _one_of_two_logs,
-    ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((str(FROM_A_CONTROLLER),)),
+    ElectionCause.VERSION_WITHOUT_VOTERS: lambda _: iter((FROM_A_CONTROLLER,)),
     ElectionCause.LOG_DAMAGED: lambda election: (
-        f"klogtool doctor {quoted(seat.controller.path)}" for seat in election.seats if not seat.controller.log.is_whole
+        QuorumCure.DOCTOR(path=seat.controller.path) for seat in election.seats if not seat.controller.log.is_whole
     ),
     ElectionCause.REPLAY_REFUSED: lambda election: (
-        f"klogtool doctor {quoted(seat.controller.path)}"
+        QuorumCure.DOCTOR(path=seat.controller.path)
         for seat in election.seats
         if seat.controller.replay_refusal is not None
     ),
-    ElectionCause.NO_VOTERS: lambda _: iter(
-        ("set controller.quorum.voters as it was, if the quorum is static; else bring back a metadata log or snapshot",)
-    ),
-    ElectionCause.ENDPOINTS_STALE: lambda _: iter(
-        ("start them with the listeners in the voters' record; when there is a leader, change one after the other",)
-    ),
+    ElectionCause.NO_VOTERS: lambda _: iter((QuorumCure.VOTERS_AS_BEFORE(),)),
+    ElectionCause.ENDPOINTS_STALE: lambda _: iter((QuorumCure.LISTENERS_AS_BEFORE(),)),
 }

@@ -18,11 +18,13 @@ from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.quorum import Quorum, is_key_of
+from klogtool.causes import Text
 from klogtool.errors import Refused
 from klogtool.escape import quoted
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.names import FileKind
+from klogtool.quorum.causes import NewVotersCause
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
 from klogtool.quorum.copies_compared import CopiesApart, CopyTail, compare
 from klogtool.quorum.cures import cures_of, cures_with_these_voters
@@ -33,7 +35,6 @@ from klogtool.verify.verify_voters import with_directory_id
 
 EPOCH_STEP = 1000  # measured: brokers and old controllers then never take the old quorum for the newer one
 LISTENER = "CONTROLLER"
-_UPGRADE = "kafka-features upgrade --feature kraft.version=1"
 _VOTER = re.compile(r"(\d{1,9})@(\[[0-9a-fA-F:.%]+\]|[^:@\s,]+):(\d{1,5})(?::([A-Za-z0-9_-]{22}))?", re.ASCII)
 
 
@@ -103,8 +104,8 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
     voters = _new_voters(wish, controller, controllers, old)
     if wish.is_static and len(voters) > 1:
         raise Refused(
-            "a quorum becomes static with one voter: the others would keep their dynamic set",
-            cure=f"Name one: --voters {controller.node_id}@HOST:PORT, or --standalone.",
+            NewVotersCause.STATIC_WITH_MANY(),
+            cure=NewVotersCause.NAME_ONE(node=str(controller.node_id)),
         )
     _check_no_old_majority(election, controller, old, voters, wish)
     epoch = _epoch(controllers)
@@ -135,15 +136,15 @@ def _check_one_cluster(controllers: Sequence[Controller]) -> None:
     clusters = {found.cluster_id: found.path for found in controllers if found.cluster_id is not None}
     if len(clusters) > 1:
         known = ", ".join(f"{cluster} in {path}" for cluster, path in clusters.items())
-        raise Refused(f"the log dirs are of different clusters: {known}", cure="Name those of one cluster.")
+        raise Refused(NewVotersCause.OTHER_CLUSTERS(known=known), cure=NewVotersCause.NAME_ONE_CLUSTER())
     owners: dict[str, Controller] = {}
     for found in controllers:
         other = owners.setdefault(found.directory_id or found.path, found)
         if other is not found:
             raise Refused(
-                f"it has the directory.id of {other.path}, {found.directory_id}: they would count as one voter",
+                NewVotersCause.SAME_DIRECTORY(path=other.path, directory_id=str(found.directory_id)),
                 path=found.path,
-                cure="Name one of them: the one that is to start.",
+                cure=NewVotersCause.NAME_ONE_OF_THEM(),
             )
 
 
@@ -152,13 +153,13 @@ def _check_readable(controllers: Sequence[Controller]) -> None:
         if found.log.trouble is None:
             continue
         folder = os.path.join(found.path, CLUSTER_METADATA_DIR)
-        mend = f"First mend it (klogtool doctor {quoted(found.path)}). "
+        mend = NewVotersCause.DOCTOR_FIRST(path=found.path)
         if found.log.damage is not None:
-            mend = f"If no other copy is left, also no broker's: {salvage(folder)} keeps what is sound; put it there. "
+            mend = NewVotersCause.SALVAGE(salvage=salvage(folder))
         raise Refused(
-            f"its metadata log is damaged, so nobody knows how far it went: {found.log.trouble}",
+            NewVotersCause.LOG_DAMAGED(why=str(found.log.trouble)),
             path=found.path,
-            cure=f"{mend}Or leave this log dir out: then it counts as lost.",
+            cure=NewVotersCause.OR_LEAVE_OUT(mend=mend),
         )
 
 
@@ -170,8 +171,8 @@ def _old_voters(election: Election) -> tuple[Voter, ...]:
     ids = max((state.current_voters for state in states if state is not None), key=len, default=())
     if not ids:
         raise Refused(
-            "who voted before is unknown: the metadata log names no voters",
-            cure="Name the server.properties of each controller with --config-file, as it was.",
+            NewVotersCause.NOBODY_SAYS_WHO(),
+            cure=NewVotersCause.NAME_SETTINGS(),
         )
     return tuple(Voter(node_id, "", ()) for node_id in ids)
 
@@ -187,24 +188,21 @@ def _chosen(election: Election, wish: Wish, old: Sequence[Voter], best: Position
         stopped = [seat for seat in election.seats if seat.controller.node_id in ids and not _may_lead(seat)]
         if stopped:
             raise Refused(
-                "its start ends before it looks at the quorum",
+                NewVotersCause.START_ENDS(),
                 path=stopped[0].controller.path,
-                cure="First: " + "; ".join(cures_of(election)),
+                cure=NewVotersCause.FIRST(cures=cures_of(election)),
             )
         raise Refused(
-            "none of these log dirs is that of a new voter, with a copy",
-            cure="Format a log dir for it (kafka-storage format --no-initial-controllers), copy the best "
-            f"{CLUSTER_METADATA_DIR} into it, and name it as well.",
+            NewVotersCause.NO_NEW_VOTER(),
+            cure=NewVotersCause.FORMAT(folder=CLUSTER_METADATA_DIR),
         )
     if controller.log.position < best:
         raise _is_behind(controller, election, best)
     if not best.end_offset:
-        raise Refused(
-            "no copy here has any metadata", cure="klogtool fleet metadata can rebuild it from brokers' disks."
-        )
+        raise Refused(NewVotersCause.NO_METADATA(), cure=NewVotersCause.REBUILD_METADATA())
     if controller.log.cut_bytes:
         folder = os.path.join(controller.path, CLUSTER_METADATA_DIR)
-        raise Refused("its log ends with a torn batch", path=controller.path, cure=f"First: {recover(folder)}")
+        raise Refused(NewVotersCause.TORN(), path=controller.path, cure=NewVotersCause.FIRST(cures=(recover(folder),)))
     if controller.directory_id is None:
         raise _no_directory_id(controller, election)
     return controller
@@ -230,29 +228,31 @@ def _is_behind(controller: Controller, election: Election, best: Position) -> Re
     count = None
     if position.epoch == best.epoch:
         count = count_metadata_records(better.path, position.end_offset)
-    lost = "records" if count is None else f"{count:,} records of metadata"
+    lost = NewVotersCause.RECORDS() if count is None else NewVotersCause.COUNT(count=count)
     source, target = (os.path.join(path, CLUSTER_METADATA_DIR) for path in (better.path, controller.path))
     away = f"mv {quoted(target)} {quoted(controller.path + '.old-metadata')} && " if os.path.isdir(target) else ""
     return Refused(
-        f"its copy ends at offset {position.end_offset:,}, epoch {position.epoch}; that of {better.path} ends at "
-        f"offset {best.end_offset:,}, epoch {best.epoch}, and has {lost} more",
+        NewVotersCause.BEHIND(
+            end=position.end_offset,
+            epoch=position.epoch,
+            path=better.path,
+            best_end=best.end_offset,
+            best_epoch=best.epoch,
+            lost=lost,
+        ),
         path=controller.path,
-        cure=f"First take the better copy: {away}cp -a {quoted(source)} {quoted(controller.path)}/",
+        cure=NewVotersCause.TAKE_BETTER(away=away, source=source, path=controller.path),
     )
 
 
 def _no_directory_id(controller: Controller, election: Election) -> Refused:
     old = next((voter for voter in election.voters if voter.id == controller.node_id and voter.directory_id), None)
     meta = os.path.join(controller.path, FileKind.META_PROPERTIES.value)
-    cure = (
-        "Format it: kafka-storage format --no-initial-controllers"
-        if election.is_dynamic
-        else "Start it once: it writes one, and a voter of a static quorum needs none."
-    )
+    cure = NewVotersCause.FORMAT_ANEW() if election.is_dynamic else NewVotersCause.START_ONCE()
     return Refused(
-        "meta.properties has no directory.id, and a start makes a new one",
+        NewVotersCause.NO_DIRECTORY_ID(),
         path=controller.path,
-        cure=cure if old is None else f"First choice, nothing is lost: {with_directory_id(meta, old.directory_id)}",
+        cure=cure if old is None else NewVotersCause.WRITE_ID(command=with_directory_id(meta, old.directory_id)),
     )
 
 
@@ -264,10 +264,9 @@ def _tails(controller: Controller, controllers: Sequence[Controller]) -> Iterato
         found = compare(controller.path, other.path)
         if isinstance(found, CopiesApart):
             raise Refused(
-                f"offset {found.offset:,} of epoch {found.epoch} is not the same as in {found.better}: these are two "
-                "logs, and Kafka would never notice",
+                NewVotersCause.TWO_LOGS(offset=found.offset, epoch=found.epoch, better=found.better),
                 path=found.other,
-                cure="Find out which of them is the cluster's, and leave the other one out.",
+                cure=NewVotersCause.WHICH_LOG(),
             )
         if found is not None:
             yield found
@@ -302,9 +301,9 @@ def _own_endpoint(controller: Controller, old: Sequence[Voter]) -> Endpoint:
     endpoint = next(iter((*routable, *known)), None)
     if endpoint is None:
         raise Refused(
-            f"where node {controller.node_id} listens is unknown",
+            NewVotersCause.LISTENS_WHERE(node=str(controller.node_id)),
             path=controller.path,
-            cure=f"Name it: --voters {controller.node_id}@HOST:PORT",
+            cure=NewVotersCause.NAME_IT(node=str(controller.node_id)),
         )
     return endpoint
 
@@ -315,16 +314,16 @@ def _directory_id(voter: Voter, controllers: Sequence[Controller], old: Sequence
     if here is not None and here.directory_id is not None:
         if voter.directory_id not in ("", here.directory_id):
             raise Refused(
-                f"its directory.id is {here.directory_id}, not {voter.directory_id}: node {voter.id} would not vote",
+                NewVotersCause.OTHER_DIRECTORY(directory_id=here.directory_id, named=voter.directory_id, node=voter.id),
                 path=here.path,
-                cure="Leave the directory id out of --voters, or name the log dir that has it.",
+                cure=NewVotersCause.LEAVE_ID_OUT(),
             )
         return here.directory_id
     known = voter.directory_id or next((before.directory_id for before in old if before.id == voter.id), "")
     if not known:
         raise Refused(
-            f"the directory.id of node {voter.id} is unknown",
-            cure=f"Name it, as in its meta.properties: {voter.id}@HOST:PORT:DIRECTORY-ID",
+            NewVotersCause.UNKNOWN_DIRECTORY(node=voter.id),
+            cure=NewVotersCause.NAME_DIRECTORY(node=voter.id),
         )
     return known
 
@@ -342,27 +341,23 @@ def _check_no_old_majority(
         return  # Kafka cannot do it, whether there is a leader or not
     if alone.leader_is_empty:
         raise Refused(
-            "a majority of the old voters is here, with a controller that has no metadata: it may lead, and all topics "
-            "would be lost",
-            cure="First: " + "; ".join(cures_of(alone)),
+            NewVotersCause.EMPTY_MAY_LEAD(),
+            cure=NewVotersCause.FIRST(cures=cures_of(alone)),
         )
     if alone.outcome is ElectionOutcome.ELECTED:
         cures = cures_with_these_voters(election)
-        start = f"First: {'; '.join(cures)}. Then start them." if cures else "Start them."
-        by_tool = "" if alone.is_dynamic else f" To make the quorum dynamic then: {_UPGRADE}"
+        then: Text = "" if alone.is_dynamic else NewVotersCause.UPGRADE()
         raise Refused(
-            f"a majority of the old voters is here ({_ids(old)}): they elect a leader by themselves, and lose less",
-            cure=f"{start}{by_tool}",
+            NewVotersCause.CAN_ELECT(old=_ids(old)),
+            cure=NewVotersCause.FIRST_THEN_START(cures=cures, then=then) if cures else NewVotersCause.START(then=then),
         )
     for before in _voter_sets(controller, old):
         others = [voter for voter in before if voter.id not in wish.destroyed and not _is_own(controller, voter)]
         free = [voter for voter in others if not _has_moved(voter, voters)]
         if len(free) + (len(free) < len(others)) > len(before) // 2:
             raise Refused(
-                f"the old disks of {_ids(free)} may still start, and are a majority of {_ids(before)}: they would "
-                "elect a leader of their own, beside the new one",
-                cure="Make sure that they can never start: rename their metadata log dirs, or wipe the disks. Then "
-                "name them: " + " ".join(f"--destroyed {voter.id}" for voter in free),
+                NewVotersCause.MAY_START(free=_ids(free), before=_ids(before)),
+                cure=NewVotersCause.NEVER_AGAIN(ids=tuple(voter.id for voter in free)),
             )
 
 
@@ -409,8 +404,8 @@ def _epoch(controllers: Sequence[Controller]) -> int:
     epoch = max([found.log.position.epoch for found in controllers] + states) + EPOCH_STEP
     if epoch > MAX_INT:
         raise Refused(
-            f"no epoch is left: {epoch - EPOCH_STEP:,} and {EPOCH_STEP:,} more do not fit in 32 bits",
-            cure="Look where that epoch is from: a cluster does not get there. klogtool quorum shows the epochs.",
+            NewVotersCause.NO_EPOCH(epoch=epoch - EPOCH_STEP, step=EPOCH_STEP),
+            cure=NewVotersCause.WHENCE_EPOCH(),
         )
     return epoch
 
@@ -440,11 +435,11 @@ def _outcome(
         [after, *(found for found in controllers if found is not controller and found.node_id in ids)]
     )
     if election.outcome is ElectionOutcome.NEVER and set(election.causes) != {ElectionCause.NO_MAJORITY}:
-        causes = ", ".join(cause.value for cause in election.causes)
+        causes, cures = ", ".join(cause.value for cause in election.causes), cures_of(election)
         raise Refused(
-            f"no leader would be elected all the same: {causes}",
+            NewVotersCause.NOT_ELECTED(causes=causes),
             path=controller.path,
-            cure="First: " + ("; ".join(cures_of(election)) or "look at its settings"),
+            cure=NewVotersCause.FIRST(cures=cures) if cures else NewVotersCause.FIRST_SETTINGS(),
         )
     return election.outcome
 
@@ -452,13 +447,11 @@ def _outcome(
 def _check_loss(result: NewVoters, election: Election, wish: Wish) -> None:
     if not result.may_lose or wish.accepts_loss:
         return
-    more = ""
-    if result.unseen_epoch is not None:
-        more = f" At least the first record of epoch {result.unseen_epoch} is in no copy here."
+    epoch = result.unseen_epoch
+    more: Text = "" if epoch is None else NewVotersCause.UNSEEN_EPOCH(epoch=epoch)
     cures = cures_with_these_voters(election)
-    instead = " Or, without a new set of voters: " + "; ".join(cures) + "." if cures else ""
+    instead: Text = NewVotersCause.INSTEAD(cures=cures) if cures else ""
     raise Refused(
-        f"records that only {', '.join(map(str, result.unseen))} had would be lost, committed ones as well: how many "
-        f"cannot be known.{more}",
-        cure=f"Bring their disks, or a copy of them, if any is left. Else confirm it with --accept-loss.{instead}",
+        NewVotersCause.WOULD_BE_LOST(ids=result.unseen, more=more),
+        cure=NewVotersCause.BRING_DISKS(instead=instead),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from klogtool.causes import Text
 from klogtool.escape import as_paragraph, quoted
 from klogtool.format.names import (
     MAX_DIR_NAME_LENGTH,
@@ -112,7 +113,7 @@ def _lost_text(first: int | None, last: int | None) -> str:
     return offsets_text(first, last)
 
 
-def _loss_row(loss: Loss, details: Mapping[tuple[str, int], str]) -> tuple[str, ...]:
+def _loss_row(loss: Loss, details: Mapping[tuple[str, int], Text]) -> tuple[str, ...]:
     name = build_file_name(FileKind.LOG, loss.segment)
     detail = _CAUSES.get(loss.cause) or details.get((name, loss.start), "")
     place = f"bytes {loss.start:,} to {loss.end:,}" if loss.end else "-"

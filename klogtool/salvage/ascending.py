@@ -18,7 +18,17 @@ from msgspec.structs import replace
 
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.salvage.corrections import mend_last_offsets
-from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, cut_run, split_last, with_first_offset
+from klogtool.salvage.stretches import (
+    MAGIC,
+    NO_EPOCH,
+    Rejected,
+    RejectedCause,
+    Run,
+    Stretch,
+    cut_run,
+    split_last,
+    with_first_offset,
+)
 from klogtool.verify.findings import Kind
 from klogtool.verify.heaviest_row import Frontier
 
@@ -322,14 +332,14 @@ def _left_out(items: Sequence[Stretch], before: Run, behind: Run | None) -> list
 
 def _rejected(run: Run, before: Run, behind: Run | None) -> Rejected:
     if run.last_offset - run.segment > MAX_INT:
-        cause, detail = Kind.OFFSET_OVERFLOW, f"offset {run.last_offset} is too far from its segment's base offset"
+        cause, detail = Kind.OFFSET_OVERFLOW, RejectedCause.TOO_FAR(offset=run.last_offset)
     elif run.first_offset > before.last_offset and behind is not None and run.batches > 1:
-        cause, detail = Kind.SEGMENT_OVERLAP, f"offset {run.first_offset} is in segment {behind.segment}, too"
+        cause, detail = Kind.SEGMENT_OVERLAP, RejectedCause.IN_SEGMENT(offset=run.first_offset, segment=behind.segment)
     elif run.first_offset > before.last_offset:
         cause = Kind.BATCH_HEADER
-        detail = f"base offset {run.first_offset} is above the base offset of the next batches"
+        detail = RejectedCause.ABOVE_NEXT(offset=run.first_offset)
     elif run.segment != before.segment and before.path:
-        cause, detail = Kind.SEGMENT_OVERLAP, f"offset {run.first_offset} is in segment {before.segment}, too"
+        cause, detail = Kind.SEGMENT_OVERLAP, RejectedCause.IN_SEGMENT(offset=run.first_offset, segment=before.segment)
     else:
-        cause, detail = Kind.OFFSET_ORDER, f"base offset {run.first_offset} is not above {before.last_offset} before it"
+        cause, detail = Kind.OFFSET_ORDER, RejectedCause.NOT_ABOVE(offset=run.first_offset, before=before.last_offset)
     return Rejected(run.path, run.segment, run.start, run.stop, cause, detail)

@@ -21,6 +21,7 @@ from klogtool.salvage.stretches import (
     MAGIC,
     NO_EPOCH,
     Rejected,
+    RejectedCause,
     Run,
     Stretch,
     last_record,
@@ -51,7 +52,7 @@ def _rejected(run: Run) -> Rejected:
         run.start,
         run.stop,
         Kind.BATCH_HEADER,
-        f"leader epoch {run.epoch} does not fit between the epochs before and after it",
+        RejectedCause.EPOCH_DOES_NOT_FIT(epoch=run.epoch),
         run.first_offset,
         run.last_offset,
     )

@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
+from klogtool.causes import Cause, some
 from klogtool.errors import Corrupt
 from klogtool.format.fields import field_positions
 from klogtool.format.framing import LOG_OVERHEAD, Frame
@@ -35,12 +36,18 @@ _MOST_FIELD_BYTES = 4
 _TO_MAGIC = -1  # stands for a magic field in the list of lengths
 
 
+class SetRightCause(Cause):
+    """How a damaged entry was read."""
+
+    UP_TO_NEXT, CORRECTED = some(2)
+
+
 class SetRight(Corrupt):
     """An entry was read although it is damaged. field: the wrong field; was, now: its value, and the right value."""
 
     def __init__(self, damage: Damage, path: str, field: str, was: int, now: int) -> None:
-        how = "up to the next sound entry" if damage.entry is None else "with the corrected field"
-        super().__init__(f"{damage.detail}; read {how}", path=path, position=damage.start)
+        cause = SetRightCause.UP_TO_NEXT if damage.entry is None else SetRightCause.CORRECTED
+        super().__init__(cause(damage=damage.reason), path=path, position=damage.start)
         self.field, self.was, self.now = field, was, now
 
 

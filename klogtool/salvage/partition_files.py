@@ -27,7 +27,7 @@ from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
-from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
+from klogtool.salvage.stretches import Rejected, RejectedCause, Run, Stretch, walk_stretches
 from klogtool.verify.findings import Kind
 
 _Value = TypeVar("_Value")
@@ -55,7 +55,7 @@ def _or_unreadable(stretch: Stretch, file: PatchyFile) -> Stretch:
     bad = file.bad_within(stretch.start, stretch.stop) if isinstance(stretch, Rejected) else []
     if isinstance(stretch, Run) or not bad:
         return stretch
-    return replace(stretch, cause=Kind.UNREADABLE, detail=f"the disk cannot read bytes {bad[0][0]:,} to {bad[-1][1]:,}")
+    return replace(stretch, cause=Kind.UNREADABLE, detail=RejectedCause.CANNOT_READ(first=bad[0][0], last=bad[-1][1]))
 
 
 class PartitionFiles(Struct):

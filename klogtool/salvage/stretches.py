@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange
+from klogtool.causes import Cause, Text, some
 from klogtool.errors import KlogError
 from klogtool.format.batch import (
     CODEC_MASK,
@@ -111,8 +112,14 @@ class Run(Struct, frozen=True):
         return (*parts, FileRange(self.path, at, self.stop))
 
 
+class RejectedCause(Cause):
+    """Why sound bytes are not kept."""
+
+    TOO_FAR, IN_SEGMENT, ABOVE_NEXT, NOT_ABOVE, EPOCH_DOES_NOT_FIT, CANNOT_READ, CHECKSUM_MATCHES = some(7)
+
+
 class Rejected(Struct, frozen=True):
-    """Bytes [start, stop) of a segment that are not kept. cause: an id of verify's findings; detail: a sentence.
+    """Bytes [start, stop) of a segment that are not kept. cause: an id of verify's findings; detail: why.
 
     first_offset, last_offset: what was there, as far as these bytes show.
     """
@@ -122,7 +129,7 @@ class Rejected(Struct, frozen=True):
     start: int
     stop: int
     cause: str
-    detail: str
+    detail: Text
     first_offset: int | None = None
     last_offset: int | None = None
 
@@ -276,7 +283,7 @@ class _Walk:
             inside = self._proved_inside(damage)
             if inside is not None:
                 # The rest was judged from the end of this damage, behind `inside`: it is judged anew from there.
-                yield self._rejected(at, inside, damage.id, damage.detail, None, None)
+                yield self._rejected(at, inside, damage.id, damage.reason, None, None)
                 return
             yield self._damaged(damage)
             at = damage.end
@@ -306,7 +313,7 @@ class _Walk:
             yield replace(counted, records=whole.records_count)
             return
         cause = Kind.BATCH_ATTRIBUTES if judged.contradiction is not None else Kind.RECORDS_INVALID
-        detail = f"the checksum matches, but {judged.wrong}"
+        detail = RejectedCause.CHECKSUM_MATCHES(wrong=judged.wrong or "")
         head = self._head_of(judged) if self._deep else None
         if head is None:
             yield self._rejected(facts.position, facts.end, cause, detail, facts.first_offset, facts.last_offset)
@@ -339,7 +346,7 @@ class _Walk:
     def _damaged(self, damage: Damage) -> Stretch:
         if damage.entry is None or not damage.entry.is_sound or damage.field is None:
             first, last = self._claimed(damage)
-            return self._rejected(damage.start, damage.end, damage.id, damage.detail, first, last)
+            return self._rejected(damage.start, damage.end, damage.id, damage.reason, first, last)
         run = self._runs.run_of(damage.entry.facts)
         if damage.field == "magic":
             was = self._probe.head(damage.start)[_MAGIC_AT]
@@ -362,7 +369,7 @@ class _Walk:
         return facts.first_offset, facts.last_offset
 
     def _rejected(
-        self, start: int, stop: int, cause: str, detail: str, first: int | None, last: int | None
+        self, start: int, stop: int, cause: str, detail: Text, first: int | None, last: int | None
     ) -> Rejected:
         if first is not None and (first == NOT_TOLD or last is None or not self._segment <= first <= last):
             first = last = None

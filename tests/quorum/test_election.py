@@ -9,12 +9,11 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from quorums import NOTHING, Disk, control_batch, data_batch, directory_id, properties, static, voter
+from quorums import NOTHING, Disk, control_batch, cures_of, data_batch, directory_id, properties, static, voter
 from running import run_here
 
 from klogtool.format.java_text import parse_properties
 from klogtool.quorum.controllers import Position, read_controller
-from klogtool.quorum.cures import cures_of
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
 from klogtool.render.quorum import quorum_text
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from quorums import NOTHING, Disk, directory_id, properties, voter
+from quorums import NOTHING, Disk, cures_of, directory_id, properties, voter
 from running import run_here
 
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
 from klogtool.quorum.controllers import read_controller
-from klogtool.quorum.cures import cures_of
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
 
 Path = pathlib.Path

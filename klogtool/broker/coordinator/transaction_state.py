@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from klogtool.broker.causes import UnreadRecordCause
 from klogtool.broker.coordinator.coordinator_load import (
     MOST_BYTES,
     NULL_KEY,
@@ -21,8 +22,8 @@ from klogtool.broker.coordinator.coordinator_load import (
 )
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
+from klogtool.causes import Reason
 from klogtool.errors import Corrupt, KlogError
-from klogtool.escape import quoted
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.internal.records import TRANSACTION, ApiMessage, UnknownRecordType, parse_coordinator_record
 from klogtool.format.names import TopicPartition
@@ -153,7 +154,7 @@ def _check_all(log: LoadedLog) -> None:
     """Raises Corrupt at the first record that a coordinator cannot read."""
     end = find_load_end(walk_data(log), TRANSACTION, log.terms.rules)
     if end is not None:
-        reason = f"the record at offset {end.offset}: {end.reason}"
+        reason = UnreadRecordCause.AT(offset=end.offset, why=end.reason)
         raise Corrupt(reason, kafka_class="RuntimeException", cure=_cure(log))
 
 
@@ -166,12 +167,14 @@ def walk_data(log: LoadedLog) -> Iterator[Entry]:
                     yield entry
 
 
-def _cure(log: LoadedLog) -> str:
+def _cure(log: LoadedLog) -> Reason:
     """Return the command that says what to do about a record: verify judges batches, and not what they mean."""
-    return f"klogtool doctor {quoted(os.path.dirname(log.draft.path))}  # says what to do"
+    return UnreadRecordCause.DOCTOR(path=os.path.dirname(log.draft.path))
 
 
-def _walk_parsed(records: Iterable[tuple[bytes, _Found]], partition: int, cure: str) -> Iterator[TransactionMetadata]:
+def _walk_parsed(
+    records: Iterable[tuple[bytes, _Found]], partition: int, cure: Reason
+) -> Iterator[TransactionMetadata]:
     """Yield what records say, without those that a coordinator passes over."""
     for key, (offset, timestamp, value) in records:
         try:
@@ -182,5 +185,5 @@ def _walk_parsed(records: Iterable[tuple[bytes, _Found]], partition: int, cure: 
             continue
         except KlogError as error:
             if error.kafka_class != UNKNOWN_VERSION:
-                error.reason, error.cure = f"the record at offset {offset}: {error.reason}", cure
+                error.reason, error.cure = str(UnreadRecordCause.AT(offset=offset, why=error.reason)), str(cure)
                 raise

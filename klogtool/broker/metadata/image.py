@@ -15,10 +15,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from klogtool.broker.causes import ImageProblem
 from klogtool.broker.metadata.known import Known
 from klogtool.broker.metadata.quorum import Quorum
 from klogtool.broker.metadata.refusals import Failure, Refusal, Replay, bound_failures, failures
 from klogtool.broker.releases import REFERENCE_RULES, Rules
+from klogtool.causes import Text
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.internal.records import (
@@ -78,7 +80,7 @@ class ClusterMetadata(Struct):
     quorum: Quorum = Quorum()
     known: Known = field(default_factory=Known)
     refusals: tuple[Refusal, ...] = ()
-    problem: str | None = None
+    problem: Text | None = None
 
     @property
     def refusal(self) -> Refusal | None:
@@ -184,7 +186,7 @@ def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int, int], ...])
     return image
 
 
-def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata, int, str | None]:
+def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata, int, Text | None]:
     """Read the newest readable snapshot; return its content, the offset after it, and what is wrong with a newer
     one. Kafka replays the newest one only, so the refusals are those of that one."""
     problem, refusals = None, None
@@ -193,7 +195,7 @@ def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata,
         replay = _ImageReplay(image, rules)
         replay.take(snapshot)
         if image.problem is None and not replay.has_batches:
-            image.problem = f"{os.path.basename(snapshot.path)}: it contains no whole batch"
+            image.problem = ImageProblem.NO_BATCH(file=os.path.basename(snapshot.path))
         image.refusals = refusals = image.refusals if refusals is None else refusals
         if image.problem is None:
             return image, snapshot.end_offset or 0, problem
@@ -207,7 +209,7 @@ def _read_log(
     """Apply the log from an offset on."""
     segments = partition.segments
     if segments and segments[0].base_offset > start:
-        image.problem = f"the log begins at offset {segments[0].base_offset}, but the newest snapshot ends at {start}"
+        image.problem = ImageProblem.BEGINS_LATER(offset=segments[0].base_offset, end=start)
         return
     replay = _ImageReplay(image, rules, start, skips_damage=skips_damage)
     for n, segment in enumerate(segments):
@@ -286,7 +288,7 @@ class _ImageReplay:
             if not isinstance(batch, RecordBatch) or not batch.crc_valid:
                 if self._skips_damage:
                     continue
-                raise KlogError("a batch is damaged", path=file.path, position=batch.position)
+                raise KlogError(ImageProblem.BATCH_DAMAGED(), path=file.path, position=batch.position)
             self.has_batches = True
             if not self._reaches(batch.last_offset):
                 continue
