@@ -1,8 +1,8 @@
 """The fsck of Apache Kafka: reads partition log dirs on disk, without a broker.
 
-    errors      what can go wrong, as exceptions that say where and why
-    causes      why something is so, as values; render has the sentences
     escape      text from a disk as a terminal and a shell may see it
+    causes      why something is so, as values; render has the sentences
+    errors      what can go wrong, as exceptions that say where and why
     json_rows   rows of JSON Lines
     interrupts  signals that ask klogtool to stop
     values      values with fields that do not count when two are compared

@@ -17,11 +17,11 @@ from klogtool.verify.findings import KINDS
 # The floors, lowest first. cli stands above spark, which runs where there is no command line; __init__ and
 # __main__ are the roof.
 FLOORS = {
-    "escape": -1,
+    "escape": -2,
+    "causes": -1,
     "json_rows": 0,
     "interrupts": 0,
     "errors": 0,
-    "causes": 0,
     "values": 0,
     "parameters": 0,
     "format": 1,
