@@ -22,7 +22,9 @@ from running import FIXTURES, run_here
 from verifying import copy_file, rename
 from wounded import ACTIVE, CASES, FIRST, OF_SCRUB, Case, batch_at, log_of, side_of, swap_of_the_first
 
+from klogtool import render
 from klogtool.escape import quoted
+from klogtool.verify.causes import CureCause
 from klogtool.verify.findings import KINDS
 
 Path = pathlib.Path
@@ -296,6 +298,25 @@ def test_what_cannot_be_mended_names_no_cure(finding_id: str, tmp_path: Path) ->
     found = [told for told in a_scene(CASES[finding_id], tmp_path).find() if told.id == finding_id]
     assert found
     assert {told.cure for told in found} == {None} or finding_id in FOR_ANOTHER_NODE
+
+
+def test_to_forget_changes_of_the_metadata_is_a_whole_command(tmp_path: Path) -> None:
+    scene = a_scene(CASES["metadata-replay"], tmp_path)
+    (told,) = [told for told in scene.find() if told.id == "metadata-replay"]
+    command = str(told.cure).partition("if there is none: ")[2].partition(" forgets ")[0]
+    paste(command, scene.folder)
+    assert "metadata-replay" not in {told.id for told in scene.find()}
+
+
+WRITING = ("rebuild-index", "salvage", "recover", "truncate")
+
+
+@pytest.mark.parametrize("name", sorted(CureCause.__members__))
+def test_a_command_that_mends_writes(name: str) -> None:
+    """Pasted, it does what the finding says that it does: it does not only show a plan."""
+    sentence = json.loads((pathlib.Path(render.__file__).parent / "words.json").read_text())["CureCause"][name]
+    if sentence.startswith(tuple(f"klogtool {command} {{" for command in WRITING)):
+        assert sentence.endswith((" --apply", " --output DIR"))
 
 
 @pytest.mark.parametrize("name", MORE_CASES)

@@ -24,9 +24,10 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
-from klogtool.plans.recover_reach import HIGHEST, claimed_end, find_orphans, walk_told
+from klogtool.plans.recover_reach import claimed_end, find_orphans, walk_told
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
+from klogtool.verify.only_copies import KnownLog, not_meant_to_go
 from klogtool.verify.swaps import ReadLogs, offsets_in_log
 
 _LEFT_OVERS = tuple(f"{FileKind.LOG.value}{suffix}" for suffix in (CLEANED, SWAP, DELETED))
@@ -165,28 +166,14 @@ def _left_overs(log: LoadedLog) -> dict[str, Offsets]:
     """Return the offsets of the records that logs of an interrupted cleaning, split or deletion have, which a start
     deletes, by name. The name alone shows nothing: it may be empty, or have others."""
     found = {}
+    told = tuple(each.offset for each in walk_told(log))
+    span = KnownLog(log.segments.first.base_offset, log.log_end_offset, told)
     for name in log.report.removed:
         if name.endswith(_LEFT_OVERS) and name in log.draft.before:
             with suppress(KlogError):  # a start deletes it unread, so this is no reason to fail
                 offsets = offsets_in_log(log.draft.before[name].content).data
-                found[name] = _not_meant(log, offsets) if name.endswith(DELETED) else offsets
+                found[name] = not_meant_to_go(offsets, span) if name.endswith(DELETED) else offsets
     return found
-
-
-def _not_meant(log: LoadedLog, deleted: Offsets) -> Offsets:
-    """Return the offsets of a `.deleted` log that a broker may not have meant to delete.
-
-    It deletes segments at both ends of a log: at its start by retention, at its end by a truncation. A truncation
-    lowers what shows where the log ended, too (LogManager.truncateTo), and so does a clean stop.
-    """
-    end, kept = log.log_end_offset, Offsets()
-    beyond = deleted.first_in(end, MAX_LONG)
-    is_told = beyond is not None and any(beyond < told.offset < HIGHEST for told in walk_told(log))
-    for first, last in deleted.ranges:
-        first, last = max(first, log.segments.first.base_offset), last if is_told else min(last, end - 1)
-        if first <= last:
-            kept.add(first, last)
-    return kept
 
 
 def _left_of(left: dict[str, Offsets], first: int, last: int) -> tuple[int, str] | None:

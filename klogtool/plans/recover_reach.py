@@ -30,11 +30,11 @@ from klogtool.log.resync import find_next_batch
 from klogtool.plans.causes import RecoverCause
 from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
 from klogtool.verify.findings import Kind
+from klogtool.verify.only_copies import HIGHEST
 
 HIGH_WATERMARK = "high watermark"
 ORPHANED_INDEX = "index without its .log"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
 
 
 class BehindEnd(Struct, frozen=True):

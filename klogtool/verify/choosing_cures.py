@@ -19,6 +19,7 @@ from klogtool.log.file import is_denied
 from klogtool.log.partition import Partition
 from klogtool.verify.causes import CureCause, CureRemark
 from klogtool.verify.cures import (
+    copying_aside,
     in_turn,
     move_out,
     move_out_of_partition,
@@ -39,6 +40,7 @@ _CUT_BY_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is Recov
 _STOPS_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is RecoveryEffect.STOPS)
 _LEFTOVERS = frozenset(kind for kind in Kind if kind.row.cure is Cure.LEFTOVERS)
 _EPOCHS = Cure.EPOCHS.value
+DELETED_BY_START = (Kind.LEFTOVER_CLEANED, Kind.LEFTOVER_DELETED)
 
 
 class State(Struct, frozen=True):
@@ -84,11 +86,30 @@ class _Cures:
         self._ids = {finding.id for finding in findings if not finding.is_unchecked}
         of_names = (finding.cured_by for finding in findings if finding.id == Kind.SEGMENT_NAME)
         self._of_names = [cure for cure in of_names if cure is not None]
+        self._alone = list(_left_over_alone(findings, state))
+        self._put_back = [renaming(path, segment) for path, segment in self._alone if not os.path.lexists(segment)]
+        self._copies = [path for path, segment in self._alone if os.path.lexists(segment)]
+        # A start ends at these indexes.
+        self._of_stops = [
+            rebuild_index(state.path, Cure.OFFSET_INDEX.value, base)
+            for base in dict.fromkeys(
+                _base_offset(f) for f in findings if f.stop and f.id.row.cure is Cure.OFFSET_INDEX
+            )
+        ]
         self._of_log = self._choose_for_log()
         self._of_leftovers = self._choose_for_leftovers(findings)
 
     def of(self, finding: Finding) -> Reason | None:
-        """Return the cure of one finding; None if there is nothing to do, or nothing helps."""
+        """Return the cure of one finding; None if there is nothing to do, or nothing helps.
+
+        What a start deletes, and has records alone, is a segment again before anything else: recovery would delete it,
+        and other cures would adapt to a log without it.
+        """
+        is_alone = any(finding.path == path for path, _ in self._alone)
+        cure = self._of_log if is_alone else self._of(finding)
+        return in_turn(*self._put_back) if self._put_back and cure is not None else cure
+
+    def _of(self, finding: Finding) -> Reason | None:
         if _is_in_swap(finding):
             return self._of_leftovers
         if _is_in_log(finding):
@@ -122,12 +143,13 @@ class _Cures:
     def _salvage(self) -> Reason:
         """Return salvage, after commands that move away names with which no log can be loaded, not even a salvaged
         one."""
-        return in_turn(*self._of_names, salvage(self._state.path))
+        copies = map(copying_aside, self._copies)
+        return in_turn(*self._of_names, *copies, salvage(self._state.path, *self._copies[:1]))
 
     def _ends_sound_but_for_its_tail(self) -> bool:
         """Return whether recovery cuts only the damaged end of the last segment, with nothing sound after it."""
         state = self._state
-        if not state.is_whole or not state.reports or self._ids & (_STOPS_RECOVERY | _LEFTOVERS):
+        if not state.is_whole or not state.reports or self._alone or self._ids & (_STOPS_RECOVERY | _LEFTOVERS):
             return False
         last = state.reports[-1]
         sound_end = last.sound[-1][1] if last.sound else 0
@@ -145,19 +167,13 @@ class _Cures:
         if self._in_log or not self._state.is_whole or self._ids & _STOPS_RECOVERY:
             return self._salvage()
         left = [f for f in findings if f.id in _LEFTOVERS]
-        only = [
-            f.path
-            for f in left
-            if f.path.removesuffix(".swap").removesuffix(".cleaned").endswith(FileKind.LOG.value)
-            and find_span_only_in(f.path, self._state.reports)
-        ]
-        cleaned = [path for path in only if path.endswith(".cleaned")]
-        if cleaned:  # a start deletes them
-            return in_turn(*(renaming(path, path.removesuffix(".cleaned")) for path in cleaned))
         swaps = self._state.swaps
         if swaps.lost.whole or swaps.stopped_by or any((f.first_offset or 0) < 0 for f in left):
-            return self._salvage() if only else in_turn(*dict.fromkeys(move_out_of_partition(f.path) for f in left))
-        return recover(self._state.path, CLEAN)
+            is_alone = any(
+                find_span_only_in(path, self._state.reports) for path in (f.path for f in left) if _is_log(path)
+            )
+            return self._salvage() if is_alone else in_turn(*dict.fromkeys(move_out_of_partition(f.path) for f in left))
+        return in_turn(*self._of_stops, recover(self._state.path, CLEAN))
 
     # Side files.
 
@@ -167,7 +183,8 @@ class _Cures:
         # Rebuilding loads the log as a broker does, and fails where a broker fails.
         leftovers = [self._of_leftovers] if self._ids & _LEFTOVERS else []
         names = [] if leftovers else self._of_names
-        chain = in_turn(*names, *leftovers, rebuild_index(self._state.path, kind))
+        stops = [] if leftovers else self._of_stops
+        chain = in_turn(*names, *stops, *leftovers, rebuild_index(self._state.path, kind))
         if Kind.PARTITION_METADATA_CORRUPT in self._ids:
             return CureCause.METADATA_FIRST(then=chain)
         return chain
@@ -219,3 +236,14 @@ def _is_in_log(finding: Finding) -> bool:
         return False
     # Salvage gives a segment whose name is above its first batch the right name.
     return finding.id.row.cure is Cure.LOG or (finding.id == Kind.SEGMENT_NAME and finding.first_offset is not None)
+
+
+def _left_over_alone(findings: Sequence[Finding], state: State) -> Iterator[tuple[str, str]]:
+    """Yield each log that a start deletes and that alone has records, with the path of its segment."""
+    for finding in findings if state.is_whole else ():
+        if finding.loses and finding.id in DELETED_BY_START:
+            yield finding.path, os.path.splitext(finding.path)[0]
+
+
+def _is_log(path: str) -> bool:
+    return path.removesuffix(".swap").endswith(FileKind.LOG.value)

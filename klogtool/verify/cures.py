@@ -35,9 +35,17 @@ def rebuild_index(folder: str, only: str, base_offset: int | None = None) -> Rea
     return CureCause.REBUILD_SEGMENT(folder=folder, segment=base_offset, only=only)
 
 
-def salvage(folder: str) -> Reason:
-    """Keep everything sound of a partition."""
-    return CureCause.SALVAGE(folder=folder)
+def salvage(folder: str, copied: str | None = None) -> Reason:
+    """Keep everything sound of a partition. copied: with what `copying_aside` has made of this file."""
+    if copied is None:
+        return CureCause.SALVAGE(folder=folder)
+    return CureCause.SALVAGE_WITH(folder=folder, copy=_place_of(copied, parent_of(folder)))
+
+
+def copying_aside(path: str) -> Reason:
+    """Make a copy of a partition dir, beside the log dir, out of a log that a start deletes."""
+    segment = os.path.splitext(os.path.basename(path))[0]
+    return CureCause.COPY_ASIDE(path=path, place=_place_of(path, parent_of(os.path.dirname(path) or ".")), name=segment)
 
 
 def recover(folder: str, last_stop: str | None = None) -> Reason:
@@ -54,13 +62,16 @@ def move_out(path: str, folder: str) -> Reason:
 
     folder: a log dir, or the parent of a partition dir. Nothing there is overwritten.
     """
+    return CureCause.MOVE_OUT(path=path, place=_place_of(path, folder))
+
+
+def _place_of(path: str, folder: str) -> str:
     whole = folder.rstrip("/")
     if os.path.basename(whole) in ("", ".", ".."):
         whole = os.path.abspath(folder)
     place = whole + MOVED_OUT
     inner = os.path.dirname(os.path.relpath(path, folder))
-    place = os.path.join(place, inner) if inner else place
-    return CureCause.MOVE_OUT(path=path, place=place)
+    return os.path.join(place, inner) if inner else place
 
 
 def move_out_of_partition(path: str) -> Reason:

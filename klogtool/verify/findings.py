@@ -187,8 +187,9 @@ class Finding(Struct, frozen=True):
     start, end: byte positions in the file, end exclusive. first_offset, last_offset: records lost or in doubt. field:
     which field contradicts the others. entry: the partition that a line of a checkpoint is about. reason: what is
     wrong; detail is its sentence. cured_by: what mends it; cure is its text. is_normal: something explains it here, so
-    it is only worth knowing. stop: how it keeps a broker from its logs, if it does. user_severity: the severity that a
-    user's settings give it, unless it is normal here.
+    it is only worth knowing. stop: how it keeps a broker from its logs, if it does. loses: with the next start records
+    are lost or not served because of it. user_severity: the severity that a user's settings give it, unless it is
+    normal here.
     """
 
     id: Kind
@@ -203,12 +204,15 @@ class Finding(Struct, frozen=True):
     cured_by: Reason | None = None
     is_normal: bool = False
     stop: Stop | None = None
+    loses: bool = False
     user_severity: Severity | None = None
 
     @property
     def severity(self) -> Severity:
-        """The severity by the id, by whether it is normal here, and by settings; see the table in docs/contract.md."""
-        return Severity.INFO if self.is_normal else self.user_severity or self.id.row.severity
+        """The severity by the id, by whether it is normal here, by what the next start makes of it, and by settings;
+        see the table in docs/contract.md."""
+        own = Severity.ERROR if self.stop is not None or self.loses else self.id.row.severity
+        return Severity.INFO if self.is_normal else self.user_severity or own
 
     @property
     def ends_broker(self) -> bool:

@@ -33,10 +33,12 @@ from klogtool.log.partition import Partition
 from klogtool.log.second_reading import has_changed
 from klogtool.log.segment import Segment
 from klogtool.log.side_file import kind_of
-from klogtool.verify.choosing_cures import State, with_cures
+from klogtool.verify.choosing_cures import DELETED_BY_START, State, with_cures
+from klogtool.verify.clean_start import weigh_believed
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.index_damage import OFFSETS, TIMES
+from klogtool.verify.only_copies import weigh_deleted
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 from klogtool.verify.swaps import JudgedSwaps, SwapTerms, judge_swaps
 from klogtool.verify.verify_checkpoints import PartitionEnds, verify_against_logs
@@ -332,7 +334,7 @@ class _Verification:
         """Return the result of a partition whose segments were read. If files went away meanwhile, as beside a running
         broker, it is read again; if that happens each time, nothing is said of it."""
         for attempt in range(TRIES + 1):
-            verified = _finished_if_there(begun, self._swap_terms_of)
+            verified = self._finished_if_there(begun)
             if verified is not None and not _has_changed(begun):
                 return self._with_gaps_explained(begun.target, verified)
             if begun.target.log_dir is not None and not os.path.lexists(begun.target.partition.path):
@@ -345,6 +347,89 @@ class _Verification:
                         _take(begun, *scanned)
         changed = Summary(left_out_partitions=1, was_changed=True)
         return VerifiedPartition((), PartitionEnds(begun.target.partition), changed, False)
+
+    def _finished_if_there(self, begun: _Begun) -> VerifiedPartition | None:
+        """Return what `_finished` does; None if a file went away meanwhile."""
+        try:
+            return self._finished(begun)
+        except KlogError as error:
+            if not has_changed(error):
+                raise
+            return None
+
+    def _finished(self, begun: _Begun) -> VerifiedPartition:
+        """Return all findings of a partition, sorted by its files."""
+        target, layout, findings, counted = begun.target, begun.layout, begun.findings, begun.counted
+        is_whole, swaps = layout is not None and not counted.left_out_segments, JudgedSwaps()
+        if layout is not None:
+            counted.files = 1 if target.only else layout.files
+        if layout is not None and is_whole:
+            findings += verify_partition(layout, begun.reports, target.around)
+            if layout.has_swaps:
+                swaps = judge_swaps(layout.path, self._swap_terms_of(target))
+                findings += _damage_in_swaps(layout, swaps)
+            findings = weigh_leftovers(layout, findings, begun.reports, swaps)
+            findings = self._weigh_deleted(begun, layout, findings)
+            findings = self._weigh_believed(begun, layout, findings)
+            # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
+            wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
+            findings = [
+                finding
+                for finding in findings
+                if finding.id != Kind.EPOCH_ORDER or (finding.path, finding.start) not in wrong
+            ]
+        counted.partitions = int(target.only is None)
+        ends = _ends_of(begun) if is_whole else PartitionEnds(target.partition)
+        state = State(
+            target.partition.path, begun.reports, is_whole and target.only is None, target.around.is_clean, swaps
+        )
+        findings = with_cures(findings, state)
+        put_back = (each.cured_by for each in findings if each.loses and each.id in DELETED_BY_START)
+        ends = replace(ends, put_back=next(put_back, None))
+        if target.only is not None:
+            only = os.path.join(target.partition.path, target.only)
+            findings = [finding for finding in findings if finding.path == only]
+        if (
+            target.partition.state is PartitionDirState.DELETE
+        ):  # only what stops a broker counts, because the dir may be half deleted
+            findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
+        # By file and byte; findings about the whole file come last.
+        placed = sorted(
+            without_repeats(findings), key=lambda one: (one.path, MAX_LONG if one.start is None else one.start)
+        )
+        return VerifiedPartition(
+            tuple(placed), ends, counted, layout is not None, layout is not None and layout.is_metadata
+        )
+
+    def _weigh_deleted(self, begun: _Begun, layout: Layout, findings: list[Finding]) -> list[Finding]:
+        """Say which records only a `.deleted` log has."""
+        is_there = any(finding.id is Kind.LEFTOVER_DELETED for finding in findings)
+        if not is_there or layout.is_metadata or begun.target.only is not None:
+            return findings
+        name, kinds = (
+            layout.partition.topic_partition,
+            (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT),
+        )
+        beside = self._checkpoints_in(os.path.dirname(os.path.abspath(layout.path)))
+        told = [] if name is None else [beside.find_line(kind, name) for kind in kinds]
+        is_compacted = self._swap_terms_of(begun.target).is_compacted
+        return list(weigh_deleted(layout, findings, begun.reports, told, is_compacted=is_compacted))
+
+    def _weigh_believed(self, begun: _Begun, layout: Layout, findings: list[Finding]) -> list[Finding]:
+        """Add what a start makes of side files that it believes. The metadata log is recovered in any case, and a
+        folder that is to be deleted is not loaded to its end."""
+        target = begun.target
+        if layout.is_metadata or target.partition.state is PartitionDirState.DELETE:
+            return findings
+        recovered_from = MAX_LONG if target.around.is_clean else target.around.recovery_point or 0
+        return weigh_believed(
+            findings,
+            target.partition.path,
+            self.options.circumstances,
+            self._checkpoints_in(os.path.dirname(os.path.abspath(target.partition.path))),
+            recovered_from=recovered_from,
+            end_offset=begun.reports[-1].next_offset if begun.reports else 0,
+        )
 
     def _with_gaps_explained(self, target: Target, verified: VerifiedPartition) -> VerifiedPartition:
         """Mark gaps between segments as normal if the surroundings of the log show that its topic is compacted."""
@@ -532,53 +617,6 @@ def _with_name(report: SegmentReport, findings: Iterable[Finding]) -> Iterator[F
     misnamed = list(verify_segment_name(report))
     yield from misnamed
     yield from (f for f in findings if not (misnamed and f.id == Kind.OFFSET_ORDER and f.start == 0))
-
-
-def _finished_if_there(begun: _Begun, swap_terms_of: Callable[[Target], SwapTerms]) -> VerifiedPartition | None:
-    """Return what `_finished` does; None if a file went away meanwhile."""
-    try:
-        return _finished(begun, swap_terms_of)
-    except KlogError as error:
-        if not has_changed(error):
-            raise
-        return None
-
-
-def _finished(begun: _Begun, swap_terms_of: Callable[[Target], SwapTerms]) -> VerifiedPartition:
-    """Return all findings of a partition, sorted by its files."""
-    target, layout, findings, counted = begun.target, begun.layout, begun.findings, begun.counted
-    is_whole, swaps = layout is not None and not counted.left_out_segments, JudgedSwaps()
-    if layout is not None:
-        counted.files = 1 if target.only else layout.files
-    if layout is not None and is_whole:
-        findings += verify_partition(layout, begun.reports, target.around)
-        if layout.has_swaps:
-            swaps = judge_swaps(layout.path, swap_terms_of(target))
-            findings += _damage_in_swaps(layout, swaps)
-        findings = weigh_leftovers(layout, findings, begun.reports, swaps)
-        # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
-        wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
-        findings = [
-            finding
-            for finding in findings
-            if finding.id != Kind.EPOCH_ORDER or (finding.path, finding.start) not in wrong
-        ]
-    counted.partitions = int(target.only is None)
-    ends = _ends_of(begun) if is_whole else PartitionEnds(target.partition)
-    state = State(target.partition.path, begun.reports, is_whole and target.only is None, target.around.is_clean, swaps)
-    findings = with_cures(findings, state)
-    if target.only is not None:
-        only = os.path.join(target.partition.path, target.only)
-        findings = [finding for finding in findings if finding.path == only]
-    if (
-        target.partition.state is PartitionDirState.DELETE
-    ):  # only what stops a broker counts, because the dir may be half deleted
-        findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
-    # By file and byte; findings about the whole file come last.
-    placed = sorted(without_repeats(findings), key=lambda one: (one.path, MAX_LONG if one.start is None else one.start))
-    return VerifiedPartition(
-        tuple(placed), ends, counted, layout is not None, layout is not None and layout.is_metadata
-    )
 
 
 def _damage_in_swaps(layout: Layout, swaps: JudgedSwaps) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ class PartitionEnds(Struct, frozen=True):
     """What the check of a partition dir reported of its log; None if it did not get there.
 
     base_offset: of the first segment. log_end_offset: after the last sound batch. damaged_tail: the last segment, and
-    the byte from which on it is damaged.
+    the byte from which on it is damaged. put_back: what to do before a start deletes the only copy of records.
     """
 
     partition: Partition
@@ -42,6 +42,7 @@ class PartitionEnds(Struct, frozen=True):
     log_end_offset: int | None = None
     last_segment: str | None = None
     damaged_tail: int | None = None
+    put_back: Reason | None = None
 
 
 def unreadable_file(path: str, error: Unreadable) -> Finding:
@@ -98,7 +99,7 @@ def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker:
     for kind, offsets in stated.offsets.items():
         path = os.path.join(stated.path, kind.value)
         false = list(_false_entries(kind, offsets, ends, starts if stated.is_clean else None))
-        cure = _cure_of_entries(path, kind, offsets, false)
+        cure = _put_back_first(false, ends) or _cure_of_entries(path, kind, offsets, false)
         for entry in false[:MOST_ENTRIES_TOLD]:
             first_offset = None if entry.is_nowhere else min(entry.offset, MAX_OFFSET)
             of = str(entry.topic_partition)
@@ -203,6 +204,13 @@ def _wrong_offset(
     return None
 
 
+def _put_back_first(false: Sequence[_FalseEntry], ends: Iterable[PartitionEnds]) -> Reason | None:
+    """Return what to do before a line is lowered: that shows how far a log reached, so that it is not forgotten what a
+    start deletes."""
+    lowered = {entry.topic_partition for entry in false if entry.right is not None}
+    return next((end.put_back for end in ends if end.put_back and end.partition.topic_partition in lowered), None)
+
+
 def _cure_of_entries(
     path: str, kind: FileKind, offsets: Mapping[TopicPartition, int], false: Sequence[_FalseEntry]
 ) -> Reason:
@@ -230,7 +238,7 @@ _BEYOND = {
 
 def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Finding]:
     marker = os.path.join(stated.path, FileKind.CLEAN_SHUTDOWN.value)
-    cure = remove(marker, CureRemark.REPAIR_FIRST(log_dir=stated.path))
+    removing = remove(marker, CureRemark.REPAIR_FIRST(log_dir=stated.path))
     recovery_points = stated.offsets.get(FileKind.RECOVERY_POINT_CHECKPOINT, {})
     for end in ends:
         partition = end.partition
@@ -238,7 +246,7 @@ def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Fi
             continue  # the metadata log is recovered in any case
         name = partition.topic_partition
         flushed = recovery_points.get(name, 0) if name is not None else 0
-        path = end.last_segment or partition.path
+        path, cure = end.last_segment or partition.path, end.put_back or removing
         if end.damaged_tail is not None:
             reason = CheckpointCause.DAMAGED_TAIL()
             yield Finding(Kind.CLEAN_MARKER_FALSE, path, reason, start=end.damaged_tail, cured_by=cure)

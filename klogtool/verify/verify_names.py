@@ -292,7 +292,7 @@ def _weighed(
         return (
             finding
             if span is None
-            else replace(finding, reason=cause(fate=finding.reason, first=span[0], last=span[1]))
+            else replace(finding, reason=cause(fate=finding.reason, first=span[0], last=span[1]), loses=True)
         )
     if stop is not None:
         return replace(finding, reason=NameCause.SWAP_STOPS(name=os.path.basename(stop.path)))
@@ -303,7 +303,8 @@ def _weighed(
     if lost is None:
         return finding
     cause = NameCause.MAY_BE_LOST if lost.unless_compacted else NameCause.WOULD_BE_LOST
-    return replace(finding, reason=cause(fate=finding.reason, first=lost.first_offset, last=lost.last_offset))
+    reason = cause(fate=finding.reason, first=lost.first_offset, last=lost.last_offset)
+    return replace(finding, reason=reason, loses=not lost.unless_compacted)
 
 
 def _bases_of(layout: Layout, suffix: str) -> list[int]:

@@ -581,6 +581,9 @@ SIDE_FILES: Mapping[str, Scenario] = {
     "6 index of 0 bytes, closed": yes(put(side(11, "index"), b"")),
     "6 index random, closed, from 0": yes(from_zero(put(side(11, "index"), _INDEX_BYTES[:48]))),
     "6 index random, active": loses(put(side(32, "index"), _INDEX_BYTES[:48]), (T, What.ENDS_EARLY), end=32),
+    "6 index into a batch, active": refuses(
+        put(side(32, "index"), (9).to_bytes(4, "big") + (394).to_bytes(4, "big")), log(32), "size 0 smaller than"
+    ),
     "6 index random, active, unclean": yes(unclean(put(side(32, "index"), _INDEX_BYTES[:48]))),
     "6 index of 5 bytes, active": yes(put(side(32, "index"), bytes(5))),
     # The start is fine; later writes fail: the active segment's time index has an offset beyond the log (TimeIndex).

@@ -18,7 +18,7 @@ from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
 from klogtool.broker.unified_log.log_segments import LogSegments
 from klogtool.broker.unified_log.mapped_windows import MappedWindow, walk_mapped
 from klogtool.broker.unified_log.producer_snapshots import SnapshottedProducers
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.producers import ProducerState
 from klogtool.log.producer_state import ProducerStateManager, examine_producers
@@ -140,4 +140,5 @@ def _load_segment(producers: ProducerStateManager, segment: LogSegment, start_of
             position=start.position,
             kafka_class="IllegalArgumentException",
         )
-    replay_batches(producers, segment, start.position, end_position)
+    with AtPath(segment.path):
+        replay_batches(producers, segment, start.position, end_position)

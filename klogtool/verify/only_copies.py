@@ -1,0 +1,110 @@
+"""Records that only a left-over of a deletion still has, though no broker meant to delete them. A start deletes it.
+
+A broker deletes segments at both ends of a log: at its start by retention, at its end by a truncation. A truncation
+lowers what shows where the log ended, too (LogManager.truncateTo), and so does a clean stop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.draft import Draft
+from klogtool.errors import KlogError
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind
+from klogtool.log.offset_ranges import Offsets
+from klogtool.verify.causes import NameCause
+from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.segment_report import SegmentReport
+from klogtool.verify.swaps import ReadLogs
+from klogtool.verify.verify_epochs import read_epochs
+from klogtool.verify.verify_names import Layout
+
+HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
+_DELETED_LOG = FileKind.LOG.value + ".deleted"
+
+
+class KnownLog(Struct, frozen=True):
+    """Where a log begins and ends, and the ends that other files show."""
+
+    first: int
+    end: int
+    told: tuple[int, ...]
+
+
+def not_meant_to_go(deleted: Offsets, log: KnownLog) -> Offsets:
+    """Return the offsets of a `.deleted` log that a broker may not have meant to delete."""
+    kept, beyond = Offsets(), deleted.first_in(log.end, MAX_LONG)
+    is_told = beyond is not None and any(beyond < told < HIGHEST for told in log.told)
+    for first, last in deleted.ranges:
+        first, last = max(first, log.first), last if is_told else min(last, log.end - 1)
+        if first <= last:
+            kept.add(first, last)
+    return kept
+
+
+def weigh_deleted(
+    layout: Layout,
+    findings: Sequence[Finding],
+    reports: Sequence[SegmentReport],
+    told: Iterable[int | None],
+    *,
+    is_compacted: bool | None,
+) -> Iterator[Finding]:
+    """Yield the findings; that of a `.log.deleted` says which offsets only it has. reports: of all segments. told: ends
+    by checkpoints. is_compacted: None if nobody knows. Raises Unreadable."""
+    names = [name for name in layout.names if name.endswith(_DELETED_LOG)]
+    alone: dict[str, tuple[int, int]] = {}
+    if names and reports:
+        ends = (*(end for end in told if end is not None), *_told_by_files(layout))
+        # A cleaning leaves the segments that it replaced.
+        is_cleaned = is_compacted or any(report.has_gaps and not report.is_damaged for report in reports)
+        span = KnownLog(reports[0].base_offset, reports[-1].next_offset, ends)
+        alone = dict(_only_in(layout, names, reports, span, is_cleaned=bool(is_cleaned)))
+    for finding in findings:
+        of = alone.get(os.path.basename(finding.path)) if finding.id is Kind.LEFTOVER_DELETED else None
+        if of is None:
+            yield finding
+        else:
+            reason = NameCause.NOWHERE_ELSE(fate=finding.reason, first=of[0], last=of[1])
+            yield replace(finding, reason=reason, first_offset=of[0], last_offset=of[1], loses=True)
+
+
+def _told_by_files(layout: Layout) -> Iterator[int]:
+    yield from layout.snapshots
+    yield from (offset for name in layout.names if (offset := _orphan(layout, name)) is not None)
+    epochs = layout.find(FileKind.LEADER_EPOCH_CHECKPOINT)
+    lines = [] if epochs is None else read_epochs(epochs)
+    yield from () if isinstance(lines, Finding) else (line.start_offset for line in lines)
+
+
+def _orphan(layout: Layout, name: str) -> int | None:
+    """Return the base offset of an index whose `.log` is not there under any name that a broker gives it."""
+    plain, _, end = name.partition(".")
+    logs = (f"{plain}.log{suffix}" for suffix in ("", ".deleted", ".swap", ".cleaned"))
+    is_orphan = (
+        end in ("index", "timeindex", "txnindex") and plain.isdigit() and not any(map(layout.names.__contains__, logs))
+    )
+    return int(plain) if is_orphan else None
+
+
+def _only_in(
+    layout: Layout, names: Sequence[str], reports: Sequence[SegmentReport], span: KnownLog, *, is_cleaned: bool
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the name of each such log that alone has offsets, with the first and the last one."""
+    read = ReadLogs(Draft.of(layout.path).before)
+    for name in sorted(names):
+        with suppress(KlogError):  # a start deletes it unread
+            wanted = not_meant_to_go(read[name].data, span).ranges
+            for report in reports if wanted else ():
+                if wanted and report.base_offset <= wanted[-1][1] and wanted[0][0] < report.next_offset:
+                    there = read[os.path.basename(report.path)].all
+                    wanted = [hole for part in wanted for hole in there.holes(*part)]
+            wanted = [part for part in wanted if not is_cleaned or part[1] >= span.end]
+            if wanted:
+                yield name, (wanted[0][0], wanted[-1][1])

@@ -1,0 +1,62 @@
+"""Records that only a left-over has: `verify` says so as an error, and its cures, in any order, keep them.
+
+A start deletes `.deleted` and `.cleaned` files. What no broker meant to delete is put back before anything else.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import shutil
+
+import pytest
+from curing import MOST_ROUNDS, carry_out, readable_records, verified
+from damage import flip_bit
+from running import FIXTURES, run_here
+
+NOW_MS = 1_800_000_000_000
+SOURCE = FIXTURES / "transactions" / "logdir"
+BASES = (0, 7, 36, 38)
+MARKERS = (b"\0\0\0\0", b"\0\0\0\1")  # keys of control records: one alone is no record
+
+
+def leave_alone(rng: random.Random, log_dir: pathlib.Path) -> None:
+    """A segment has the name of a left-over; or it is damaged, and a left-over is its sound copy."""
+    partition, base = log_dir / "t-0", rng.choice(BASES[1:])
+    log = partition / f"{base:020d}.log"
+    copy = log.with_name(log.name + rng.choice((".deleted", ".deleted", ".deleted", ".cleaned")))
+    if base == 38 or rng.random() < 0.6:
+        log.rename(copy)
+        for side in partition.glob(f"{base:020d}.*[gx]"):
+            rng.choice((lambda: None, side.unlink if side != copy else lambda: None))()
+    elif copy.suffix == ".deleted":
+        shutil.copy(log, copy)
+        flip_bit(log, rng.randrange(61, log.stat().st_size), 3)
+    if rng.random() < 0.5:
+        (log_dir / ".kafka_cleanshutdown").unlink()
+
+
+def lost(log_dir: pathlib.Path) -> int | None:
+    done = run_here(["doctor", "logs", "--json", "--now", str(NOW_MS)], log_dir.parent)
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    return next(r["lost"]["records"] for r in rows if r.get("about") == "partition" and r["path"].endswith("/t-0"))
+
+
+@pytest.mark.some(12)
+@pytest.mark.parametrize("seed", range(120))
+def test_what_only_a_left_over_has_is_kept_by_cures_in_any_order(seed: int, tmp_path: pathlib.Path) -> None:
+    rng, log_dir = random.Random(seed), tmp_path / "logs"
+    shutil.copytree(SOURCE, log_dir)
+    whole = readable_records(log_dir)
+    leave_alone(rng, log_dir)
+    found = verified(["logs"], tmp_path, NOW_MS)
+    assert not lost(log_dir) or any(told.severity == "error" and told.id.startswith("leftover") for told in found)
+    for _ in range(MOST_ROUNDS):
+        cures = [told.cure for told in found if told.is_command]
+        if not cures:
+            break
+        carry_out(rng.choice(cures), tmp_path)
+        found = verified(["logs"], tmp_path, NOW_MS)
+    assert not [record for record in whole - readable_records(log_dir) if record[4] not in MARKERS]
+    assert not lost(log_dir)
