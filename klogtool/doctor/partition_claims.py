@@ -25,8 +25,9 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind
 from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_gaps import find_deleted_in_error, next_offset_of
-from klogtool.plans.recover_reach import HIGH_WATERMARK, HIGHEST, ORPHANED_INDEX, walk_told
+from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_told
 from klogtool.plans.recover_result import Recovery
+from klogtool.verify.only_copies import HIGHEST
 
 _FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
 _WITNESSES = {
