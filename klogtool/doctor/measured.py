@@ -64,12 +64,13 @@ class Before(Struct, frozen=True):
 class Measured(Struct, frozen=True):
     """lost: what is not on the disk any more; hidden: what stays and is not served. lost_bytes: of logs, damaged ones
     too. is_cleaned: a cleaned segment replaces others, and nobody knows whether all that is lost has newer
-    records."""
+    records; replaced: what was in those, and is not counted as lost."""
 
     lost: tuple[Readable, ...] = ()
     hidden: tuple[tuple[HiddenBy, Readable], ...] = ()
     lost_bytes: int = 0
     is_cleaned: bool = False
+    replaced: tuple[Readable, ...] = ()
 
     @property
     def lost_records(self) -> int:
@@ -88,7 +89,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     Raises Unreadable.
     """
     served, counted = _Served(after), KnownBatches()
-    lost: list[Readable] = []
+    lost, replaced = list[Readable](), list[Readable]()
     lost_bytes, is_cleaned = 0, False
     # What stays comes first: what is on the disk is not lost, though it may be hidden.
     hidden = list(_walk_outside(before, after, served, counted, looks_behind_end=looks_behind_end))
@@ -111,12 +112,13 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
             if cleaned is not None and before.is_compacted:
                 end = max(cleaned.last, cleaned.first - 1)
                 is_cleaned = is_cleaned or any(part.last_offset > end for part in found)
+                replaced += found
                 found = _below(file, found, cleaned.first)
             alone = list(served.walk_gone(file, found, counted))
             lost += alone
             if cleaned is not None and before.is_compacted is None and cleaned.has_gaps:
                 is_cleaned = is_cleaned or any(part.last_offset >= cleaned.first for part in alone)
-    return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned)
+    return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned, tuple(replaced))
 
 
 def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[int, int]]]]:

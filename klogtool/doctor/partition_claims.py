@@ -199,7 +199,7 @@ def _gone(log: LoadedLog, recovery: Recovery, measured: Measured, followed: Foll
     there = Offsets()
     for first, last in followed.odd if followed else ():
         there.add(first, max(first, last))
-    for part in (*measured.lost, *(part for _, part in measured.hidden)):
+    for part in (*measured.lost, *measured.replaced, *(part for _, part in measured.hidden)):
         there.add(part.first_offset, max(part.first_offset, part.last_offset))
     gone, witnesses = Offsets(), []
     witnessed, deleted = list(_walk_witnessed(log, recovery, there)), Offsets()

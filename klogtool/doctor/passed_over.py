@@ -132,7 +132,7 @@ def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Foll
     unopened = [segment.unopened_indexes() for segment in segments]
     try:
         misled_in = frozenset(n for n in range(len(segments)) if misled[n] and sound[n])
-        reader = _Consumer(segments, _served_up_to(log), misled_in)
+        reader = _Consumer(segments, _served_up_to(log), misled_in, is_compacted=log.terms.compaction is not None)
         is_read = reader.read(log.log_start_offset, log.log_end_offset)
     finally:
         for segment, indexes in zip(segments, unopened, strict=True):
@@ -173,18 +173,22 @@ def _is_plain(segment: LogSegment, next_base: int, *, opened: bool) -> bool:
 
 class _Consumer:
     """A consumer, and what it got of the segments of a log. watermark: where the broker stops; None: at the end.
-    misled_in: the numbers of sound segments whose offset index is false."""
+    misled_in: the numbers of sound segments whose offset index is false. is_compacted: offsets may be missing anywhere,
+    so that shows of no batch that it is moved."""
 
     def __init__(
         self,
         segments: Sequence[LogSegment],
         watermark: OffsetMetadata | None = None,
         misled_in: frozenset[int] = frozenset(),
+        *,
+        is_compacted: bool = False,
     ) -> None:
         self._segments, self._misled_in = segments, misled_in
         self.watermark = watermark
         self._bases = [segment.base_offset for segment in segments]
-        self._batches = list(_walk_judged([*chain.from_iterable(starmap(_walk_batches, enumerate(segments)))]))
+        batches = list(chain.from_iterable(starmap(_walk_batches, enumerate(segments))))
+        self._batches = batches if is_compacted else list(_walk_judged(batches))
         self._at = {(batch.segment, batch.part.start): batch for batch in self._batches}
         self._got: dict[_Key, Offsets] = {}
         self._got_of_damaged = Offsets()
@@ -197,10 +201,7 @@ class _Consumer:
 
     def read(self, start: int, end: int) -> bool:
         """Read from the log start to the log end; return whether that was possible."""
-        indexed = (entry.offset for segment in self._segments for entry in segment.offset_index.parse())
-        sound = (offset for part in self.parts() for offset in (part.first_offset, part.last_offset + 1))
-        marks = sorted({*self._bases, *indexed, *sound, *self._unsound_marks()})
-        position, seen = start, set[int]()
+        marks, position, seen = self._marks(), start, set[int]()
         while position < end and self._left > 0:
             if position in seen:  # a seek is of no use before the next of these
                 at = bisect_right(marks, position)
@@ -216,14 +217,21 @@ class _Consumer:
             position = reached + 1 if failed and reached > position else reached
         return self._left > 0
 
+    def _marks(self) -> list[int]:
+        """Return the offsets from which a fetch may begin elsewhere than from the one before: entries of indexes, of
+        each batch the first offset, the one after it (a search can go by what begins below), and the one behind."""
+        indexed = (entry.offset for segment in self._segments for entry in segment.offset_index.parse())
+        parts = ((part.first_offset, part.first_offset + 1, part.last_offset + 1) for part in self.parts())
+        return sorted({*self._bases, *indexed, *chain.from_iterable(parts), *self._unsound_marks()})
+
     def _unsound_marks(self) -> Iterator[int]:
-        """Yield the offsets that the headers of damaged batches say."""
+        """Yield the same of what the headers of damaged batches say."""
         for n, segment in enumerate(self._segments):
             with segment.open_log() as file:
                 probe, at = Probe(file, end=file.size, lowest=0), 0
                 while isinstance(frame := probe.frame(at), Frame):
                     if (n, at) not in self._at:
-                        yield from (frame.offset, _last_offset(probe, frame) + 1)
+                        yield from (frame.offset, frame.offset + 1, _last_offset(probe, frame) + 1)
                     at += frame.size
 
     def _fetch(self, position: int) -> tuple[int, bool]:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from claim_reasons import without_reason
 from damage import append_bytes, flip_bit, overwrite, tear_at
+from kafka.layout import walk
 from make_broker import SMALL
 from running import FIXTURES, KLOGTOOL, run_here
 from startup import HERE
@@ -416,6 +417,21 @@ def test_what_is_below_a_cleaned_segment_is_lost_with_what_it_replaces(tmp_path:
     second.with_name(f"{second.name}.swap").write_bytes(others)
     lost = claim_about(rows_of(disks), first.parent)["lost"]
     assert (lost["records"], lost["ranges"]) == (sum(batches(second).values()), [[0, 10]])
+
+
+def test_what_a_cleaned_segment_replaces_was_not_gone_before(tmp_path: Path) -> None:
+    """The segment reaches farther than the cleaned one; what nobody may call lost for certain is not gone, either."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    (disks / "d1/.kafka_cleanshutdown").unlink()
+    (disks / "d1/cleaner-offset-checkpoint").write_text("0\n1\nt 0 22\n")  # t is compacted
+    newest = max((disks / "d1/t-0").glob("*.log"))
+    entries = walk(newest.read_bytes())
+    newest.with_name(f"{newest.name}.swap").write_bytes(entries[1].data)
+    claim = claim_about(rows_of(disks), newest.parent)
+    assert (claim["lost"]["records"], claim["lost"]["reason"]) == (None, "compacted")
+    assert claim["log_end_offset"] == entries[2].value("base_offset")
+    there = range(entries[0].value("base_offset"), entries[-1].value("base_offset"))
+    assert [first for first, last in claim["gone_already"]["ranges"] if first in there or last in there] == []
 
 
 @pytest.mark.parametrize("fixture", ["retention/logdir", "compacted/result-2"])

@@ -69,3 +69,15 @@ def test_a_copy_that_an_interrupted_cleaning_left_is_served(tmp_path: pathlib.Pa
     followed = follow(load(str(folder), Circumstances(now_ms=NOW_MS), jobs=1).log)
     assert isinstance(followed, Followed)
     assert sum(part.records for _, part in followed.hidden) == 0
+
+
+def test_a_copy_in_a_compacted_log_is_a_copy_wherever_it_lies(tmp_path: pathlib.Path) -> None:
+    """As many offsets are missing behind it as it has: a cleaner leaves such gaps."""
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    first, last = (build_batch([Record(at, NOW_MS - 1000, b"k", b"x", ())]) for at in (0, 2))
+    (folder / f"{0:020d}.log").write_bytes(first + first + last)
+    followed = follow(load(str(folder), Circumstances(now_ms=NOW_MS), jobs=1).log)
+    assert isinstance(followed, Followed)
+    assert sum(part.records for _, part in followed.hidden) == 0

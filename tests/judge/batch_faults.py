@@ -19,8 +19,12 @@ UNDER_THE_CRC = {
     "records_count": (("be", 0), ("be", 1), ("be", 100), ("be", -1)),
     "last_offset_delta": (("be", 0), ("be", 100), ("be", -1)),
     "producer_id": (("be", -1), ("be", 5)),
-    "base_sequence": (("be", -1), ("add", 7)),
+    "producer_epoch": (("be", -1), ("add", 1), ("add", -1), ("be", 32767)),
+    "base_sequence": (("be", -1), ("add", 7), ("be", 0), ("add", -1)),
+    "base_timestamp": (("be", -1), ("add", 10**13), ("be", 0)),
     "max_timestamp": (("be", -1), ("add", 10**13), ("be", 0)),
+    # Another codec or none, the time of the append, of a transaction, a marker, a delete horizon, bits without meaning.
+    "attributes": (("be", 0), ("add", 1), ("be", 7), ("add", 8), ("add", 16), ("add", 32), ("add", 64), ("add", 128)),
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kafka.kafka import scratch_folder
 
-from . import batch_faults, dir_faults, file_faults
+from . import batch_faults, dir_faults, file_faults, misplaced_faults, text_faults
 from .bases import COUNT, COUNT_COMPACTED, FED, INTERNAL, KILLED, LOG_DIRS, MANY, MANY_COMPACTED, STATES, base_of
 from .claims import Claims, claims_of
 from .comparison import Difference, before_start, differences
@@ -20,9 +20,10 @@ from .records_on_disk import batches_of
 from .truth import Asked, started
 
 JUDGED_STATES = ("S3", "S3", "S4", "S4", "S2")
-IN_PARTITIONS = [*file_faults.MENU, *batch_faults.MENU]
-ANYWHERE = [*IN_PARTITIONS, *dir_faults.MENU]
-IN_LOG_DIRS = [*dir_faults.MENU, (file_faults.cut_log, 3), (file_faults.older_partition, 3)]
+IN_PARTITIONS = [*file_faults.MENU, *batch_faults.MENU, *misplaced_faults.MENU, *text_faults.IN_PARTITIONS]
+OF_LOG_DIRS = [*dir_faults.MENU, *text_faults.IN_LOG_DIRS]
+ANYWHERE = [*IN_PARTITIONS, *OF_LOG_DIRS]
+IN_LOG_DIRS = [*OF_LOG_DIRS, (file_faults.cut_log, 3), (file_faults.older_partition, 3)]
 # What each of the many partitions is a copy of.
 SOURCES = ("plain-0", "plain-1", "txn-0", "txn-1", "idem-0", "moved-0")
 SOURCE_COMPACTED = "comp-0"

@@ -21,6 +21,13 @@ EXTRA = (
     "plain-00",
     "x-3.0123456789abcdef0123456789abcdef-delete",
     "y-2.0123456789abcdef0123456789abcdef-stray",
+    "plain-0.0123456789abcdef0123456789abcdef-future",
+    "plain-1.ABC-stray",
+    "plain-1-delete",
+    "plain-0 (copy)",
+    "plain-99999999999",
+    ".snapshot-0",
+    "-0",
 )
 
 
@@ -144,6 +151,40 @@ def rename_partition(disks: Disks) -> str:
     return f"{'copy' if is_copied else 'rename'} {disks.name(partition)} to {disks.name(target)}"
 
 
+def older_beside(disks: Disks) -> str | None:
+    """An older copy of a partition under a name that a move or a deletion gives, beside the partition or not."""
+    partition, suffix = disks.partition(), disks.rng.choice(["future", "future", "delete", "stray"])
+    old = disks.older_copy(partition)
+    target = disks.log_dir() / f"{partition.name}.{disks.rng.getrandbits(128):032x}-{suffix}"
+    shutil.copytree(old, target)
+    return f"older {partition.name} ({old.parts[-3]}) as {disks.name(target)}"
+
+
+def link_in_place_of_partition(disks: Disks) -> str:
+    """The folder lies elsewhere, and a link leads there."""
+    partition = disks.partition()
+    place = disks.root / "elsewhere"
+    place.mkdir(exist_ok=True)
+    shutil.move(partition, place / partition.name)
+    partition.symlink_to(f"../elsewhere/{partition.name}")
+    return f"link in place of {disks.name(partition)}"
+
+
+def file_in_place_of_partition(disks: Disks) -> str:
+    partition = disks.partition()
+    shutil.rmtree(partition)
+    partition.write_bytes(b"")
+    return f"file in place of {disks.name(partition)}"
+
+
+def exchange_log_dirs(disks: Disks) -> str:
+    """The disks are mounted at each other's place."""
+    one, other = disks.log_dirs
+    between = disks.root / "between"
+    one.rename(between), other.rename(one), between.rename(other)
+    return "the log dirs exchanged"
+
+
 def exchange_partitions(disks: Disks) -> str:
     """Two partition dirs under each other's name, as after a restore by hand."""
     one, other = disks.rng.sample(disks.partitions(), 2)
@@ -244,6 +285,10 @@ MENU: list[tuple[Fault, float]] = [
     (move_partition, 2),
     (copy_partition, 1),
     (rename_partition, 2.5),
+    (older_beside, 2),
+    (link_in_place_of_partition, 0.5),
+    (file_in_place_of_partition, 0.4),
+    (exchange_log_dirs, 0.4),
     (exchange_partitions, 1),
     (remove_partition, 1.5),
     (empty_partition, 0.7),

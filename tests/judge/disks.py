@@ -73,7 +73,7 @@ class Disks:
         return str(path.relative_to(self.root))
 
 
-# What was done, or None where it did not apply. IndexError, ValueError and OSError say that it did not, too.
+# What was done, or None where it did not apply. LookupError, ValueError and OSError say that it did not, too.
 Fault: TypeAlias = Callable[[Disks], str | None]
 
 
@@ -116,7 +116,7 @@ def damage(disks: Disks, menu: Sequence[tuple[Fault, float]], times: Iterable[in
         own = Disks(random.Random(disks.rng.getrandbits(64)), disks.root, disks.older, disks.only, disks.known_as)
         try:
             done = fault(own)
-        except (IndexError, ValueError, OSError):
+        except (LookupError, ValueError, OSError):
             continue
         if done:
             told.append(done)

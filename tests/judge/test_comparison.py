@@ -148,6 +148,13 @@ def test_null_is_right_where_no_log_is_loaded_or_a_link_leads_nowhere() -> None:
     assert list(differences(said, truth(), {FOLDER: before})) == []
 
 
+def test_what_was_deleted_on_purpose_may_be_lost_where_another_record_is_there() -> None:
+    twice = dataclasses.replace(BEFORE, below=BEFORE.below | {Found(8, 1)})
+    claim = msgspec.structs.replace(TRUE, lost=Lost(3, ((8, 8), (13, 14))))
+    told = differences(Claims(BrokerClaim(True), partitions={FOLDER: claim}), truth(), {FOLDER: twice})
+    assert [each for each in told if each.kind.startswith("LOST")] == []
+
+
 def test_a_silent_doctor_is_found() -> None:
     assert kinds(without_partitions(claims()), truth()) == ["SILENT"]
 

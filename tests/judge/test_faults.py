@@ -12,11 +12,11 @@ from running import FIXTURES, tree_of
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 
-from . import batch_faults, dir_faults, file_faults
+from .cases import ANYWHERE
 from .disks import Disks, Fault, damage, partitions_of, read_lines, write_lines
 from .records_on_disk import Batch, batches_in, batches_of, names_and_bytes, records_of
 
-FAULTS = [fault for menu in (file_faults.MENU, batch_faults.MENU, dir_faults.MENU) for fault, _ in menu]
+FAULTS = [fault for fault, _ in ANYWHERE]
 TRIES = 30
 
 
