@@ -14,7 +14,7 @@ from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.kraft_snapshot import Endpoint, Voter, build_snapshot
 from klogtool.format.names import KraftSnapshotName, build_kraft_snapshot_name
 from klogtool.format.uuids import build_uuid, parse_uuid
-from klogtool.quorum import cures
+from klogtool.quorum import new_voters
 from klogtool.quorum.election import Election
 
 CLUSTER = "NmugKK5HRqOZ6ob2pMJQaw"
@@ -24,7 +24,7 @@ NOTHING = ("NoOpRecord", 0, {})
 
 def cures_of(election: Election) -> tuple[str, ...]:
     """What a person does, in words."""
-    return tuple(map(words, cures.cures_of(election)))
+    return tuple(map(words, new_voters.cures_of(election)))
 
 
 def directory_id(node_id: int) -> str:

@@ -1,7 +1,7 @@
 """What a person does about each cause, as a command to paste or a sentence. Each was carried out on a real quorum.
 
 What is cheapest and loses nothing comes first: an old directory.id written back, then the disks of other voters. Only
-the last one edits a metadata log: a new set of voters (new_voters).
+the last one edits a metadata log: a new set of voters (new_voters), which is offered there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,6 @@ from klogtool.verify.cures import FROM_A_CONTROLLER, edit, remove
 from klogtool.verify.verify_voters import with_directory_id
 
 
-def cures_of(election: Election) -> tuple[Text, ...]:
-    """Return what to do so that a leader is elected, what loses nothing first, each thing once."""
-    return (*cures_with_these_voters(election), *_new_voters(election))
-
-
 def cures_with_these_voters(election: Election) -> tuple[Text, ...]:
     """Return what to do so that a leader is elected and nothing is lost, each thing once."""
     lines = []
@@ -39,18 +34,7 @@ def cures_with_these_voters(election: Election) -> tuple[Text, ...]:
     return tuple(dict.fromkeys(line for line in lines if line))
 
 
-def _new_voters(election: Election) -> Iterator[Text]:
-    """Yield the last way out, if a majority is not here and the quorum is dynamic."""
-    if not election.is_dynamic or election.best is None:
-        return
-    paths = tuple(seat.controller.path for seat in election.seats)
-    if ElectionCause.NO_MAJORITY in election.causes and (lost := _not_here(election)):
-        yield QuorumCure.STANDALONE(paths=paths, lost=tuple(voter.id for voter in lost))
-    if ElectionCause.ENDPOINTS_STALE in election.causes:
-        yield (QuorumCure.OTHER_ENDPOINTS(paths=paths))
-
-
-def _not_here(election: Election) -> list[Voter]:
+def not_here(election: Election) -> list[Voter]:
     """Return the voters that are missing, and whose nodes have no disk here."""
     here = {seat.controller.node_id for seat in election.seats}
     return [voter for voter in election.voters if voter.id in election.missing and voter.id not in here]
@@ -126,7 +110,7 @@ _CURES: Mapping[ElectionCause, Callable[[Seat, Election], Text]] = {
 def _bring_voters(election: Election) -> Iterator[Text]:
     """Yield how each voter that is not here can vote again. A new disk with the old directory.id, and without a
     snapshot, votes for the whole copy, and fetches everything from it."""
-    yield from map(_bring, _not_here(election))
+    yield from map(_bring, not_here(election))
     if election.missing and not election.is_dynamic:
         yield (QuorumCure.ONLY_THOSE_LEFT())
 

@@ -12,6 +12,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,15 +20,15 @@ from msgspec.structs import replace
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.quorum import Quorum, is_key_of
 from klogtool.causes import Text
-from klogtool.errors import Refused
+from klogtool.errors import KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.names import FileKind
-from klogtool.quorum.causes import NewVotersCause
+from klogtool.quorum.causes import NewVotersCause, QuorumCure
 from klogtool.quorum.controllers import Controller, Position, count_metadata_records
 from klogtool.quorum.copies_compared import CopiesApart, CopyTail, compare
-from klogtool.quorum.cures import cures_of, cures_with_these_voters
+from klogtool.quorum.cures import cures_with_these_voters, not_here
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
 from klogtool.quorum.settings import ANY_HOST, CONTROLLER, QuorumSettings
 from klogtool.verify.cures import recover, salvage
@@ -126,6 +127,25 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
     return result
 
 
+def cures_of(election: Election) -> tuple[Text, ...]:
+    """Return what to do so that a leader is elected, what loses nothing first, each thing once. The last way out is a
+    new set of voters, if a majority is not here, the quorum is dynamic, and no plan for it would be refused."""
+    return (*cures_with_these_voters(election), *_last_way_out(election))
+
+
+def _last_way_out(election: Election) -> Iterator[Text]:
+    if not election.is_dynamic or election.best is None:
+        return
+    paths = tuple(seat.controller.path for seat in election.seats)
+    if ElectionCause.NO_MAJORITY in election.causes and (lost := tuple(voter.id for voter in not_here(election))):
+        wish = Wish(destroyed=frozenset(lost), accepts_loss=True)
+        with suppress(KlogError):
+            choose_new_voters([seat.controller for seat in election.seats], wish)
+            yield QuorumCure.STANDALONE(paths=paths, lost=lost)
+    if ElectionCause.ENDPOINTS_STALE in election.causes:
+        yield QuorumCure.OTHER_ENDPOINTS(paths=paths)
+
+
 def _absent(voters: Sequence[Voter], controllers: Sequence[Controller]) -> list[int]:
     """Return the ids of those whose copy is not here."""
     copies = [found for found in controllers if found.log.position.end_offset > 0]
@@ -190,7 +210,7 @@ def _chosen(election: Election, wish: Wish, old: Sequence[Voter], best: Position
             raise Refused(
                 NewVotersCause.START_ENDS(),
                 path=stopped[0].controller.path,
-                cure=NewVotersCause.FIRST(cures=cures_of(election)),
+                cure=NewVotersCause.FIRST(cures=cures_with_these_voters(election)),
             )
         raise Refused(
             NewVotersCause.NO_NEW_VOTER(),
@@ -342,7 +362,7 @@ def _check_no_old_majority(
     if alone.leader_is_empty:
         raise Refused(
             NewVotersCause.EMPTY_MAY_LEAD(),
-            cure=NewVotersCause.FIRST(cures=cures_of(alone)),
+            cure=NewVotersCause.FIRST(cures=cures_with_these_voters(alone)),
         )
     if alone.outcome is ElectionOutcome.ELECTED:
         cures = cures_with_these_voters(election)
@@ -435,7 +455,7 @@ def _outcome(
         [after, *(found for found in controllers if found is not controller and found.node_id in ids)]
     )
     if election.outcome is ElectionOutcome.NEVER and set(election.causes) != {ElectionCause.NO_MAJORITY}:
-        causes, cures = ", ".join(cause.value for cause in election.causes), cures_of(election)
+        causes, cures = ", ".join(cause.value for cause in election.causes), cures_with_these_voters(election)
         raise Refused(
             NewVotersCause.NOT_ELECTED(causes=causes),
             path=controller.path,

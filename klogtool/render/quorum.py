@@ -12,8 +12,8 @@ from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.plans.plan import Plan
 from klogtool.plans.quorum_voters import VotersResult
 from klogtool.quorum.controllers import Controller, MetadataLog
-from klogtool.quorum.cures import cures_of
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat
+from klogtool.quorum.new_voters import cures_of
 from klogtool.render.changes import change_text
 from klogtool.render.words import count_text, offsets_text
 from klogtool.verify.verify_replay import refused_record

@@ -211,7 +211,10 @@ class Finding(Struct, frozen=True):
     def severity(self) -> Severity:
         """The severity by the id, by whether it is normal here, by what the next start makes of it, and by settings;
         see the table in docs/contract.md."""
-        own = Severity.ERROR if self.stop is not None or self.loses else self.id.row.severity
+        own = self.id.row.severity
+        # Without meta.properties a folder may be a copy, which no broker starts on: that stays an info.
+        if self.loses or (self.stop is not None and own is Severity.WARNING):
+            own = Severity.ERROR
         return Severity.INFO if self.is_normal else self.user_severity or own
 
     @property
