@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from klogtool import interrupts, kernels
+from klogtool import interrupts
 from klogtool.cli.output import (
     STDOUT_NAME,
     ReaderGone,
@@ -53,6 +53,8 @@ def _status_of(work: Callable[[], object], *, debug: bool) -> int:
 
 def note_slow_reader() -> None:
     """Note, once, that the kernels are not built."""
+    from klogtool import kernels  # imports much
+
     if not kernels.is_built():
         note("klogtool: kernels not built: the reference reader runs, about a hundred times slower")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from klogtool import kernels
-
 VERSION = "1.0.0"  # pyproject.toml, the man pages and the name of each release take it from here
 KAFKA_VERSION = "4.3.1"
 
@@ -21,4 +19,6 @@ def reader_text() -> str:
 
 def crc_ways() -> tuple[str, ...]:
     """Return the ways in which the kernels can compute CRC-32C here, the fastest last; none if they are not built."""
+    from klogtool import kernels  # with every layout and codec: what only shows help needs none of it
+
     return tuple(kernels.native.crc32c_ways()) if kernels.is_built() else ()
