@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ from damage import heal_checksums
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka import layout
+from msgspec import structs
 from raw_batches import raw_batch
 from readers import DEEP, PRINT, PRINT_WITHOUT_METADATA, READERS, SHALLOW, Reader, Shown, log_file
 from vectors import (
@@ -583,64 +585,83 @@ def test_more_gaps_than_a_buffer_holds() -> None:
 
 # ---------------------------------------------------------------- selections
 
-SELECTIONS = {
-    "offsets": Selection(offsets=(4, 24)),
-    "one offset": Selection(offsets=(21, 21)),
-    "offsets below": Selection(offsets=(SMALLEST, 2)),
-    "offsets above": Selection(offsets=(29, LARGEST)),
-    "no offset": Selection(offsets=(9, 3)),
-    "timestamps": Selection(timestamps=(1600000000001, 1600000000005)),
-    "no timestamp": Selection(timestamps=(-1, -1)),
-    "producer": Selection(producer_id=50),
-    "no producer": Selection(producer_id=-1),
-    "key": Selection(key=b"k2"),
-    "empty key": Selection(key=b""),
-    "grep in keys": Selection(grep=b"k"),
-    "grep in values": Selection(grep=b"bb"),
-    "grep anything": Selection(grep=b""),
-    "all of it": Selection((5, 22), (1500000000000, LARGEST), -1, b"a", b"b"),
+RECORDS = [record for entry in (*MESSAGES, *BATCHES) for record in entry.records]
+EVERYTHING = Selection()
+# Conditions of one kind, of which each record meets exactly one; but no key and no text selects what has none.
+PARTS = {
+    "offsets": [Selection(offsets=bounds) for bounds in ((SMALLEST, 3), (4, 20), (21, 21), (22, LARGEST))],
+    "timestamps": [
+        Selection(timestamps=bounds)
+        for bounds in ((SMALLEST, -2), (-1, 1600000000000), (1600000000001, 1600000000005), (1600000000006, LARGEST))
+    ],
+    "producers": [Selection(producer_id=producer_id) for producer_id in (-1, 50, 51, 52)],
+    "keys": [
+        Selection(key=key) for key in sorted({record.key for record in RECORDS if record.key is not None} | {b""})
+    ],
 }
+SELECTIONS = {f"{kind} {n}": one for kind, parts in PARTS.items() for n, one in enumerate(parts)}
+SELECTIONS |= {f"grep {text!r}": Selection(grep=text) for text in (b"k", b"bb", b"\0\7", b"")}
+SELECTIONS["no offset"] = Selection(offsets=(9, 3))
+
+
+def records_shown(reader: Reader, selection: Selection) -> list[tuple[int, int]]:
+    """The entry and the offset of each record, as JSON has them."""
+    shown = reader.show(EVERY_KIND, DumpForm(DEEP, selection, "t-0/0.log"))
+    assert shown.error is None
+    rows = [json.loads(line) for line in shown.lines]
+    return [(row["batch_position"], row["offset"]) for row in rows if row["type"] == "record"]
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_parts_are_the_whole(reader: Reader, kind: str) -> None:
+    """Each record is shown by one of them, in its order; none is shown twice."""
+    whole = records_shown(reader, Selection())
+    assert len(whole) == len(set(whole)) == len(RECORDS)
+    if kind == "keys":
+        whole = [at for at, record in zip(whole, RECORDS, strict=True) if record.key is not None]
+    parts = [records_shown(reader, part) for part in PARTS[kind]]
+    assert sorted(at for part in parts for at in part) == sorted(whole)
+    assert all(part == [at for at in whole if at in part] for part in parts)
+
+
+def test_conditions_keep_what_each_of_them_keeps(reader: Reader) -> None:
+    shown = {name: records_shown(reader, one) for name, one in SELECTIONS.items()}
+    for (name, one), (other_name, other) in itertools.combinations(SELECTIONS.items(), 2):
+        own, others = conditions(one), conditions(other)
+        if not own.keys() & others.keys():
+            both = [at for at in shown[name] if at in shown[other_name]]
+            assert records_shown(reader, Selection(**own, **others)) == both, (name, other_name)
+
+
+def conditions(selection: Selection) -> dict[str, Any]:
+    return {name: value for name, value in structs.asdict(selection).items() if value != getattr(EVERYTHING, name)}
+
+
+def test_grep_finds_bytes_of_keys_and_of_values(reader: Reader) -> None:
+    found = {
+        text: [offset for _, offset in records_shown(reader, Selection(grep=text))] for text in (b"k2", b"bb", b"")
+    }
+    assert found == {b"k2": [4, 6, 8, 12, 14], b"bb": [23, 25, 27, 29], b"": [record.offset for record in RECORDS]}
 
 
 @pytest.mark.parametrize("name", SELECTIONS)
 @pytest.mark.parametrize("form", FORMS)
-def test_selected_records_are_those_that_a_filter_keeps(reader: Reader, name: str, form: str) -> None:
-    """Over the vectors, whose records are known; batches without a selected record are not shown."""
+def test_each_form_shows_the_same_selection(reader: Reader, name: str, form: str) -> None:
+    """Batches without a selected record are not shown."""
     selection = SELECTIONS[name]
+    records = records_shown(reader, selection)
     shown = reader.show(EVERY_KIND, DumpForm(FORMS[form].options, selection, FORMS[form].json_file))
     assert shown.error is None
-    entries, position, expected = [*MESSAGES, *BATCHES], 0, []
-    for entry in entries:
-        producer_id = int.from_bytes(entry.data[43:51], "big", signed=True) if entry.data[16] == 2 else -1
-        for record in entry.records:
-            if selection.producer_id in (None, producer_id) and wanted(selection, record):
-                expected.append((position, record.offset))
-        position += len(entry.data)
-    if form == "json":
-        rows = [json.loads(line) for line in shown.lines]
-        found = [(row["batch_position"], row["offset"]) for row in rows if row["type"] == "record"]
-        assert found == expected
-    elif form in ("deep", "print"):
-        assert offsets_shown(shown) == [offset for _, offset in expected]
+    if form in ("deep", "print"):
+        assert offsets_shown(shown) == [offset for _, offset in records]
     if form != "shallow":
-        positions = sorted({position for position, _ in expected})
+        positions = sorted({position for position, _ in records})
         assert (json_positions(shown) if form == "json" else batches_shown(shown)) == positions
 
 
 def json_positions(shown: Shown) -> list[int]:
     rows = [json.loads(line) for line in shown.lines]
     return [row["position"] for row in rows if row["type"] == "batch"]
-
-
-def wanted(selection: Selection, record: Record) -> bool:
-    first, last = selection.offsets
-    earliest, latest = selection.timestamps
-    return (
-        first <= record.offset <= last
-        and earliest <= record.timestamp <= latest
-        and selection.key in (None, record.key)
-        and (selection.grep is None or any(selection.grep in part for part in (record.key or b"", record.value or b"")))
-    )
 
 
 def test_shallow_a_selection_goes_by_the_header(reader: Reader) -> None:
