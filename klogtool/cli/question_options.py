@@ -90,8 +90,9 @@ def _how_to_parse(parameter: Parameter) -> dict[str, Any]:
         return how | {"required": parameter.is_required}
     is_time = parameter.unit is Unit.TIME
     how["required"] = parameter.is_required and not is_time
-    if parameter.high is not None and parameter.high < LARGEST_LONG:
-        return how | {"type": options.Number(parameter.low, parameter.high)}
+    low, high = parameter.low, LARGEST_LONG if parameter.high is None else parameter.high
+    if low not in (None, ~LARGEST_LONG) or high < LARGEST_LONG:
+        return how | {"type": options.Number(low, high)}
     return how | {"type": options.moment if is_time else options.long}
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 
 import click
 import pytest
+from msgspec import Struct
 from running import FIXTURES, Done
 
-from klogtool.cli import options
+import klogtool.cli
+import klogtool.plans
+from klogtool.cli import options, question_options
 from klogtool.cli.main import cli
+from klogtool.parameters import Parameter, Unit, parameters_of
 from klogtool.render.kafka_options import KAFKAS
 
 KlogTool = Callable[..., Done]
@@ -33,6 +39,28 @@ def test_no_option_takes_numbers_in_another_way() -> None:
     for found in (found for found in chosen if found.metavar in ("N", "M", "BASE")):
         if found.opts[0].removeprefix("--") not in KAFKAS:
             assert isinstance(found.type, options.Number | click.types.FuncParamType), found.opts
+
+
+def declared() -> Iterator[Parameter]:
+    """Each number that a question declares with a range, in all modules that have questions."""
+    for package in (klogtool.cli, klogtool.plans):
+        for module in pkgutil.iter_modules(package.__path__):
+            for kind in vars(importlib.import_module(f"{package.__name__}.{module.name}")).values():
+                if isinstance(kind, type) and issubclass(kind, Struct):
+                    yield from (one for one in parameters_of(kind) if one.unit is Unit.NUMBER and one.parse is None)
+
+
+def test_a_declared_range_is_the_range_of_the_option() -> None:
+    """A bound alone counts as well: `--max-file-bytes 0` was taken."""
+    ranges = {(one.option, one.low, one.high): one for one in declared() if one.low is not None or one.high is not None}
+    assert len(ranges) > 10
+    for (option, low, high), one in ranges.items():
+        parse = click.types.convert_type(question_options._how_to_parse(one)["type"])
+        within = [bound for bound in (low, high) if bound is not None]
+        assert [parse.convert(str(bound), None, None) for bound in within] == within, option
+        for beyond in ([] if low is None else [low - 1]) + ([] if high is None else [high + 1]):
+            with pytest.raises(click.BadParameter):
+                parse.convert(str(beyond), None, None)
 
 
 @pytest.mark.parametrize(
