@@ -81,10 +81,12 @@ def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> It
 
 def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
     """Return whether meta.properties is missing in a folder into which somebody copied partition dirs: no other file of
-    a log dir is there, also no bootstrap.checkpoint, and the user did not name it as one of several log dirs."""
+    a log dir is there, also no bootstrap.checkpoint, and the user did not name it as one of several log dirs. Beside
+    the metadata of a cluster other files may never have been: a controller of 4.4 writes none."""
     if finding.id != Kind.META_PROPERTIES_MISSING or len(log_dirs) > 1:
         return False
-    return not is_log_dir(log_dirs[0].path) and log_dirs[0].bootstrap_snapshot is None
+    has_metadata = any(partition.topic_partition == METADATA_PARTITION for partition in log_dirs[0].partitions)
+    return not has_metadata and not is_log_dir(log_dirs[0].path) and log_dirs[0].bootstrap_snapshot is None
 
 
 def _of_partitions(log_dir: LogDir) -> Iterator[Finding]:

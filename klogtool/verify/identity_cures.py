@@ -19,7 +19,7 @@ from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.causes import CureCause, CureRemark
 from klogtool.verify.cures import edit, write_lines
-from klogtool.verify.verify_voters import lost_directory_id
+from klogtool.verify.verify_voters import lost_directory_id, metadata_of
 
 NEW_ID = CureRemark.NEW_ID()
 NODE_ID_KEYS = {"1": "node.id", "0": "broker.id"}
@@ -29,7 +29,12 @@ MOST_PROPERTIES_BYTES = 1 << 20  # of a file that has four lines
 def write_meta_properties(path: str, log_dirs: Sequence[LogDir]) -> Reason:
     """Write meta.properties, from its readable part and the broker's other log dirs."""
     lines = meta_properties_lines(path, log_dirs)
-    return CureCause.META_PROPERTIES() if lines is None else write_lines(path, lines)
+    if lines is not None:
+        return write_lines(path, lines)
+    metadata = metadata_of(os.path.dirname(path))
+    voters = () if metadata is None else metadata.quorum.voters or ()
+    known = ", ".join(f"node.id={voter.id} directory.id={voter.directory_id}" for voter in voters)
+    return CureCause.META_PROPERTIES_OF_VOTER(voters=known) if known else CureCause.META_PROPERTIES()
 
 
 def meta_properties_lines(path: str, log_dirs: Sequence[LogDir]) -> list[str] | None:

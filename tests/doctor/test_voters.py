@@ -65,11 +65,13 @@ def whats(log_dir: Path) -> list[What]:
 
 
 def test_a_log_dir_that_was_formatted_does_not_start_without_meta_properties(log_dir: Path) -> None:
-    """Also if nothing but the metadata and bootstrap.checkpoint is left: the latter is in log dirs only."""
+    """Also if nothing but bootstrap.checkpoint, or the metadata, is left: a controller of 4.4 has no other file."""
     bootstrap = (log_dir / "bootstrap.checkpoint").read_bytes()
     for path in log_dir.iterdir():
         if path.is_file():
             path.unlink()
+    assert diagnosed(log_dir).starts is Starts.REFUSES
+    shutil.rmtree(log_dir / "__cluster_metadata-0")
     assert diagnosed(log_dir).starts is not Starts.REFUSES  # a folder with copies of partitions
     (log_dir / "bootstrap.checkpoint").write_bytes(bootstrap)
     assert diagnosed(log_dir).starts is Starts.REFUSES
@@ -119,6 +121,19 @@ def test_a_lost_meta_properties_is_written_with_the_voters_id(log_dir: Path) -> 
     found = run_here(["verify", str(log_dir), "--format", "json"], log_dir)
     cures = [json.loads(line).get("cure") or "" for line in found.out.splitlines()]
     assert any(OLD_ID in cure for cure in cures)
+
+
+def test_a_controller_that_lost_meta_properties_is_told_the_ids_of_the_voters(log_dir: Path) -> None:
+    """Nothing else is in its log dir. Without the old directory.id it would vote no more."""
+    another_voter(log_dir)
+    for path in log_dir.iterdir():
+        shutil.rmtree(
+            path
+        ) if path.is_dir() and path.name != "__cluster_metadata-0" else path.is_file() and path.unlink()
+    assert process(log_dir).starts is False
+    rows = [json.loads(line) for line in run_here(["doctor", ".", "--format", "json"], log_dir).out.splitlines()]
+    (command,) = [row["command"] for row in rows if row["type"] == "option"]
+    assert f"node.id=1 directory.id={OLD_ID}" in command
 
 
 def test_the_id_of_a_lost_log_dir_is_the_one_that_no_other_has(tmp_path: Path) -> None:
