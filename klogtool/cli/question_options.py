@@ -18,8 +18,7 @@ from klogtool.broker.provided_settings import provided_names
 from klogtool.cli import options
 from klogtool.errors import AtPath, Corrupt, KlogError
 from klogtool.format.java_text import parse_properties
-from klogtool.log.file import read_whole
-from klogtool.log.opened import check_path
+from klogtool.log.file import check_path, read_whole
 from klogtool.parameters import TEXTS, Parameter, Unit, parameters_of, structs_in
 
 Command = TypeVar("Command", bound=Callable[..., Any])

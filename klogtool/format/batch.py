@@ -36,6 +36,12 @@ RECORD_BATCH_OVERHEAD = _BATCH_HEADER.size
 CRC_COVERS_FROM = 21  # from the attributes to the end; tests compare it with the declaration
 
 CODEC_MASK, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, DELETE_HORIZON_BIT = 0x07, 0x08, 0x10, 0x20, 0x40
+HEAD_COLUMNS = (
+    *("position", "size", "base_offset", "last_offset", "partition_leader_epoch", "magic", "crc", "attributes"),
+    *("last_offset_delta", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence"),
+    *("last_sequence", "records_count"),
+)
+"""What the kernel tells of each batch's header, in this order (kernels/_heads.pxi)."""
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
 NO_TIMESTAMP = NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_SEQUENCE = NO_PARTITION_LEADER_EPOCH = -1
 INT_MAX = 2**31 - 1

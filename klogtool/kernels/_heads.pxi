@@ -8,7 +8,7 @@ def batch_heads(const uint8_t[::1] log not None, int64_t at, int64_t end, int64_
     """(where it ended, rows): the fields of batches of magic 2 that follow each other from byte `at` on.
 
     The header of a batch is to be in `log`, its end at most `end`. into: 16 columns of `room` numbers each, in the order
-    of spark/head_columns.py. base: position of log[0] in its file. Ends before whatever is not plain: messages, lengths
+    of format.batch.HEAD_COLUMNS. base: position of log[0] in its file. Ends before whatever is not plain: messages, lengths
     that cannot be, codecs, offsets and sequences that no broker writes.
     """
     cdef int64_t have = log.shape[0], rows = 0, length, offset

@@ -11,7 +11,6 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
@@ -22,8 +21,8 @@ from klogtool.log.gentle import (
     Chunk,
     Pace,
     give_back_chunk,
+    open_past_cache,
     pace,
-    read_past_cache,
     take_chunk,
 )
 
@@ -33,6 +32,7 @@ THREADS = 2  # one reads small files, while the other one waits for a large one
 AHEAD_BYTES = 16 << 20  # of all that nobody has taken yet
 MOST_AHEAD = 16  # things whose files are announced at a time
 MOST_FILES = 128  # the oldest are dropped
+IDLE_SECONDS = 1.0  # a thread that has nothing to do ends after that: to start one costs as much as a small read
 
 
 class _Expected(Struct):
@@ -54,25 +54,27 @@ class ExpectedFiles:
         self.pace = pace
         self._files: dict[str, _Expected] = {}
         self._waiting: deque[_Expected] = deque()
-        self._changed = threading.Condition()
-        self._held_bytes = self._threads = 0
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)  # a file was read
+        self._has_work = threading.Condition(self._lock)  # there is a file to read, and room for it
+        self._held_bytes = self._threads = self._idle = 0
 
-    def add(self, path: str) -> None:
-        """Announce a file, after all others."""
-        with self._changed:
-            if path in self._files:
-                return
-            self._files[path] = file = _Expected(path)
-            self._waiting.append(file)
-            if len(self._files) > MOST_FILES:
+    def add(self, paths: Iterable[str]) -> None:
+        """Announce files, after all others."""
+        with self._lock:
+            for path in paths:
+                if path not in self._files:
+                    self._files[path] = file = _Expected(path)
+                    self._waiting.append(file)
+            while len(self._files) > MOST_FILES:
                 self._drop(next(iter(self._files)))
-            self._start_thread()
+        self._use_threads()
 
     def take(self, path: str, inode: tuple[int, int] | None) -> Chunk | None:
         """Return the beginning of a file that is open; None if that file was not read."""
         if path not in self._files:
             return None
-        with self._changed:
+        with self._lock:
             file = self._files.get(path)
             if file is None:
                 return None
@@ -82,8 +84,8 @@ class ExpectedFiles:
             chunk = file.chunk if is_same else None
             file.chunk = None if is_same else file.chunk
             self._drop(path)
-            self._start_thread()
-            return chunk
+        self._use_threads()
+        return chunk
 
     def _drop(self, path: str) -> None:
         file = self._files.pop(path, None)
@@ -98,11 +100,21 @@ class ExpectedFiles:
         self._held_bytes -= file.reserved
         file.chunk, file.reserved = None, 0
 
-    def _start_thread(self) -> None:
-        if self._threads < THREADS and self._find_next() is not None:
-            with suppress(RuntimeError):  # a limit for threads: then everything is read as it is opened
-                threading.Thread(target=self._read_all, daemon=True).start()
-                self._threads += 1
+    def _use_threads(self) -> None:
+        """Have a thread read what is next, if there is room for it."""
+        with self._lock:
+            if self._find_next() is None:
+                return
+            if self._idle:
+                self._has_work.notify()
+                return
+            if self._threads == THREADS:
+                return
+            self._threads += 1
+        try:
+            threading.Thread(target=self._read_all, daemon=True).start()
+        except RuntimeError:  # a limit for threads: then everything is read as it is opened
+            self._threads -= 1
 
     def _find_next(self) -> _Expected | None:
         """Return the next file to read, if there is room for it."""
@@ -112,21 +124,28 @@ class ExpectedFiles:
 
     def _read_all(self) -> None:
         """Read while there is something to read, and room."""
-        while True:
-            with self._changed:
-                file = self._find_next()
-                if file is None:
-                    self._threads -= 1
-                    return
-                self._waiting.popleft()
-                file.has_begun = True
+        while (file := self._begin_next()) is not None:
             try:
                 self._read(file)
             finally:
                 self._finish(file)
 
+    def _begin_next(self) -> _Expected | None:
+        """Return the next file, which nobody else will read then; None if there was none for a while."""
+        with self._lock:
+            while (file := self._find_next()) is None:
+                self._idle += 1
+                has_work = self._has_work.wait(IDLE_SECONDS)
+                self._idle -= 1
+                if not has_work and self._find_next() is None:
+                    self._threads -= 1
+                    return None
+            self._waiting.popleft()
+            file.has_begun = True
+            return file
+
     def _finish(self, file: _Expected) -> None:
-        with self._changed:
+        with self._lock:
             file.is_done = True
             if file.is_dropped:
                 self._let_go(file)
@@ -135,17 +154,16 @@ class ExpectedFiles:
     def _read(self, file: _Expected) -> None:
         """Read the beginning of a file. An error is told when the file is opened, or its bytes are wanted."""
         try:
-            fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            fd = open_past_cache(file.path)
         except OSError:
             return
         try:
             about = os.fstat(fd)
             if not stat.S_ISREG(about.st_mode) or not about.st_size:
                 return
-            with self._changed:
+            with self._lock:
                 file.reserved = min(about.st_size, CHUNK_BYTES)
                 self._held_bytes += file.reserved
-            read_past_cache(fd)
             chunk = take_chunk(file.reserved)
             chunk.fill(fd, 0, min(CHUNK_BYTES, -(-file.reserved // BLOCK_BYTES) * BLOCK_BYTES), self.pace)
             file.inode, file.chunk = (about.st_dev, about.st_ino), chunk
@@ -188,8 +206,7 @@ def announced(items: Sequence[Item], files_of: Callable[[Item], Iterable[str]]) 
         # Not those of the thing itself: the caller opens them right now.
         begun = max(begun, number + 1)
         while expected is not None and begun < min(len(items), number + 1 + MOST_AHEAD):
-            for path in files_of(items[begun]):
-                expected.add(path)
+            expected.add(files_of(items[begun]))
             begun += 1
         yield item
 

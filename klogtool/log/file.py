@@ -15,7 +15,7 @@ from typing import Self
 
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.log.expected_files import read_before
-from klogtool.log.gentle import Chunk, DirectReads, Pace, pace
+from klogtool.log.gentle import DirectReads, Pace, pace
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -42,7 +42,8 @@ class LogFile:
 
     is_mappable = True  # False for files that are not on this machine, and for gentle reading
     inode: tuple[int, int] | None = None  # its device and number; None for files that are not on this machine
-    _direct: DirectReads | None = None
+    _gentle: Pace | None = None
+    _reads: DirectReads | None = None
 
     def __init__(self, path: str | os.PathLike[str], *, or_folder: bool = False) -> None:
         """or_folder: a folder opens like an empty file; Kafka notices only when it reads it."""
@@ -51,9 +52,12 @@ class LogFile:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise unreadable(self.path, error) from error
+        except ValueError:
+            check_path(self.path)
+            raise
         self._look(or_folder=or_folder)
-        if (gentle := pace()) is not None and self.size:
-            self._read_gently(gentle, read_before(self.path, self.inode))
+        if self.size:
+            self._read_gently(pace())
 
     @classmethod
     def over(cls, fd: int, path: str) -> LogFile:
@@ -65,8 +69,15 @@ class LogFile:
         file._look()
         return file
 
-    def _read_gently(self, gentle: Pace, chunk: Chunk | None = None) -> None:
-        self._direct, self.is_mappable = DirectReads(self._fd, gentle, chunk), False
+    def _read_gently(self, gentle: Pace | None) -> None:
+        self._gentle, self.is_mappable = gentle, gentle is None
+
+    def _direct(self) -> DirectReads | None:
+        """Return what reads it gently, made at the first read: many files are opened, and not read."""
+        if self._reads is None and self._gentle is not None:
+            made = DirectReads(self._fd, self._gentle, read_before(self.path, self.inode))
+            self.__dict__.setdefault("_reads", made)  # another thread may have made it meanwhile
+        return self._reads
 
     def _look(self, *, or_folder: bool = False) -> None:
         """Take the size of what was opened. Raises Unreadable, and closes it, if that is not a regular file."""
@@ -81,7 +92,10 @@ class LogFile:
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from byte `position`, fewer if the file ends earlier. Raises KlogError on an I/O
         error."""
-        if self._direct is not None:
+        if (direct := self._direct()) is not None:
+            known = direct.find(position, size) if position + size <= self.size else None
+            if known is not None:
+                return known
             return bytes(self.read_into(bytearray(max(0, min(size, self.size_now() - position))), position, size))
         chunks = []
         try:
@@ -95,11 +109,10 @@ class LogFile:
     def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
         """Read `size` bytes from byte `position` into a buffer that has room for them; the view is shorter if the file
         ends earlier. Raises KlogError on an I/O error."""
-        view, done = memoryview(buffer), 0
+        view, done, direct = memoryview(buffer), 0, self._direct()
         try:
             while done < size:
                 part, at = view[done:size], position + done
-                direct = self._direct
                 count = os.preadv(self._fd, [part], at) if direct is None else direct.read_into(part, at)
                 if not count:
                     break
@@ -119,8 +132,7 @@ class LogFile:
     def again(self) -> LogFile:
         """Return this file with a descriptor of its own, for another reader, who closes it."""
         file = LogFile.over(os.dup(self._fd), self.path)
-        if self._direct is not None:
-            file._read_gently(self._direct.pace)
+        file._read_gently(self._gentle)
         return file
 
     def about(self) -> os.stat_result:
@@ -133,8 +145,8 @@ class LogFile:
 
     def close(self) -> None:
         """Close the file."""
-        if self._direct is not None:
-            self._direct.close()
+        if self._reads is not None:
+            self._reads.close()
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
@@ -156,6 +168,16 @@ def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
                 f"{file.size} bytes are more than this kind of file can have (limit: {limit})", path=file.path
             )
         return file.read(0, file.size)
+
+
+def check_path(path: str) -> None:
+    """Raises KlogError for text that cannot be a path: system calls would raise errors of another type."""
+    try:
+        impossible = b"\0" in os.fsencode(path)
+    except UnicodeEncodeError:
+        impossible = True
+    if impossible:
+        raise KlogError("this text cannot be a path", path=ascii(path))
 
 
 def is_denied(path: str) -> bool:
@@ -183,7 +205,8 @@ def unreadable(path: str, error: OSError, position: int | None = None) -> Unread
 
 
 class ReadErrors:
-    """Makes klogtool's errors of the system's, in a block that reads: `with ReadErrors(path): ...`."""
+    """Makes klogtool's errors of the system's, in a block that reads: `with ReadErrors(path): ...`. Raises KlogError
+    for text that cannot be a path."""
 
     error_of: Callable[[str, OSError], Unreadable] = staticmethod(unreadable)
 
@@ -191,7 +214,7 @@ class ReadErrors:
         self._path = path
 
     def __enter__(self) -> None:
-        return None
+        check_path(self._path)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, OSError):

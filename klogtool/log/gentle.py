@@ -7,6 +7,7 @@ O_DIRECT (open(2)) the cache stays as it is: pages that were not in it do not co
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
@@ -111,6 +112,10 @@ class Chunk:
             raise self._error
         return self.start <= position < self.stop
 
+    def copy(self, position: int, size: int) -> bytes:
+        """Return bytes that are here."""
+        return self._memory[position - self.start : position - self.start + size]
+
     def copy_into(self, view: memoryview, position: int) -> int:
         """Copy what is here from a position on; return how many bytes."""
         count = min(self.stop - position, len(view))
@@ -138,7 +143,18 @@ def give_back_chunk(chunk: Chunk | None) -> None:
         _free_chunks[chunk.room].append(chunk)
 
 
-def read_past_cache(fd: int) -> None:
+def open_past_cache(path: str) -> int:
+    """Return a descriptor whose reads go past the page cache, where the file system has such reads. Raises OSError."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        return os.open(path, flags | getattr(os, "O_DIRECT", 0))
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return os.open(path, flags)
+
+
+def _read_past_cache(fd: int) -> None:
     """Have reads of an open file go past the page cache, where its file system has such reads."""
     with suppress(OSError):  # some file systems read only through the cache: then that is so
         fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | getattr(os, "O_DIRECT", 0))
@@ -154,7 +170,8 @@ class DirectReads:
         self._fd, self.pace, self._lock = fd, pace, threading.Lock()
         self._is_direct = False
         self._chunk = chunk
-        self._is_next_due = chunk is not None  # nobody has begun to read the chunk after the first one
+        # Nobody has begun to read the chunk after the first one.
+        self._is_next_due = chunk is not None and chunk.stop == CHUNK_BYTES
         self._next: Chunk | None = None  # what is read ahead, by:
         self._reader: threading.Thread | None = None
         self._reached = -1  # where the last read ended
@@ -172,6 +189,15 @@ class DirectReads:
             self._reached = position + done
             return done
 
+    def find(self, position: int, size: int) -> bytes | None:
+        """Return bytes if all of them are in memory already."""
+        with self._lock:
+            chunk = self._chunk
+            if chunk is None or self._is_next_due or not chunk.start <= position < position + size <= chunk.stop:
+                return None
+            self._reached = position + size
+            return chunk.copy(position, size)
+
     def close(self) -> None:
         """End reading ahead: the descriptor will be closed."""
         if self._reader is not None:
@@ -183,14 +209,14 @@ class DirectReads:
     def _chunk_of(self, at: int, size: int) -> Chunk | None:
         """Return the chunk with a position, read now if need be; None if the file ends before it. Only what is wanted
         is read, unless that follows what was read before."""
-        if not self._is_direct:  # many files are opened, and not read
-            read_past_cache(self._fd)
-            self._is_direct = True
         chunk = self._chunk
         if chunk is not None and chunk.holds(at):
             if self._is_next_due:
                 self._read_next(chunk)
             return chunk
+        if not self._is_direct:  # many files are not read, or were read before
+            _read_past_cache(self._fd)
+            self._is_direct = True
         follows = chunk is not None and not chunk.is_near_damage and (at == self._reached or 0 < chunk.stop == at)
         start = at - at % BLOCK_BYTES
         if self._take_next(at):

@@ -10,14 +10,17 @@ The watch is in kernels/_mapped.pxi.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import TracebackType
 
 from klogtool import kernels
+from klogtool.errors import Changed
 from klogtool.log.file import LogFile
-from klogtool.log.windows import BufferPool, Reads
+from klogtool.log.windows import BufferPool, Reads, Window, walk_windows
 
 MAPPED_FROM_BYTES = 1 << 20  # a smaller file is read before it would be mapped
-FETCHED_UP_TO_BYTES = 16 << 20  # of a larger entry, only the pages that are looked at come into memory
+FETCHED_UP_TO_BYTES = 16 << 20  # of a larger piece, only the pages that are looked at come into memory
+HEADERS_BYTES = 2 * FETCHED_UP_TO_BYTES
 
 
 def should_map(file: LogFile) -> bool:
@@ -71,3 +74,21 @@ class MappedReads(Reads):
     ) -> None:
         for _, view, _ in list(self._watched):
             self.give_back(view)
+
+
+def walk_header_windows(file: LogFile, *, start: int = 0, end: int | None = None) -> Iterator[Window]:
+    """Yield the windows of `walk_windows`, each valid until the next one, for who looks at little more than headers: of
+    a large local file only the pages that are looked at come into memory. Raises Changed if the file was cut."""
+    if not should_map(file):
+        pool = BufferPool()
+        for window in walk_windows(file, start=start, end=end, pool=pool):
+            yield window
+            if not window.last:
+                pool.give_back(window.data)
+        return
+    with MappedReads(file) as reads:
+        for window in walk_windows(file, start=start, end=end, size=HEADERS_BYTES, reads=reads):
+            yield window
+            reads.give_back(window.data)
+            if reads.hit:
+                raise Changed("the file became shorter while it was read", path=file.path, position=window.base)

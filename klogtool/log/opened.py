@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.names import FileKind
+from klogtool.log.file import check_path
 from klogtool.log.foreign import check_file, find_foreign
 from klogtool.log.log_dirs import FolderKind, kind_of_folder
 from klogtool.log.logdir import LogDir
@@ -77,13 +78,3 @@ def _open_file(path: str) -> Opened:
     if kind in PARSERS_OF_PROPERTIES:
         return PropertiesFile(path)
     raise Unsupported("its name is not that of a Kafka file that klogtool can read", path=path)
-
-
-def check_path(path: str) -> None:
-    """Raises KlogError for text that cannot be a path: system calls would raise errors of another type."""
-    try:
-        impossible = b"\0" in os.fsencode(path)
-    except UnicodeEncodeError:
-        impossible = True
-    if impossible:
-        raise KlogError("this text cannot be a path", path=ascii(path))

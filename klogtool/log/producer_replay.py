@@ -15,7 +15,7 @@ from klogtool.format.framing import Frame, find_frame
 from klogtool.format.producer_replay import NOTHING, Aborted, ProducerReplay, ReplayStop, take_marker
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log.file import LogFile
-from klogtool.log.windows import BufferPool, walk_windows
+from klogtool.log.mapped import walk_header_windows
 
 
 def make_replay(log_start_offset: int) -> ProducerReplay:
@@ -54,11 +54,8 @@ def replay_spans(
 ) -> Iterator[Halt]:
     """Do the same for a file that is open. left: as for `replay_window`."""
     for start, end in spans:
-        pool = BufferPool()
-        for window in walk_windows(file, start=start, end=end, pool=pool):
+        for window in walk_header_windows(file, start=start, end=end):
             yield from replay_window(replay, window.data, window.cut, left, base=window.base)
-            if not window.last:
-                pool.give_back(window.data)
 
 
 def replay_window(

@@ -112,6 +112,9 @@ class Storage(Protocol):
         """All bytes of a small file."""
 
 
+LONGEST_PATH = 4096  # PATH_MAX; to look for a longer pattern takes time, and finds nothing
+
+
 def expand(place: Place) -> list[Place]:
     """Return the places that a local path with * ? or [ matches; any other place stands for itself.
 
@@ -122,7 +125,7 @@ def expand(place: Place) -> list[Place]:
     path = place.uri.removeprefix("file://")
     if not glob.has_magic(path) or os.path.lexists(path):
         return [Place(os.path.abspath(path))]
-    found = sorted(glob.glob(path))
+    found = sorted(glob.glob(path)) if len(path) <= LONGEST_PATH else []
     if not found:
         raise Unreadable("no such file or directory", path=path)
     return [Place(os.path.abspath(name)) for name in found]

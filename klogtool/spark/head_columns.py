@@ -13,22 +13,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from klogtool import kernels
-from klogtool.format.batch import CODEC_MASK
+from klogtool.format.batch import CODEC_MASK, HEAD_COLUMNS
 from klogtool.log.file import LogFile
-from klogtool.log.mapped import FETCHED_UP_TO_BYTES, MappedReads, should_map
+from klogtool.log.mapped import HEADERS_BYTES, MappedReads, should_map
 from klogtool.spark.heads import FAR_BYTES, NEAR_PIECE_BYTES, Head, walk_heads
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FIELDS = (
-    *("position", "size", "base_offset", "last_offset", "partition_leader_epoch", "magic", "crc", "attributes"),
-    *("last_offset_delta", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence"),
-    *("last_sequence", "records_count"),
-)
-"""The order in which the kernel fills them (kernels/_heads.pxi)."""
 ROOM = 1 << 14  # headers at a time
-MAPPED_BYTES = 2 * FETCHED_UP_TO_BYTES  # from this size on a file is mapped, so that only touched pages are read
 
 
 class HeadRows(Struct, frozen=True):
@@ -39,15 +32,15 @@ class HeadRows(Struct, frozen=True):
     end: int
 
     def column(self, name: str) -> pa.Array:
-        """Return a field of FIELDS."""
+        """Return a field of HEAD_COLUMNS."""
         import pyarrow as pa
 
-        n = FIELDS.index(name)
+        n = HEAD_COLUMNS.index(name)
         return pa.Array.from_buffers(pa.int64(), self.count, [None, pa.py_buffer(self.numbers)], offset=n * ROOM)
 
     def number(self, name: str, row: int) -> int:
         """Return a field of one header."""
-        return self.numbers[FIELDS.index(name) * ROOM + row]
+        return self.numbers[HEAD_COLUMNS.index(name) * ROOM + row]
 
     def first(self, count: int) -> HeadRows:
         """Return only the first `count` headers."""
@@ -107,13 +100,13 @@ def _rows_at(file: LogFile, at: int, end: int) -> HeadRows | None:
     if not should_map(file):
         return _rows_of(memoryview(file.read(at, min(NEAR_PIECE_BYTES, end - at))), at, end)
     with MappedReads(file) as reads:
-        data = reads.read(at, min(MAPPED_BYTES, end - at))
+        data = reads.read(at, min(HEADERS_BYTES, end - at))
         rows = _rows_of(data, at, end)
         del data
     return None if reads.hit else rows
 
 
 def _rows_of(data: memoryview, at: int, end: int) -> HeadRows:
-    numbers = array("q", bytes(8 * ROOM * len(FIELDS)))
+    numbers = array("q", bytes(8 * ROOM * len(HEAD_COLUMNS)))
     until, count = kernels.native.batch_heads(data, 0, end - at, at, numbers, ROOM)
     return HeadRows(numbers, count, at + until)

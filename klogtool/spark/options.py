@@ -19,7 +19,7 @@ from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.errors import Refused
 from klogtool.format.internal.decoders import INTERNAL_TOPICS as TOPICS_WITH_MESSAGES
 from klogtool.format.text import did_you_mean
-from klogtool.log.opened import check_path
+from klogtool.log.file import check_path
 from klogtool.log.storage import Place, check_place, expand
 
 if TYPE_CHECKING:

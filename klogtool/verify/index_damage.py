@@ -101,9 +101,10 @@ class IndexFile:
         self.path, self.kind, self.base_offset = file.path, kind, base_offset
         size = kind.layout.entry_size
         self.size, self.whole = file.size, file.size // size
-        count = _entries_before_zeros(file, size)
+        whole = file.read(0, self.whole * size) if file.size <= PIECE_BYTES else None
+        count = _entries_before_zeros(file, size) if whole is None else entries_before_zero_tail(whole, size)
         self.count, self.too_many = min(count, most_entries), count > most_entries
-        self.data = file.read(0, self.count * size)
+        self.data = file.read(0, self.count * size) if whole is None else whole[: self.count * size]
         self._last = self.data[-size:]
         self._numbers: array[int] | None = None
         self._disordered, self._false = _Runs(), _Runs()

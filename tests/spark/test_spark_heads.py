@@ -16,10 +16,10 @@ from running import FIXTURES
 
 from klogtool import kernels
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
+from klogtool.format.batch import HEAD_COLUMNS, Record, build_batch
 from klogtool.log.file import LogFile
 from klogtool.spark import head_columns
-from klogtool.spark.head_columns import FIELDS, HeadRows, walk_head_rows
+from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import walk_heads
 from klogtool.spark.inventory import find_fleet, walk_piece
 from klogtool.spark.planning import whole_segment
@@ -33,7 +33,7 @@ def fields_of(file: LogFile, end: int) -> tuple[list[tuple[Any, ...]], str]:
     found = []
     try:
         for head in walk_heads(file, 0, end):
-            found.append((head.position, head.size, *(getattr(head.entry, name, None) for name in FIELDS[2:])))
+            found.append((head.position, head.size, *(getattr(head.entry, name, None) for name in HEAD_COLUMNS[2:])))
     except KlogError as error:
         return found, str(error)
     return found, ""
@@ -45,11 +45,13 @@ def by_columns(file: LogFile, end: int) -> tuple[list[tuple[Any, ...]], str, int
     try:
         for some in walk_head_rows(file, 0, end):
             if isinstance(some, HeadRows):
-                found += list(zip(*(some.column(name).to_pylist() for name in FIELDS), strict=True))
+                found += list(zip(*(some.column(name).to_pylist() for name in HEAD_COLUMNS), strict=True))
                 count += some.count
                 assert some.end == found[-1][0] + found[-1][1]
             else:
-                found.append((some.position, some.size, *(getattr(some.entry, name, None) for name in FIELDS[2:])))
+                found.append(
+                    (some.position, some.size, *(getattr(some.entry, name, None) for name in HEAD_COLUMNS[2:]))
+                )
     except KlogError as error:
         return found, str(error), count
     return found, "", count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import re
@@ -21,6 +22,7 @@ from klogtool.spark.filters import Bounds, bounds_of
 from klogtool.spark.options import (
     EARLIEST,
     LATEST,
+    SPELLED,
     Bound,
     check_options,
     parse_query,
@@ -92,6 +94,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_what_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(Refused, match=re.escape(words)):
         query(**options)
+
+
+TEXTS = ("a\0b", "\udc80", "x" * 70_000, "-" + "9" * 5000, "[" * 100_000, '{"a":' * 50_000)
+
+
+@pytest.mark.parametrize("name", [*SPELLED.values(), "path", "paths"])
+def test_no_text_of_an_option_ends_in_a_traceback(name: str, tmp_path: pathlib.Path) -> None:
+    base = {"path": "/dev/null", "valueFormat": "avro", "schemas": str(tmp_path)} if name == "schemas" else {}
+    for text in TEXTS:
+        for is_stream in (False, True):
+            with contextlib.suppress(KlogError):
+                query(stream=is_stream, **base | {name: text})
 
 
 def test_time_comes_before_time_by_partition_before_offsets() -> None:

@@ -2,7 +2,8 @@
 
 `python cold.py FOLDER LOG RUNS` makes the logs in FOLDER out of the batches of LOG, and prints a line for each shape:
 its name, GB/s of direct reads; then for each way GB/s of whole processes, the ratio, processor seconds, and the share
-of the logs that is in the page cache afterwards. `bench.py` runs this.
+of the logs that is in the page cache afterwards. It does so for the disk of FOLDER, and for a disk of a known rate
+(`rated_disk.py`), where the system lets us make one. `bench.py` runs this.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 
 from large import make_segments
 from measuring import ROOT, Samples
+from rated_disk import RATE, CannotMakeDisk, RatedDisk
 
 sys.path.insert(0, str(ROOT))
 
@@ -27,6 +29,7 @@ from klogtool.log.segment import Segment
 KLOGTOOL = str(pathlib.Path(sys.executable).with_name("klogtool"))
 MIB = 1 << 20
 SHAPES = {"4 segments of 1 GiB": (4, 1024 * MIB), "1,024 segments of 1 MiB": (1024, MIB)}
+BYTES_ON_DISK = 6 << 30  # all shapes, their indexes and snapshots
 WAYS = ("--gentle", "--no-gentle")
 READ_BYTES = 4 * MIB
 
@@ -82,9 +85,20 @@ def measure(folder: pathlib.Path, logs: Sequence[str], runs: int) -> list[str]:
     return cells
 
 
-if __name__ == "__main__":
+def measure_all(disk: str, folder: pathlib.Path, log: str, runs: int) -> None:
+    """Print a line for each shape, of logs in a folder of a disk."""
     for name, (number, segment_size) in SHAPES.items():
-        place = pathlib.Path(sys.argv[1]) / f"cold{number}-0"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        made = make_logs(place, sys.argv[2], number, segment_size)
-        print("\t".join([name, *measure(place, made, int(sys.argv[3]))]), flush=True)
+        place = folder / f"cold{number}-0"
+        made = make_logs(place, log, number, segment_size)
+        print("\t".join([name + disk, *measure(place, made, runs)]), flush=True)
+
+
+if __name__ == "__main__":
+    where = pathlib.Path(sys.argv[1])
+    where.mkdir(parents=True, exist_ok=True)
+    measure_all("", where, sys.argv[2], int(sys.argv[3]))
+    try:
+        with RatedDisk(where, BYTES_ON_DISK) as mounted:
+            measure_all(f", at {RATE // 1_000_000} MB/s", mounted, sys.argv[2], int(sys.argv[3]))
+    except CannotMakeDisk as error:
+        print(f"no disk of a known rate: {error}", file=sys.stderr)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled
 NULL_FILES = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
 
 

@@ -9,12 +9,15 @@ So a start leaves the same side files untouched here as in a broker.
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
+from itertools import compress
 
 from msgspec import Struct
 
+from klogtool import kernels
 from klogtool.broker.config import LogConfig
 from klogtool.broker.content import Content, joined
 from klogtool.broker.draft import Draft
@@ -24,15 +27,18 @@ from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex, Tran
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
-from klogtool.format.batch import CODEC_MASK, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, RecordBatch
-from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop, walk_frames
+from klogtool.format.batch import CODEC_MASK, HEAD_COLUMNS, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, RecordBatch
+from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop, find_frame, walk_frames
 from klogtool.format.indexes import TimeIndexEntry, is_entry_due, to_relative_offset
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import Message, walk_messages
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.frames import FrameReader
+from klogtool.log.mapped import walk_header_windows
 from klogtool.log.windows import BufferPool, Window, walk_windows
+
+HEADS_AT_ONCE = 1 << 9
 
 
 class LogSegmentOffsetOverflow(KlogError):
@@ -433,6 +439,29 @@ def walk_entries(file: ContentFile, start: int = 0, end: int | None = None) -> I
     of a batch."""
     for window, frame in walk_windows_of(file, start, end):
         yield read_entry(window, frame, file.path)
+
+
+def walk_entries_with(file: ContentFile, bits: int) -> Iterator[Entry]:
+    """Yield what walk_entries does, without most of the batches that have none of these bits in their attributes: of
+    those only headers are read."""
+    heads = array("q", bytes(8 * HEADS_AT_ONCE * len(HEAD_COLUMNS)))
+    positions, attributes = (HEAD_COLUMNS.index(name) * HEADS_AT_ONCE for name in ("position", "attributes"))
+    for window in walk_header_windows(file):
+        at = 0
+        while at < window.cut:
+            until, count = kernels.native.batch_heads(window.data, at, window.cut, 0, heads, HEADS_AT_ONCE)
+            has_bits = (flags & bits for flags in heads[attributes : attributes + count])
+            wanted = list(compress(heads[positions : positions + count], has_bits))
+            if until == at:  # it is not plain
+                wanted = [at]
+            for position in wanted:
+                frame = find_frame(window.data, position, window.cut)
+                assert isinstance(frame, Frame)  # windows have whole entries
+                yield read_entry(window, frame, file.path)
+                until = max(until, position + frame.size)
+            at = until
+        if window.last and (error := window.length_error(file.size)) is not None:
+            raise error.at_path(file.path)
 
 
 def base_offset_of(reader: FrameReader, frame: Frame) -> int:

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segment import walk_entries
+from klogtool.broker.unified_log.log_segment import walk_entries_with
 from klogtool.broker.unified_log.reading import collect_aborted_txns, find_first_unstable
 from klogtool.errors import KlogError
-from klogtool.format.batch import LOG_APPEND_TIME, RecordBatch
+from klogtool.format.batch import LOG_APPEND_TIME, TRANSACTIONAL_BIT, RecordBatch
 from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.indexes import AbortedTxn
 from klogtool.format.producers import ProducerState
@@ -93,7 +93,7 @@ def walk_transactions(log: LoadedLog) -> Iterator[Transaction]:
 def _walk_transactional(log: LoadedLog) -> Iterator[RecordBatch]:
     for segment in log.segments.values(log.local_log_start_offset):
         with segment.open_log() as file:
-            for entry in walk_entries(file):
+            for entry in walk_entries_with(file, TRANSACTIONAL_BIT):
                 if not isinstance(entry, RecordBatch) or not entry.is_transactional:
                     continue
                 if entry.last_offset >= log.log_start_offset:
