@@ -21,6 +21,7 @@ from functools import partial
 
 CHUNK_BYTES = 4 << 20  # what is read ahead where reads follow each other; a disk gives it as fast as more
 BLOCK_BYTES = 4096  # a position and size that every disk takes for a direct read
+MADE_UP_SECONDS = 0.5  # of what was not read in its time, so much may be read at once
 SMALLEST_CHUNK_BYTES = 16 << 10
 MOST_FREE_CHUNKS = 4  # of each size, kept for the next files: new memory costs as much as reading into it
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # numbers of the system call; libc has no function for it
@@ -32,7 +33,7 @@ class Pace:
 
     def __init__(self, rate: int | None = None) -> None:
         self.rate = rate
-        self._due = time.monotonic()
+        self._due: float | None = None  # when the next bytes may be read
         self._lock = threading.Lock()
 
     def spend(self, size: int) -> None:
@@ -40,9 +41,11 @@ class Pace:
         if self.rate is None:
             return
         with self._lock:
-            # What reading took counts, up to a chunk: else the rate would be missed by the time of each read.
-            self._due = max(self._due, time.monotonic() - CHUNK_BYTES / self.rate) + size / self.rate
-            wait = self._due - time.monotonic()
+            now = time.monotonic()
+            # What reading took, and waking up too late, is made up for: else the rate would be missed by their time.
+            earliest = now - max(MADE_UP_SECONDS, CHUNK_BYTES / self.rate)
+            self._due = (now if self._due is None else max(self._due, earliest)) + size / self.rate
+            wait = self._due - now
         time.sleep(max(0.0, wait))
 
 

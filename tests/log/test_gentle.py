@@ -152,3 +152,24 @@ def said(done: Done) -> bytes:
     """What was said, but for where it was written, how long it took, and what doctor foresees from that."""
     changing = rb'"seconds(_estimated)?":[^,]*|, [^,\n]* at the rate of this run|\.[12](?=\b)'
     return re.sub(changing, b"", done.out)
+
+
+@pytest.mark.parametrize("rate", [1_000_000, 50_000_000, 200_000_000, 1_000_000_000])
+def test_the_rate_is_held_by_a_busy_machine_that_wakes_us_late(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wait ends up to 100 ms late, each read takes up to half of its share: within 5 % after a while, and never
+    ahead by more than what may be made up."""
+    now, rng, pace, done = 1000.0, random.Random(rate), gentle.Pace(rate), 0
+    monkeypatch.setattr(gentle.time, "monotonic", lambda: now)
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds + (rng.random() * 0.1 if seconds > 0 else 0)
+
+    monkeypatch.setattr(gentle.time, "sleep", sleep)
+    while now < 1060:
+        now += rng.random() * 0.5 * gentle.CHUNK_BYTES / rate
+        pace.spend(gentle.CHUNK_BYTES)
+        done += gentle.CHUNK_BYTES
+        most = max(gentle.MADE_UP_SECONDS, gentle.CHUNK_BYTES / rate)
+        assert done <= (now - 1000 + most) * rate + gentle.CHUNK_BYTES
+    assert done == pytest.approx((now - 1000) * rate, rel=0.05)
