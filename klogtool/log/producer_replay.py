@@ -5,17 +5,27 @@ format/producer_replay has the state of a replay. The kernel has the same, and i
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool import kernels
-from klogtool.format.batch import parse_batch
-from klogtool.format.framing import Frame, find_frame
+from klogtool.format.batch import CONTROL_BIT, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.batch_proof import FACTS, EntryFacts
+from klogtool.format.fields import numbers
+from klogtool.format.framing import CURRENT_MAGIC, LOG_OVERHEAD, Frame, find_frame
+from klogtool.format.layouts import BATCH_HEADER
 from klogtool.format.producer_replay import NOTHING, Aborted, ProducerReplay, ReplayStop, take_marker
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log.file import LogFile
 from klogtool.log.mapped import walk_header_windows
+
+_HEADER = numbers(BATCH_HEADER)
+LEAST_BATCH_BYTES = 4096  # on average: headers of smaller batches take more memory and time than they are worth
+NO_CRC = 0
+LONG_BITS = 64
 
 
 def make_replay(log_start_offset: int) -> ProducerReplay:
@@ -79,3 +89,75 @@ def replay_window(
             size = frame.size if isinstance(frame, Frame) else cut - at
             yield Halt(ReplayStop(why), position=base + at, size=size)
             at += size if why == ReplayStop.IMPOSSIBLE else 0
+
+
+class KeptHeaders:
+    """The headers of a log's batches, in the order of the log: a replay of them need not read the log again.
+
+    is_whole: nothing is missing. Markers are missing, because their records count, and all headers of small batches.
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = True
+        self._headers, self._places = bytearray(), array("q")
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory."""
+        return len(self._headers) + len(self._places) * self._places.itemsize
+
+    def add(self, rows: array[int], count: int) -> None:
+        """Keep the headers of entries, by their facts."""
+        width = len(FACTS)
+        for at in range(0, count * width, width):
+            if not self.is_whole:
+                break
+            self._add(EntryFacts(*rows[at : at + width]))
+        mean_bytes = sum(self._places[-2:]) * RECORD_BATCH_OVERHEAD // max(1, len(self._headers))
+        if self._headers and mean_bytes < LEAST_BATCH_BYTES:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Keep nothing: the log will be read again."""
+        self.is_whole = False
+        self._headers, self._places = bytearray(), array("q")
+
+    def _add(self, facts: EntryFacts) -> None:
+        if facts.magic != CURRENT_MAGIC:
+            return
+        if facts.attributes & CONTROL_BIT:
+            self.give_up()
+            return
+        self._headers += _header_of(facts)
+        self._places.extend((facts.position, facts.size))
+
+    def replay(self, replay: ProducerReplay, marks: Sequence[int]) -> Iterator[Halt]:
+        """Do what `replay_segment` does."""
+        left = list(reversed(marks))
+        for halt in replay_window(replay, memoryview(self._headers), len(self._headers), left):
+            if halt.why is ReplayStop.MARK:
+                yield halt
+            else:
+                position, size = self._places[(place := 2 * halt.position // RECORD_BATCH_OVERHEAD) : place + 2]
+                yield replace(halt, position=position, size=size)
+        while left:
+            yield Halt(ReplayStop.MARK, left.pop())
+
+
+def _header_of(facts: EntryFacts) -> bytes:
+    """Return the header of a batch without records."""
+    return _HEADER.pack(
+        facts.first_offset,
+        RECORD_BATCH_OVERHEAD - LOG_OVERHEAD,
+        facts.partition_leader_epoch,
+        facts.magic,
+        NO_CRC,
+        facts.attributes,
+        (facts.last_offset - facts.first_offset) % (1 << LONG_BITS),
+        facts.max_timestamp,
+        facts.max_timestamp,
+        facts.producer_id,
+        facts.producer_epoch,
+        facts.base_sequence,
+        facts.records_count,
+    )

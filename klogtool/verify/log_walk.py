@@ -15,6 +15,7 @@ from klogtool.format.batch_proof import FACTS, HEADER, NOT_TOLD, EntryFacts, Jud
 from klogtool.format.succession import EpochStart, Future, Succession, Why, facts_at
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
+from klogtool.log.producer_replay import KeptHeaders
 from klogtool.log.proving import LARGEST_WHOLE_BYTES, Proved, RowPool, walk_proved, walk_proved_calmly
 from klogtool.verify.causes import DamageCause
 from klogtool.verify.findings import Kind
@@ -59,6 +60,7 @@ class LogWalk:
         self._sound: list[tuple[int, int]] = []
         self._rows = _ROWS
         self._wrong_batches = 0
+        self._headers = None if file.is_mappable else KeptHeaders()  # what is mapped is cheap to look at again
 
     def walk(self) -> Iterator[Damage]:
         """All of the log. Raises KlogError where it cannot be read."""
@@ -68,6 +70,8 @@ class LogWalk:
                 for rows, count in proved.rows:
                     followed = list(self._follow(rows, count))
                     yield from followed
+                    if self._headers is not None and self._headers.is_whole:
+                        self._headers.add(rows, count)
                     if not self._deep and self._succession.magics & OLD_MAGICS:
                         yield from self._open_wrappers(rows, count, {damage.start for damage in followed})
                 self._note_sound(at, proved.reached)
@@ -103,6 +107,8 @@ class LogWalk:
         report.has_old_messages = bool(succession.magics & OLD_MAGICS)
         report.largest_timestamp = succession.largest_timestamp
         report.epochs = list(self._epoch_runs())
+        if self._headers is not None and self._headers.is_whole and succession.has_producers:
+            report.headers = self._headers
 
     def _epoch_runs(self) -> Iterator[EpochRun]:
         at_end = (0, 0, self._succession.last_offset, 0, self._succession.batches, 0)
@@ -169,6 +175,7 @@ class LogWalk:
             if judged.is_plain and judged.facts.size <= LARGEST_WHOLE_BYTES:
                 break
             yield from self._take(judged)
+            self._headers = None  # of what is not plain, not all is kept
             if judged.is_sound:  # only too large for a window
                 self._note_sound(at, judged.facts.end)
             at = judged.facts.end

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from klogtool.broker.config import LogConfig
 from klogtool.format.indexes import NO_TIMESTAMP
+from klogtool.log.producer_replay import KeptHeaders
 
 
 class EpochRun(Struct, frozen=True):
@@ -48,7 +49,7 @@ class SegmentReport(Struct):
     another process changed it meanwhile. has_gaps: offsets are missing between its batches, or in one.
     largest_timestamp: -1 if there is none. epochs: leader epochs in the order of the log, -1 for a batch or message
     without one. false_epochs: position, first and last offset of each batch whose epoch was reported as false or out
-    of order.
+    of order. headers: of its batches, where reading the log again costs much.
     """
 
     path: str
@@ -71,6 +72,7 @@ class SegmentReport(Struct):
     largest_timestamp: int = NO_TIMESTAMP
     epochs: list[EpochRun] = field(default_factory=list)
     false_epochs: list[tuple[int, int, int]] = field(default_factory=list)
+    headers: KeptHeaders | None = None
 
     @property
     def last_offset(self) -> int | None:

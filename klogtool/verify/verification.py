@@ -51,6 +51,7 @@ from klogtool.verify.verify_topic_ids import verify_topic_ids
 
 WITHOUT_TOPIC_ID = (Kind.PARTITION_METADATA_CORRUPT, Kind.PARTITION_METADATA_MISSING)
 LARGE_BYTES = 32 << 20
+MOST_KEPT_BYTES = 64 << 20  # headers of the batches of a partition
 
 
 class WhyLeftOut(Enum):
@@ -213,6 +214,7 @@ class _Begun(Struct):
     findings: list[Finding] = field(default_factory=list)
     reports: list[SegmentReport] = field(default_factory=list)
     counted: Summary = field(default_factory=Summary)
+    kept_bytes: int = 0
 
 
 class _SegmentShare(Struct, frozen=True):
@@ -607,6 +609,10 @@ def _done(target: Target, counted: Summary | None = None, why: WhyLeftOut | None
 def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:
     begun.findings += _with_name(report, findings)
     begun.reports.append(report)
+    if report.headers is not None:
+        begun.kept_bytes += report.headers.size
+        if begun.kept_bytes > MOST_KEPT_BYTES:
+            report.headers = None
     begun.counted.batches += report.batches
     begun.counted.records += report.records
     begun.counted.bytes += report.size

@@ -58,7 +58,7 @@ def verify_producers(
         return within[bisect_left(within, bases[n]) : bisect_left(within, bases[n + 1])]
 
     def files_of(n: int) -> list[str]:
-        logs = [segments[n].path] if segments[n].has_producers else []
+        logs = [segments[n].path] if segments[n].has_producers and segments[n].headers is None else []
         return [*logs, *(layout.path_of(layout.snapshots[offset]) for offset in marks_in(n))]
 
     for n in announced(range(len(segments)), files_of):
@@ -147,7 +147,12 @@ def _verify_segment(
 ) -> Iterator[Finding]:
     replay.begin_segment(segment)
     spans = segment.sound if segment.has_producers else ()
-    for halt in replay_segment(replay.producers, segment.path, spans, marks):
+    if segment.headers is None:
+        halts = replay_segment(replay.producers, segment.path, spans, marks)
+    else:
+        halts = segment.headers.replay(replay.producers, marks)
+        segment.headers = None
+    for halt in halts:
         match halt.why:
             case ReplayStop.MARK:
                 yield from _verify_snapshot(layout.path_of(layout.snapshots[halt.mark]), halt.mark, replay)

@@ -22,9 +22,12 @@ from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, RecordBatch
 from klogtool.format.indexes import AbortedTxn
 from klogtool.format.producer_replay import Aborted, ProducerReplay, ReplayStop
 from klogtool.format.producer_snapshot import ProducerStateEntry
+from klogtool.log import producer_replay as log_replay
+from klogtool.log.file import LogFile
 from klogtool.log.partition import Partition
-from klogtool.log.producer_replay import Halt, make_replay, replay_segment
+from klogtool.log.producer_replay import Halt, KeptHeaders, make_replay, replay_segment
 from klogtool.log.producer_state import ProducerStateManager
+from klogtool.log.proving import RowPool, walk_proved
 
 Path = pathlib.Path
 KERNEL, REFERENCE = "kernel", "reference"
@@ -298,3 +301,48 @@ def test_both_readers_tell_the_same_of_damaged_logs() -> None:
             replayed(replay_of(reader, start), data, len(data), marks, PRODUCERS) for reader in (REFERENCE, KERNEL)
         )
         assert kernel == reference
+
+
+def kept_headers(path: Path) -> KeptHeaders:
+    kept = KeptHeaders()
+    with LogFile(path) as file:
+        for proved in walk_proved(file, 0, RowPool(), end=file.size):
+            assert proved.reached == file.size
+            for rows, count in proved.rows:
+                kept.add(rows, count)
+    return kept
+
+
+def test_kept_headers_tell_what_the_log_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of data in and out of transactions, also where Kafka would refuse it, whatever the order of the offsets."""
+    monkeypatch.setattr(log_replay, "LEAST_BATCH_BYTES", 0)
+    rng, path, halts = random.Random(5), tmp_path / "a.log", 0
+    for _ in range(100):
+        producers = [rng.choice((-1, 1, 2, 2**62)) for _ in range(rng.randrange(1, 40))]
+        bases = [rng.randrange(200) for _ in producers]
+        path.write_bytes(
+            b"".join(
+                data(base, id_, rng.randrange(9), count=rng.randrange(1, 4), txn=id_ > 0 and rng.random() < 0.5)
+                for base, id_ in zip(bases, producers, strict=True)
+            )
+        )
+        marks = sorted(rng.randrange(220) for _ in range(rng.randrange(4)))
+        read, kept = make_replay(0), make_replay(0)
+        expected = take_all(read, path, *marks)
+        headers = kept_headers(path)
+        assert headers.is_whole
+        assert list(headers.replay(kept, marks)) == expected
+        assert known(kept, producers) == known(read, producers)
+        assert kept.open_txns() == read.open_txns()
+        halts += len(expected)
+    assert halts > 100
+
+
+def test_headers_of_small_batches_and_of_markers_are_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(data(0, 1, 0) * 3)
+    assert not kept_headers(path).is_whole
+    path.write_bytes(raw_batch(b"x" * 9000, producer_id=1, producer_epoch=0, base_sequence=0))
+    assert kept_headers(path).is_whole
+    path.write_bytes(path.read_bytes() + marker(1, 1, "commit"))
+    assert not kept_headers(path).is_whole

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from damage import append_bytes, flip_bit, overwrite, tear_at
 from msgspec.structs import replace
+from raw_batches import raw_batch
 from verifying import data, edit_snapshot, edit_txn_index, found, ids, marker, run_verify, told, write_log
 
 from klogtool.format.batch import build_batch
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, build_txn_index, parse_txn_index
 from klogtool.format.producer_snapshot import ProducerStateEntry, build_producer_snapshot
+from klogtool.log.gentle import begin_gently, end_gently
+from klogtool.log.producer_replay import Halt
+from klogtool.verify import verify_producers
 
 CopyOf = Callable[[str], pathlib.Path]
 Path = pathlib.Path
@@ -416,3 +420,26 @@ def test_a_snapshot_with_an_absurd_count(partition: Path) -> None:
 
 def test_an_entry_is_as_long_as_it_is_here() -> None:
     assert ABORTED_TXN_SIZE == 34
+
+
+def test_gentle_reading_reads_a_log_with_producers_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says of a false snapshot is what reading twice says."""
+
+    def large(offset: int) -> bytes:
+        return raw_batch(b"x" * 9000, base_offset=offset, producer_id=7, producer_epoch=0, base_sequence=offset)
+
+    partition = write_log(tmp_path / "t-0", s0=[large(0), large(1)], s2=[large(2), large(3)])
+    entry = ProducerStateEntry(7, 0, 0, 0, 0, 0, -1, None)
+    (partition / f"{2:020d}.snapshot").write_bytes(build_producer_snapshot([entry]))
+    expected = found(partition)
+    assert "snapshot-content" in ids(expected)
+
+    def read_again(*_: object) -> Iterator[Halt]:
+        raise AssertionError
+
+    monkeypatch.setattr(verify_producers, "replay_segment", read_again)
+    begin_gently()
+    try:
+        assert found(partition) == expected
+    finally:
+        end_gently()
