@@ -43,7 +43,7 @@ def batches(values: Iterable[bytes], base_offset: int = 0) -> bytes:
 
 def write_log(folder: Path, values: Iterable[bytes], base_offset: int = 0) -> Path:
     path = folder / "__cluster_metadata-0"
-    path.mkdir(exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     (path / f"{base_offset:020d}.log").write_bytes(batches(values, base_offset))
     return path
 
@@ -78,6 +78,7 @@ def test_settings_are_set_changed_and_taken_back(tmp_path: Path) -> None:
         {"orders": {"retention.ms": "2"}},
         {"": {"log.retention.ms": "4"}, "7": {"log.retention.ms": "5"}},
         known=found.known,
+        names_had=found.names_had,
     )
 
 
@@ -93,6 +94,18 @@ def test_what_a_transaction_of_the_controller_holds_counts_when_it_ends(tmp_path
     setting = [config(TOPIC, "orders", "retention.ms", str(n)) for n in range(4)]
     ended = write_log(tmp_path, [begin, setting[1], end, begin, setting[2], abort, begin, setting[3]])
     assert read(ended).topics == {"orders": {"retention.ms": "1"}}
+
+
+def test_what_was_known_before_a_transaction_is_known_after_its_abort(tmp_path: Path) -> None:
+    begin, abort = other("BeginTransactionRecord"), other("AbortTransactionRecord")
+    partition = build_metadata_record("PartitionRecord", 0, {"topicId": ORDERS_ID, "replicas": [1], "isr": [1]})
+    before, inside = [topic("orders", ORDERS_ID)], [partition, topic("other", OTHER_ID), remove_topic(ORDERS_ID)]
+    plain, aborted = (
+        read(write_log(tmp_path / name, records))
+        for name, records in (("plain", before), ("aborted", [*before, begin, *inside, abort]))
+    )
+    assert aborted == plain
+    assert aborted.known.partitions == {ORDERS_ID: {}}
 
 
 def test_the_newest_snapshot_counts_and_the_log_behind_it(tmp_path: Path) -> None:

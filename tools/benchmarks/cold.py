@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from large import make_segments
 from measuring import ROOT, Samples
@@ -28,8 +28,10 @@ from klogtool.log.segment import Segment
 
 KLOGTOOL = str(pathlib.Path(sys.executable).with_name("klogtool"))
 MIB = 1 << 20
-SHAPES = {"4 segments of 1 GiB": (4, 1024 * MIB), "1,024 segments of 1 MiB": (1024, MIB)}
-BYTES_ON_DISK = 6 << 30  # all shapes, their indexes and snapshots
+SMALL = {"1,024 segments of 1 MiB": (1024, MIB)}
+SHAPES = {"4 segments of 1 GiB": (4, 1024 * MIB)} | SMALL
+RATED_SHAPES = {"4 segments of 256 MiB": (4, 256 * MIB)} | SMALL
+BYTES_ON_DISK = 3 << 30  # RATED_SHAPES, their indexes and snapshots
 WAYS = ("--gentle", "--no-gentle")
 READ_BYTES = 4 * MIB
 
@@ -85,9 +87,9 @@ def measure(folder: pathlib.Path, logs: Sequence[str], runs: int) -> list[str]:
     return cells
 
 
-def measure_all(disk: str, folder: pathlib.Path, log: str, runs: int) -> None:
+def measure_all(shapes: Mapping[str, tuple[int, int]], disk: str, folder: pathlib.Path, log: str, runs: int) -> None:
     """Print a line for each shape, of logs in a folder of a disk."""
-    for name, (number, segment_size) in SHAPES.items():
+    for name, (number, segment_size) in shapes.items():
         place = folder / f"cold{number}-0"
         made = make_logs(place, log, number, segment_size)
         print("\t".join([name + disk, *measure(place, made, runs)]), flush=True)
@@ -96,9 +98,10 @@ def measure_all(disk: str, folder: pathlib.Path, log: str, runs: int) -> None:
 if __name__ == "__main__":
     where = pathlib.Path(sys.argv[1])
     where.mkdir(parents=True, exist_ok=True)
-    measure_all("", where, sys.argv[2], int(sys.argv[3]))
+    measure_all(SHAPES, "", where, sys.argv[2], int(sys.argv[3]))
     try:
         with RatedDisk(where, BYTES_ON_DISK) as mounted:
-            measure_all(f", at {RATE // 1_000_000} MB/s", mounted, sys.argv[2], int(sys.argv[3]))
+            disk = f", at {RATE // 1_000_000} MB/s"
+            measure_all(RATED_SHAPES, disk, mounted, sys.argv[2], int(sys.argv[3]))
     except CannotMakeDisk as error:
         print(f"no disk of a known rate: {error}", file=sys.stderr)

@@ -7,7 +7,6 @@ Damage raises no error here: `problem` says what could not be read, and what was
 
 from __future__ import annotations
 
-import copy
 import functools
 import os
 from collections.abc import Iterator, Mapping
@@ -69,7 +68,7 @@ class ClusterMetadata(Struct):
 
     quorum: who votes for the controllers. known: what later records depend on. refusals: the first record that each
     replay refuses, of the image and of the controller. A record that the image refuses is left out. problem: what
-    could not be read, or None.
+    could not be read, or None. names_had: those that a topic id had, by id.
     """
 
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -81,6 +80,7 @@ class ClusterMetadata(Struct):
     known: Known = field(default_factory=Known)
     refusals: tuple[Refusal, ...] = ()
     problem: Text | None = None
+    names_had: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def refusal(self) -> Refusal | None:
@@ -98,10 +98,12 @@ class ClusterMetadata(Struct):
         match message.name:
             case "TopicRecord":
                 self.topic_ids[values["name"]] = values["topicId"]
+                self.names_had.setdefault(values["topicId"], set()).add(values["name"])
             case "RemoveTopicRecord":  # with its settings, so that a new topic of that name has none
-                for name in [name for name, known in self.topic_ids.items() if known == values["topicId"]]:
-                    del self.topic_ids[name]
-                    self.topics.pop(name, None)
+                for name in self.names_had.pop(values["topicId"], ()):
+                    if self.topic_ids.get(name) == values["topicId"]:
+                        del self.topic_ids[name]
+                        self.topics.pop(name, None)
                 self.replicas.pop(values["topicId"], None)
             case "PartitionRecord" | "PartitionChangeRecord":
                 self._place(values)
@@ -266,7 +268,7 @@ class _ImageReplay:
         for by, failure in bound_failures(self._image.known, message, None if self._start is None else record.offset):
             self._refuse(by, failure, message.name, record, path)
         if message.name == _BEGIN:
-            self._pending, self._before = [], copy.deepcopy(self._image.known)
+            self._pending, self._before = [], self._image.known.copied()
             self._image.known.transaction_start = record.offset
             return
         for held in (self._pending or ()) if message.name == _END else ():

@@ -6,6 +6,7 @@ This is less than a broker's image: no leaders, no settings. `klogtool.broker.me
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 from msgspec import Struct, field
 
@@ -60,6 +61,12 @@ class Known(Struct):
     credentials: set[tuple[str, int]] = field(default_factory=set)
     producer_ids: tuple[int, int] | None = None
     transaction_start: int | None = None
+
+    def copied(self) -> Known:
+        """Return what is known now; later records do not change it. A deep copy takes a hundred times as long."""
+        known = Known(*(copy(getattr(self, name)) for name in self.__struct_fields__))
+        known.partitions = {topic: partitions.copy() for topic, partitions in self.partitions.items()}
+        return known
 
     def learn(self, message: ApiMessage) -> None:
         """Take a record that was not refused. Records that no other one depends on are left alone."""
