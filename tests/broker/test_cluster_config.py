@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from klogtool.broker.causes import ImageProblem
 from klogtool.broker.circumstances import Circumstances, terms_of
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
@@ -130,7 +131,7 @@ def test_damage_ends_the_reading_and_is_told(tmp_path: Path) -> None:
     assert found.problem == f"{file.name}: a batch is damaged"
     file.unlink()
     write_log(tmp_path, [], base_offset=5)
-    assert read(log).problem == "the log begins at offset 5, but the newest snapshot ends at 0"
+    assert read(log).problem == ImageProblem.BEGINS_LATER(offset=5, end=0)
 
 
 CLUSTER = ClusterConfig(
