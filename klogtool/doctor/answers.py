@@ -295,7 +295,8 @@ class Leadership(Struct, frozen=True):
     elected: None if voters that are not at hand decide it, or nothing says who votes. is_open: nothing here lets one
     expect that there is one. ends: whether a process that comes up ends by it (None:
     unknown), and ends_after_ms: how long after it asked for its registration. message: the line to look for in its
-    log. voters: their ids, if they are known; needed: how many of them elect a leader.
+    log. voters: their ids, if they are known; needed: how many of them elect a leader. replays: whether the metadata is
+    ever replayed: without a leader nobody knows what is committed (KafkaRaftClient.updateListenersProgress).
     """
 
     elected: bool | None = None
@@ -305,6 +306,7 @@ class Leadership(Struct, frozen=True):
     message: str | None = None
     voters: tuple[int, ...] = ()
     needed: int = 0
+    replays: bool = True
 
 
 class Diagnosis(Struct, frozen=True):

@@ -22,6 +22,7 @@ from klogtool.doctor.claims import (
 from klogtool.format.names import METADATA_TOPIC, PartitionDirState
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.partition import Partition
+from klogtool.verify.findings import Kind
 
 _MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
 _CUTS_DELTA = (What.MISNAMED, What.LEADER_FAILS, What.UNSERVED)
@@ -74,6 +75,8 @@ def _of_process(diagnosis: Diagnosis, starts: bool | None) -> BrokerClaim:
     """Return whether the process starts, and ends, and whether the controllers have a leader. What ends a start comes
     before any election."""
     lead, ending = diagnosis.lead, [point for point in diagnosis.points if point.what is What.REFUSES]
+    if not lead.replays:
+        ending = [point for point in ending if point.kind is not Kind.METADATA_REPLAY]
     stops = {point.stop for point in ending if point.stop is not None}
     if any(stop.is_exit for stop in stops):
         stops = set()  # it may end without an exception, before it comes to one

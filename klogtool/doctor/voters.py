@@ -122,7 +122,8 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
         return Leadership()
     ids, elected, settings = view.voter_ids, view.outlook.elected, view.own.settings
     is_open = elected is None and (len(ids) > 1 or not view.own.log.position.end_offset)
-    lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0)
+    replays = elected is not False or view.own.record_problem is not None  # Raft itself reads that record
+    lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0, replays=replays)
     if view.outlook.seat.why_not is ElectionCause.LISTENER_UNKNOWN:
         return structs.replace(lead, ends=True, message=message_of("raft-fault"))
     if elected is False and any(seat.has_no_epoch_left for seat in view.outlook.election.seats):

@@ -350,19 +350,6 @@ def count_metadata_records(path: str, first: int) -> int | None:
     return count
 
 
-def find_epoch_start(path: str, epoch: int) -> int | None:
-    """Return the offset of the first batch of this epoch or a later one in the metadata log of a log dir; None if there
-    is none, or it cannot be read."""
-    try:
-        for segment in Partition(os.path.join(path, CLUSTER_METADATA_DIR)).segments:
-            for batch in walk_batches(segment):
-                if batch.partition_leader_epoch >= epoch:
-                    return batch.base_offset
-    except KlogError:
-        pass
-    return None
-
-
 def walk_metadata_values(path: str) -> Iterator[bytes]:
     """Yield the metadata records of a partition dir of `__cluster_metadata`: of its newest snapshot, and of the log
     after it. Transactions that were aborted or have no end are left out (QuorumController aborts those), and so are

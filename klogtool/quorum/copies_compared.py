@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -35,18 +36,9 @@ class CopiesApart(Struct, frozen=True):
     epoch: int
 
 
-def find_where_apart(better: str, other: str) -> CopiesApart | None:
-    """Return where the copies of two log dirs are not the same log; None if they are, or one cannot be read so far."""
-    try:
-        found = compare(better, other)
-    except KlogError:
-        return None
-    return found if isinstance(found, CopiesApart) else None
-
-
 def compare(better: str, other: str) -> CopiesApart | CopyTail | None:
     """Return where the copies of two log dirs differ, or the end of the other one that the better one does not have;
-    None if it has all. Raises KlogError if one cannot be read."""
+    None if it has all. A copy ends at its damage: a start cuts it there."""
     mine, theirs = _walk(better), _walk(other)
     one, two = next(mine, None), next(theirs, None)
     is_empty, parted, end = one is None, None, None
@@ -67,5 +59,6 @@ def compare(better: str, other: str) -> CopiesApart | CopyTail | None:
 
 
 def _walk(path: str) -> Iterator[RecordBatch]:
-    for segment in Partition(os.path.join(path, CLUSTER_METADATA_DIR)).segments:
-        yield from walk_batches(segment)
+    with suppress(KlogError):
+        for segment in Partition(os.path.join(path, CLUSTER_METADATA_DIR)).segments:
+            yield from walk_batches(segment)

@@ -11,7 +11,7 @@ What no disk shows is taken both ways: if the outcome is then not the same, it i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -23,8 +23,8 @@ from klogtool.causes import Cause
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.uuids import build_uuid
-from klogtool.quorum.controllers import Controller, Position, count_metadata_records, find_epoch_start
-from klogtool.quorum.copies_compared import CopiesApart, find_where_apart
+from klogtool.quorum.controllers import Controller, Position, count_metadata_records
+from klogtool.quorum.copies_compared import CopiesApart, CopyTail, compare
 from klogtool.quorum.settings import is_name, is_same_host
 
 
@@ -208,9 +208,10 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     top = Position() if best is None else best.log.position
     here = {seat.controller.node_id for seat in seats if seat.starts and seat.why_not is None}
     lowest = min((found.log.position for found in leaders), default=top)
-    lost, lost_records = (None, 0) if best is None else _lost(best, lowest)
+    differences = {} if best is None else _differences(best, seats)
+    lost, lost_records = (None, 0) if best is None else _lost(best, leaders, differences)
     damaged = any(not found.log.is_whole for found in controllers)
-    apart = None if best is None else _apart(best, seats)
+    apart = next((one for one in differences.values() if isinstance(one, CopiesApart)), None)
     causes = list(() if sure else _causes(seats, is_open=bool(possible)))
     causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(chosen, seats)
     causes += [ElectionCause.LEADERS_DIFFER] * any(seat.hears_otherwise for seat in seats)
@@ -243,24 +244,30 @@ def _is_usable(seat: Seat) -> bool:
     return seat.why_not is not ElectionCause.OTHER_CLUSTER and log.problem is None and log.snapshot_problem is None
 
 
-def _apart(best: Controller, seats: Sequence[Seat]) -> CopiesApart | None:
-    """Return where a copy of this cluster is not the same log as the best one."""
+def _differences(best: Controller, seats: Sequence[Seat]) -> dict[str, CopiesApart | CopyTail | None]:
+    """Return how the copies of this cluster differ from the best one, by path: None if they are its beginning."""
     others = [seat.controller for seat in seats if _is_usable(seat) and seat.controller is not best]
-    found = (
-        find_where_apart(best.path, other.path) for other in others if other.path and other.log.position.end_offset
-    )
-    return next((one for one in found if one is not None), None)
+    copies = [other.path for other in others if other.path and other.log.position.end_offset]
+    return {path: compare(best.path, path) for path in copies}
 
 
-def _lost(best: Controller, lowest: Position) -> tuple[tuple[int, int] | None, int | None]:
-    """Return the offsets of the best copy that a copy lacks, and how many records of metadata that is. It lacks what
-    is after its end, and all of a later epoch: that is cut where the epoch begins."""
+def _lost(
+    best: Controller, leaders: Sequence[Controller], differences: Mapping[str, CopiesApart | CopyTail | None]
+) -> tuple[tuple[int, int] | None, int | None]:
+    """Return the offsets of the best copy that one of these leaders lacks, and how many records of metadata that is. It
+    lacks what is after its end, or after the batch from which on it has those of another epoch."""
     end = best.log.position.end_offset
-    first = min(lowest.end_offset, end)
-    if lowest.epoch < best.log.position.epoch:
-        first = min(first, find_epoch_start(best.path, lowest.epoch + 1) or first)
+    first = min((_common_end(leader, differences.get(leader.path)) for leader in leaders), default=end)
     records = count_metadata_records(best.path, first) if first < end else 0
     return (None, 0) if records == 0 else ((first, end - 1), records)
+
+
+def _common_end(leader: Controller, difference: CopiesApart | CopyTail | None) -> int:
+    """Return up to where a leader's copy and the best one are the same."""
+    end = leader.log.position.end_offset
+    if isinstance(difference, CopyTail) and not leader.log.is_behind_snapshot:  # that log is thrown away
+        return min(end, difference.first)
+    return end
 
 
 def voters_of(controller: Controller) -> tuple[Voter, ...] | None:
@@ -571,7 +578,8 @@ def look_ahead(own: Controller, others: Sequence[Controller] = (), known: Sequen
     if election.outcome is not ElectionOutcome.NEVER:
         # The voters of a majority have to be where they are looked for, which their settings say.
         is_known = election.majority == 1 or all(one.settings is not None and one.settings.endpoints for one in others)
-        is_sure = election.outcome is ElectionOutcome.ELECTED and is_known
+        stays = ElectionCause.REPLAY_REFUSED not in election.causes
+        is_sure = election.outcome is ElectionOutcome.ELECTED and is_known and stays
         return Outlook(election, absent, True if is_sure else None)
     if not election.voters and not own.is_dynamic and (own.refusal is not None or set(known) != {own.node_id}):
         return Outlook(election, absent, None)

@@ -117,8 +117,10 @@ def choose_new_voters(controllers: Sequence[Controller], wish: Wish) -> NewVoter
         old,
         epoch,
         tuple(dict.fromkeys(itertools.chain(*absent))),
-        # A majority, which may have committed something without those that are here.
-        any(2 * len(ids) > len(before) for before, ids in zip(_voter_sets(controller, old), absent, strict=True)),
+        any(
+            _may_decide(len(ids), before, election)
+            for before, ids in zip(_voter_sets(controller, old), absent, strict=True)
+        ),
         _unseen_epoch(controllers, best),
         tails,
         _outcome(controller, controllers, voters, epoch, wish),
@@ -374,11 +376,17 @@ def _check_no_old_majority(
     for before in _voter_sets(controller, old):
         others = [voter for voter in before if voter.id not in wish.destroyed and not _is_own(controller, voter)]
         free = [voter for voter in others if not _has_moved(voter, voters)]
-        if len(free) + (len(free) < len(others)) > len(before) // 2:
+        if _may_decide(len(free) + (len(free) < len(others)), before, election):
             raise Refused(
                 NewVotersCause.MAY_START(free=_ids(free), before=_ids(before)),
                 cure=NewVotersCause.NEVER_AGAIN(ids=tuple(voter.id for voter in free)),
             )
+
+
+def _may_decide(count: int, voters: Sequence[Voter], election: Election) -> bool:
+    """Return whether so many voters may have committed something, or may elect, without the others. A majority may;
+    half of a dynamic set, too: they may have removed another one, or added one, and only they know it."""
+    return 2 * count > len(voters) - election.is_dynamic
 
 
 def _voter_sets(controller: Controller, old: Sequence[Voter]) -> Iterator[Sequence[Voter]]:

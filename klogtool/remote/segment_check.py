@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum, StrEnum
 
 from msgspec import Struct
 
 from klogtool.causes import Reason, from_text
-from klogtool.errors import KlogError, Unsupported
+from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
-from klogtool.format.framing import CURRENT_MAGIC, Frame
+from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop
+from klogtool.format.indexes import (
+    OFFSET_ENTRIES,
+    sanity_check_offset_index,
+    sanity_check_time_index,
+    sanity_check_txn_index,
+)
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.format.producer_snapshot import parse_producer_snapshot
@@ -34,6 +40,11 @@ from klogtool.verify.verify_producers import verify_lone_txn_index
 _NEEDED = {
     TierLayout.LOCAL: (local_storage.LOG, local_storage.OFFSET_INDEX, local_storage.TIME_INDEX),
     TierLayout.AIVEN: (aiven.MANIFEST, aiven.LOG, aiven.INDEXES),
+}
+_SANITY_CHECKS: Mapping[FileKind, Callable[[bytes, int], None]] = {
+    FileKind.OFFSET_INDEX: sanity_check_offset_index,
+    FileKind.TIME_INDEX: sanity_check_time_index,
+    FileKind.TXN_INDEX: sanity_check_txn_index,
 }
 NO_CLOCK = SegmentContext(now_ms=MAX_LONG)  # a time in the future is of no harm to a remote segment
 LEAST_ENTRY_BYTES = 26
@@ -92,18 +103,11 @@ def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = Fa
         )
         return CheckedSegment(segment, (unread,), None, Unread.WITHOUT_HELP)
     except KlogError as error:
-        corrupt = Finding(
-            Kind.REMOTE_OBJECT_CORRUPT,
-            error.path or check.path,
-            from_text(error.reason),
-            start=error.position,
-            first_offset=segment.start_offset,
-            last_offset=_end(segment),
-            field=Consumer.STUCK,
-        )
         # A chunk that was cut cannot be opened either: that is told once.
         sizes = tuple(check.size_findings())
-        return CheckedSegment(segment, sizes if any(one.field for one in sizes) else (*sizes, corrupt), None)
+        return CheckedSegment(
+            segment, sizes if any(one.field for one in sizes) else (*sizes, check.corrupt(error)), None
+        )
     return CheckedSegment(segment, findings, check.report)
 
 
@@ -133,7 +137,8 @@ class _Check:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong. Raises KlogError where the log cannot be read."""
-        indexes = self._index(OFFSETS), self._index(TIMES)
+        refused = self._refused_indexes()
+        indexes = self._index(OFFSETS, refused), self._index(TIMES, refused)
         with open_log(self._store, self._stored) as file:
             self.report.size = file.size
             walk = LogWalk(file, self._segment.start_offset, NO_CLOCK, indexes, deep=self._deep)
@@ -142,8 +147,10 @@ class _Check:
             finally:
                 walk.fill(self.report)
             self._lost = list(self._walk_lost(file))
+            misled = [] if FileKind.OFFSET_INDEX in refused else list(self._misled(file))
             is_short = any(True for _ in self.size_findings())
-            of_transactions = [] if is_short else list(self._txn_findings(file))
+            is_index_read = not is_short and FileKind.TXN_INDEX not in refused
+            of_transactions = list(self._txn_findings(file)) if is_index_read else []
         for damage in damages:
             if is_short and damage.end >= self.report.size and damage.id is Kind.TORN_BATCH:
                 continue  # the finding about its size says it
@@ -159,6 +166,7 @@ class _Check:
             )
         yield from self.size_findings()
         yield from self._contradictions()
+        yield from (*refused.values(), *misled)
         yield from of_transactions
         for index in indexes:
             for finding in index.findings() if index is not None else ():
@@ -166,6 +174,46 @@ class _Check:
         for kind in FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT:
             if (reason := self._against_side_file(kind)) is not None:
                 yield Finding(Kind.REMOTE_INDEX, path_of(self._stored, kind), reason)
+
+    def _refused_indexes(self) -> dict[FileKind, Finding]:
+        """Return the indexes that a broker refuses after it has fetched them: it then reads nothing of the segment, at
+        either isolation level (RemoteIndexCache.createCacheEntry)."""
+        found = {}
+        for kind, check in _SANITY_CHECKS.items():
+            data = find_side_file(self._store, self._stored, kind) or b""
+            try:
+                check(data, self._segment.start_offset)
+            except Corrupt as error:
+                found[kind] = self.corrupt(error.at_path(path_of(self._stored, kind)))
+        return found
+
+    def corrupt(self, error: KlogError) -> Finding:
+        """Return that a broker cannot read the segment."""
+        span = self._segment.start_offset, _end(self._segment)
+        place = error.path or self.path, from_text(error.reason), error.position, None
+        return Finding(Kind.REMOTE_OBJECT_CORRUPT, *place, *span, Consumer.STUCK)
+
+    def _misled(self, file: LogFile) -> Iterator[Finding]:
+        """Yield what a consumer meets that comes to the segment, if the offset index leads it past the first batch
+        (RemoteLogManager.read). Those that begin further behind may meet other entries."""
+        data, start = (
+            find_side_file(self._store, self._stored, FileKind.OFFSET_INDEX) or b"",
+            self._segment.start_offset,
+        )
+        position = OFFSET_ENTRIES.lookup(data, start, start).position
+        if position <= 0:
+            return
+        frames, last = FrameReader(file), _end(self._segment)
+        found = frames.find(position, file.size)
+        is_batch = any(frame.position == position for frame in frames.walk(0, file.size))
+        consumer = Consumer.SKIPPED
+        if isinstance(found, Frame) and is_batch:
+            last = found.offset - 1
+        elif isinstance(found, Frame) or found is FrameStop.LENGTH or self._stored.layout is TierLayout.AIVEN:
+            consumer = Consumer.STUCK  # it gets bytes that are no batch, or the plugin refuses the range
+        if last is None or last >= start:
+            path, reason = path_of(self._stored, FileKind.OFFSET_INDEX), RemoteCause.LEADS_PAST(position=position)
+            yield Finding(Kind.REMOTE_OBJECT_CORRUPT, path, reason, None, None, start, last, consumer)
 
     def _against_side_file(self, kind: FileKind) -> Reason | None:
         """Return what is wrong with what a new replica takes over (TierStateMachine.buildRemoteLogAuxState)."""
@@ -270,8 +318,8 @@ class _Check:
             span = strange[0].first_offset, strange[-1].last_offset
             yield Finding(Kind.REMOTE_MISMATCH, self.path, reason, None, None, *span, "partition_leader_epoch")
 
-    def _index(self, kind: IndexKind) -> IndexFile | None:
-        data = find_side_file(self._store, self._stored, kind.file_kind)
+    def _index(self, kind: IndexKind, refused: Collection[FileKind]) -> IndexFile | None:
+        data = None if kind.file_kind in refused else find_side_file(self._store, self._stored, kind.file_kind)
         if data is None:
             return None
         with in_memory(path_of(self._stored, kind.file_kind), data) as file:

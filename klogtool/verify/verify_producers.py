@@ -234,7 +234,7 @@ class _TxnIndexCheck:
                 indexed.add(entry.last_offset)
                 wrong = self._order(entry, previous) or self._wrong(entry) or self.stable_offsets.wrong(entry)
                 if wrong:
-                    yield false_entry(self.path, n, entry, wrong)
+                    yield self._false(n, entry, wrong)
                 else:
                     self.stable_offsets.add(self.path, n, entry)
                 previous = entry
@@ -246,6 +246,16 @@ class _TxnIndexCheck:
         for offset, txn in self.expected.items():
             if offset not in indexed and txn.visible_from != NOTHING and txn.is_known:
                 yield self._missing(txn)
+
+    def _false(self, number: int, entry: AbortedTxn, wrong: Reason) -> Finding:
+        """Return the finding for an entry; if it begins too late, with the offsets that look committed."""
+        found, txn = false_entry(self.path, number, entry, wrong), self.expected.get(entry.last_offset)
+        if txn is None or not txn.is_known or txn.producer_id != entry.producer_id or txn.visible_to == NOTHING:
+            return found
+        if entry.first_offset <= txn.visible_to:
+            return found
+        last = min(entry.first_offset - 1, entry.last_offset)
+        return replace(found, first_offset=txn.visible_from, last_offset=last)
 
     def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> Reason | None:
         if previous is not None and entry.last_offset <= previous.last_offset:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
 from quorums import control_batch, data_batch
 
 from klogtool.errors import KlogError
@@ -175,6 +176,68 @@ def take_copy(nodes: Nodes, node: int, rng: random.Random) -> None:
         (nodes.metadata(node) / "quorum-state").unlink(missing_ok=True)
 
 
+def state_of_another(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """Its quorum-state is that of another node."""
+    other = rng.choice([n for n in nodes.ports if n != node])
+    shutil.copy(nodes.metadata(other) / "quorum-state", nodes.metadata(node) / "quorum-state")
+
+
+def exchange_disks(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """Two disks, or only the metadata with quorum-state on them, are at the other's node."""
+    other = rng.choice([n for n in nodes.ports if n != node])
+    of = rng.choice([nodes.disk, nodes.metadata])
+    aside = nodes.work / "aside"
+    of(node).rename(aside)
+    of(other).rename(of(node))
+    aside.rename(of(other))
+
+
+def disk_of_another(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """A copy of another node's disk in place of its own; perhaps somebody wrote its own node.id into it."""
+    other = rng.choice([n for n in nodes.ports if n != node])
+    shutil.rmtree(nodes.disk(node))
+    shutil.copytree(nodes.disk(other), nodes.disk(node))
+    if rng.random() < 0.7:
+        _edit(nodes, node, "node.id", nodes.settings[node]["node.id"])
+
+
+def leader_is_older(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """The node that led last, by a quorum-state, has an older disk than its followers."""
+    state = read_controller(str(nodes.disk(node))).quorum_state
+    if state is None or state.leader_id not in nodes.ports:
+        raise ValueError("nobody led")
+    cut_log(nodes, state.leader_id, rng)
+
+
+def epoch_line_behind(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """leader-epoch-checkpoint knows of a later epoch: within the log, at its end, or behind."""
+    log = log_of(nodes, node).position
+    path = nodes.metadata(node) / "leader-epoch-checkpoint"
+    version, count, *lines = path.read_text().split("\n")
+    at = log.end_offset + rng.choice([-1, 0, 3])
+    lines = [*(line for line in lines if line), f"{log.epoch + rng.choice([1, 4])} {at}"]
+    path.write_text("\n".join([version, str(int(count) + 1), *lines]) + "\n")
+
+
+def rolled(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """The log is of two segments or three; perhaps one of them is gone."""
+    for _ in range(rng.choice([1, 2])):
+        _roll(nodes, node, rng)
+    segments = [Path(segment.path) for segment in Partition(str(nodes.metadata(node))).segments]
+    if rng.random() < 0.6:
+        rng.choice(segments).unlink()
+
+
+def _roll(nodes: Nodes, node: int, rng: random.Random) -> None:
+    segment = Partition(str(nodes.metadata(node))).segments[-1]
+    path, batch = Path(segment.path), rng.choice(list(segment.batches())[1:])
+    data = path.read_bytes()
+    path.with_name(f"{batch.base_offset:020}.log").write_bytes(data[batch.position :])
+    path.write_bytes(data[: batch.position])
+    for index in (".index", ".timeindex"):
+        path.with_suffix(index).unlink(missing_ok=True)
+
+
 def voters_of(nodes: Nodes, ids: Sequence[int]) -> list[Voter]:
     """These nodes as voters, as they are and listen."""
     known = {voter.id: voter for n in nodes.ports for voter in log_of(nodes, n).quorum.voters or ()}
@@ -215,6 +278,17 @@ def fewer_voters(nodes: Nodes, node: int, rng: random.Random) -> None:
         append_voters(nodes, node, kept, epochs=rng.choice([0, 1]))
 
 
+def adds_another(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """It was killed while it added a controller: the record is in its copy only, perhaps torn."""
+    known = log_of(nodes, node).quorum.voters
+    if not known:
+        raise ValueError("a static quorum")
+    endpoint = replace(known[0].endpoints[0], port=20997)
+    append_voters(nodes, node, [*known, Voter(8, ANOTHER_ID, (endpoint,))], epochs=rng.choice([0, 0, 1]))
+    if rng.random() < 0.4:
+        tear_log(nodes, node, rng)
+
+
 def half_upgraded(nodes: Nodes, node: int, rng: random.Random) -> None:
     """kraft.version 1, and no record of voters, if there was none before."""
     if Partition(str(nodes.metadata(node))).segments:
@@ -230,6 +304,18 @@ def newer_snapshot(nodes: Nodes, node: int, rng: random.Random) -> None:
     name = build_kraft_snapshot_name(KraftSnapshotName(max(end, 1), epoch))
     version = {"voters": voters} if voters else {}
     data = b"".join(build_snapshot(_records(nodes, node), epoch=epoch, timestamp_ms=0, **version))
+    (nodes.metadata(node) / name).write_bytes(data)
+
+
+def odd_snapshot(nodes: Nodes, node: int, rng: random.Random) -> None:
+    """A snapshot inside of the log, at its end or ahead of it, without voters or with fewer ones."""
+    log, segment = log_of(nodes, node), Partition(str(nodes.metadata(node))).segments[-1]
+    batch = rng.choice(list(segment.batches()))
+    ends = [(batch.last_offset + 1, batch.partition_leader_epoch), (log.position.end_offset, log.position.epoch)]
+    end, epoch = rng.choice([*ends, (log.position.end_offset + 4, log.position.epoch)])
+    voters = rng.choice([(), (), voters_of(nodes, [node]), log.quorum.voters or ()])
+    name = build_kraft_snapshot_name(KraftSnapshotName(end, epoch))
+    data = b"".join(build_snapshot(_records(nodes, node), epoch=epoch, timestamp_ms=0, voters=voters))
     (nodes.metadata(node) / name).write_bytes(data)
 
 
@@ -311,7 +397,9 @@ ANY: tuple[Fault, ...] = (
         no_first_snapshot,
         take_copy,
     ),
-    *(fewer_voters, fewer_voters, half_upgraded, newer_snapshot),
+    *(fewer_voters, fewer_voters, half_upgraded, newer_snapshot, odd_snapshot, odd_snapshot),
+    *(adds_another, adds_another, epoch_line_behind, rolled, rolled),
+    *(state_of_another, state_of_another, exchange_disks, exchange_disks, disk_of_another, leader_is_older),
     *(last_epoch, removed, removed, garbage_side_file, garbage_side_file),
     *(no_state, garbage_state, odd_state, odd_state, odd_state),
 )

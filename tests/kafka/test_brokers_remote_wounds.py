@@ -130,7 +130,7 @@ class Reader:
         self._broker, self._work = broker, work
         self._client: Any = None
 
-    def read(self, number: int, first: int, last: int) -> list[int]:
+    def read(self, number: int, first: int, last: int, isolation: str = "read_uncommitted") -> list[int]:
         module = module_beside("brokers/broker.py")
         if self._client is None:
             self._work.mkdir(exist_ok=True)
@@ -139,7 +139,7 @@ class Reader:
         client, got = self._client, []
         alarm = threading.Timer(PATIENCE_S, client.kill)
         alarm.start()
-        client.tell("consume", TOPIC, number, first, last + 1, "read_uncommitted")
+        client.tell("consume", TOPIC, number, first, last + 1, isolation)
         client._popen.stdin.flush()
         for line in iter(client._popen.stdout.readline, ""):
             answer = json.loads(line)

@@ -121,12 +121,13 @@ Make = Callable[[Path], tuple[list[Disk], dict[str, object]]]
 
 @pytest.mark.parametrize("is_later", [False, True])
 def test_a_set_of_voters_that_may_not_be_committed_does_not_hide_the_one_before(is_later: bool, tmp_path: Path) -> None:
-    """Killed while voter 3 was removed: 2 and 3 may have gone on without node 1, until a later epoch has the record."""
+    """Killed while voter 3 was removed: 2 and 3 may have gone on without node 1, until a later epoch has the record;
+    from then on node 2 alone, if it has removed node 1."""
     one = Disk(tmp_path, 1).voters(*THREE).records(3).voters(*THREE[:2])
     if is_later:
         one.records(1, epoch=2)
-        result, _ = planned(one, destroyed=(2,))
-        assert (result.may_lose, result.unseen) == (False, [2])
+        result, _ = planned(one, destroyed=(2,), accept_loss=True)
+        assert (result.may_lose, result.unseen) == (True, [2])
         return
     assert "--accept-loss" in refused(one, destroyed=(2, 3))
     result, _ = planned(one, destroyed=(2,), accept_loss=True)
@@ -138,8 +139,19 @@ def test_a_set_of_voters_that_may_not_be_committed_does_not_hide_the_one_before(
 
 def test_of_two_equal_copies_the_voters_is_taken(tmp_path: Path) -> None:
     removed, one = (Disk(tmp_path, n).voters(*THREE[:2]).records(2) for n in (3, 1))
-    result, _ = planned(removed, one, settings=[properties(3), properties(1)], destroyed=(2,))
+    result, _ = planned(removed, one, settings=[properties(3), properties(1)], destroyed=(2,), accept_loss=True)
     assert result.node_id == 1
+
+
+def test_half_of_a_dynamic_set_may_have_gone_on_alone(tmp_path: Path) -> None:
+    """Node 2 has removed node 1, which was down: then it is the only voter, and only it knows."""
+    one = Disk(tmp_path, 1).voters(*THREE[:2]).records(3)
+    assert "--destroyed 2" in refused(one, accept_loss=True)
+    assert "--accept-loss" in refused(one, destroyed=(2,))
+    four = [voter(n) for n in range(1, 5)]
+    disks = [Disk(tmp_path / "four", n).voters(*four).records(3) for n in (1, 2)]
+    assert "--destroyed 3 --destroyed 4" in refused(*disks, accept_loss=True)
+    assert planned(*disks, destroyed=(3, 4), accept_loss=True)[0].may_lose
 
 
 def whole_three(folder: Path) -> list[Disk]:

@@ -429,7 +429,7 @@ def test_names_and_sizes_that_no_broker_writes_are_findings_too(tmp_path: Path) 
         (lambda data: b"", {("txnindex-entry", 6, 10), ("txnindex-entry", 22, 27), ("txnindex-entry", 28, 33)}),
         (lambda data: data[34:], {("txnindex-entry", 6, 10)}),
         (lambda data: data + data[-34:], {("txnindex-entry", 28, 33)}),
-        (lambda data: b"\1" + data[1:], {("txnindex-entry", None, None)}),
+        (lambda data: data[:10] + (99).to_bytes(8, "big") + data[18:], {("txnindex-entry", 6, 10)}),
         (lambda data: data, set()),
     ],
 )
@@ -443,6 +443,42 @@ def test_each_aborted_transaction_has_its_entry(
     found = [row for row in rows if row["id"] == "remote-txnindex"]
     assert {(row["field"], row.get("first_offset"), row.get("last_offset")) for row in found} == want
     assert {row["path"] for row in found} <= {str(index)}
+
+
+MINUS_ONE = (-1).to_bytes(4, "big", signed=True)
+# What a real broker does with each of these: tests/kafka/test_brokers_remote_indexes.py.
+REFUSED: tuple[tuple[str, Callable[[bytes], bytes], str | None], ...] = (
+    ("txnindex", lambda data: b"\1" + data[1:], "stuck"),  # a version that does not exist
+    ("txnindex", lambda data: data[:18] + 2 * MINUS_ONE + data[26:], "stuck"),  # below the segment
+    ("txnindex", lambda data: data + bytes(7), None),
+    ("index", lambda data: data + bytes(3), "stuck"),
+    ("index", lambda data: data + MINUS_ONE + bytes(4), "stuck"),
+    ("index", lambda _: bytes(4) + (9999).to_bytes(4, "big"), "skipped"),  # behind the log
+    (
+        "index",
+        lambda _: bytes(4) + (20).to_bytes(4, "big"),
+        "skipped",
+    ),  # into a batch, where a length seems to be more than there is
+    ("index", lambda data: data + bytes(80), None),
+    ("timeindex", lambda data: data + bytes(11), "stuck"),
+    ("timeindex", lambda data: data + bytes(12), "stuck"),  # the last one is earlier than the first one
+    ("timeindex", lambda data: data[:-4] + MINUS_ONE, "stuck"),
+    ("timeindex", lambda _: b"", None),
+)
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_an_index_at_which_a_broker_fails_stops_consumers(number: int, tmp_path: Path) -> None:
+    suffix, change, consumer = REFUSED[number]
+    shutil.copytree(STORE, tmp_path / "store")
+    index = txn_index_of(tmp_path / "store").with_suffix(f".{suffix}")
+    index.write_bytes(change(index.read_bytes()))
+    rows = verify(str(tmp_path / "store"), "--metadata", str(LOGS))[1]
+    found = [row for row in rows if row["id"] == "remote-object-corrupt"]
+    places = [(row["path"], row["field"], row["first_offset"], row["last_offset"]) for row in found]
+    assert places == ([] if consumer is None else [(str(index), consumer, 5, 40)])
+    others = {row["id"] for row in rows if row["path"] == str(index) and row not in found}
+    assert others <= {"remote-index", "remote-txnindex"}
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"0\n1\n7 0\n", None])
