@@ -31,7 +31,7 @@ class SavedLoss(Struct, frozen=True):
 class SavedChange(Struct, frozen=True):
     """Of a command that loads a log to change it, or that says nothing of losses."""
 
-    lost_by_recovery: JsonObject | None = None
+    lost_by_recovery: SavedLoss | None = None
     behind_end: SavedLoss | None = None
 
     @property
@@ -40,8 +40,9 @@ class SavedChange(Struct, frozen=True):
         return bool(self.lost_by_recovery or self.behind_end)
 
     def walk_gone(self) -> Iterator[SavedLoss]:
-        """Yield what the log lacks when the plan is carried out."""
-        yield from ()
+        """Yield what the load cuts off, and what was shown to be behind the log's end: the stop after the change lowers
+        the checkpoints and deletes the snapshots that showed it."""
+        yield from (loss for loss in (self.lost_by_recovery, self.behind_end) if loss is not None)
 
 
 class SavedRecovery(Struct, frozen=True):

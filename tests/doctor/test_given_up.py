@@ -85,6 +85,31 @@ def test_what_a_left_over_cost_is_told(base: int, suffix: str, told: str, tmp_pa
     assert lacking(disks) == []
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "delete-records logdir/t-0 --before 10",
+        "retain logdir/t-0 --config retention.ms=-1",
+        "compact logdir/t-0 --config cleanup.policy=compact",
+        "truncate logdir/t-0 --to 30",
+        "roll logdir/t-0",
+    ],
+)
+def test_a_change_of_a_log_forgets_no_witness(command: str, tmp_path: pathlib.Path) -> None:
+    """The log's last segment is gone. The stop after the change lowers the checkpoints that show it."""
+    disks = tmp_path / "disks"
+    shutil.copytree(FIXTURES / "transactions/logdir", disks / "logdir")
+    for path in (disks / "logdir/t-0").glob(f"{38:020d}.*"):
+        path.unlink()
+    assert missing_of(disks) == [[38, 61]]
+    assert run_here([*command.split(), "--now", "1800000000000", "--apply"], disks).status == 1
+    assert missing_of(disks) == []
+    (note,) = lacking(disks)
+    assert note.startswith("t-0 lacked offsets 38 to 61 after run ")
+    assert run_here(["undo", "logdir"], disks).status == 0
+    assert (missing_of(disks), lacking(disks)) == ([[38, 61]], [])
+
+
 CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
 
 
