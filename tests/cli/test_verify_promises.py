@@ -56,8 +56,8 @@ def hurt(rng: random.Random, log_dir: pathlib.Path) -> None:
     if rng.random() < 0.3:
         rng.choice(sorted((log_dir / "t-0").glob("*.snapshot"))).unlink()
     if rng.random() < 0.3:
-        for file in sorted((log_dir / "t-0").glob(f"{rng.choice(BASES):020d}.*[gx]")):  # as a cleaner leaves them
-            shutil.copy(file, f"{file}.swap")
+        for file in sorted((SOURCE / "t-0").glob(f"{rng.choice(BASES):020d}.*[gx]")):  # as a cleaner leaves them
+            shutil.copy(file, log_dir / "t-0" / f"{file.name}.swap")
 
 
 def claimed(log_dir: pathlib.Path) -> tuple[bool, int | None, int | None]:
