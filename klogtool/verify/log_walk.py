@@ -60,7 +60,8 @@ class LogWalk:
         self._sound: list[tuple[int, int]] = []
         self._rows = _ROWS
         self._wrong_batches = 0
-        self._headers = None if file.is_mappable else KeptHeaders()  # what is mapped is cheap to look at again
+        is_kept = context.keeps_headers and not file.is_mappable  # what is mapped is cheap to look at again
+        self._headers = KeptHeaders() if is_kept else None
 
     def walk(self) -> Iterator[Damage]:
         """All of the log. Raises KlogError where it cannot be read."""

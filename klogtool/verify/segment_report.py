@@ -29,7 +29,8 @@ class SegmentContext(Struct, frozen=True):
     now_ms: later timestamps are implausible. next_base: base offset of the next segment, None for the last. is_active:
     the last segment of a log, which a broker appends to. is_clean: the log dir has the marker of a clean stop.
     index_interval_bytes: so many bytes of a log may be without an index entry.
-    closed_at: where the log ended at a clean stop; None if that is unknown.
+    closed_at: where the log ended at a clean stop; None if that is unknown. keeps_headers: the producers of its
+    partition are looked at afterwards.
     """
 
     now_ms: int
@@ -38,6 +39,7 @@ class SegmentContext(Struct, frozen=True):
     is_clean: bool = False
     index_interval_bytes: int = LogConfig().index_interval_bytes
     closed_at: int | None = None
+    keeps_headers: bool = False
 
 
 class SegmentReport(Struct):

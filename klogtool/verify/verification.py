@@ -534,7 +534,9 @@ class _Verification:
         for name, following in zip(layout.segments.values(), bases[1:], strict=True):
             is_active = following is None
             closed_at = around.recovery_point if is_active and around.is_clean else None
-            context = SegmentContext(given.now_ms, following, is_active, around.is_clean, interval, closed_at)
+            context = SegmentContext(
+                given.now_ms, following, is_active, around.is_clean, interval, closed_at, keeps_headers=True
+            )
             yield layout.path_of(name), context
 
     def _scan(self, share: _SegmentShare, jobs: int = 1) -> _Scan:
