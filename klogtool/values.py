@@ -7,8 +7,10 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from msgspec import Meta, Struct
 
+Int: TypeAlias = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]  # Java's
 Long: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # Java's
-Natural: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]  # a size, an inode
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]  # an Int, at least one
+Natural: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]  # a size, an inode, an offset
 
 
 class PartlyCompared(Struct, frozen=True, eq=False):

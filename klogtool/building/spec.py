@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from klogtool.broker.releases import REFERENCE, Release
+from klogtool.values import Count, Int, Long
 
 MAX_INT, MAX_LONG = (1 << 31) - 1, (1 << 63) - 1
 CLOCK_START_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
@@ -19,12 +20,9 @@ CLOCK_STEP_MS = 5
 BATCH_BYTES = 16_384
 CLUSTER_ID = "klogtool-built-cluster"
 
-Int: TypeAlias = Annotated[int, Meta(ge=-MAX_INT - 1, le=MAX_INT)]
-Long: TypeAlias = Annotated[int, Meta(ge=-MAX_LONG - 1, le=MAX_LONG)]
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_LONG - 1)]
 Epoch: TypeAlias = Annotated[int, Meta(ge=-1, le=MAX_INT)]
 Short: TypeAlias = Annotated[int, Meta(ge=-1, le=(1 << 15) - 1)]
-Count: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_INT)]
 Codec: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Magic: TypeAlias = Annotated[int, Meta(ge=0, le=2)]
 Moment: TypeAlias = Long | str  # epoch milliseconds or ISO 8601

@@ -19,7 +19,7 @@ from klogtool.causes import Reason
 from klogtool.escape import escaped
 from klogtool.fleet.causes import FleetProblem, RangeCause, ShareCause
 from klogtool.fleet.checks import Impossible, check_copy, check_number, check_topic
-from klogtool.fleet.collected import Brokers, CopyFacts, Int, LostOffsets, Name, Offset, PartitionFacts, Uuid
+from klogtool.fleet.collected import Brokers, CopyFacts, LostOffsets, Name, PartitionFacts, Uuid
 from klogtool.fleet.histories import (
     History,
     brokers_cut,
@@ -30,6 +30,7 @@ from klogtool.fleet.histories import (
     parting_offset,
     remembered_history,
 )
+from klogtool.values import Int, Natural
 
 Action: TypeAlias = Literal["lead", "follow", "truncate", "set-aside", "restore", "replace", "leave"]
 HELD = ("current", "future")
@@ -48,8 +49,8 @@ class CopyRange(Struct, frozen=True):
     """Offsets [first, last] of one copy."""
 
     node_id: Int
-    first: Offset
-    last: Offset
+    first: Natural
+    last: Natural
     why: Reason
 
 
@@ -64,7 +65,7 @@ class Share(Struct, frozen=True):
     placed: PlacedCopy
     action: Action
     why: Reason
-    to: Offset | None = None
+    to: Natural | None = None
 
 
 class Choice(Struct, frozen=True, tag="choice"):

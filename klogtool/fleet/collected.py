@@ -26,15 +26,12 @@ from msgspec import Meta, Struct
 
 from klogtool.doctor.answers import Starts
 from klogtool.plans.question import PathText
+from klogtool.values import Int, Long, Natural
 
 FORMAT = 1
 MOST_LISTED = 1 << 16  # entries of one list
 
 COMMAND = "fleet collect"
-Int: TypeAlias = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
-Long: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-Offset: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-Size: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Name: TypeAlias = Annotated[PathText, Meta(max_length=1 << 13)]
 Uuid: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{22}$")]
 Word: TypeAlias = Annotated[str, Meta(max_length=1 << 13)]
@@ -47,22 +44,22 @@ class Epoch(Struct, frozen=True, array_like=True, gc=False):
     """A leader epoch and the first offset written in it: `[epoch, start_offset]`."""
 
     epoch: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
-    start_offset: Offset
+    start_offset: Natural
 
 
 class LostOffsets(Struct, frozen=True, array_like=True):
     """Offsets that the copy has lost: `[first, last]`. last None: from `first` on, no end is known."""
 
-    first: Offset
-    last: Offset | None = None
+    first: Natural
+    last: Natural | None = None
 
 
 class DamagedBytes(Struct, frozen=True, array_like=True):
     """Damaged bytes [start, end) of a segment: `[segment, start, end, cause]`. cause: an id of verify's findings."""
 
     segment: Long
-    start: Size
-    end: Size
+    start: Natural
+    end: Natural
     cause: Word
 
 
@@ -105,7 +102,7 @@ class MetadataFacts(Struct, frozen=True):
     remembered: None if there is no quorum-state that can be read."""
 
     log_dir: Name
-    end_offset: Offset
+    end_offset: Natural
     features: Mapping[Word, Int] = msgspec.field(default_factory=dict)
     problem: Word | None = None
     epoch: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)] = 0
@@ -133,7 +130,7 @@ class StartFacts(Struct, frozen=True):
     dirs that the broker gives up; may_fail: those of which that is unknown."""
 
     starts: Starts
-    lost_records: Size = 0
+    lost_records: Natural = 0
     endings: Annotated[tuple[EndingStart, ...], Meta(max_length=MOST_LISTED)] = ()
     offline: Annotated[tuple[Name, ...], Meta(max_length=MOST_LISTED)] = ()
     may_fail: Annotated[tuple[Name, ...], Meta(max_length=MOST_LISTED)] = ()
@@ -189,7 +186,7 @@ class ProducerFacts(Struct, frozen=True, array_like=True, gc=False):
 
     producer_id: Long
     epoch: Int
-    first_offset: Offset | None = None
+    first_offset: Natural | None = None
     marker_epoch: Int | None = None
     marker_ms: Long | None = None
     is_abort: bool | None = None
@@ -198,14 +195,14 @@ class ProducerFacts(Struct, frozen=True, array_like=True, gc=False):
 class LostRange(Struct, frozen=True, array_like=True):
     """Offsets of which nobody is served a record after a start: `[first, last]`."""
 
-    first: Offset
-    last: Offset
+    first: Natural
+    last: Natural
 
 
 class StartedCopy(Struct, frozen=True, array_like=True):
     """What the doctor says of a copy that a start changes: `[log_end_offset, lost]`. lost None: unknown."""
 
-    log_end_offset: Offset
+    log_end_offset: Natural
     lost: Annotated[tuple[LostRange, ...], Meta(max_length=1 << 11)] | None = ()
 
 
@@ -234,24 +231,24 @@ class CopyFacts(Struct, frozen=True, tag="copy", gc=False):
     state: State
     fingerprint: Digest
     topic_id: Uuid | None = None
-    log_start_offset: Offset = 0
-    log_end_offset: Offset = 0
-    sound_end_offset: Offset = 0
-    reached_offset: Offset = 0
+    log_start_offset: Natural = 0
+    log_end_offset: Natural = 0
+    sound_end_offset: Natural = 0
+    reached_offset: Natural = 0
     epochs: Epochs = ()
     checkpoint_epochs: Epochs | None = None
     holes: Annotated[tuple[LostOffsets, ...], Meta(max_length=1 << 11)] = ()
     wounds: Annotated[tuple[DamagedBytes, ...], Meta(max_length=MOST_LISTED)] = ()
-    wounds_count: Size = 0
-    recovery_point: Offset | None = None
-    high_watermark: Offset | None = None
-    log_start_checkpoint: Offset | None = None
-    cleaner_offset: Offset | None = None
+    wounds_count: Natural = 0
+    recovery_point: Natural | None = None
+    high_watermark: Natural | None = None
+    log_start_checkpoint: Natural | None = None
+    cleaner_offset: Natural | None = None
     is_compacted: bool = False
-    segments: Size = 0
-    batches: Size = 0
-    records: Size = 0
-    bytes: Size = 0
+    segments: Natural = 0
+    batches: Natural = 0
+    records: Natural = 0
+    bytes: Natural = 0
     newest_timestamp: Long | None = None
     problem: Word | None = None
     producers: Annotated[tuple[ProducerFacts, ...], Meta(max_length=MOST_LISTED)] | None = ()

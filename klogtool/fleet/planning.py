@@ -24,7 +24,6 @@ from klogtool.fleet.collected import (
     Brokers,
     Collected,
     CopyFacts,
-    Int,
     LogDirFacts,
     Name,
     PartitionFacts,
@@ -33,6 +32,7 @@ from klogtool.fleet.collected import (
 from klogtool.fleet.framed import FramedFiles, LastLine
 from klogtool.fleet.histories import brokers_cut
 from klogtool.format.names import METADATA_TOPIC
+from klogtool.values import Int
 
 COMMAND = "fleet plan"
 FORMAT = 1

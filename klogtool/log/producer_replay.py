@@ -62,7 +62,7 @@ def replay_segment(
 def replay_spans(
     replay: ProducerReplay, file: LogFile, spans: Sequence[tuple[int, int]], left: list[int]
 ) -> Iterator[Halt]:
-    """Do the same for a file that is open. left: as for `replay_window`."""
+    """Replay spans of a file that is open; yield where the replay stops. left: as for `replay_window`."""
     for start, end in spans:
         for window in walk_header_windows(file, start=start, end=end):
             yield from replay_window(replay, window.data, window.cut, left, base=window.base)

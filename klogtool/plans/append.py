@@ -25,8 +25,9 @@ from klogtool.plans.causes import PlanNote
 from klogtool.plans.creation import CreationQuestion, is_to_be_created, plan_creation
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, settle
-from klogtool.plans.question import Count, PathText
+from klogtool.plans.question import PathText
 from klogtool.plans.results import ChangeResult
+from klogtool.values import Count
 
 COMMAND = "append"
 STANDARD_INPUT = "standard input"

@@ -29,10 +29,10 @@ from klogtool.plans.plan import Plan, Write, is_plain_name
 from klogtool.plans.plan_change import plan_partition
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.truncate import truncate_change
+from klogtool.values import Natural
 
 COMMAND = "fleet apply"
 MOST_ACTS = 1_000_000
-Offset: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class Cut(Struct, frozen=True, forbid_unknown_fields=True, tag_field="act", tag="cut"):
@@ -41,7 +41,7 @@ class Cut(Struct, frozen=True, forbid_unknown_fields=True, tag_field="act", tag=
 
     log_dir: PathText
     folder: PathText
-    to: Offset
+    to: Natural
     is_damaged: bool = False
 
 

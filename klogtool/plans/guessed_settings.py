@@ -120,7 +120,7 @@ def check_settings_are_known(log: LoadedLog, deleted: Sequence[Deletion], known:
 
 
 def check_kept_for_longer(log: LoadedLog, deleted: Sequence[Deletion], ages: Mapping[int, Age]) -> None:
-    """Do the same, by time only: for a topic that is known to be compacted, without remote storage."""
+    """Raises Refused if segments of a compacted topic without remote storage are deleted by too short a time."""
     for setting, why, cure in _kept_for_longer(log, deleted, ages):
         raise _refused(log, _guess_of(deleted, setting, why), cure)
 

@@ -17,7 +17,6 @@ from klogtool.log.cores import usable_cores
 from klogtool.parameters import parameter
 from klogtool.plans.fields import JsonObject, WrongField, checked_path, read_as
 
-Count: TypeAlias = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
 Threads: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 10)]
 # A string that can be a path: no NUL, and no surrogates except those that stand for bytes that are not UTF-8.
 _NO_PATH = "\0\ud800-\udc7f\udd00-\udfff"

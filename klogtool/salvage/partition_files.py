@@ -171,7 +171,7 @@ class PatchyFile(LogFile):
         return b"".join(self._sectors(position, min(size, self.size - position)))
 
     def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
-        """Do the same into a buffer."""
+        """Read into a buffer, as `read`: zeros for unreadable bytes."""
         try:
             return super().read_into(buffer, position, size)
         except Unreadable as error:

@@ -75,7 +75,7 @@ def _place_of(path: str, folder: str) -> str:
 
 
 def move_out_of_partition(path: str) -> Reason:
-    """Do the same with a file of a partition dir: move it out of the log dir."""
+    """Return the command that moves a file of a partition dir out of the log dir."""
     return move_out(path, parent_of(os.path.dirname(path) or "."))
 
 

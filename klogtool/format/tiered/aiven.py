@@ -13,13 +13,14 @@ segment without manifest was not finished. Only the manifest says whether there 
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from construct import Bytes, GreedyBytes, Int8ub, Int32sb, Struct
 from msgspec import Meta
 from msgspec import Struct as Json
 
-from klogtool.format.java_numbers import MAX_INT, MAX_LONG
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.values import Int, Long
 
 FOLDER = re.compile(r"(?P<topic>.+)-(?P<topic_id>[A-Za-z0-9_-]{22})")
 PARTITION = re.compile(r"\d{1,10}")
@@ -36,11 +37,6 @@ CHUNK_SIZES_HEAD = Struct("count" / Int32sb)
 CHUNK_SIZES = Struct("base" / Int32sb, "width" / Int8ub)
 LAST_CHUNK_SIZE = Struct("size" / Int32sb)
 VERSION, FIXED, VARIABLE = "1", "fixed", "variable"
-
-
-# Java's numbers: Jackson refuses larger ones.
-Int: TypeAlias = Annotated[int, Meta(ge=~MAX_INT, le=MAX_INT)]
-Long: TypeAlias = Annotated[int, Meta(ge=~MAX_LONG, le=MAX_LONG)]
 
 
 class ChunkIndexJson(Json, frozen=True, rename="camel"):
