@@ -290,6 +290,8 @@ def _walk_ahead(state: Judgement) -> Iterator[Ahead]:
         yield _ends_early(state, hidden, None if behind is None else behind.damage)
     elif state.followed.fails_at:
         yield Ahead(path, What.DAMAGED, _why_consumers_fail(state))
+    elif (stops := state.followed.stops) is not None and not state.measured.hidden:
+        yield Ahead(path, What.DAMAGED, AheadCause.CONSUMERS_STOP(offset=stops[0], again=stops[1] + 1))
     if (error := _fails_as_leader(state)) is not None:
         yield error
     if state.followed.waits_at is not None:

@@ -89,16 +89,18 @@ class _Batch(Struct, frozen=True):
 
 class Followed(Struct, frozen=True):
     """hidden: what a consumer does not get. fails_at: offsets at which it fails. odd: all offsets of the segments, if
-    they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above. got:
-    offsets that it gets; None if all that are there. watermark: the high watermark, if it is above the log's end.
-    fails_inside: the first of fails_at is where a batch begins of which it may get some records. reaches: of each
-    segment, the offset behind its highest one, if they are not simply in order. torn: offsets of batches that the end
-    of a closed segment cuts off: it passes over them, without an error."""
+    they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above.
+    stops: the first offsets where it gets nothing, without an error, though it gets more above. got: offsets that it
+    gets; None if all that are there. watermark: the high watermark, if it is above the log's end. fails_inside: the
+    first of fails_at is where a batch begins of which it may get some records. reaches: of each segment, the offset
+    behind its highest one, if they are not simply in order. torn: offsets of batches that the end of a closed segment
+    cuts off: it passes over them, without an error."""
 
     hidden: tuple[_Hidden, ...] = ()
     fails_at: tuple[int, ...] = ()
     odd: tuple[OffsetRange, ...] = ()
     waits_at: int | None = None
+    stops: OffsetRange | None = None
     got: tuple[OffsetRange, ...] | None = None
     watermark: int | None = None
     fails_inside: bool = False
@@ -144,6 +146,7 @@ def follow_consumer(log: LoadedLog, start: int, most_unread: int | None) -> Foll
         tuple(sorted(set(reader.fails_at))),
         ranges_of(reader.parts()),
         reader.waits_at,
+        reader.stops,
         reader.offsets(),
         None if reader.watermark is None else reader.watermark.offset,
         min(reader.fails_at, default=None) in reader.fails_inside,
@@ -198,6 +201,7 @@ class _Consumer:
         self.fails_at: list[int] = []
         self.fails_inside: set[int] = set()
         self.waits_at: int | None = None
+        self.stops: OffsetRange | None = None
 
     def read(self, start: int, end: int) -> bool:
         """Read from the log start to the log end; return whether that was possible."""
@@ -211,6 +215,8 @@ class _Consumer:
             seen.add(position)
             reached, failed = self._fetch(position)
             if failed or reached != position:
+                if self.stops is None and self.waits_at is not None:
+                    self.stops = self.waits_at, position - 1
                 self.waits_at = None
             elif self.waits_at is None:
                 self.waits_at = position

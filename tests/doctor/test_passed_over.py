@@ -220,6 +220,18 @@ def test_what_consumers_do_not_come_to_is_counted(tmp_path: pathlib.Path, name: 
     assert (found["records"], found["ranges"], found["why"]) == (records, ranges, why)
 
 
+def test_where_consumers_wait_without_an_error_is_told(tmp_path: pathlib.Path) -> None:
+    """A block of another segment lies at the start of this one. What is behind it is found by the index only."""
+    strange = (1 << 40).to_bytes(8, "big") + (1 << 28).to_bytes(4, "big") + bytes(4) + b"\2" + bytes(40)
+    log = {0: SOUND[:5], 15: [SOUND[0], strange, *SOUND[7:]]}
+    claim_of(tmp_path, log, clean=True)
+    position = len(SOUND[0]) + len(strange)
+    index = (21 - 15).to_bytes(4, "big") + position.to_bytes(4, "big")
+    (tmp_path / "d/t-0" / build_file_name(FileKind.OFFSET_INDEX, 15)).write_bytes(index)
+    text = " ".join(run_here(["doctor", "d"], tmp_path).out.decode().split())
+    assert "consumers wait at offset 15 for ever, without an error; from offset 21 on they are served" in text
+
+
 INSIDE = {
     "a record's length": (1, b"\2", 7),
     "a length that does not end": (1, b"\xff" * 6, 0),

@@ -262,7 +262,9 @@ def _about_files(
     changed = {name for name in there if before[name] not in (after[name], unmarked[name])}
     claimed = {name for name in claim.rewritten if name.endswith(KEPT)}
     replaced = {name for name in claimed if f"{name}.swap" in before}  # perhaps by the same bytes
-    if not is_written and not changed <= claimed <= changed | replaced:
+    # A recovery, too, writes what looks as if it was appended.
+    other = {name for name in there if before[name] != after[name]}
+    if not is_written and not changed <= claimed <= other | replaced:
         yield differ("REWRITTEN", f"claim: {sorted(claimed)}; changed: {sorted(changed)}")
 
 
@@ -325,9 +327,9 @@ def _about_hidden(
 ) -> Iterator[Difference]:
     unserved = (before.records & kept) - served
     hidden = {record for record in unserved if not is_in(record.offset, claim.lost.ranges)}
-    may = ((before.below | before.records) & kept) - served
-    yield from _counted("HIDDEN", claim.hidden.records, claim.hidden.ranges, hidden, set(may), differ)
-    offsets = {record.offset for record in unserved}
+    may = set((before.below | before.records) & kept) - served
+    yield from _counted("HIDDEN", claim.hidden.records, claim.hidden.ranges, hidden, may, differ)
+    offsets = {record.offset for record in unserved | may}
     wrong = sorted({r.offset for r in served if is_in(r.offset, claim.hidden.ranges)} - offsets)
     if wrong:
         yield differ("HIDDEN", f"claim: {claim.hidden.ranges} are hidden; {wrong[:5]} are served")

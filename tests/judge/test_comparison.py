@@ -155,6 +155,18 @@ def test_what_was_deleted_on_purpose_may_be_lost_where_another_record_is_there()
     assert [each for each in told if each.kind.startswith("LOST")] == []
 
 
+def test_what_was_deleted_on_purpose_may_be_hidden_where_another_record_is_served() -> None:
+    twice = dataclasses.replace(BEFORE, below=BEFORE.below | {Found(8, 1)})
+    did = dataclasses.replace(truth(), kept={FOLDER: set(found(*range(13))) | {Found(8, 1)}})
+    claim = msgspec.structs.replace(TRUE, hidden=Hidden(2, ((8, 9),)))
+    assert [*differences(Claims(BrokerClaim(True), partitions={FOLDER: claim}), did, {FOLDER: twice})] == []
+
+
+def test_what_a_recovery_writes_is_rewritten_though_it_looks_appended() -> None:
+    did = dataclasses.replace(truth(), files_without_markers={FOLDER: {LOG: 1}})
+    assert kinds(claims(), did) == []
+
+
 def test_a_silent_doctor_is_found() -> None:
     assert kinds(without_partitions(claims()), truth()) == ["SILENT"]
 
