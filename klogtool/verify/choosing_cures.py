@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ _CUT_BY_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is Recov
 _STOPS_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is RecoveryEffect.STOPS)
 _LEFTOVERS = frozenset(kind for kind in Kind if kind.row.cure is Cure.LEFTOVERS)
 _EPOCHS = Cure.EPOCHS.value
+MOST_AT_ONCE = 16  # segments that one cure puts back: the next check names the others
 DELETED_BY_START = (Kind.LEFTOVER_CLEANED, Kind.LEFTOVER_DELETED)
 
 
@@ -86,9 +88,12 @@ class _Cures:
         self._ids = {finding.id for finding in findings if not finding.is_unchecked}
         of_names = (finding.cured_by for finding in findings if finding.id == Kind.SEGMENT_NAME)
         self._of_names = [cure for cure in of_names if cure is not None]
-        self._alone = list(_left_over_alone(findings, state))
-        self._put_back = [renaming(path, segment) for path, segment in self._alone if not os.path.lexists(segment)]
-        self._copies = [path for path, segment in self._alone if os.path.lexists(segment)]
+        self._alone = dict(_left_over_alone(findings, state))
+        self._put_back = {
+            path: renaming(path, segment) for path, segment in self._alone.items() if not os.path.lexists(segment)
+        }
+        self._copies = [path for path in self._alone if path not in self._put_back]
+        self._first = in_turn(*islice(self._put_back.values(), MOST_AT_ONCE)) if self._put_back else None
         # A start ends at these indexes.
         self._of_stops = [
             rebuild_index(state.path, Cure.OFFSET_INDEX.value, base)
@@ -105,9 +110,10 @@ class _Cures:
         What a start deletes, and has records alone, is a segment again before anything else: recovery would delete it,
         and other cures would adapt to a log without it.
         """
-        is_alone = any(finding.path == path for path, _ in self._alone)
-        cure = self._of_log if is_alone else self._of(finding)
-        return in_turn(*self._put_back) if self._put_back and cure is not None else cure
+        cure = self._of_log if finding.path in self._alone else self._of(finding)
+        if self._first is None or cure is None:
+            return cure
+        return self._put_back.get(finding.path, self._first) if len(self._put_back) > MOST_AT_ONCE else self._first
 
     def _of(self, finding: Finding) -> Reason | None:
         if _is_in_swap(finding):

@@ -363,6 +363,7 @@ class _Verification:
         """Return all findings of a partition, sorted by its files."""
         target, layout, findings, counted = begun.target, begun.layout, begun.findings, begun.counted
         is_whole, swaps = layout is not None and not counted.left_out_segments, JudgedSwaps()
+        is_deleted = target.partition.state is PartitionDirState.DELETE
         if layout is not None:
             counted.files = 1 if target.only else layout.files
         if layout is not None and is_whole:
@@ -371,8 +372,11 @@ class _Verification:
                 swaps = judge_swaps(layout.path, self._swap_terms_of(target))
                 findings += _damage_in_swaps(layout, swaps)
             findings = weigh_leftovers(layout, findings, begun.reports, swaps)
-            findings = self._weigh_deleted(begun, layout, findings)
-            findings = self._weigh_believed(begun, layout, findings)
+            if is_deleted:  # with all its records, which is meant
+                findings = [replace(finding, loses=False) for finding in findings]
+            else:
+                findings = self._weigh_deleted(begun, layout, findings)
+                findings = self._weigh_believed(begun, layout, findings)
             # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
             wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
             findings = [
@@ -391,9 +395,7 @@ class _Verification:
         if target.only is not None:
             only = os.path.join(target.partition.path, target.only)
             findings = [finding for finding in findings if finding.path == only]
-        if (
-            target.partition.state is PartitionDirState.DELETE
-        ):  # only what stops a broker counts, because the dir may be half deleted
+        if is_deleted:  # only what stops a broker counts, because the dir may be half deleted
             findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
         # By file and byte; findings about the whole file come last.
         placed = sorted(
@@ -418,10 +420,9 @@ class _Verification:
         return list(weigh_deleted(layout, findings, begun.reports, told, is_compacted=is_compacted))
 
     def _weigh_believed(self, begun: _Begun, layout: Layout, findings: list[Finding]) -> list[Finding]:
-        """Add what a start makes of side files that it believes. The metadata log is recovered in any case, and a
-        folder that is to be deleted is not loaded to its end."""
+        """Add what a start makes of side files that it believes. The metadata log is recovered in any case."""
         target = begun.target
-        if layout.is_metadata or target.partition.state is PartitionDirState.DELETE:
+        if layout.is_metadata:
             return findings
         recovered_from = MAX_LONG if target.around.is_clean else target.around.recovery_point or 0
         return weigh_believed(

@@ -12,6 +12,7 @@ from klogtool.broker.content import Content, FileRange
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.errors import Changed
 from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.gentle import begin_gently, end_gently
 
 SOURCE = bytes(range(256)) * 3
 
@@ -58,3 +59,15 @@ def test_it_stands_where_a_log_file_does() -> None:
     with ContentFile("x.log", ()) as file:
         assert isinstance(file, LogFile)
         assert file.read(0, 10) == b""
+
+
+def test_what_is_read_gently_is_not_mapped(source: pathlib.Path) -> None:
+    """Else the page cache would have it."""
+    begin_gently()
+    try:
+        with ContentFile("t-0/new.log", (b"new", FileRange(str(source), 0, 700))) as file:
+            assert not file.is_mappable
+    finally:
+        end_gently()
+    with ContentFile("t-0/new.log", (b"new", FileRange(str(source), 0, 700))) as file:
+        assert file.is_mappable

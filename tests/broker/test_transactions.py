@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +14,14 @@ from loading import CONFIG, NOW_MS, data, make, marker, name_of
 from running import Done
 
 from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.content import FileRange
+from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition, load
+from klogtool.broker.unified_log.log_segment import walk_entries_with
 from klogtool.broker.unified_log.log_transactions import Status, Transaction
-from klogtool.errors import KlogError
-from klogtool.format.batch import LOG_APPEND_TIME
+from klogtool.errors import Changed, KlogError
+from klogtool.format.batch import LOG_APPEND_TIME, TRANSACTIONAL_BIT
+from klogtool.log.mapped import MAPPED_FROM_BYTES
 
 Path = pathlib.Path
 
@@ -91,6 +96,20 @@ def test_damage_ends_it_after_what_lies_before(log: Path) -> None:
     with pytest.raises(KlogError) as told:
         next(transactions)
     assert (told.value.path, told.value.position) == (str(path), second_marker)
+
+
+@pytest.mark.parametrize("left", [0, 5000, 200_000])
+def test_a_large_log_that_is_cut_while_it_is_read(tmp_path: Path, left: int) -> None:
+    """It is mapped: zeros are seen where it has no bytes any more, and say nothing of it."""
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join(transactional(n, 7) if n % 50 == 0 else data(n) for n in range(20_000)))
+    assert path.stat().st_size > MAPPED_FROM_BYTES
+    with ContentFile(path, (FileRange(str(path), 0, path.stat().st_size),)) as file:
+        entries = walk_entries_with(file, TRANSACTIONAL_BIT)
+        next(entries)
+        os.truncate(path, left)
+        with pytest.raises(Changed):
+            list(entries)
 
 
 def test_the_command(klogtool: Callable[..., Done], log: Path) -> None:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable
 
 import pytest
+from growing_logs import make_segments
 from verifying import copy_file, found, ids, rename, run_verify, told
 
 CopyOf = Callable[[str], pathlib.Path]
@@ -129,6 +130,28 @@ def test_what_a_broker_deletes_may_be_all_there_is(partition: pathlib.Path, suff
     (partition / LOG).unlink()
     assert f"offsets {int(LOG[:20]):,} to " in details(partition, finding_id)[f"{LOG}{suffix}"]
     assert details(partition, finding_id)[f"{LOG}{suffix}"].endswith("are nowhere else")
+
+
+@pytest.mark.parametrize("suffix", [".deleted", ".cleaned"])
+def test_what_a_folder_that_is_deleted_has_alone_is_no_error(partition: pathlib.Path, suffix: str) -> None:
+    """All of it goes, which is meant."""
+    rename(partition / LOG, f"{LOG}{suffix}")
+    rename(partition / INDEX, f"{INDEX}{suffix}")
+    assert [os.path.basename(one.path) for one in found(partition) if one.loses] == [f"{LOG}{suffix}"]
+    deleted = rename(partition, f"t-0.{'0' * 32}-delete")
+    assert found(deleted) == []
+
+
+def test_cures_of_many_logs_that_are_to_be_deleted_grow_with_their_number(tmp_path: pathlib.Path) -> None:
+    sizes = []
+    for count in (40, 80):
+        folder = make_segments(tmp_path / str(count), count)
+        for log in sorted(folder.glob("*.log"))[1::2]:
+            rename(log, f"{log.name}.deleted")
+        lost = [one for one in found(folder) if one.id == "leftover-deleted"]
+        assert len({one.cure for one in lost}) == len(lost) == count // 2
+        sizes.append(sum(len(one.cure or "") for one in found(folder)))
+    assert sizes[1] < 2.5 * sizes[0]
 
 
 # ---------------------------------------------------------------- what cannot be read

@@ -36,6 +36,7 @@ class ContentFile(LogFile):
         except KlogError:
             self.close()
             raise
+        self.is_mappable = all(file.is_mappable for file in self._files.values())
 
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""

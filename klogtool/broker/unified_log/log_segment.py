@@ -24,11 +24,11 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.index_files import OffsetIndex, TimeIndex, TransactionIndex
-from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.errors import Changed, Corrupt, KlogError, Refused
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import CODEC_MASK, HEAD_COLUMNS, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, RecordBatch
-from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop, find_frame, walk_frames
+from klogtool.format.framing import CURRENT_MAGIC, Frame, FrameStop, corrupt_length, find_frame, walk_frames
 from klogtool.format.indexes import TimeIndexEntry, is_entry_due, to_relative_offset
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import Message, walk_messages
@@ -443,25 +443,35 @@ def walk_entries(file: ContentFile, start: int = 0, end: int | None = None) -> I
 
 def walk_entries_with(file: ContentFile, bits: int) -> Iterator[Entry]:
     """Yield what walk_entries does, without most of the batches that have none of these bits in their attributes: of
-    those only headers are read."""
+    those only headers are read. Raises Changed if the file was cut meanwhile."""
     heads = array("q", bytes(8 * HEADS_AT_ONCE * len(HEAD_COLUMNS)))
-    positions, attributes = (HEAD_COLUMNS.index(name) * HEADS_AT_ONCE for name in ("position", "attributes"))
     for window in walk_header_windows(file):
-        at = 0
-        while at < window.cut:
-            until, count = kernels.native.batch_heads(window.data, at, window.cut, 0, heads, HEADS_AT_ONCE)
-            has_bits = (flags & bits for flags in heads[attributes : attributes + count])
-            wanted = list(compress(heads[positions : positions + count], has_bits))
-            if until == at:  # it is not plain
-                wanted = [at]
-            for position in wanted:
-                frame = find_frame(window.data, position, window.cut)
-                assert isinstance(frame, Frame)  # windows have whole entries
-                yield read_entry(window, frame, file.path)
-                until = max(until, position + frame.size)
-            at = until
-        if window.last and (error := window.length_error(file.size)) is not None:
-            raise error.at_path(file.path)
+        try:
+            yield from _walk_window_with(window, bits, heads, file.path)
+            if window.last and (error := window.length_error(file.size)) is not None:
+                raise error.at_path(file.path)
+        except Corrupt as error:
+            if file.size_now() < file.size:  # where a mapped file was cut, zeros are seen
+                raise Changed("the file became shorter while it was read", path=file.path) from error
+            raise
+
+
+def _walk_window_with(window: Window, bits: int, heads: array[int], path: str) -> Iterator[Entry]:
+    positions, attributes = (HEAD_COLUMNS.index(name) * HEADS_AT_ONCE for name in ("position", "attributes"))
+    at = 0
+    while at < window.cut:
+        until, count = kernels.native.batch_heads(window.data, at, window.cut, 0, heads, HEADS_AT_ONCE)
+        has_bits = (flags & bits for flags in heads[attributes : attributes + count])
+        wanted = list(compress(heads[positions : positions + count], has_bits))
+        if until == at:  # it is not plain
+            wanted = [at]
+        for position in wanted:
+            frame = find_frame(window.data, position, window.cut)
+            if not isinstance(frame, Frame):  # windows have whole entries, so somebody has written over this one
+                raise corrupt_length(window.data, position, window.base)
+            yield read_entry(window, frame, path)
+            until = max(until, position + frame.size)
+        at = until
 
 
 def base_offset_of(reader: FrameReader, frame: Frame) -> int:
