@@ -88,6 +88,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     counts_configured_brokers: bool = True
     names_every_listener: bool = True
     cleaner_stops_at_line_twice: bool = True
+    promotes_future_logs: bool = True
     reads_zero_checkpoint: bool = False
     reads_whole_txn_version: bool = False
     has_zookeeper: bool = False
@@ -170,6 +171,7 @@ _V3_6_2 = replace(
     _V3_8_1,
     release="3.6.2",
     finds_record_of_max=False,
+    promotes_future_logs=False,
     broker_record_version=2,
     metadata_levels=MetadataLevels(1, 14, 14),
 )

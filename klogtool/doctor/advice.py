@@ -17,6 +17,7 @@ from klogtool.doctor.file_options import (
     OptionsOf,
     absent_options,
     deletion,
+    future_away_options,
     future_options,
     identity_options,
     log_start_options,
@@ -86,12 +87,13 @@ _OPTIONS: Mapping[What, OptionsOf] = {
     What.LEADER_FAILS: damage_options,
     What.HIDDEN: hidden_options,
     What.ENDS_LATE: hidden_options,
-    What.REFUSES: loading_options,
+    What.REFUSES: lambda point, patient: _refusal_options(point, patient),
     What.OFFLINE: loading_options,
     What.STRAY: stray_options,
     What.CLEANER_STOPS: lambda point, patient: iter((deletion(point.path, patient, AdviceCause.LONG_CLEANING),)),
     What.MISNAMED: identity_options,
     What.FUTURE_EMPTIED: future_options,
+    What.REPLACED: future_away_options,
     What.IGNORED: set_aside_options,
     What.MISSING: gap_options,
     What.EXPIRES_EARLY: lambda point, patient: rebuilding_options(point.path, "timeindex", patient),
@@ -120,6 +122,12 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
     for option in options:
         once.setdefault(option.command, option)
     return replace(trouble, look_first=tuple(dict.fromkeys(look)), options=tuple(once.values()))
+
+
+def _refusal_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the options for a partition at which the broker ends: a log is not to blame where its folder is."""
+    aside = list(future_away_options(point, patient))
+    yield from aside or loading_options(point, patient)
 
 
 def _is_worse_than_a_start(option: Option, trouble: Trouble) -> bool:

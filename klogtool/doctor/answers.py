@@ -56,6 +56,8 @@ class What(Enum):
     """The clean marker is false: the broker does not check the log, and appends where records are."""
     FUTURE_EMPTIED = "future-emptied"
     """A -future folder without its partition is emptied."""
+    REPLACED = "replaced"
+    """A -future folder in the log dir that the cluster assigns becomes the partition, and this one is deleted."""
     LEFT_OUT = "left-out"
     """A log dir of the broker is not named: its partitions are created anew, empty, in the others."""
     HIDDEN = "hidden"
@@ -95,7 +97,7 @@ HIDING = frozenset({What.ABSENT, What.ENDS_EARLY, What.HIDDEN, What.IGNORED, Wha
 HIDING |= {What.METADATA_LOST, What.MISNAMED, What.LEFT_OUT, What.REMOTE_OFF}
 OFF = (What.OFFLINE, What.NO_ROOM)  # of a whole log dir
 GIVING_UP = frozenset({What.OFFLINE, What.FAILS_AT_READ, What.LEADER_FAILS, What.UNSERVED, What.NO_ROOM})
-LOSING = HIDING - {What.STRAY} | GIVING_UP | {What.ALL_DELETED, What.FUTURE_EMPTIED, What.EXPIRES_EARLY}
+LOSING = HIDING - {What.STRAY} | GIVING_UP | {What.ALL_DELETED, What.FUTURE_EMPTIED, What.REPLACED, What.EXPIRES_EARLY}
 
 
 class Ahead(Struct, frozen=True):
@@ -314,7 +316,8 @@ class Diagnosis(Struct, frozen=True):
     partition dir, by path. notes: what is not known. seconds_estimated: of recovery, at the rate of this run; None if
     unknown. is_quick: no log was loaded. host: what the machine does to these logs, if that was asked. tiered: what of
     tiered logs is safe to lose, if a store was named. skips_leaders: a partition that this broker leads is in a log dir
-    that goes offline, and Kafka may not make it the leader of others (see `doctor.replicas.leads_in`)."""
+    that goes offline, and Kafka may not make it the leader of others (see `doctor.replicas.leads_in`). promoted:
+    -future folders that become partitions."""
 
     kafka: str
     log_dirs: tuple[str, ...]
@@ -328,6 +331,7 @@ class Diagnosis(Struct, frozen=True):
     lead: Leadership = Leadership()
     tiered: tuple[SafePart, ...] = ()
     skips_leaders: bool = False
+    promoted: tuple[str, ...] = ()
 
     @property
     def points(self) -> tuple[Ahead, ...]:

@@ -11,6 +11,7 @@ from klogtool.doctor.answers import OFF, Diagnosis, Option, Starts, What
 from klogtool.doctor.claims import (
     BrokerClaim,
     Claim,
+    Gone,
     Hidden,
     HiddenBy,
     LogDirClaim,
@@ -26,7 +27,7 @@ from klogtool.verify.findings import Kind
 
 _MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
 _CUTS_DELTA = (What.MISNAMED, What.LEADER_FAILS, What.UNSERVED)
-_UNKNOWN_FOLDER = (What.STRAY, What.MISNAMED)
+_UNKNOWN_FOLDER = (What.STRAY, What.MISNAMED, What.REPLACED)
 
 
 def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
@@ -49,6 +50,7 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
         else:
             yield LogDirClaim(path, starts and path not in off)
     folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}
+    replaced = {point.path for point in points if point.what is What.REPLACED and point.is_uncounted}
     forgotten = {path for point in points for path in point.folders}
     if diagnosis.lead.elected:  # by what is here: nobody else knows more of the metadata
         folders, forgotten = folders | forgotten, set()
@@ -61,7 +63,12 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
             claim = prospect.claim
             if not starts or log_dir in off | unserved:
                 claim = replace(claim, served=False, hidden=_nobody(HiddenBy.LOG_DIR))
-            claim = _in_folder(claim, is_known=prospect.path not in folders)
+            if prospect.path not in diagnosis.promoted:
+                claim = _in_folder(claim, is_known=prospect.path not in folders)
+            elif replaced:  # the folder in its place may have what it lacks
+                claim = replace(claim, gone_already=Gone(None, reason=WhyUnknown.ELSEWHERE))
+            if prospect.path in replaced:
+                claim = replace(claim, lost=Lost(None, reason=WhyUnknown.NOT_READ))
             if may_end or log_dir in failing:
                 claim = _not_for_sure(claim, WhyUnknown.WHILE_IT_RUNS)
             if prospect.path in forgotten:

@@ -17,6 +17,7 @@ from klogtool.doctor.absent_partitions import Expected, has_all_of, is_blocked, 
 from klogtool.doctor.answers import Ahead, Effect, Option, Remedy, Strategy, What
 from klogtool.doctor.causes import AdviceCause
 from klogtool.doctor.claims import Lost
+from klogtool.doctor.log_dirs import walk_promoted, walk_replaced
 from klogtool.doctor.metadata_options import quorum_options, replay_options
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
@@ -250,6 +251,19 @@ def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to make a -future folder the partition itself."""
     name = parse_partition_dir_name(os.path.basename(point.path))
     yield _naming(AdviceCause.MAKE_PARTITION(), point.path, f"{name.topic}-{name.partition}", patient)
+
+
+def future_away_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to move a -future folder away that a start puts in the place of its partition. It may have
+    records that the partition lacks."""
+    own = Partition(point.path)
+    for future in walk_promoted(patient):
+        if future.topic_partition == own.topic_partition:
+            for current in walk_replaced(future, patient):
+                title, is_kept = AdviceCause.FUTURE_AWAY(other=quoted(current.path)), has_all_of(current, future)
+                strategy = Strategy.NOTHING_LOST if is_kept else Strategy.MAY_DIVERGE
+                option = move_away(title, future.path, patient, strategy)
+                yield _losing_nothing(option) if is_kept else option
 
 
 # meta.properties.

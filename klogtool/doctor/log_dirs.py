@@ -16,10 +16,13 @@ from msgspec.structs import replace
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.causes import Reason
+from klogtool.doctor.absent_partitions import has_all_of
 from klogtool.doctor.answers import Ahead, What, ahead_of
 from klogtool.doctor.causes import AheadCause, few_names
+from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.patient import Cluster, Patient
 from klogtool.errors import KlogError
+from klogtool.escape import quoted
 from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import is_fifo
 from klogtool.log.log_files import find_log_bytes
@@ -49,6 +52,7 @@ def walk_log_dir_points(patient: Patient) -> Iterator[Ahead]:
     if _CLEANER in read and patient.rules.cleaner_stops_at_line_twice:
         yield from _twice_in_cleaner_checkpoints(patient)
     yield from _emptied_futures(patient)
+    yield from _replaced(patient)
 
 
 def _twice_in_cleaner_checkpoints(patient: Patient) -> Iterator[Ahead]:
@@ -74,18 +78,55 @@ def _emptied_futures(patient: Patient) -> Iterator[Ahead]:
     alone = [p for p in partitions if p.state is PartitionDirState.FUTURE and p.topic_partition not in current]
     for partition in alone:
         size = find_log_bytes(partition)
-        if size and _is_assigned_elsewhere(partition, patient):
+        if size and _is_assigned_here(partition, patient.cluster) is False:
             yield Ahead(partition.path, What.FUTURE_EMPTIED, AheadCause.FUTURE_EMPTIED(size=size), lost_bytes=size)
 
 
-def _is_assigned_elsewhere(partition: Partition, patient: Patient) -> bool:
-    cluster = patient.cluster
+def walk_promoted(patient: Patient) -> Iterator[Partition]:
+    """Yield -future folders in the log dir that the cluster assigns: a start of 3.8 and later makes each the partition
+    itself (LogManager.recoverAbandonedFutureLogs, KAFKA-16082)."""
+    if patient.rules.promotes_future_logs:
+        for partition in patient.partitions():
+            if partition.state is PartitionDirState.FUTURE and _is_assigned_here(partition, patient.cluster):
+                yield partition
+
+
+def walk_replaced(future: Partition, patient: Patient) -> Iterator[Partition]:
+    """Yield the folders that such a folder replaces, or that are in its way."""
+    for current in patient.partitions():
+        if (current.state, current.topic_partition) == (PartitionDirState.CURRENT, future.topic_partition):
+            is_beside = os.path.dirname(current.path) == os.path.dirname(future.path)
+            if is_beside or read_topic_id(current) == read_topic_id(future):
+                yield current
+
+
+def _replaced(patient: Patient) -> Iterator[Ahead]:
+    """Yield the partitions that a -future folder replaces: they are deleted. In the same log dir it cannot be renamed,
+    and the broker ends."""
+    for future in walk_promoted(patient):
+        for current in walk_replaced(future, patient):
+            yield _replaced_by(current, future)
+
+
+def _replaced_by(current: Partition, future: Partition) -> Ahead:
+    log_dir, name = os.path.split(current.path)
+    if log_dir == os.path.dirname(future.path):
+        stop = stop_at("future-not-renamed", partition=name, log_dir=os.path.abspath(log_dir))
+        return Ahead(future.path, What.REFUSES, AheadCause.FUTURE_IN_THE_WAY(name=name), stop=stop)
+    by = quoted(future.path)
+    if has_all_of(future, current):
+        return Ahead(current.path, What.REPLACED, AheadCause.REPLACED(by=by), severity=Severity.WARNING)
+    size = find_log_bytes(current)
+    cause = AheadCause.REPLACED_BY_LESS(by=by, size=size)
+    return Ahead(current.path, What.REPLACED, cause, lost_bytes=size, is_uncounted=True)
+
+
+def _is_assigned_here(partition: Partition, cluster: Cluster) -> bool | None:
+    """Return whether the cluster assigns a partition to the log dir in which it lies; None if nobody knows."""
     topic_id = read_topic_id(partition)
     replicas = None if topic_id is None else cluster.replicas_of(topic_id, partition.partition or 0)
-    if replicas is None or cluster.node_id is None:
-        return False
-    assigned = replicas.directory_of(cluster.node_id)
-    return assigned is not None and assigned != cluster.directories.get(os.path.dirname(partition.path))
+    assigned = None if replicas is None or cluster.node_id is None else replicas.directory_of(cluster.node_id)
+    return None if assigned is None else assigned == cluster.directories.get(os.path.dirname(partition.path))
 
 
 def find_stray(partition: Partition, cluster: Cluster, current: Collection[TopicPartition | None]) -> Ahead | None:

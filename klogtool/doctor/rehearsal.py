@@ -28,7 +28,14 @@ from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_
 from klogtool.doctor.file_systems import NEW_PARTITION, Growth, rooms_of, walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
-from klogtool.doctor.log_dirs import find_stray, is_forgotten, walk_log_dir_points, with_one_cause
+from klogtool.doctor.log_dirs import (
+    find_stray,
+    is_forgotten,
+    walk_log_dir_points,
+    walk_promoted,
+    walk_replaced,
+    with_one_cause,
+)
 from klogtool.doctor.other_release import walk_format_points, walk_level_points, walk_zookeeper_points
 from klogtool.doctor.partitions import Rehearsed, glance, not_loaded, rehearse
 from klogtool.doctor.passed_over import LEAST_READ_BYTES
@@ -149,7 +156,14 @@ def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
 def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> Diagnosis:
     patient = Patient(found.log_dirs, found.cluster, how.circumstances)
     held = {point.path for point in found.points}
-    loaded = [_weighed(point, how) for each in found.rehearsed for point in each.ahead if point.path not in held]
+    promoted = {future.path: any(walk_replaced(future, patient)) for future in walk_promoted(patient)}
+    loaded = [
+        _weighed(point, how)
+        for each in found.rehearsed
+        for point in each.ahead
+        # What a -future folder lacks, the folder that it replaces may have.
+        if point.path not in held and not (point.what is What.MISSING and promoted.get(point.path))
+    ]
     strays = [point for point in loaded if point.what is What.STRAY]
     levels = list(walk_level_points(found.cluster, patient.rules))
     rooms = rooms_of(_growths(found, patient))
@@ -202,6 +216,7 @@ def _diagnose(found: _SeenOnDisks, named: tuple[str, ...], how: Examination) -> 
         lead,
         tuple(part for part in tiered if isinstance(part, SafePart)),
         skips_leaders,
+        tuple(promoted),
     )
 
 

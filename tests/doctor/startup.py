@@ -484,6 +484,17 @@ FOLDERS: Mapping[str, Scenario] = {
     "4 -future, alone, elsewhere": loses(
         moved(T, f"d0/t-0.{HEX}-future"), (f"d0/t-0.{HEX}-future", What.FUTURE_EMPTIED), end=0
     ),
+    "4 -future where it is assigned, the partition beside it": refuses(
+        copied(T, f"d1/t-0.{HEX}-future"), f"d1/t-0.{HEX}-future", "Error while renaming dir for t-0 in log dir"
+    ),
+    "4 -future where it is assigned, the partition elsewhere": yes(
+        both(copied(T, f"d1/t-0.{HEX}-future"), moved(T, "d0/t-0")), ("d0/t-0", What.REPLACED)
+    ),
+    "4 -future that is shorter where it is assigned, the partition elsewhere": loses(
+        both(copied(T, f"d1/t-0.{HEX}-future"), moved(T, "d0/t-0"), gone(side(32, "*", f"d1/t-0.{HEX}-future"))),
+        ("d0/t-0", What.REPLACED),
+        end=32,
+    ),
     "4 two -future": refuses(
         both(copied(T, f"d0/t-0.{HEX}-future"), copied(T, f"d1/t-0.{HEX}-future")),
         f"d1/t-0.{HEX}-future",

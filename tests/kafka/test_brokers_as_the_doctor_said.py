@@ -185,7 +185,7 @@ def log_dir_in(path: str) -> str:
 
 
 def expected_strays(rows: Rows) -> set[str]:
-    named = {_plain(Path(row["path"]).name) for row in of_kind(rows, "stray")}
+    named = {_plain_of(row["path"]) for row in of_kind(rows, "stray")}
     if of_kind(rows, "metadata-lost"):  # all of them
         folders = [Path(row["path"]).name for row in rows if row["type"] == "partition"]
         named |= {name for name in folders if not name.startswith("__cluster_metadata")}
@@ -197,12 +197,16 @@ def _plain(name: str) -> str:
     return f"{parsed.topic}-{parsed.partition}"
 
 
+def _plain_of(path: str) -> str:
+    return _plain(Path(path).name)
+
+
 def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
     """Log ends of the partitions of t and u that the broker keeps; 0 for those that it makes anew."""
     if of_kind(rows, "metadata-lost"):  # it knows none of them
         return {}
-    anew = {_plain(Path(row["path"]).name) for row in of_kind(rows, "future-emptied")}
-    anew |= {_plain(Path(row["path"]).name) for row in of_kind(rows, "all-deleted") if row["path"].endswith("-delete")}
+    anew = {_plain_of(row["path"]) for row in of_kind(rows, "future-emptied")}
+    anew |= {_plain_of(row["path"]) for row in of_kind(rows, "all-deleted") if row["path"].endswith("-delete")}
     kept = {row["path"] for row in rows if row["type"] == "partition"}
     absent = [row["path"] for row in of_kind(rows, "absent") if log_dir_in(row["path"]) not in given_up]
     anew |= {Path(path).name for path in absent if path not in kept}
@@ -210,9 +214,17 @@ def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
     if of_kind(rows, "misnamed") and not any(row.endswith("/t-0") for row in kept):
         anew.add("t-0")
     found = dict.fromkeys(anew, 0)
+    replaced = {row["path"] for row in of_kind(rows, "replaced")}
     for row in rows:
         name = Path(row.get("path", "")).name
-        is_kept = re.fullmatch(r"[tu]-[01]", name) and name not in anew and log_dir_in(row["path"]) not in given_up
+        if row["type"] == "partition" and name.endswith("-future") and _plain(name) in map(_plain_of, replaced):
+            found[_plain(name)] = row["log_end_offset"]
+        is_kept = (
+            row.get("path") not in replaced
+            and re.fullmatch(r"[tu]-[01]", name)
+            and name not in anew
+            and log_dir_in(row["path"]) not in given_up
+        )
         if row["type"] == "partition" and row["log_end_offset"] is not None and is_kept:
             found[name] = row["log_end_offset"]
     return found
