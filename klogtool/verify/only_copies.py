@@ -62,8 +62,12 @@ def weigh_deleted(
     alone: dict[str, tuple[int, int]] = {}
     if names and reports:
         ends = (*(end for end in told if end is not None), *_told_by_files(layout))
-        # A cleaning leaves the segments that it replaced.
-        is_cleaned = is_compacted or any(report.has_gaps and not report.is_damaged for report in reports)
+        # A cleaning leaves the segments that it replaced: the first one has the name of the new segment.
+        sound = [report for report in reports if not report.is_damaged]
+        is_replaced = is_compacted is None and any(
+            f"{report.base_offset:020d}{_DELETED_LOG}" in names for report in sound
+        )
+        is_cleaned = is_compacted or is_replaced or any(report.has_gaps for report in sound)
         span = KnownLog(reports[0].base_offset, reports[-1].next_offset, ends)
         alone = dict(_only_in(layout, names, reports, span, is_cleaned=bool(is_cleaned)))
     for finding in findings:
