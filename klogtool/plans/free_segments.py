@@ -18,6 +18,7 @@ from msgspec.structs import asdict, replace
 
 from klogtool.broker.circumstances import REMOTE_SYSTEM, Checkpoints, Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
+from klogtool.broker.draft import Draft
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.kept_segments import TIERED, Kept
 from klogtool.broker.unified_log.loaded_partition import load
@@ -44,6 +45,7 @@ from klogtool.remote.local import read_log
 from klogtool.remote.metadata import RemoteMetadata
 from klogtool.remote.safe_to_lose import NotSafe, find_safe_part
 from klogtool.remote.store import RemoteStore
+from klogtool.verify.swaps import offsets_in_log
 
 # The .log goes last: an index without it would look like the trace of a lost segment. The offset index goes first: a
 # segment that lacks it is recovered by the next start, which builds the others, too.
@@ -116,7 +118,8 @@ def find_only_copies(
     folders: Iterable[PartitionDir], log_dir: str, circumstances: Circumstances, jobs: int | None
 ) -> tuple[set[str], list[LeftOut]]:
     """Return paths of `.log.deleted` and `.log.cleaned` files that have records which no segment has, as `recover` sees
-    it, so that nobody meant to delete them; and their partitions. Of a log that cannot be loaded it is all of them."""
+    it, so that nobody meant to delete them; and their partitions. Of a log that cannot be loaded it is all that have
+    records."""
     checkpoints = Checkpoints.of(log_dir)
     paths, left_out = set[str](), list[LeftOut]()
     for folder in folders:
@@ -131,10 +134,17 @@ def find_only_copies(
                 cure = LeftOutCure.ASK_DOCTOR(path=quoted(log_dir))
                 left_out.append(LeftOut(folder.path, LeftOutCause.ONLY_COPY(file=alone[0]), cure))
         except KlogError as error:
-            alone = sorted(names)
+            alone = sorted(name for name in names if _may_have_records(folder.path, name))
             left_out.append(LeftOut(folder.path, error.reason, error.cure))
         paths |= {os.path.join(folder.path, name) for name in alone}
     return paths, left_out
+
+
+def _may_have_records(folder: str, name: str) -> bool:
+    try:
+        return bool(offsets_in_log(Draft.of(folder).before[name].content).data.ranges)
+    except KlogError:
+        return True
 
 
 def find_past_retention(planned: Iterable[PlannedRetention]) -> Iterator[Candidate]:

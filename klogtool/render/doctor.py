@@ -46,7 +46,7 @@ _INDENT = "        "
 _HOST_FIELDS = ("name", "found", "recommended", "why", "path", "severity")
 _ASIDE = {
     PartitionDirState.STRAY: "set aside as -stray, it stays as it is and serves nobody",
-    PartitionDirState.FUTURE: "-future, a copy that a move between log dirs has not finished",
+    PartitionDirState.FUTURE: "-future, a copy of a move between log dirs, it serves nobody until that is finished",
 }
 
 
