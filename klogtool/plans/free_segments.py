@@ -143,7 +143,7 @@ def find_only_copies(
 def _may_have_records(folder: str, name: str) -> bool:
     try:
         return bool(offsets_in_log(Draft.of(folder).before[name].content).data.ranges)
-    except KlogError:
+    except (KlogError, KeyError):
         return True
 
 

@@ -21,7 +21,7 @@ from klogtool.format.names import parse_file_name
 from klogtool.log.probing import Probe
 from klogtool.verify.causes import CheckpointCause, FindingCause, IndexCause
 from klogtool.verify.cures import rebuild_index
-from klogtool.verify.findings import Area, Cure, Finding, Kind
+from klogtool.verify.findings import Area, Cure, Finding, Kind, Severity
 from klogtool.verify.stops import reason_of_stop, stop_of
 
 _BELIEVED = (Area.INDEXES, Area.SNAPSHOTS)
@@ -105,7 +105,8 @@ def _ends_early(findings: Sequence[Finding], log: LoadedLog, end_offset: int) ->
 def _place_of(error: KlogError, findings: Sequence[Finding]) -> int | None:
     """Return the number of the finding that explains an error of the load; None if another one tells it already."""
     of_segment = [n for n, finding in enumerate(findings) if _base_of(finding.path) == _base_of(error.path or "")]
-    if any(findings[n].stop is not None or findings[n].path == error.path for n in of_segment):
+    told = (findings[n] for n in of_segment)
+    if any(each.stop is not None or (each.path == error.path and each.severity is Severity.ERROR) for each in told):
         return None
     return next((n for n in of_segment if findings[n].id.row.area in _BELIEVED), None)
 

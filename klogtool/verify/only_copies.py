@@ -103,7 +103,7 @@ def _only_in(
     """Yield the name of each such log that alone has offsets, with the first and the last one."""
     read = ReadLogs(Draft.of(layout.path).before)
     for name in sorted(names):
-        with suppress(KlogError):  # a start deletes it unread
+        with suppress(KlogError, KeyError):  # a start deletes it unread; a running broker has deleted it meanwhile
             wanted = not_meant_to_go(read[name].data, span).ranges
             for report in reports if wanted else ():
                 if wanted and report.base_offset <= wanted[-1][1] and wanted[0][0] < report.next_offset:
