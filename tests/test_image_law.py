@@ -17,6 +17,7 @@ from imaging import (
     with_former_names,
     without_details,
     without_options,
+    without_starts,
 )
 from kafka import layout
 from kafka.damage import KINDS, harm
@@ -153,7 +154,8 @@ def test_every_kind_of_damage(tmp_path: Path, finding: str) -> None:
 @pytest.mark.parametrize("fixture", ["three-magics", "transactions", "every-codec", "leader-epochs"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_damage(tmp_path: Path, fixture: str, kind: str) -> None:
-    """Of verify alone: a broker that follows a wrong length into keys, values or checksums finds other bytes there."""
+    """Of verify alone, and not of a start: a broker that follows a wrong length, or an index, into keys, values or
+    checksums finds other bytes there."""
     log_dir, chance = copied(FIXTURES / fixture / "logdir", tmp_path), random.Random(f"{fixture} {kind}")
     for partition in sorted(path for path in log_dir.iterdir() if path.is_dir()):
         files = {path.name: path.read_bytes() for path in partition.iterdir()}
@@ -162,9 +164,9 @@ def test_random_damage(tmp_path: Path, fixture: str, kind: str) -> None:
         for name in ("", *files):
             path = partition / name
             path.mkdir() if not name or name.endswith("/") else path.write_bytes(files[name])
-    before = answers(log_dir, QUESTIONS[:1])
+    before = without_starts(answers(log_dir, QUESTIONS[:1]))
     holes = put_in_place(log_dir, "--keep-names")
-    after = answers(log_dir, QUESTIONS[:1])
+    after = without_starts(answers(log_dir, QUESTIONS[:1]))
     assert holes or after == before
     assert without_details(after, holes) == without_details(before, holes)
 

@@ -66,7 +66,7 @@ from klogtool.salvage.holes import (
     walk_gaps,
 )
 from klogtool.salvage.loadable import Loadable, Unloadable, load
-from klogtool.salvage.losses import Loss, losses
+from klogtool.salvage.losses import Loss, losses, with_own_offsets
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_partition_files
 from klogtool.salvage.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
 
@@ -210,7 +210,7 @@ class _Salvage:
             first = bisect_left(runs, gap.first, key=lambda run: run.first_offset)
             behind = bisect_right(runs, last, key=lambda run: run.last_offset)
             found += losses(gap, runs[first:behind], empty, self._evidence)
-        return found
+        return with_own_offsets(found, kept.stretches, kept.runs())
 
     def _facts(self) -> Iterator[Fact]:
         """Yield facts about everything that was read: the files of the partition and the replicas, and the names in

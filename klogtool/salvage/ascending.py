@@ -2,15 +2,16 @@
 
 A batch with a damaged base offset does not fit, and neither does a batch or segment that exists twice. If a batch does
 not fit, but its neighbours leave exactly the room that it needs, its base offset was damaged, and is corrected. If
-batches fill their room without a gap, and only their order is wrong, they are put in order; and so are whole segments
-that somebody gave each other's names. All others that do not fit are rejected.
+batches fill their room without a gap, and only their order is wrong, they are put in order; so are whole segments
+that somebody gave each other's names, and batches that fill, as they are, a hole elsewhere. All others that do not fit
+are rejected.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby, pairwise
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ from klogtool.salvage.stretches import (
     RejectedCause,
     Run,
     Stretch,
+    batches_of,
     cut_run,
     split_last,
     with_first_offset,
@@ -60,10 +62,9 @@ def _segments_in_order(stretches: Sequence[Stretch]) -> list[Stretch]:
         runs = [run for item in segments[base] if isinstance(item, Run) for run in cut_run(item, [base, end])]
         outside = [run for run in runs if not base <= run.first_offset < end]
         first = min((run.first_offset for run in runs), default=base)
-        several_below = sum(run.batches for run in outside if run.first_offset < base) > 1
         # It begins where another one should, and that one does not.
         is_exchanged = begins.get(base) == first != base and begins.get(first, first) != first
-        is_elsewhere = several_below or is_exchanged or _is_misnamed(runs, outside)
+        is_elsewhere = is_exchanged or _is_misnamed(runs, outside)
         keys[base] = first if is_elsewhere else base
     return [item for base in sorted(segments, key=keys.__getitem__) for item in segments[base]]
 
@@ -100,10 +101,11 @@ def _claimed(item: Stretch) -> tuple[int, int] | None:
 def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
     """Cut runs that conflict with others, wherever one of the others begins or ends."""
     runs = [item for item in items if isinstance(item, Run)]
-    in_trouble = set(_in_trouble(runs))
+    in_trouble = dict.fromkeys(_in_trouble(runs))
     if not in_trouble:
         return items
-    edges = sorted({edge for run in in_trouble for edge in (run.first_offset, run.last_offset + 1)})
+    ends = {edge for run in in_trouble for edge in (run.first_offset, run.last_offset + 1)}
+    edges = sorted(ends | set(_edges_in_holes([*in_trouble])))
     results: list[Stretch] = []
     for item in items:
         if isinstance(item, Run) and item in in_trouble and item.batches > 1:
@@ -117,6 +119,31 @@ def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
     return results
 
 
+def _edges_in_holes(runs: Sequence[Run]) -> Iterator[int]:
+    """Yield the offsets at which the runs take turns: batches of one are in a hole of the other there, as what somebody
+    moved is. Of a batch that both have, a copy is in each; nothing is cut there."""
+    if all(run.records == run.offsets for run in runs):
+        return
+    for (_, before), (first, owners) in pairwise(_walk_owners(runs)):
+        if before != owners and 1 in (len(before), len(owners)):
+            yield first
+
+
+def _walk_owners(runs: Sequence[Run]) -> Iterator[tuple[int, set[int]]]:
+    """Yield the first offset of each batch, or of all that overlap each other, and the numbers of their runs."""
+    spans = sorted((each.first_offset, each.last_offset, n) for n, run in enumerate(runs) for each in batches_of(run))
+    at, end, owners = 0, -1, set[int]()
+    for first, last, n in spans:
+        if first > end:
+            if owners:
+                yield at, owners
+            at, owners = first, set()
+        owners.add(n)
+        end = max(end, last)
+    if owners:
+        yield at, owners
+
+
 def _put_in_order(items: list[Stretch]) -> list[Stretch]:
     """Put neighbours in order that follow each other then without a gap, and the run before them. What somebody moved
     into another segment goes back to the one where readers look for it."""
@@ -126,12 +153,16 @@ def _put_in_order(items: list[Stretch]) -> list[Stretch]:
         runs = sorted((item for item in group if isinstance(item, Run)), key=lambda run: run.first_offset)
         before = found[-1] if found and isinstance(found[-1], Run) else None
         row = runs if before is None else [before, *runs]
-        epochs = [run.epoch for run in row if run.epoch != NO_EPOCH]
-        is_row = all(one.last_offset + 1 == other.first_offset for one, other in pairwise(row))
-        is_row = is_row and epochs == sorted(epochs)  # else two base offsets were exchanged, not two batches
         is_whole = len(runs) == len(group) > 1
-        found += [_at_home(run, bases) for run in runs] if is_row and is_whole else group
+        found += [_at_home(run, bases) for run in runs] if is_whole and _is_row(row) else group
     return found
+
+
+def _is_row(runs: Sequence[Run]) -> bool:
+    """Return whether runs follow each other without a gap, and so do their epochs: else base offsets were exchanged."""
+    epochs = [run.epoch for run in runs if run.epoch != NO_EPOCH]
+    is_whole = all(one.last_offset + 1 == other.first_offset for one, other in pairwise(runs))
+    return is_whole and epochs == sorted(epochs)
 
 
 def _at_home(run: Run, bases: Sequence[int]) -> Run:
@@ -233,14 +264,36 @@ class _Row:
         while at >= 0:
             selected.append(at)
             at = links[at].before
+        selected.reverse()
+        moved = self._moved_into(selected)
+        taken = {(run.path, run.start) for runs in moved.values() for run in runs}
         results: list[Stretch] = []
         before, done = self._before_all(), 0
-        for n in reversed(selected):
-            between = self._items[done:n]
-            results += self._mended(between, before) if links[n].mended else _left_out(between, before, self._run(n))
-            results.append(self._items[n])
+        for n in selected:
+            between = _without(self._items[done:n], taken)
+            is_free = links[n].mended and done - 1 not in moved and len(between) == n - done
+            results += self._mended(between, before) if is_free else _left_out(between, before, self._run(n))
+            results += [self._items[n], *moved.get(n, ())]
             before, done = self._run(n), n + 1
-        return results + _left_out(self._items[done:], before, None)
+        return results + _left_out(_without(self._items[done:], taken), before, None)
+
+    def _moved_into(self, selected: Sequence[int]) -> dict[int, list[Run]]:
+        """Return the runs outside the row that fill, as they are, the room between two of its neighbours, by the number
+        of the one before them: somebody moved them. Damaged bytes in the file keep their room."""
+        row, chosen = [self._run(n) for n in selected], set(selected)
+        ends = [run.last_offset for run in row]
+        others = sorted(
+            (item for n, item in enumerate(self._items) if isinstance(item, Run) and n not in chosen),
+            key=lambda run: run.first_offset,
+        )
+        found: dict[int, list[Run]] = {}
+        for at, runs in groupby(others, key=lambda run: bisect_right(ends, run.first_offset) - 1):
+            if not 0 <= at < len(row) - 1:
+                continue
+            in_file, between = self._items[selected[at] + 1 : selected[at + 1]], [*runs]
+            if all(isinstance(item, Run) for item in in_file) and _is_row([row[at], *between, row[at + 1]]):
+                found[selected[at]] = [_at_home(run, self._segments) for run in between]
+        return found
 
     def _run(self, n: int) -> Run:
         item = self._items[n]
@@ -326,6 +379,10 @@ def _sum(*scores: tuple[int, int]) -> tuple[int, int]:
     return sum(score[0] for score in scores), sum(score[1] for score in scores)
 
 
+def _without(items: Sequence[Stretch], taken: Collection[tuple[str, int]]) -> list[Stretch]:
+    return [item for item in items if (item.path, item.start) not in taken]
+
+
 def _left_out(items: Sequence[Stretch], before: Run, behind: Run | None) -> list[Stretch]:
     return [_rejected(item, before, behind) if isinstance(item, Run) else item for item in items]
 
@@ -342,4 +399,6 @@ def _rejected(run: Run, before: Run, behind: Run | None) -> Rejected:
         cause, detail = Kind.SEGMENT_OVERLAP, RejectedCause.IN_SEGMENT(offset=run.first_offset, segment=before.segment)
     else:
         cause, detail = Kind.OFFSET_ORDER, RejectedCause.NOT_ABOVE(offset=run.first_offset, before=before.last_offset)
-    return Rejected(run.path, run.segment, run.start, run.stop, cause, detail)
+    return Rejected(
+        run.path, run.segment, run.start, run.stop, cause, detail, sound=(run.first_offset, run.last_offset)
+    )

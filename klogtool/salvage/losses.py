@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from klogtool.log.offset_ranges import Offsets
 from klogtool.salvage.holes import Hole, SideFileEvidence, is_between_segments, is_evident, parts_left
-from klogtool.salvage.stretches import Rejected, Run
+from klogtool.salvage.stretches import Rejected, Run, Stretch
 from klogtool.verify.findings import Kind
 
 # With these causes it is not certain that the bytes contained records.
@@ -51,6 +52,28 @@ def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: Si
     if not hole.rejected and hole.last is not None and hole.last >= evidence.log_start_offset and is_known:
         results += [Loss(first, 0, 0, first, last, MISSING) for first, last in left]
     return results
+
+
+def with_own_offsets(found: Sequence[Loss], stretches: Sequence[Stretch], kept: Sequence[Run]) -> list[Loss]:
+    """Return what is lost, with the offsets of sound batches that are in no kept run and no loss: between the kept ones
+    an offset may have been where its batch says, whatever is lost at the place of its bytes. kept: ascending."""
+    told = Offsets()
+    for run in kept:
+        told.add(run.first_offset, run.last_offset)
+    for loss in found:
+        if loss.first_offset is not None and loss.last_offset is not None:
+            told.add(loss.first_offset, loss.last_offset)
+    own: dict[tuple[int, int], list[Loss]] = {}
+    for item in stretches:
+        if isinstance(item, Rejected) and item.sound is not None and kept:
+            first, last = max(item.sound[0], kept[0].first_offset), min(item.sound[1], kept[-1].last_offset)
+            own[item.segment, item.start] = [_loss(item, span) for span in told.holes(first, last)]
+    replaced = (loss for loss in found if loss.first_offset is not None or not own.get((loss.segment, loss.start)))
+    return sorted([*replaced, *(loss for each in own.values() for loss in each)], key=_place_of)
+
+
+def _place_of(loss: Loss) -> tuple[int, int]:
+    return loss.segment, loss.start
 
 
 def _loss(rejected: Rejected, span: Span | None) -> Loss:

@@ -121,7 +121,8 @@ class RejectedCause(Cause):
 class Rejected(Struct, frozen=True):
     """Bytes [start, stop) of a segment that are not kept. cause: an id of verify's findings; detail: why.
 
-    first_offset, last_offset: what was there, as far as these bytes show.
+    first_offset, last_offset: what was there, as far as these bytes show. sound: the offsets of batches that are sound
+    themselves.
     """
 
     path: str
@@ -132,6 +133,7 @@ class Rejected(Struct, frozen=True):
     detail: Text
     first_offset: int | None = None
     last_offset: int | None = None
+    sound: tuple[int, int] | None = None
 
     @property
     def size(self) -> int:
@@ -169,6 +171,16 @@ def cut_run(run: Run, cuts: Sequence[int]) -> Sequence[Run]:
     with LogFile(run.path) as file:
         chunks = walk_stretches(file, run.segment, cuts, start=run.start, end=run.stop)
         return [chunk for chunk in chunks if isinstance(chunk, Run)]
+
+
+def batches_of(run: Run) -> Iterator[Run]:
+    """Yield the batches of a run, each as a run of its own. Raises Unreadable."""
+    if run.batches == 1:
+        yield run
+        return
+    with LogFile(run.path) as file:
+        walk = _Walk(file, run.segment, (), run.stop, 1, deep=False, apart=True)
+        yield from (chunk for chunk in walk.stretches(run.start) if isinstance(chunk, Run))
 
 
 def split_last(run: Run) -> list[Run]:
@@ -250,12 +262,22 @@ def _with_checked(run: Run, probe: Probe, name: str, was: int, value: int) -> Ru
 
 
 class _Walk:
-    def __init__(self, file: LogFile, segment: int, cuts: Sequence[int], end: int, jobs: int, *, deep: bool) -> None:
+    def __init__(
+        self,
+        file: LogFile,
+        segment: int,
+        cuts: Sequence[int],
+        end: int,
+        jobs: int,
+        *,
+        deep: bool,
+        apart: bool = False,
+    ) -> None:
         self._deep = deep
         self._file, self._segment, self._end, self._jobs = file, segment, end, jobs
         self._probe = Probe(file, end=end, lowest=segment)
         self._judge = DamageJudge(self._probe, segment, deep=deep)
-        self._runs = _Builder(file.path, segment, cuts, self._probe)
+        self._runs = _Builder(file.path, segment, cuts, self._probe, apart=apart)
         self._last_offset = segment - 1
 
     def stretches(self, at: int) -> Iterator[Stretch]:
@@ -410,9 +432,10 @@ def _run_of(path: str, segment: int, facts: EntryFacts) -> Run:
 
 
 class _Builder:
-    """Joins batches to runs. last_offset: of the last batch so far."""
+    """Joins batches to runs, or none (apart). last_offset: of the last batch so far."""
 
-    def __init__(self, path: str, segment: int, cuts: Sequence[int], probe: Probe) -> None:
+    def __init__(self, path: str, segment: int, cuts: Sequence[int], probe: Probe, *, apart: bool) -> None:
+        self._apart = apart
         self._path, self._segment, self._cuts, self._probe = path, segment, cuts, probe
         self.last_offset = segment - 1
         self._run: Run | None = None
@@ -484,7 +507,7 @@ class _Builder:
         whole = count * WIDTH
         firsts, lasts = rows[_FIRST:whole:WIDTH], rows[_LAST:whole:WIDTH]
         records, magics, epochs = (rows[column:whole:WIDTH] for column in (_RECORDS, _MAGIC, _EPOCH))
-        if magics.count(MAGIC) < count or epochs.count(epochs[0]) < count:
+        if self._apart or magics.count(MAGIC) < count or epochs.count(epochs[0]) < count:
             return None
         if any(map(gt, firsts, lasts)) or any(map(le, firsts[1:], lasts)):
             return None
@@ -503,7 +526,8 @@ class _Builder:
 
     def _goes_on(self, run: Run, batch: Run) -> bool:
         return (
-            batch.start == run.stop
+            not self._apart
+            and batch.start == run.stop
             and (batch.magic, batch.epoch) == (run.magic, run.epoch)
             and batch.first_offset > run.last_offset
             and (self._below is None or batch.first_offset < self._below)

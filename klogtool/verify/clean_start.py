@@ -18,6 +18,7 @@ from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
 from klogtool.format.framing import Frame
 from klogtool.format.names import parse_file_name
+from klogtool.log.file import Unreadable
 from klogtool.log.probing import Probe
 from klogtool.verify.causes import CheckpointCause, FindingCause, IndexCause
 from klogtool.verify.cures import rebuild_index
@@ -40,7 +41,7 @@ def weigh_believed(
     says that a start does not see the log's end.
 
     recovered_from: the start reads segments anew from this offset on. end_offset: after the last sound batch. Raises
-    Unreadable.
+    Unreadable of a file that no finding tells.
     """
     if not any(each.id.row.area in _BELIEVED and (_base_of(each.path) or 0) < recovered_from for each in findings):
         return [*findings]
@@ -50,6 +51,10 @@ def weigh_believed(
         return [*findings]
     try:
         log = LoadedLog(Draft.of(path), terms)
+    except Unreadable as error:
+        if any(each.path == error.path and each.severity is Severity.ERROR for each in findings):
+            return [*findings]
+        raise
     except (Corrupt, Refused, Unsupported) as error:
         at = _place_of(error, findings)
         return [*findings] if at is None else [*findings[:at], _stopping(findings[at], error), *findings[at + 1 :]]

@@ -63,16 +63,19 @@ def _inflate_member(view: memoryview, at: int, filled: int, out: Inflated) -> tu
     """
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0
+    is_full = False  # then zlib may hold more output, with all of the input taken
     while not inflater.eof:
-        if at == filled:
+        if at == filled and not is_full:
             filled = min(at + _BUFFER_BYTES, len(view))
-        if at == filled:
-            raise _corrupt("Unexpected end of ZLIB input stream")
-        chunk = _inflate(inflater, view[at:filled], out.room + 1)
+            if at == filled:
+                raise _corrupt("Unexpected end of ZLIB input stream")
+        most = min(out.room, _AT_ONCE_BYTES) + 1
+        chunk = _inflate(inflater, view[at:filled], most)
+        is_full = len(chunk) == most
         out.add(chunk)
         crc = zlib.crc32(chunk, crc)
         size += len(chunk)
-        at = filled - len(inflater.unused_data)
+        at = filled - len(inflater.unused_data or inflater.unconsumed_tail)
     if bytes(view[at : at + _TRAILER_BYTES]) != _build_trailer(crc, size):
         raise _corrupt("Corrupt GZIP trailer")
     return at, filled
