@@ -89,7 +89,8 @@ def _misled(log: LoadedLog, segment: LogSegment) -> int | None:
             continue
         position = segment.offset_index.lookup(asked).position
         with segment.open_log() as file:
-            frame = Probe(file, end=file.size, lowest=0).frame(position) if position else None
+            is_inside = 0 < position < file.size
+            frame = Probe(file, end=file.size, lowest=0).frame(position) if is_inside else None
         if position and not (isinstance(frame, Frame) and frame.offset <= asked):
             return asked
     return None
