@@ -87,10 +87,9 @@ def _misled(log: LoadedLog, segment: LogSegment) -> int | None:
     for asked in (segment.base_offset, log.log_start_offset) if is_inside else (segment.base_offset,):
         if asked < segment.base_offset or asked < log.log_start_offset:
             continue
-        position = segment.offset_index.lookup(asked).position
+        position = max(0, segment.offset_index.lookup(asked).position)
         with segment.open_log() as file:
-            is_inside = 0 < position < file.size
-            frame = Probe(file, end=file.size, lowest=0).frame(position) if is_inside else None
+            frame = Probe(file, end=file.size, lowest=0).frame(position) if 0 < position < file.size else None
         if position and not (isinstance(frame, Frame) and frame.offset <= asked):
             return asked
     return None
