@@ -42,7 +42,7 @@ from klogtool.doctor.metadata_options import quorum_options
 from klogtool.doctor.option_prices import price_of, price_without
 from klogtool.doctor.patient import Patient
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, FileKind, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, parse_file_name
 from klogtool.log.folder import is_fifo, is_socket, names_in
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition
@@ -126,7 +126,8 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
 
 def _refusal_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for a partition at which the broker ends: a log is not to blame where its folder is."""
-    aside = list(future_away_options(point, patient))
+    is_future = Partition(point.path).state is PartitionDirState.FUTURE
+    aside = list(future_away_options(point, patient)) if is_future else []
     yield from aside or loading_options(point, patient)
 
 

@@ -94,15 +94,19 @@ class _Cures:
         }
         self._copies = [path for path in self._alone if path not in self._put_back]
         self._first = in_turn(*islice(self._put_back.values(), MOST_AT_ONCE)) if self._put_back else None
-        # A start ends at these indexes.
+        # A start ends at these indexes; or a cure that loads the log as after a clean stop may, at that of the active
+        # segment.
+        false = [f for f in findings if f.id.row.cure is Cure.OFFSET_INDEX]
         self._of_stops = [
             rebuild_index(state.path, Cure.OFFSET_INDEX.value, base)
-            for base in dict.fromkeys(
-                _base_offset(f) for f in findings if f.stop and f.id.row.cure is Cure.OFFSET_INDEX
-            )
+            for base in dict.fromkeys(_base_offset(f) for f in false if f.stop or self._is_of_active(f))
         ]
         self._of_log = self._choose_for_log()
         self._of_leftovers = self._choose_for_leftovers(findings)
+
+    def _is_of_active(self, finding: Finding) -> bool:
+        reports = self._state.reports
+        return not self._state.is_clean and bool(reports) and _base_offset(finding) == reports[-1].base_offset
 
     def of(self, finding: Finding) -> Reason | None:
         """Return the cure of one finding; None if there is nothing to do, or nothing helps.
