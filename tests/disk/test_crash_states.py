@@ -107,6 +107,23 @@ def recovering(box: pathlib.Path) -> Work:
     return Work(log_dir, lambda: saved_plans("recover", partition, asked), partition.name, partition)
 
 
+def salvaging(box: pathlib.Path) -> Work:
+    """salvage, as its saved plan is applied: a damaged log, and what is rejected of it goes into the journal."""
+    log_dir = box / "logdir"
+    shutil.copytree(FIXTURES / "killed-mid-append" / "logdir", log_dir)
+    keep_only(log_dir, "flip-bit-0")
+    partition = log_dir / "flip-bit-0"
+    return Work(log_dir, lambda: saved_plans("salvage", partition, NOW), partition.name, partition)
+
+
+def transplanting(box: pathlib.Path) -> Work:
+    """transplant: a copy of a partition that another cluster adopts."""
+    log_dir = box / "logdir"
+    shutil.copytree(FIXTURES / "leader-epochs" / "logdir", log_dir)
+    asked = {**NOW, "topic_id": "AAAAAAAAAAAAAAAAAAAAAw"}
+    return Work(log_dir, lambda: saved_plans("transplant", log_dir / "t-0", asked), "t-0", log_dir / "t-0")
+
+
 WORKS: dict[str, Callable[[pathlib.Path], Work]] = {
     "all kinds of steps": files,
     "folders are renamed": folders,
@@ -120,6 +137,8 @@ WORKS: dict[str, Callable[[pathlib.Path], Work]] = {
     "free": freeing,
     "compact": compacting,
     "recover": recovering,
+    "salvage": salvaging,
+    "transplant": transplanting,
     **{what: killed(what) for what in test_killed_between_steps.WORKS},
 }
 
