@@ -158,15 +158,10 @@ def _fits(name: str, text: str) -> bool:
 
 
 def check_names(settings: Mapping[str, str]) -> None:
-    """Raises KlogError for a name that no log uses, with the likely intended one."""
+    """Raises KlogError for a name that is neither a topic's nor used by a log, with the likely intended one."""
     for name in settings:
-        if name not in KNOWN_NAMES:
+        if name not in KNOWN_NAMES | OTHER_TOPIC_NAMES:
             raise _unknown(name)
-
-
-def check_topic_names(settings: Mapping[str, str]) -> None:
-    """Do the same for settings of a topic, which may include settings that do not concern logs."""
-    check_names({name: text for name, text in settings.items() if name not in OTHER_TOPIC_NAMES})
 
 
 def check_spelling(settings: Mapping[str, str]) -> None:

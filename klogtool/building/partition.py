@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.appending.appender import Appender, Call
 from klogtool.broker.circumstances import LoadTerms
-from klogtool.broker.config import LogConfig, check_topic_names, log_config
+from klogtool.broker.config import LogConfig, check_names, log_config
 from klogtool.broker.content import joined
 from klogtool.broker.draft import Draft
 from klogtool.broker.releases import Release, rules_of
@@ -97,7 +97,7 @@ def build_partition(partition: PartitionSpec, terms: Terms) -> BuiltPartition:
 def settings_of(partition: PartitionSpec, terms: Terms) -> LogConfig:
     """Return the settings of a topic. Raises KlogError for an unknown one, and for a wrong value."""
     settings = {name: _setting_text(value) for name, value in {**terms.config, **partition.config}.items()}
-    check_topic_names(settings)
+    check_names(settings)
     config = log_config(settings)
     return replace(config, segment_bytes=_KEEPS_ALL) if partition.segments else config
 

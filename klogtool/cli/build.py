@@ -33,7 +33,7 @@ STDIN, STANDARD_INPUT = "-", "standard input"
     metavar="DIR",
     help="Write the log dir to this folder. It must be new or empty.",
 )
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@options.screen()
 def command(spec: str, output: str, screen: Screen) -> int:
     """Make a log dir from a description in YAML: records, batches, transactions, segments, settings, damage.
 

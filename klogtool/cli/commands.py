@@ -15,6 +15,7 @@ from klogtool.format.text import near_names
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+PATHS = ("DIR", "FILE", "LOGDIR", "STORE")  # in --help, values of options that are paths
 WHAT_A_BROKER_KNOWS = "What a broker would know"
 # Headings of options in --help, after "Options".
 HEADINGS = dict.fromkeys(
@@ -67,6 +68,16 @@ class Command(click.Command):
         how["callback"] = lambda ctx, _, asked: ctx.meta.update({DEBUG: asked})
         self.params.append(click.Option(["--debug"], **how))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does. Raises BadParameter for an empty path, as an unset variable of a shell leaves it: it
+        would mean the current folder."""
+        rest = super().parse_args(ctx, args)
+        for parameter in filter(_is_path, self.get_params(ctx)):
+            value = ctx.params.get(parameter.name or "")
+            if value == "" or (isinstance(value, tuple) and "" in value):
+                raise click.BadParameter("it is empty.", ctx, parameter)
+        return rest
+
     def heading_of(self, option: click.Option) -> str:
         """Return the heading under which --help shows an option."""
         return HEADINGS.get(option.name or "", "Options")
@@ -86,6 +97,11 @@ class Command(click.Command):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def _is_path(parameter: click.Parameter) -> bool:
+    """Whether a value is a path: an argument, or an option whose value --help calls a file or a folder."""
+    return isinstance(parameter, click.Argument) or parameter.metavar in PATHS
 
 
 command = functools.partial(click.command, cls=Command)

@@ -108,7 +108,7 @@ class DoctorQuestion(Struct, frozen=True, kw_only=True):
 @commands.command(COMMAND)
 @click.argument("paths", nargs=-1, metavar="LOGDIR...")
 @question_options(DoctorQuestion)
-@options.reading(has_bar=True)
+@options.reading()
 @gently
 def command(paths: tuple[str, ...], question: DoctorQuestion, reading: ReadingOptions) -> int:
     """Say what a broker's start will do to its log dirs, and what to do first. Name all log dirs of one broker, or its

@@ -45,7 +45,7 @@ class DumpLogCommand(commands.Command):
 @question_options(KafkaArguments, "arguments")
 @options.output_format(*FORMATS, about="Output format; also --json.")
 @question_options(DumpQuestion)
-@options.packed(options.taken(ReadingOptions), "reading", options.jobs, options.quiet, options.no_progress)
+@options.packed(options.taken(ReadingOptions), "reading", options.jobs, options.quiet)
 @gently
 def command(paths: tuple[str, ...], arguments: KafkaArguments, question: DumpQuestion, reading: ReadingOptions) -> int:
     """Print files of a log dir, byte for byte as kafka-dump-log of that release prints them, or as JSON Lines,

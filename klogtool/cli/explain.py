@@ -32,7 +32,7 @@ Explained = Explanation | Recognised
 @commands.command(COMMAND)
 @click.argument("words", nargs=-1, metavar="[ID|MESSAGE|-]...")
 @click.option("--messages", is_flag=True, help="List the messages of brokers that klogtool knows.")
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@options.screen()
 def command(words: tuple[str, ...], messages: bool, screen: Screen) -> int:
     """Explain a finding of verify, or a message of a broker's log: what it means, what a broker does, and what to do.
 

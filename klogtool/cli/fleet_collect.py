@@ -23,7 +23,7 @@ from klogtool.render.words import count_text
 
 @commands.command("collect")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@options.reading("json", about="Output format: JSON Lines (--json), and no other.", has_bar=True)
+@options.reading("json", about="Output format: JSON Lines (--json), and no other.")
 @question_options.circumstances
 @gently
 def command(paths: tuple[str, ...], circumstances: Circumstances, reading: ReadingOptions) -> int:

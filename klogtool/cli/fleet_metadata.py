@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Sections
-from klogtool.broker.config import check_topic_names
+from klogtool.broker.config import check_names
 from klogtool.broker.releases import REFERENCE, Release
 from klogtool.cli import commands, options
 from klogtool.cli.question_options import check_config, config_file, question_options
@@ -63,7 +63,7 @@ def _topic_configs(values: tuple[str, ...]) -> dict[str, dict[str, str]]:
             raise click.BadParameter(f"'{value}' is not UTF-8.")
         settings.setdefault(topic, {})[key] = text
     for of_topic in settings.values():
-        check_config(of_topic, check_topic_names)
+        check_config(of_topic, check_names)
     return settings
 
 
@@ -176,7 +176,7 @@ class MetadataQuestion(Struct, frozen=True, kw_only=True):
 @commands.command("metadata")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @question_options(MetadataQuestion)
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@options.screen()
 def command(files: tuple[str, ...], question: MetadataQuestion, screen: Screen) -> int:
     """Rebuild a lost __cluster_metadata from the brokers' disks: when all controllers are gone.
 

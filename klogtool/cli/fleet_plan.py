@@ -38,7 +38,7 @@ class FleetPlanQuestion(Struct, frozen=True, kw_only=True):
 @commands.command("plan")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @question_options(FleetPlanQuestion)
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@options.screen()
 def command(files: tuple[str, ...], question: FleetPlanQuestion, screen: Screen) -> int:
     """Choose the best copy of each partition, from the files of fleet collect: one for each broker.
 

@@ -84,23 +84,18 @@ def taken(kind: type[Struct]) -> Callable[[Values], Struct]:
 
 def screen(*forms: str, about: str = "") -> Callable[[Command], Command]:
     """-o/--format, --json, -v, -q, --no-progress: the parameter screen."""
-    return packed(taken(Screen), "screen", output_format(*forms, about=about), quiet, no_progress)
+    return packed(taken(Screen), "screen", output_format(*forms, about=about), quiet)
 
 
-def reading(*forms: str, about: str = "", has_bar: bool = False) -> Callable[[Command], Command]:
-    """-o/--format, --json, --jobs, -v, -q; with a progress bar also --no-progress: the parameter reading."""
-    bar = [no_progress] if has_bar else []
-    return packed(taken(ReadingOptions), "reading", output_format(*forms, about=about), jobs, quiet, *bar)
-
-
-def no_progress(command: Command) -> Command:
-    """--no-progress."""
-    return click.option("--no-progress", is_flag=True, help="Show no progress bar.")(command)
+def reading(*forms: str, about: str = "") -> Callable[[Command], Command]:
+    """-o/--format, --json, --jobs, -v, -q, --no-progress: the parameter reading."""
+    return packed(taken(ReadingOptions), "reading", output_format(*forms, about=about), jobs, quiet)
 
 
 def quiet(command: Command) -> Command:
     """-q/--quiet: write only errors to stderr. -v/--verbose: show all partitions and files, even those without anything
-    to report."""
+    to report. --no-progress, also where there is no bar."""
+    command = click.option("--no-progress", is_flag=True, help="Show no progress bar.")(command)
     command = click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr, no notes.")(command)
     return click.option("-v", "--verbose", is_flag=True, help="Name every partition, file and finding.")(command)
 

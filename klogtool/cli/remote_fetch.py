@@ -53,7 +53,7 @@ class FetchQuestion(Struct, frozen=True, kw_only=True):
 @click.argument("store", metavar="STORE")
 @click.argument("partition", metavar="TOPIC-PARTITION")
 @question_options(FetchQuestion)
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@options.screen()
 def command(store: str, partition: str, question: FetchQuestion, screen: Screen) -> int:
     """Bring a partition back from remote storage, as a partition dir that a broker without tiered storage can load.
 

@@ -54,7 +54,7 @@ class RebuildQuestion(Struct, frozen=True, kw_only=True):
 @commands.command("metadata")
 @click.argument("store", metavar="STORE")
 @question_options(RebuildQuestion)
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@options.screen()
 def command(store: str, question: RebuildQuestion, screen: Screen) -> int:
     """Rebuild a lost __remote_log_metadata from the objects alone. It must be in place before the first start.
 

@@ -47,7 +47,7 @@ _SPARK_CONF = click.option(
 
 def on_spark(command: Command) -> Command:
     """--format, --master, --spark-conf, --quiet, --no-progress: the parameter run."""
-    shown = (options.output_format(), _MASTER, _SPARK_CONF, options.quiet, options.no_progress)
+    shown = (options.output_format(), _MASTER, _SPARK_CONF, options.quiet)
     return options.packed(options.taken(OnSpark), "run", *shown)(command)
 
 

@@ -18,7 +18,7 @@ WITH_STATISTICS = ("text", "json")
 @commands.command("verify")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @question_options(VerifyQuestion)
-@options.reading(*FORMS, about="Output format: text, JSON Lines (--json), or a report for a CI system.", has_bar=True)
+@options.reading(*FORMS, about="Output format: text, JSON Lines (--json), or a report for a CI system.")
 @gently
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[str, ...], question: VerifyQuestion, reading: ReadingOptions) -> int:

@@ -23,7 +23,7 @@ from klogtool.log.cores import usable_cores
 
 
 @cli_command("version")
-@options.packed(options.taken(Screen), "screen", options.output_format(), options.quiet)
+@options.screen()
 def command(screen: Screen) -> None:
     """Show the version, the Kafka release that klogtool is compared with, and which kernels run.
 

@@ -90,8 +90,7 @@ JOURNAL = click.option(
 
 def writing_by(*add: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Some of the options, and those about output: the parameter writing."""
-    shown = (options.quiet, options.no_progress)
-    return options.packed(options.taken(Writing), "writing", options.output_format(), *add, *shown)
+    return options.packed(options.taken(Writing), "writing", options.output_format(), *add, options.quiet)
 
 
 def writing(command: Command) -> Command:

@@ -52,8 +52,9 @@ class Question(Circumstances, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Return the question as JSON types, without options that were not used."""
         known = self.circumstances.as_arguments()
         names = sorted(self.__struct_fields__, key=lambda name: name in DeletingQuestion.__struct_fields__)
+        on = {field.name for field in _fields_of(type(self)) if field.default is True}
         own = {name: getattr(self, name) for name in names if name not in known}
-        used = {name: value for name, value in own.items() if value is not None and value is not False}
+        used = {name: value for name, value in own.items() if value is not None and (value is not False or name in on)}
         listed = {name: list(to_builtins(value)) if isinstance(value, tuple) else value for name, value in used.items()}
         return {**known, **listed}
 

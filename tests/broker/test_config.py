@@ -64,6 +64,7 @@ def test_a_value_of_another_type_is_refused(settings: dict[str, str]) -> None:
 def test_a_name_that_no_log_goes_by_is_refused_with_a_guess() -> None:
     with pytest.raises(KlogError, match=r"did you mean retention\.ms\?"):
         check_names({"retention.msec": "1"})
+    check_names({"min.insync.replicas": "1", "log.retention.ms": "1"})
 
 
 def test_sections_of_a_file_from_the_general_to_the_particular() -> None:

@@ -13,8 +13,9 @@ import pytest
 from running import FIXTURES, ROOT, run_here, tool
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli.commands import HEADINGS, MEANINGS, WHAT_A_BROKER_KNOWS
+from klogtool.cli.commands import HEADINGS, MEANINGS, PATHS, WHAT_A_BROKER_KNOWS
 from klogtool.cli.main import COMMANDS
+from klogtool.errors import KlogError
 from klogtool.parameters import parameters_of
 
 DAMAGED = "killed-mid-append/logdir/flip-bit-0"
@@ -61,11 +62,36 @@ def test_an_example_is_a_command_line_of_its_command(name: str) -> None:
 def test_every_answer_has_its_format_and_its_detail(name: str) -> None:
     context = CONTEXTS[name]
     spelt = {word for option in context.command.params for word in option.opts}
-    shown = {"-v", "--verbose", "-q", "--quiet", "-o", "--format"}
+    shown = {"-v", "--verbose", "-q", "--quiet", "--no-progress", "-o", "--format"}
     assert spelt & shown == (set() if name in NO_ANSWER else shown)
     if name not in NO_ANSWER:
         values, _, _ = context.command.make_parser(context).parse_args(["--json"])
         assert values["form"] == "json"
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_an_empty_path_is_not_the_current_folder(name: str) -> None:
+    context = CONTEXTS[name]
+    words = [
+        word
+        for option in context.command.params
+        if isinstance(option, click.Option) and option.required
+        for word in (option.opts[0], "1")
+    ]
+    paths = [
+        one
+        for one in context.command.params
+        if isinstance(one, click.Argument) and not isinstance(one.type, click.Choice)
+    ]
+    paths += [one for one in context.command.params if one.metavar in PATHS and not one.required]
+    for empty in paths:
+        given = [words_of(one, "" if one is empty else "1") for one in paths if one.required or one is empty]
+        with pytest.raises((click.UsageError, KlogError), match=r"is empty|^: no such file|has no --output"):
+            context.command.make_context(name, [*itertools.chain(*given), *words], parent=context.parent)
+
+
+def words_of(parameter: click.Parameter, value: str) -> list[str]:
+    return [value] if isinstance(parameter, click.Argument) else [parameter.opts[0], value]
 
 
 def test_a_word_stands_for_one_kind_of_value() -> None:

@@ -50,6 +50,15 @@ def test_output_has_the_result_and_rejected_bytes_lie_beside(tmp_path: Path) -> 
     assert run(tmp_path, "flip-bit-0").status == 0
 
 
+def test_shallow_goes_by_headers_also_where_its_plan_is_carried_out(tmp_path: Path) -> None:
+    shutil.copytree(FLIPPED.parent, tmp_path / "logs")
+    done = run(tmp_path, "logs/flip-bit-0", "--shallow", "--plan-out", "plan.json")
+    assert done.status == 1
+    assert b"70 records in 29 batches are kept, by their headers" in done.out
+    assert run_here(["apply", "plan.json"], tmp_path).status == 1
+    assert run_here(["verify", "logs/flip-bit-0"], tmp_path).status == 0
+
+
 def test_rejected_bytes_go_where_they_are_sent(tmp_path: Path) -> None:
     assert run(tmp_path, FLIPPED, "--output", "flip-bit-0", "--rejected", "bad").status == 1
     assert {path.name for path in tmp_path.iterdir()} == {"flip-bit-0", "bad"}
