@@ -55,13 +55,13 @@ class Findings(list["Finding"]):
 
     def __repr__(self) -> str:
         """Return how many there are of each severity."""
-        counts = Counter(found.severity.value for found in self)
-        told = ", ".join(f"{severity}: {count}" for severity, count in counts.items())
-        return f"<Findings: {told or 'none'}>"
+        counts = Counter(finding.severity.value for finding in self)
+        shown = ", ".join(f"{severity}: {count}" for severity, count in counts.items())
+        return f"<Findings: {shown or 'none'}>"
 
     def _repr_html_(self) -> str:
         """Return a table for a notebook."""
-        rows = ((str(found.id.value), found.severity.value, found.path, found.detail) for found in self)
+        rows = ((str(finding.id.value), finding.severity.value, finding.path, finding.detail) for finding in self)
         return _html_table(("id", "severity", "path", "detail"), rows)
 
 
@@ -340,7 +340,7 @@ class LogDir(logdir.LogDir, frozen=True):
     @property
     def partitions(self) -> tuple[Partition, ...]:
         """Its partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""
-        return tuple(Partition(found.path) for found in super().partitions)
+        return tuple(Partition(partition.path) for partition in super().partitions)
 
     def __iter__(self) -> Iterator[Partition]:
         """Yield its partition dirs, as in `partitions`."""
@@ -358,14 +358,14 @@ class LogDir(logdir.LogDir, frozen=True):
         """Return the partition dir of that name, such as `orders-0`. Raises KeyError if there is none."""
         if not isinstance(name, str):
             raise TypeError(f"a log dir is asked for the name of a partition dir, such as 'orders-0', not {name!r}")
-        found = next((each for each in self.partitions if each.name == name), None)
-        if found is None:
+        partition = next((each for each in self.partitions if each.name == name), None)
+        if partition is None:
             raise KeyError(name)
-        return found
+        return partition
 
     def _repr_html_(self) -> str:
         """Return a table for a notebook."""
-        rows = ((found.name, found.state.name.lower(), str(len(found.segments))) for found in self)
+        rows = ((partition.name, partition.state.name.lower(), str(len(partition.segments))) for partition in self)
         return _html_table(("partition dir", "state", "segments"), rows)
 
     def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> Findings:
@@ -405,16 +405,16 @@ def open_path(path: str | os.PathLike[str], kind: type[AnyOpened] | None = None)
     Raises KlogError if the path does not exist, may not be read, is neither file nor folder, is not Kafka's, or is of
     another kind than expected.
     """
-    found = _with_plans(opened.open_path(path))
-    if kind is not None and not isinstance(found, kind):
-        raise KlogError(f"a {type(found).__name__}, not a {kind.__name__}", path=found.path)
-    return found
+    opened_path = _with_plans(opened.open_path(path))
+    if kind is not None and not isinstance(opened_path, kind):
+        raise KlogError(f"a {type(opened_path).__name__}, not a {kind.__name__}", path=opened_path.path)
+    return opened_path
 
 
-def _with_plans(found: opened.Opened) -> Opened:
-    if isinstance(found, logdir.LogDir):
-        return LogDir(found.path)
-    return Partition(found.path) if isinstance(found, partition.Partition) else found
+def _with_plans(opened_path: opened.Opened) -> Opened:
+    if isinstance(opened_path, logdir.LogDir):
+        return LogDir(opened_path.path)
+    return Partition(opened_path.path) if isinstance(opened_path, partition.Partition) else opened_path
 
 
 def open_log_dir(path: str | os.PathLike[str]) -> LogDir:
@@ -445,7 +445,7 @@ def circumstances_of(known: Mapping[str, object]) -> Circumstances:
 
 def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -> Findings:
     options = VerifyOptions(Circumstances(now_ms=_moment(now_ms)), deep=deep, jobs=whole_number("jobs", jobs))
-    return Findings(found for found in verify(paths, options) if isinstance(found, Finding))
+    return Findings(finding for finding in verify(paths, options) if isinstance(finding, Finding))
 
 
 def _plan(command: str, path: str, question: Question) -> Planned:

@@ -30,9 +30,9 @@ class DyingDisk(Disk):
         self._count()
         super().write(*args, **more)
 
-    def write_pieces(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
+    def write_parts(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
         self._count()
-        super().write_pieces(path, self._counted(pieces), like)
+        super().write_parts(path, self._counted(pieces), like)
 
     def _counted(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         """Also fails between two pieces of a file, and before its end."""

@@ -150,10 +150,10 @@ def _step_size(step: StepSpec) -> int:
         return step.generate.records * (value_sizes(step.generate)[1] + KEY_BYTES + RECORD_OVERHEAD_BYTES) + ENTRY_BYTES
     if step.batch is not None:
         data = [
-            piece
+            each
             for record in step.batch.records
-            for piece in (record.key, record.value, *(part for header in record.headers for part in header))
-            if piece is not None
+            for each in (record.key, record.value, *(part for header in record.headers for part in header))
+            if each is not None
         ]
         body = 0 if step.batch.body is None else content_bound(step.batch.body)
         return ENTRY_BYTES + body + RECORD_OVERHEAD_BYTES * len(step.batch.records) + sum(map(content_bound, data))

@@ -80,11 +80,11 @@ def _show_plans(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
     show.lines(digest.walk())
 
 
-def _resume(given: tuple[str, ...], journal: str | None, screen: Screen) -> int:
+def _resume(paths: tuple[str, ...], journal: str | None, screen: Screen) -> int:
     cut_short = (Progress.PREPARING, Progress.STAGED)
-    entries = find_entries(given, journal)
+    entries = find_entries(paths, journal)
     unfinished = [entry for entry in entries if entry.progress() in cut_short]
-    entry = only_one(unfinished or entries[:1], "finish", given, journal)
+    entry = only_one(unfinished or entries[:1], "finish", paths, journal)
     show, status = PlanShow("apply", screen), DONE
     with show.refusals():
         steps = StepsDone()

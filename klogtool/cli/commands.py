@@ -65,7 +65,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "help": "Show tracebacks."}
-        how["callback"] = lambda ctx, _, asked: ctx.meta.update({DEBUG: asked})
+        how["callback"] = lambda ctx, _, wanted: ctx.meta.update({DEBUG: wanted})
         self.params.append(click.Option(["--debug"], **how))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

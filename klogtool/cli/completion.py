@@ -104,12 +104,12 @@ def answer(group: click.Group, asked: str) -> bool:
     return True
 
 
-def _type_of(found: click.Command, parameter: click.Parameter, group: click.Group) -> click.ParamType[Any] | None:
-    if found.name == "explain" and isinstance(parameter, click.Argument):
+def _type_of(command: click.Command, parameter: click.Parameter, group: click.Group) -> click.ParamType[Any] | None:
+    if command.name == "explain" and isinstance(parameter, click.Argument):
         from klogtool.verify.findings import KINDS
 
         return _Words(KINDS)
-    if found.name == "help" and isinstance(parameter, click.Argument):
+    if command.name == "help" and isinstance(parameter, click.Argument):
         return _Words(group.list_commands(click.Context(group)))
     words = set(re.split(r"[][ .,|]+", parameter.metavar or ""))
     if isinstance(parameter.type, click.Path | click.types.StringParamType | click.types.FuncParamType):

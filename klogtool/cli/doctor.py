@@ -220,10 +220,10 @@ def _fix(diagnosis: Diagnosis, question: DoctorQuestion, reading: ReadingOptions
     show = PlanShow(FIX, Writing(form=reading.form, verbose=reading.verbose, plan_out=question.plan_out))
     with show.refusals():
         try:
-            chosen = choose(diagnosis, question.numbers)
+            choice = choose(diagnosis, question.numbers)
         except OnlyByHand as error:
             raise Refused(f"{error.reason}; run it by hand: {words(error.option.command)}") from error
-        for plan in plan_fixes(chosen):
+        for plan in plan_fixes(choice):
             show.plan(plan)
         if question.plan_out:
             save_plans(head_of(FIX, ()), show.plans, question.plan_out)  # each plan is decided by itself

@@ -49,11 +49,11 @@ def dump_columns(dumping: Dumping) -> int:
     if not output:
         raise click.UsageError(f"--format {dumping.form} needs --output FILE.")
     of_kafka = dumping.options().files() if dumping.arguments.files else []
-    with given_logs(dumping) as given:
+    with given_logs(dumping) as stores:
         logs: list[str | GivenLog] = [*of_kafka]
         for path in () if of_kafka else dumping.own_paths:
-            logs += given[path].values() if path in given else logs_of(path, quiet=dumping.reading.quiet)
-        check_outside(output, of_kafka or [path for path in dumping.own_paths if path not in given])
+            logs += stores[path].values() if path in stores else logs_of(path, quiet=dumping.reading.quiet)
+        check_outside(output, of_kafka or [path for path in dumping.own_paths if path not in stores])
         return _write(logs, output, dumping)
 
 
@@ -88,13 +88,13 @@ def given_logs(dumping: Dumping) -> Iterator[Given]:
     if list(paths).count(STDIN) > 1:
         raise click.UsageError("Standard input can be read once only.")
     remote = {path: store for path in paths if path != STDIN and (store := find_named(path, keys)) is not None}
-    given: dict[str, Mapping[str, GivenLog]] = {path: _logs_in(store) for path, store in remote.items()}
+    stores: dict[str, Mapping[str, GivenLog]] = {path: _logs_in(store) for path, store in remote.items()}
     with ExitStack() as closing:
         if STDIN in paths:
             stdin = closing.enter_context(open_standard_input(None if sys.stdin is None else sys.stdin.buffer))
             check_head(stdin)
-            given[STDIN] = {STDIN: GivenLog(stdin.again)}
-        yield given
+            stores[STDIN] = {STDIN: GivenLog(stdin.again)}
+        yield stores
 
 
 def _logs_in(store: RemoteStore) -> dict[str, GivenLog]:

@@ -32,24 +32,24 @@ def dump_files(dumping: Dumping, values: Decoding | None) -> int:
     def tell(error: KlogError) -> None:
         output.note(*error_lines(error, form, resyncs=dumping.question.resync))
 
-    with given_logs(dumping) as given:
+    with given_logs(dumping) as stores:
         dump = dumping.into(output, values)
-        dump.given = {name: log for logs in given.values() for name, log in logs.items()}
+        dump.given = {name: log for logs in stores.values() for name, log in logs.items()}
 
         def work(on_progress: Callable[[int], None] | None) -> int:
             dump.on_progress = on_progress
             if dumping.arguments.files:
                 return _as_kafka(dump, form, tell, output, quiet=quiet)
-            return _own_way(dumping.paths, given, dump, form, tell, output, quiet=quiet)
+            return _own_way(dumping.paths, stores, dump, form, tell, output, quiet=quiet)
 
-        status = with_progress_bar(work, _logs(dumping, given), wanted=dumping.reading.wants_bar)
+        status = with_progress_bar(work, _logs(dumping, stores), wanted=dumping.reading.wants_bar)
         for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
             output.note(line)
         output.flush()
         return FOUND if status == DONE and dump.damaged else status
 
 
-def _logs(dumping: Dumping, given: Given) -> Iterator[str]:
+def _logs(dumping: Dumping, stores: Given) -> Iterator[str]:
     """Yield the large files among those that will be read."""
     if dumping.arguments.files:
         try:
@@ -57,7 +57,7 @@ def _logs(dumping: Dumping, given: Given) -> Iterator[str]:
         except KlogError:
             return  # reported when it is read
     for path in dumping.own_paths:
-        if path not in given:
+        if path not in stores:
             yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
 
 
@@ -79,7 +79,7 @@ def _as_kafka(dump: KafkaDump, form: str, tell: Callable[[KlogError], None], out
 
 def _own_way(
     paths: Iterable[str],
-    given: Given,
+    stores: Given,
     dump: KafkaDump,
     form: str,
     tell: Callable[[KlogError], None],
@@ -100,7 +100,7 @@ def _own_way(
             tell(error)
             tried.append(status_of(error))
 
-        for file in given.get(path) or walk(path, failed):
+        for file in stores.get(path) or walk(path, failed):
             try:
                 one(file)
             except KlogError as error:

@@ -58,9 +58,9 @@ def command(plan: str, paths: tuple[str, ...], question: FleetShareQuestion, wri
     return decide_and_carry_out(COMMAND, paths, replace(question, acts=acts), writing, face)
 
 
-def _begin(show: Show, found: Sequence[AlreadyThere | Todo], paths: Sequence[str]) -> Sequence[str]:
+def _begin(show: Show, outlook: Sequence[AlreadyThere | Todo], paths: Sequence[str]) -> Sequence[str]:
     """Show what is done and what is to do; return the log dirs in which something is to do."""
-    for each in found:
+    for each in outlook:
         show.row(share_row(each))
         show.line(share_line(each))
-    return paths if any(isinstance(each, Todo) for each in found) else ()
+    return paths if any(isinstance(each, Todo) for each in outlook) else ()

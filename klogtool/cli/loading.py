@@ -66,8 +66,8 @@ def load_from_anywhere(
         click.get_current_context().call_on_close(made.remove)
         return made
 
-    def save(name: str, pieces: Iterator[bytes]) -> str:
-        scratch().write(name, pieces)
+    def save(name: str, chunks: Iterator[bytes]) -> str:
+        scratch().write(name, chunks)
         return f"{scratch().path}/{name}"
 
     return load_named(store, wanted, circumstances, save)

@@ -145,7 +145,7 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     is_flag=True,
     is_eager=True,  # --version asks for it
     expose_value=False,
-    callback=lambda ctx, _, asked: ctx.meta.update({VERBOSE: asked}),
+    callback=lambda ctx, _, wanted: ctx.meta.update({VERBOSE: wanted}),
     help="With --version: also Python, libraries and the machine, for a bug report.",
 )
 def cli() -> None:

@@ -61,8 +61,8 @@ def command(paths: tuple[str, ...], question: RecoverQuestion, writing: Writing)
 def _with_log_dirs(paths: Sequence[str], question: RecoverQuestion) -> RecoverQuestion:
     """Return the question with the log dirs of the paths, if one has the cluster's metadata, which others need. What
     --config-file says of log dirs counts more."""
-    found = [path if is_log_dir(path) else find_log_dir_around(path) for path in map(os.path.abspath, paths)]
-    log_dirs = list(dict.fromkeys(path for path in found if path is not None))
+    around = [path if is_log_dir(path) else find_log_dir_around(path) for path in map(os.path.abspath, paths)]
+    log_dirs = list(dict.fromkeys(path for path in around if path is not None))
     has_metadata = [os.path.isdir(os.path.join(path, CLUSTER_METADATA_DIR)) for path in log_dirs]
     circumstances = question.circumstances
     if circumstances.log_dirs or all(has_metadata) or not any(has_metadata):

@@ -92,14 +92,14 @@ def command(store: str, partition: str, question: FetchQuestion, screen: Screen)
 
 def _find(partitions: Iterable[ListedPartition], name: str, topic_id: str | None, store: str) -> ListedPartition:
     """Return the partition of this name. Raises KlogError if there is none, or several topics have the name."""
-    found = [one for one in partitions if f"{one.topic}-{one.partition}" == name]
-    found = [one for one in found if topic_id in (None, one.topic_id)]
-    if not found:
+    matching = [one for one in partitions if f"{one.topic}-{one.partition}" == name]
+    matching = [one for one in matching if topic_id in (None, one.topic_id)]
+    if not matching:
         raise KlogError(f"it has no partition {name}: klogtool remote ls lists them", path=store)
-    if len(found) > 1:
-        ids = ", ".join(one.topic_id for one in found)
+    if len(matching) > 1:
+        ids = ", ".join(one.topic_id for one in matching)
         raise KlogError(f"several topics have this name: choose one with --topic-id: {ids}", path=store)
-    return found[0]
+    return matching[0]
 
 
 def _first_offset(partition: ListedPartition, start: str | None, store: str) -> int | None:
@@ -111,7 +111,7 @@ def _first_offset(partition: ListedPartition, start: str | None, store: str) -> 
         timestamp = parse_moment(start)
     except KlogError as error:
         raise click.BadParameter(f"{error.reason}.", param_hint="--from") from None
-    found = find_offset_at(partition, timestamp)
-    if found is None:
+    offset = find_offset_at(partition, timestamp)
+    if offset is None:
         raise KlogError(f"no segment has a record of {start} or later", path=store)
-    return found
+    return offset

@@ -33,8 +33,8 @@ from klogtool.remote.store import KEY_HELP
 from klogtool.render.salvage import NOTHING_WRITTEN, lost_anything, place_lines, rejected_text, salvage_text
 
 
-def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
+def _refuse_in_place(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
         raise click.UsageError("salvage does not work in place. Use --output DIR to write the result elsewhere.", ctx)
 
 

@@ -104,14 +104,14 @@ def _discard(show: Show, entry: Entry) -> None:
     show.line(f"Discarded: {run.words()}; {count_text(run.bytes_held, 'byte')} freed")
 
 
-def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: str | None) -> None:
+def _offer(show: Show, entries: Sequence[Entry], arguments: Sequence[str], journal: str | None) -> None:
     """Show what could be discarded, and how. Raises Refused, because nothing was named."""
     finished = [entry for entry in entries if entry.progress() in FINISHED]
     if not finished:
-        only_one([], "discard", given, journal)
+        only_one([], "discard", arguments, journal)
     _list(show, finished)
     held = sum(entry.held_bytes() for entry in finished)
-    where = [*map(quoted, given), *(["--journal", quoted(journal)] if journal is not None else [])]
+    where = [*map(quoted, arguments), *(["--journal", quoted(journal)] if journal is not None else [])]
     how = " ".join(["klogtool undo --discard --all", *where])
     offer = f"{count_text(len(finished), 'finished run')} can be discarded; that frees {count_text(held, 'byte')}"
     raise Refused(f"{offer}: give the id of one, or --all", cure=how)
@@ -192,36 +192,36 @@ def _path_of(entry: Entry) -> str:
 ID = re.compile(r"[0-9a-f]{12}(-[1-9][0-9]*)?")
 
 
-def find_entries(given: Sequence[str], journal: str | None) -> list[Entry]:
+def find_entries(arguments: Sequence[str], journal: str | None) -> list[Entry]:
     """Return the entries with the given ids, else all; oldest first. They are searched in the given journal, else in
     those beside the given paths, else beside the current folder. Raises KlogError for an unknown id."""
-    ids = [word for word in given if ID.fullmatch(word)]
-    paths = _paths_in(given)
+    ids = [word for word in arguments if ID.fullmatch(word)]
+    paths = _paths_in(arguments)
     for path in paths:
         if not os.path.isdir(path):
             raise KlogError("neither a folder nor the id of a run", path=path)
     entries = sorted(_look_in(paths, journal), key=lambda entry: (when_ms(entry) or 0, entry.id))
     for wanted in ids:
         if not any(_is_called(entry, wanted) for entry in entries):
-            beside = f"no run with that id is known beside {_where(given, journal)}"
+            beside = f"no run with that id is known beside {_where(arguments, journal)}"
             raise KlogError(f"{beside}; give its folder with --journal", path=wanted)
     return [entry for entry in entries if not ids or any(_is_called(entry, wanted) for wanted in ids)]
 
 
-def _paths_in(given: Sequence[str]) -> list[str]:
-    return [word for word in given if not ID.fullmatch(word)]
+def _paths_in(arguments: Sequence[str]) -> list[str]:
+    return [word for word in arguments if not ID.fullmatch(word)]
 
 
-def _where(given: Sequence[str], journal: str | None) -> str:
+def _where(arguments: Sequence[str], journal: str | None) -> str:
     """Return where was searched, in words."""
-    return journal or " ".join(_paths_in(given)) or os.getcwd()
+    return journal or " ".join(_paths_in(arguments)) or os.getcwd()
 
 
-def only_one(entries: Sequence[Entry], what: str, given: Sequence[str], journal: str | None) -> Entry:
+def only_one(entries: Sequence[Entry], what: str, arguments: Sequence[str], journal: str | None) -> Entry:
     """Return the only possible entry. given, journal: where was searched. Raises Refused if there are several,
     KlogError if there is none."""
     if not entries:
-        where = _where(given, journal)
+        where = _where(arguments, journal)
         raise KlogError(f"there is nothing to {what} here; --journal DIR names another journal", path=where)
     if len(entries) > 1:
         raise Refused(f"several runs match, give one id: {' '.join(entry.id for entry in entries)}")

@@ -142,7 +142,7 @@ class ValueOptions(Struct, frozen=True, kw_only=True):
         from klogtool.decoding.record_values import Decoding  # only for runs that decode
 
         schemas, programs = self.formats.read_schemas(), list[tuple[str, "PipedDecoder"]]()
-        pieces = list["Piece | None"]()
+        decoded_parts = list["Piece | None"]()
         parts: tuple[tuple[Part, str | None, str | None], ...] = (
             ("key", self.formats.key_format, self.key_decoder),
             ("value", self.formats.value_format, self.value_decoder),
@@ -151,15 +151,15 @@ class ValueOptions(Struct, frozen=True, kw_only=True):
             if form is not None and command is not None:
                 raise click.UsageError(f"--{part}-format and --{part}-decoder exclude each other.")
             if command is None:
-                pieces.append(find_piece(part, form, schemas))
+                decoded_parts.append(find_piece(part, form, schemas))
             else:
                 from klogtool.decoding.piped import PipedDecoder
                 from klogtool.decoding.record_values import DECODER, Piece
 
                 program = stack.enter_context(PipedDecoder(command, timeout_s=self.decoder_timeout))
-                pieces.append(Piece(DECODER, program))
+                decoded_parts.append(Piece(DECODER, program))
                 programs.append((f"--{part}-decoder", program))
-        return Decoders(Decoding(*pieces), tuple(programs))
+        return Decoders(Decoding(*decoded_parts), tuple(programs))
 
     def refuse_columns(self, form: str) -> None:
         """Refuse decoding for a form of output that has only raw keys and values."""

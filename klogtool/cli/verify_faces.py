@@ -63,7 +63,7 @@ def make_face(
     question: VerifyQuestion,
     reading: ReadingOptions,
     paths: Sequence[str],
-    found: Sequence[str],
+    below: Sequence[str],
     settings_path: str | None,
     bar: Bar,
     command: str = "verify",
@@ -75,10 +75,10 @@ def make_face(
         return JsonFace(reading, settings_path, command)
     if reading.form == "text":
         return TextFace(bar, paths, question, reading)
-    return ReportFace(_report(reading.form, found, question), question, reading)
+    return ReportFace(_report(reading.form, below, question), question, reading)
 
 
-def _report(form: str, found: Sequence[str], question: VerifyQuestion) -> Report:
+def _report(form: str, below: Sequence[str], question: VerifyQuestion) -> Report:
     try:
         here = os.getcwd()
     except OSError:  # the working directory is gone
@@ -86,7 +86,7 @@ def _report(form: str, found: Sequence[str], question: VerifyQuestion) -> Report
     places, notes = Places(checkout_folder(os.environ, here)), question.notes
     match form:
         case "junit":
-            return JunitReport(places, found, notes=notes, fail_on=question.fail_on)
+            return JunitReport(places, below, notes=notes, fail_on=question.fail_on)
         case "sarif":
             return SarifReport(places, VERSION, notes=notes, has_baseline=question.baseline is not None)
         case "github":

@@ -133,10 +133,10 @@ def settings_of(question: VerifyQuestion, *, quiet: bool) -> VerifySettings:
     except OSError:  # the working directory is gone
         return VerifySettings()
     try:
-        found = find_settings_file(here)
-        if found is None:
+        settings_path = find_settings_file(here)
+        if settings_path is None:
             return VerifySettings()
-        path = os.path.relpath(found, here)
+        path = os.path.relpath(settings_path, here)
         if not quiet:
             note(f"klogtool: settings of {path}")
         return read_settings(path)

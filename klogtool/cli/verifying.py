@@ -101,19 +101,19 @@ class _Run:
 
     def __init__(
         self,
-        found: FoundBelow,
+        below: FoundBelow,
         weighing: Weighing,
         bar: Bar,
         question: VerifyQuestion,
         reading: ReadingOptions,
     ) -> None:
         """Raises KlogError, before anything is shown, if a path is not Kafka's."""
-        self._found, self._weighing, self._bar = found, weighing, bar
+        self._found, self._weighing, self._bar = below, weighing, bar
         self._question, self._reading = question, reading
         self._face: Face
         self._began = time.monotonic()
-        several = [[path] for path in found.paths] if question.recursive else [found.paths]
-        self._first = verify(several[0] if found.paths else [], self._options(has_begun=False))
+        several = [[path] for path in below.paths] if question.recursive else [below.paths]
+        self._first = verify(several[0] if below.paths else [], self._options(has_begun=False))
         self._others = several[1:]
         self._identities: list[FindingIdentity] = []
         self._counted = Counter[tuple[str, ...]]()

@@ -57,10 +57,10 @@ class Assembly(Struct, frozen=True):
                 "two log dirs have the same name, but the output needs a folder for each: run once per log dir",
                 path=output,
             )
-        made = cls(place, f"{place}.{uuid.uuid4().hex}.part", named)
-        with WriteErrors(made.stage):
-            os.makedirs(os.path.join(made.stage, TASKS))
-        return made
+        created = cls(place, f"{place}.{uuid.uuid4().hex}.part", named)
+        with WriteErrors(created.stage):
+            os.makedirs(os.path.join(created.stage, TASKS))
+        return created
 
     def finish_log_dir(self, name: str, plans: Sequence[Plan], places: Mapping[str, str]) -> None:
         """Write the log dir's own files as the plans say, and move each folder here from the place where a task wrote

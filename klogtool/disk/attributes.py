@@ -35,8 +35,10 @@ class FileAttributes(Struct, frozen=True):
 
 def attributes_of(path: str) -> FileAttributes:
     """Describe an existing file or folder; a symbolic link is followed. Raises OSError."""
-    found = os.stat(path)
-    return FileAttributes(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime_ns, _attributes(path))
+    status = os.stat(path)
+    return FileAttributes(
+        stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns, _attributes(path)
+    )
 
 
 def attributes_of_new_file(folder: str) -> FileAttributes:
@@ -54,14 +56,14 @@ def attributes_of_new_file(folder: str) -> FileAttributes:
 
 def set_attributes(file: int | str, wanted: FileAttributes) -> None:
     """Set mode, owner, attributes and time of an open file or a path. Raises OSError if that is not permitted."""
-    found = os.stat(file)
-    if (found.st_uid, found.st_gid) != (wanted.uid, wanted.gid):
+    status = os.stat(file)
+    if (status.st_uid, status.st_gid) != (wanted.uid, wanted.gid):
         try:
             os.chown(file, wanted.uid, wanted.gid)
         except OSError as error:
             if wanted.owner_matters or error.errno not in (errno.EPERM, errno.EINVAL):
                 raise
-    if stat.S_IMODE(found.st_mode) != wanted.mode or found.st_uid != wanted.uid:
+    if stat.S_IMODE(status.st_mode) != wanted.mode or status.st_uid != wanted.uid:
         os.chmod(file, wanted.mode)
     for name, value in set(wanted.extended) - set(_attributes(file)):
         # Set the attribute if the system permits it. A label that only root may set is no reason to fail the
@@ -72,7 +74,7 @@ def set_attributes(file: int | str, wanted: FileAttributes) -> None:
             if error.errno not in _NONE_HERE:
                 raise
     if wanted.mtime_ns is not None:
-        os.utime(file, ns=(found.st_atime_ns, wanted.mtime_ns))
+        os.utime(file, ns=(status.st_atime_ns, wanted.mtime_ns))
 
 
 def _attributes(path: int | str) -> tuple[tuple[str, bytes], ...]:

@@ -47,11 +47,11 @@ class Belonging(Struct, frozen=True):
         """Return where the log dir is now, given where the journal is now. Raises Refused if that is not certain."""
         is_copy = journal != self.journal and not _is_same(identity_of(journal), self.journal_is)
         if self.journal == self.log_dir + SUFFIX:
-            found = self._beside(journal)
+            log_dir = self._beside(journal)
         else:
-            found = self._from_afar(journal, is_copy=is_copy)
-        self._check(found, journal, is_copy=is_copy)
-        return found
+            log_dir = self._from_afar(journal, is_copy=is_copy)
+        self._check(log_dir, journal, is_copy=is_copy)
+        return log_dir
 
     def has_moved(self, journal: str) -> bool:
         """Return whether one of the two is no longer where it was. Raises Refused as `find_log_dir` does."""
@@ -63,21 +63,21 @@ class Belonging(Struct, frozen=True):
                 f"this journal was renamed: it was {self.journal}. Its name must be the log dir's, then {SUFFIX}",
                 path=journal,
             )
-        found = journal.removesuffix(SUFFIX)
-        if not os.path.isdir(found):
+        log_dir = journal.removesuffix(SUFFIX)
+        if not os.path.isdir(log_dir):
             raise Refused(
-                f"the log dir of this journal is not beside it ({found} does not exist): move the two together",
+                f"the log dir of this journal is not beside it ({log_dir} does not exist): move the two together",
                 path=journal,
             )
-        return found
+        return log_dir
 
     def _from_afar(self, journal: str, *, is_copy: bool) -> str:
         on_the_way = os.path.normpath(os.path.join(journal, os.path.relpath(self.log_dir, self.journal)))
         places = [on_the_way] if is_copy else [self.log_dir, on_the_way]
-        found = next((place for place in places if os.path.isdir(place) and self._may_be(place)), None)
-        if found is None:
+        log_dir = next((place for place in places if os.path.isdir(place) and self._may_be(place)), None)
+        if log_dir is None:
             raise Refused(f"the log dir of this journal is not at {' or '.join(dict.fromkeys(places))}", path=journal)
-        return found
+        return log_dir
 
     def _may_be(self, place: str) -> bool:
         now, then = identity_of(place), self.log_dir_is
@@ -86,22 +86,22 @@ class Belonging(Struct, frozen=True):
             return is_known or now.ino == then.ino  # a reboot may renumber devices
         return is_known or then.directory_id is None or _is_same(now, then)
 
-    def _check(self, found: str, journal: str, *, is_copy: bool) -> None:
-        now, known = identity_of(found), self.log_dir_is.directory_id
+    def _check(self, log_dir: str, journal: str, *, is_copy: bool) -> None:
+        now, known = identity_of(log_dir), self.log_dir_is.directory_id
         is_the_one = _is_same(now, self.log_dir_is)
-        if os.path.realpath(found) != found:
+        if os.path.realpath(log_dir) != log_dir:
             raise Refused(
-                "the log dir was here, now a symbolic link is: move the log dir itself back to this path", path=found
+                "the log dir was here, now a symbolic link is: move the log dir itself back to this path", path=log_dir
             )
-        if is_copy and (is_the_one or found == self.log_dir):
+        if is_copy and (is_the_one or log_dir == self.log_dir):
             raise Refused(
-                f"this journal is a copy, but the log dir it would change is the original: {found}", path=journal
+                f"this journal is a copy, but the log dir it would change is the original: {log_dir}", path=journal
             )
         if is_the_one:
             return
         if known is not None and now.directory_id != known:
             raise Refused(
-                f"this journal belongs to another log dir: the directory.id of {found} is different", path=journal
+                f"this journal belongs to another log dir: the directory.id of {log_dir} is different", path=journal
             )
         is_there = os.path.isdir(self.log_dir) and _is_same(identity_of(self.log_dir), self.log_dir_is)
         if not is_copy and journal != self.journal and is_there:
@@ -110,13 +110,13 @@ class Belonging(Struct, frozen=True):
 
 def identity_of(folder: str) -> FolderIdentity:
     """Identify a folder. Raises OSError."""
-    found = os.stat(folder)
+    status = os.stat(folder)
     try:
         properties = LogDir(folder).meta_properties
     except KlogError:  # damaged or unreadable: then it does not identify the folder
         properties = None
     directory_id = None if properties is None else properties.directory_id
-    return FolderIdentity(found.st_dev, found.st_ino, None if directory_id is None else directory_id.hex())
+    return FolderIdentity(status.st_dev, status.st_ino, None if directory_id is None else directory_id.hex())
 
 
 def _is_same(one: FolderIdentity, other: FolderIdentity) -> bool:

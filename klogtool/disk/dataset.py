@@ -55,11 +55,11 @@ class Dataset(Struct, frozen=True):
         """Start a new dataset. plan: what is being done to it. Raises Refused if the folder is not empty, or would be
         inside a source or contain one."""
         check_new(path, sources)
-        made = cls(os.path.abspath(path))
+        created = cls(os.path.abspath(path))
         with WriteErrors(path):
-            os.makedirs(made._state(), exist_ok=True)
-            _write_whole(made._state(PLAN), plan)
-        return made
+            os.makedirs(created._state(), exist_ok=True)
+            _write_whole(created._state(PLAN), plan)
+        return created
 
     @classmethod
     def resume(cls, path: str, kind: type[Kind]) -> tuple[Dataset, Kind]:
@@ -81,12 +81,12 @@ class Dataset(Struct, frozen=True):
 
     def done(self) -> dict[int, TaskMessage]:
         """Return the messages of the tasks that are done, by task number."""
-        found = {}
+        contents = {}
         for name in os.listdir(self._state()):
             number, _, kind = name.partition(".")
             if kind == "done" and number.isdecimal():
-                found[int(number)] = _read(self._state(name), TaskMessage)
-        return found
+                contents[int(number)] = _read(self._state(name), TaskMessage)
+        return contents
 
     def commit(self, messages: Sequence[TaskMessage]) -> None:
         """Make all files appear that the messages name."""

@@ -1,6 +1,6 @@
 """The calls that change files. Nothing else in klogtool changes a file (tests/test_house.py checks that).
 
-These functions decide nothing. Each is one system call, except `write`, `write_pieces`, `extend`, `fill` and
+These functions decide nothing. Each is one system call, except `write`, `write_parts`, `extend`, `fill` and
 `describe`, which may stop in the middle. So it is enough to test with a disk that dies after n calls, also inside of
 these, and loses what was not synced.
 """
@@ -58,15 +58,15 @@ class Disk:
                 os.unlink(path)
                 raise
 
-    def write_pieces(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
+    def write_parts(self, path: str, parts: Iterable[Piece], like: FileAttributes) -> None:
         """Write a new file that is made while it is written. Blocks of zeros become holes. Raises as `write`."""
         with _named(path), _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as sink:
             at = 0
             try:
-                for piece in pieces:
-                    if not isinstance(piece, int):
-                        _put_blocks(sink, at, memoryview(piece))
-                    at += piece if isinstance(piece, int) else len(piece)
+                for part in parts:
+                    if not isinstance(part, int):
+                        _put_blocks(sink, at, memoryview(part))
+                    at += part if isinstance(part, int) else len(part)
                 os.ftruncate(sink, at)
                 set_attributes(sink, like)
             except (OSError, KlogError):
@@ -86,7 +86,7 @@ class Disk:
             at = 0
             for part in content:
                 if isinstance(part, FileRange):
-                    _put_piece(sink, at, part, _nobody_asks)
+                    _put_range(sink, at, part, _nobody_asks)
                 at += part_size(part)
             os.ftruncate(sink, at)  # extends the file over a hole at its end
             set_attributes(sink, like)
@@ -142,8 +142,8 @@ def remove_folder(disk: Disk, folder: str) -> None:
     if not os.path.isdir(folder):
         return
     with os.scandir(folder) as entries:
-        found = list(entries)
-    for entry in found:
+        listed = list(entries)
+    for entry in listed:
         if entry.is_dir(follow_symlinks=False):
             remove_folder(disk, entry.path)
         else:
@@ -153,11 +153,11 @@ def remove_folder(disk: Disk, folder: str) -> None:
 
 @contextmanager
 def _descriptor(path: str, flags: int) -> Iterator[int]:
-    found = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
-        yield found
+        yield descriptor
     finally:
-        os.close(found)
+        os.close(descriptor)
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = 
         if isinstance(part, Spooled):
             part = part.as_range()
         if isinstance(part, FileRange):
-            _put_piece(sink, at, part, reached)
+            _put_range(sink, at, part, reached)
             at += part.size
         else:
             for start in range(0, len(part), BUFFER_BYTES):
@@ -208,43 +208,43 @@ def _write_all(sink: int, data: bytes | memoryview, at: int) -> None:
         view, at = view[done:], at + done
 
 
-def _put_piece(sink: int, at: int, piece: FileRange, reached: Callable[[int], None]) -> None:
-    with ReadErrors(piece.path):
-        source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+def _put_range(sink: int, at: int, part: FileRange, reached: Callable[[int], None]) -> None:
+    with ReadErrors(part.path):
+        source = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     gentle = pace()
     direct = None if gentle is None else DirectReads(source, gentle)
     try:
-        for start, stop in _walk_data(source, piece):
+        for start, stop in _walk_data(source, part):
             for first in range(start, stop, PART_BYTES):
                 last = min(first + PART_BYTES, stop)
-                _copy(source, direct, first, sink, at + first - piece.start, last - first, piece)
-                reached(at + last - piece.start)
+                _copy(source, direct, first, sink, at + first - part.start, last - first, part)
+                reached(at + last - part.start)
     finally:
         if direct is not None:
             direct.close()
         os.close(source)
 
 
-def _walk_data(source: int, piece: FileRange) -> Iterator[tuple[int, int]]:
+def _walk_data(source: int, part: FileRange) -> Iterator[tuple[int, int]]:
     """Yield the spans of the piece that are not holes. The index of an active segment is 10 MiB, nearly all of it a
     hole."""
-    if os.fstat(source).st_size < piece.stop:
-        raise _shorter(piece, os.fstat(source).st_size)
-    start = piece.start
-    while start < piece.stop:
+    if os.fstat(source).st_size < part.stop:
+        raise _shorter(part, os.fstat(source).st_size)
+    start = part.start
+    while start < part.stop:
         try:
             start = os.lseek(source, start, os.SEEK_DATA)
             stop = os.lseek(source, start, os.SEEK_HOLE)
         except OSError as error:
             if error.errno == errno.ENXIO:  # the rest is a hole
                 return
-            stop = piece.stop  # this file system does not report holes
-        if start < piece.stop:
-            yield start, min(stop, piece.stop)
+            stop = part.stop  # this file system does not report holes
+        if start < part.stop:
+            yield start, min(stop, part.stop)
         start = stop
 
 
-def _copy(source: int, direct: DirectReads | None, start: int, sink: int, at: int, size: int, piece: FileRange) -> None:
+def _copy(source: int, direct: DirectReads | None, start: int, sink: int, at: int, size: int, part: FileRange) -> None:
     """Copy in the kernel, which shares blocks if the file system can; else, and for gentle reading, through memory."""
     by_system = direct is None and hasattr(os, "copy_file_range")
     while size > 0:
@@ -259,7 +259,7 @@ def _copy(source: int, direct: DirectReads | None, start: int, sink: int, at: in
             by_system = False
             continue
         if done == 0:
-            raise _shorter(piece, start)
+            raise _shorter(part, start)
         start, at, size = start + done, at + done, size - done
 
 
@@ -273,8 +273,8 @@ def _copy_by_hand(source: int, direct: DirectReads | None, start: int, sink: int
     return len(data)
 
 
-def _shorter(piece: FileRange, position: int) -> Changed:
-    return Changed("the file became shorter while it was read", path=piece.path, position=position)
+def _shorter(part: FileRange, position: int) -> Changed:
+    return Changed("the file became shorter while it was read", path=part.path, position=position)
 
 
 def not_written(path: str, error: OSError) -> Unreadable:

@@ -53,34 +53,34 @@ class Facts:
 
     def _check(self, fact: Fact) -> None:
         try:
-            found = os.stat(fact.path)
-            is_folder = stat.S_ISDIR(found.st_mode)
+            status = os.stat(fact.path)
+            is_folder = stat.S_ISDIR(status.st_mode)
             names = set(os.listdir(fact.path)) if is_folder and fact.names is not None else set()
         except OSError as error:
             gone = isinstance(error, FileNotFoundError | NotADirectoryError)
             raise _stale(fact.path, "gone" if gone else (error.strerror or str(error)).lower()) from None
         if is_folder:
             theirs = {name for name in names if os.path.join(fact.path, name) not in self._names}
-            if found.st_mtime_ns != fact.mtime_ns or fact.names not in (None, names_sum(theirs)):
+            if status.st_mtime_ns != fact.mtime_ns or fact.names not in (None, names_sum(theirs)):
                 raise _stale(fact.path, "a file was added or removed")
             return
-        if found.st_size != fact.size:
-            raise _stale(fact.path, f"its size is {found.st_size:,} bytes, it was {fact.size:,}")
-        if found.st_mtime_ns != fact.mtime_ns:
+        if status.st_size != fact.size:
+            raise _stale(fact.path, f"its size is {status.st_size:,} bytes, it was {fact.size:,}")
+        if status.st_mtime_ns != fact.mtime_ns:
             raise _stale(fact.path, "the file was modified")
         if fact.digest is not None and fact.digest == digest_of(fact.path, fact.size):
             return
-        if fact.ino not in (None, found.st_ino):
+        if fact.ino not in (None, status.st_ino):
             raise _stale(fact.path, "another file with the same size and time took its place")
-        if fact.ctime_ns is not None and fact.ctime_ns not in self.ctimes_by_us(found):
+        if fact.ctime_ns is not None and fact.ctime_ns not in self.ctimes_by_us(status):
             raise _stale(
                 fact.path,
                 "its ctime is newer: it was modified and its mtime reset, or its links, owner or mode changed",
             )
 
-    def ctimes_by_us(self, found: os.stat_result) -> list[int]:
+    def ctimes_by_us(self, status: os.stat_result) -> list[int]:
         """Return the ctime of a file, then the ctimes before it, back to the last one that somebody else caused."""
-        ours, ctimes = self._ours.get((found.st_dev, found.st_ino), {}), [found.st_ctime_ns]
+        ours, ctimes = self._ours.get((status.st_dev, status.st_ino), {}), [status.st_ctime_ns]
         while (before := ours.get(ctimes[-1])) is not None and before not in ctimes:
             ctimes.append(before)
         return ctimes
@@ -91,9 +91,9 @@ def with_digests(plans: Iterable[SavedPlan]) -> list[SavedPlan]:
     files may be renamed, get other modes, or be restored from a backup. They still count as unchanged if their bytes
     are the same. Raises StalePlan, KlogError."""
     plans = list(plans)
-    found = [_with_digests(plan) for plan in plans]
+    digested = [_with_digests(plan) for plan in plans]
     check_facts(plans)
-    return found
+    return digested
 
 
 def _with_digests(plan: SavedPlan) -> SavedPlan:

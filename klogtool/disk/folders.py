@@ -73,16 +73,16 @@ def _checked_steps(plan: SavedPlan, log_dir: str) -> Sequence[RenameFolder]:
 def _movable_folder(path: str, log_dir: str) -> int | None:
     """Return the inode of a folder, or None if there is none. Raises Refused for anything else."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise Refused("a symbolic link, not a folder: rename it by hand", path=path)
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise Refused("not a folder", path=path)
-    if found.st_dev != os.lstat(log_dir).st_dev or os.path.ismount(path):
+    if status.st_dev != os.lstat(log_dir).st_dev or os.path.ismount(path):
         raise Refused("this folder is a mount point, so it cannot be renamed", path=path)
-    return found.st_ino
+    return status.st_ino
 
 
 def _folders_around(moves: Sequence[FolderMove], log_dir: str) -> dict[str, FolderBefore | None]:
@@ -114,18 +114,18 @@ def find_moves_done(entry: Entry, manifest: Manifest) -> int | None:
     A copy of a log dir has other inodes. Then only the names count, and only for a run that is done.
     """
     moves = manifest.folder_moves.moves
-    found = _folders_found(moves)
+    folders = _folders_found(moves)
     places: dict[int, str] = {}
     for move in moves:
         places.setdefault(move.ino, move.path)
-    wrong = {ino for ino, path in places.items() if found[path] != ino}
+    wrong = {ino for ino, path in places.items() if folders[path] != ino}
     done = None if wrong else 0
     for n, move in enumerate(moves, 1):
-        (wrong.discard if found[move.to] == move.ino else wrong.add)(move.ino)
+        (wrong.discard if folders[move.to] == move.ino else wrong.add)(move.ino)
         if not wrong:
             done = n
     if done is None and manifest.progress is Progress.DONE and entry.is_about_a_copy():
-        same = all((found[path] is None) == (ino is None) for path, ino in _folders_after(moves).items())
+        same = all((folders[path] is None) == (ino is None) for path, ino in _folders_after(moves).items())
         return len(moves) if same else None
     return done
 
@@ -137,10 +137,10 @@ def _folders_found(moves: Sequence[FolderMove]) -> dict[str, int | None]:
 
 def _folder_at(path: str) -> int | None:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return None
-    return found.st_ino if stat.S_ISDIR(found.st_mode) else NO_FOLDER
+    return status.st_ino if stat.S_ISDIR(status.st_mode) else NO_FOLDER
 
 
 def _folders_after(moves: Sequence[FolderMove]) -> dict[str, int | None]:
@@ -171,12 +171,12 @@ def checked_moves_done(entry: Entry, manifest: Manifest) -> int:
 
 
 def _renamed_by_others(moves: Sequence[FolderMove]) -> Refused:
-    found = _folders_found(moves)
-    wrong = (path for path, ino in _folders_after(moves).items() if ino is not None and found[path] != ino)
+    folders = _folders_found(moves)
+    wrong = (path for path, ino in _folders_after(moves).items() if ino is not None and folders[path] != ino)
     path = next(wrong, moves[-1].to)
     return Refused(
-        f"the folder that the run moved here {'is gone' if found[path] is None else 'is another one now'}, or a later "
-        "run moved it (undo that first)",
+        f"the folder that the run moved here {'is gone' if folders[path] is None else 'is another one now'}, "
+        "or a later run moved it (undo that first)",
         path=path,
     )
 

@@ -54,7 +54,7 @@ def _given_up_by(entry: Entry, plans: Sequence[SavedPlan], manifest: Manifest) -
 
 def _lowered_by(entry: Entry, plans: Sequence[SavedPlan], manifest: Manifest) -> dict[TopicPartition, tuple[int, int]]:
     """Return the partitions of which a run lowered lines: to which offset, and from which. Raises KlogError."""
-    found: dict[TopicPartition, tuple[int, int]] = {}
+    lowered: dict[TopicPartition, tuple[int, int]] = {}
     for plan in plans:
         edits = plan.question.edits if isinstance(plan.question, MendQuestion) else ()
         for edit in edits:
@@ -62,9 +62,9 @@ def _lowered_by(entry: Entry, plans: Sequence[SavedPlan], manifest: Manifest) ->
                 key = TopicPartition(edit.topic, edit.partition)
                 originals = [record.before.get(edit.path) for record in manifest.records if record.path == plan.path]
                 line = max((_line_in(entry, original, key) for original in originals), default=-1)
-                if line > max(edit.offset, found.get(key, (0, 0))[1]):
-                    found[key] = edit.offset, line
-    return found
+                if line > max(edit.offset, lowered.get(key, (0, 0))[1]):
+                    lowered[key] = edit.offset, line
+    return lowered
 
 
 def _line_in(entry: Entry, original: Original | None, partition: TopicPartition) -> int:

@@ -169,8 +169,8 @@ def _publish(disk: Disk, parts: Mapping[str, str]) -> None:
 
 def _like(source: str, mode: int) -> FileAttributes:
     """Return time and mode of the original; the file is ours, and we may read it."""
-    found = attributes_of(source)
-    return replace(found, mode=found.mode | mode, uid=os.geteuid(), gid=os.getegid(), extended=())
+    attributes = attributes_of(source)
+    return replace(attributes, mode=attributes.mode | mode, uid=os.geteuid(), gid=os.getegid(), extended=())
 
 
 def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, written: WrittenImage) -> None:
@@ -186,15 +186,15 @@ def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, writt
         written.unread.append((file.source, unreadable(file.source, error).reason))
         return
     try:
-        disk.write_pieces(path, walk_pieces(file, names, on_hole), like)
+        disk.write_parts(path, walk_pieces(file, names, on_hole), like)
     except KlogError as error:
         written.unread.append((file.source, error.reason))
         hole: tuple[Piece, ...] = (file.size,)
-        disk.write_pieces(path, hole, like)
+        disk.write_parts(path, hole, like)
     disk.sync(path)
-    found = os.stat(path)
-    written.files, written.bytes = written.files + 1, written.bytes + found.st_size
-    written.kept_bytes += found.st_blocks * SECTOR_BYTES
+    status = os.stat(path)
+    written.files, written.bytes = written.files + 1, written.bytes + status.st_size
+    written.kept_bytes += status.st_blocks * SECTOR_BYTES
 
 
 def _save_names(disk: Disk, names: TopicNames, part: str) -> None:

@@ -138,7 +138,7 @@ class Entry(Struct, frozen=True):
             for name in names
             if name.startswith(KEPT)
         )
-        return sum(found.st_size for found in kept if found.st_nlink == 1)
+        return sum(status.st_size for status in kept if status.st_nlink == 1)
 
     def whole_run(self) -> list[Entry]:
         """Return all entries of the same run, this one among them: those of its other log dirs, too. Raises KlogError.
@@ -260,18 +260,18 @@ class OurLinks:
         self._journal = journal
         self._found: Counter[Inode] | None = None
 
-    def of(self, found: os.stat_result) -> int:
+    def of(self, status: os.stat_result) -> int:
         """Return how many names the file has in the journal."""
         if self._found is None:
             self._found = Counter(self._walk())
-        return self._found[found.st_dev, found.st_ino]
+        return self._found[status.st_dev, status.st_ino]
 
     def _walk(self) -> Iterator[Inode]:
         for entry in walk_entries(self._journal) if os.path.isdir(self._journal) else ():
             for folder, _, names in os.walk(entry.path):
                 for name in names:
-                    found = os.lstat(os.path.join(folder, name))
-                    yield found.st_dev, found.st_ino
+                    status = os.lstat(os.path.join(folder, name))
+                    yield status.st_dev, status.st_ino
 
 
 # Making, changing and removing them.
@@ -365,7 +365,7 @@ def remove_entry(disk: Disk, entry: Entry) -> None:
     repeated."""
     if not os.path.isdir(entry.path):
         return
-    for folder in [found.path for found in os.scandir(entry.path) if found.is_dir(follow_symlinks=False)]:
+    for folder in [child.path for child in os.scandir(entry.path) if child.is_dir(follow_symlinks=False)]:
         for name in os.listdir(folder):
             disk.delete(os.path.join(folder, name))
         disk.rmdir(folder)

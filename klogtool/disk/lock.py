@@ -82,24 +82,24 @@ def _make(disk: Disk, folder: str, path: str) -> bool:
 def _take(path: str) -> int:
     """Return a descriptor of the locked file."""
     while True:
-        found = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.lockf(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(found, path):
-                return found
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(descriptor, path):
+                return descriptor
         except OSError as error:
-            os.close(found)
+            os.close(descriptor)
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 error.filename = path
                 raise
             holder = find_holder(path) or "another process"
             raise LogDirInUse(f"in use: {holder} holds the lock; stop it first", path=path) from None
-        os.close(found)  # its last holder deleted it between our open and our lock
+        os.close(descriptor)  # its last holder deleted it between our open and our lock
 
 
-def _is_at(found: int, path: str) -> bool:
+def _is_at(descriptor: int, path: str) -> bool:
     try:
-        return os.path.samestat(os.fstat(found), os.stat(path))
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
 

@@ -104,14 +104,14 @@ class RunRecord(Struct, frozen=True, rename={"plan_id": "plan"}):
         """Return, for each name, every state that it may have had during the run."""
         times = {state.ino: state.mtime_ns for state in self.after.values() if state is not None}
         cuts = {(file.state.ino, file.cut): file.cut_digest for file in self.before.values() if file and file.tail}
-        found: dict[str, list[FileState]] = {name: [] for name in self.before}
+        states: dict[str, list[FileState]] = {name: [] for name in self.before}
         for changes in (self.states_before, *walk_changes(self.states_before, self.steps), self.after):
             for name, state in changes.items():
                 if state is not None:  # the mtime of a cut file was not known in advance
                     mtime_ns = state.mtime_ns if state.mtime_ns is not None else times.get(state.ino)
                     digest = state.digest or cuts.get((state.ino, state.size))
-                    found[name].append(replace(state, mtime_ns=mtime_ns, digest=digest))
-        return found
+                    states[name].append(replace(state, mtime_ns=mtime_ns, digest=digest))
+        return states
 
 
 class FolderMove(Struct, frozen=True):

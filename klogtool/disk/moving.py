@@ -34,27 +34,27 @@ def send(sink: int, content: Content) -> None:
         if isinstance(part, Spooled):
             part = part.as_range()
         if isinstance(part, FileRange):
-            _send_piece(sink, part)
+            _send_range(sink, part)
         else:
             _write_all(sink, part)
 
 
-def _send_piece(sink: int, piece: FileRange) -> None:
-    with ReadErrors(piece.path):
-        source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+def _send_range(sink: int, part: FileRange) -> None:
+    with ReadErrors(part.path):
+        source = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        start = piece.start
+        start = part.start
         for move in (_copy_range, _sendfile, _by_hand):
-            start = _move(move, sink, source, start, piece)
+            start = _move(move, sink, source, start, part)
     finally:
         os.close(source)
 
 
-def _move(move: Move, sink: int, source: int, start: int, piece: FileRange) -> int:
+def _move(move: Move, sink: int, source: int, start: int, part: FileRange) -> int:
     """Move bytes in this way as far as possible; return where it stopped."""
-    while start < piece.stop:
+    while start < part.stop:
         try:
-            done = move(sink, source, start, min(piece.stop - start, CHUNK_BYTES))
+            done = move(sink, source, start, min(part.stop - start, CHUNK_BYTES))
         except BlockingIOError:
             select.select((), (sink,), ())
             continue
@@ -63,7 +63,7 @@ def _move(move: Move, sink: int, source: int, start: int, piece: FileRange) -> i
                 raise
             return start
         if done == 0:
-            raise Changed("the file became shorter while it was read", path=piece.path, position=start)
+            raise Changed("the file became shorter while it was read", path=part.path, position=start)
         start += done
     return start
 

@@ -220,8 +220,8 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
     for folder in folders:
         with ReadErrors(os.path.join(source, folder)):
             with os.scandir(os.path.join(source, folder)) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-            for entry in found:
+                listed = sorted(entries, key=lambda entry: entry.name)
+            for entry in listed:
                 name = os.path.join(folder, entry.name)
                 if is_folder(entry):
                     _check_no_loop(source, entry)
@@ -266,8 +266,8 @@ def _found(plan: Plan, name: str) -> DraftFile | None:
     path = os.path.join(plan.path, name)
     if not os.path.isfile(path):
         return None
-    found = os.stat(path)
-    return DraftFile((FileRange(path, 0, found.st_size),), found.st_mtime_ns)
+    status = os.stat(path)
+    return DraftFile((FileRange(path, 0, status.st_size),), status.st_mtime_ns)
 
 
 def _check_room(folders: Sequence[NewFolder]) -> None:
@@ -305,8 +305,8 @@ def _check_source(result: NewFolder) -> None:
     check_facts(result.plans)
     files, folders = _listed(result.source)
     for name, file in result.copied.items():
-        found = files.get(name)
-        if found is None or found != file or (found.ino, found.ctime_ns) != (file.ino, file.ctime_ns):
+        source = files.get(name)
+        if source is None or source != file or (source.ino, source.ctime_ns) != (file.ino, file.ctime_ns):
             raise StalePlan("changed while it was copied", path=os.path.join(result.source, name))
     if _out_of_the_way(folders, set(_names_changed(result))) != result.folders:
         raise StalePlan("a folder was added or removed while it was copied", path=result.source)
@@ -333,10 +333,10 @@ def _built(disk: Disk, folders: Sequence[NewFolder], make_spool: MakeSpool) -> I
 def _passing_name(place: str) -> str:
     """Return a temporary name beside the place. A broker that finds it in a log dir treats it as a partition being
     deleted."""
-    mark, found = uuid.uuid4().hex, find_partition_dir_name(own_name(place))
-    if found is None:
+    mark, partition_dir = uuid.uuid4().hex, find_partition_dir_name(own_name(place))
+    if partition_dir is None:
         return f"{place}.{mark}.part"
-    doomed = PartitionDirName(found.topic, found.partition, mark, PartitionDirState.DELETE)
+    doomed = PartitionDirName(partition_dir.topic, partition_dir.partition, mark, PartitionDirState.DELETE)
     return os.path.join(os.path.dirname(place), build_partition_dir_name(doomed))
 
 
@@ -405,8 +405,8 @@ def attributes_of_file(
     before = os.path.join(source, name)
     moved = [part.path for part in file.content if isinstance(part, FileRange) and len(file.content) == 1]
     like = next(filter(os.path.isfile, [*moved, before]), None)
-    found = attributes_of(like) if like is not None else of_new_file(_there(os.path.dirname(before)))
-    return replace(found, mtime_ns=file.mtime_ns).permitted()
+    attributes = attributes_of(like) if like is not None else of_new_file(_there(os.path.dirname(before)))
+    return replace(attributes, mtime_ns=file.mtime_ns).permitted()
 
 
 def _there(folder: str) -> str:

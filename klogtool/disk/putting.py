@@ -52,12 +52,14 @@ class ReadBehind:
         place = next(places, None)  # the file may not exist before that
         if place is None and not self._is_written:
             return
-        with ReadBack(self._path, self._content) as found:
+        with ReadBack(self._path, self._content) as read_back:
             while place is not None:
-                found.check_up_to(min(place, found.written.size_now()))  # the file is shorter while it ends in a hole
+                read_back.check_up_to(
+                    min(place, read_back.written.size_now())
+                )  # the file is shorter while it ends in a hole
                 place = next(places, None)
             if self._is_written:
-                found.check_all()
+                read_back.check_all()
 
 
 class _Follower:

@@ -18,8 +18,8 @@ def check_written(path: str, content: Content) -> None:
 
     The bytes may come from the page cache. That they are on the device is ensured by `Disk.sync`.
     """
-    with ReadBack(path, content) as found:
-        found.check_all()
+    with ReadBack(path, content) as read_back:
+        read_back.check_all()
 
 
 def check_size(path: str, content: Content) -> None:

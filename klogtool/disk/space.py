@@ -33,8 +33,8 @@ def check_space(needed: Mapping[str, int], *, is_undone: bool = False) -> None:
 
 def free_bytes(folder: str) -> int:
     """Return the bytes that this process may still write to the folder's file system."""
-    found = os.statvfs(folder)
-    return found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail)
+    status = os.statvfs(folder)
+    return status.f_frsize * (status.f_bfree if os.geteuid() == 0 else status.f_bavail)
 
 
 def on_disk(path: str, size: int) -> int:

@@ -185,14 +185,14 @@ def spooled_bytes(plan: SavedPlan) -> int:
 def _find_waiting(content: Content, folder: str) -> str | None:
     """Return the waiting file, in the folder's file system, that has all new bytes of the content in place; else
     None."""
-    at, found = 0, set[str | None]()
+    at, waiting = 0, set[str | None]()
     for part in content:
         if isinstance(part, bytes) or (isinstance(part, Spooled) and part.start != at):
             return None
         if isinstance(part, Spooled):
-            found.add(part.path)
+            waiting.add(part.path)
         at += part_size(part)
-    path = found.pop() if len(found) == 1 else None
+    path = waiting.pop() if len(waiting) == 1 else None
     is_here = path is not None and os.path.exists(path) and os.stat(path).st_dev == os.stat(folder).st_dev
     return path if is_here else None
 

@@ -118,10 +118,10 @@ def uncut_plan(plan: Plan, ours: OurLinks) -> Plan:
 def _has_other_names(path: str, ours: OurLinks) -> bool:
     """Return whether a file has names other than its own and those in the journal."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return False
-    return found.st_nlink > 1 and found.st_nlink > 1 + ours.of(found)
+    return status.st_nlink > 1 and status.st_nlink > 1 + ours.of(status)
 
 
 def staged_in_place(entry: Entry, k: int, plan: SavedPlan, base: str) -> list[str]:
@@ -201,10 +201,10 @@ def _stage_step(
     ready.facts.adding(os.path.join(folder, os.path.basename(staged)))
     if lay_made(ready.disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
         laid.append((staged, step.content))
-    found = find_state(staged)
-    if found is None:
+    laid_state = find_state(staged)
+    if laid_state is None:
         raise FileNotFoundError(staged)
-    state = replace(found, digest=digest_of(staged, found.size))
+    state = replace(laid_state, digest=digest_of(staged, laid_state.size))
     is_kept = folder in ready.linkable
     return StagedWrite(
         path=step.path, staged=staged if is_kept else None, waits=None if is_kept else staged, state=state
@@ -218,11 +218,11 @@ def _waiting(entry: Entry, k: int, n: int, path: str) -> str:
 def _keep_originals(ready: Staging, plan: Plan, names: Sequence[str]) -> dict[str, Original | None]:
     """Keep the original of each name that a step changes."""
     disk, entry, k = ready.disk, ready.entry, ready.k
-    found = {name: _find_original(os.path.join(ready.base, name)) for name in names}
-    cuts = _cuts(plan, {name: original.state.size for name, original in found.items() if original is not None})
+    originals = {name: _find_original(os.path.join(ready.base, name)) for name in names}
+    cuts = _cuts(plan, {name: original.state.size for name, original in originals.items() if original is not None})
     leaving = {name for step in plan.steps if not isinstance(step, Truncate) for name in names_of(step)}
     for n, name in enumerate(names):
-        path, original = os.path.join(ready.base, name), found[name]
+        path, original = os.path.join(ready.base, name), originals[name]
         if original is None:
             continue
         linked = os.path.dirname(path) in ready.linkable
@@ -234,8 +234,8 @@ def _keep_originals(ready: Staging, plan: Plan, names: Sequence[str]) -> dict[st
         elif name in leaving:
             put(disk, entry.place(str(k), f"kept-{n}"), (FileRange(path, 0, original.state.size),), attributes_of(path))
             original = replace(original, kept=f"{k}/kept-{n}")
-        found[name] = original
-    return found
+        originals[name] = original
+    return originals
 
 
 def _find_original(path: str) -> Original | None:
@@ -244,8 +244,8 @@ def _find_original(path: str) -> Original | None:
     state = find_state(path)
     if state is None:
         return None
-    found = attributes_of(path)
-    return Original(replace(state, digest=digest_of(path, state.size)), found.mode, found.uid, found.gid)
+    attributes = attributes_of(path)
+    return Original(replace(state, digest=digest_of(path, state.size)), attributes.mode, attributes.uid, attributes.gid)
 
 
 def _keep_tail(disk: Disk, entry: Entry, tail: str, path: str, original: Original) -> Original:

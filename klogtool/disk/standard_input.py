@@ -32,10 +32,10 @@ def open_standard_input(stream: BinaryIO | None, *, most_bytes: int = MOST_BYTES
             return LogFile.over(os.dup(stream.fileno()), NAME)
         with tempfile.TemporaryFile(prefix="klogtool-") as copy:
             size = 0
-            while piece := stream.read(PIECE_BYTES):
-                size += len(piece)
+            while chunk := stream.read(PIECE_BYTES):
+                size += len(chunk)
                 if size > most_bytes:
                     raise AboveLimit(f"more than {most_bytes} bytes, which is more than a segment can have", path=NAME)
-                copy.write(piece)
+                copy.write(chunk)
             copy.flush()
             return LogFile.over(os.dup(copy.fileno()), NAME)

@@ -78,10 +78,10 @@ Names: TypeAlias = dict[str, FileState | None]  # None: no file has that name
 def find_state(path: str) -> FileState | None:
     """Return the state of the file at a path, or None if there is none. Raises OSError if that cannot be determined."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
-    return FileState(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return FileState(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def names_of(step: StagedStep) -> tuple[str, ...]:
@@ -121,20 +121,20 @@ def states_after(before: Mapping[str, FileState | None], steps: Sequence[StagedS
 
 
 def find_steps_done(
-    before: Mapping[str, FileState | None], steps: Sequence[StagedStep], found: Mapping[str, FileState | None]
+    before: Mapping[str, FileState | None], steps: Sequence[StagedStep], current: Mapping[str, FileState | None]
 ) -> int | None:
     """Return how many steps have been done if these files were found; None if they match no state between steps."""
-    wrong = {name for name in before if not _is(found.get(name), before[name])}
+    wrong = {name for name in before if not _is(current.get(name), before[name])}
     done = None if wrong else 0
     for n, changes in enumerate(walk_changes(before, steps), 1):
         for name, state in changes.items():
-            (wrong.discard if _is(found.get(name), state) else wrong.add)(name)
+            (wrong.discard if _is(current.get(name), state) else wrong.add)(name)
         if not wrong:
             done = n
     return done
 
 
-def _is(found: FileState | None, expected: FileState | None) -> bool:
-    if found is None or expected is None:
-        return found is expected
-    return found.is_the(expected)
+def _is(state: FileState | None, expected: FileState | None) -> bool:
+    if state is None or expected is None:
+        return state is expected
+    return state.is_the(expected)

@@ -67,8 +67,8 @@ def _check_record(entry: Entry, record: RunRecord, *, undoing: bool) -> None:
         path, original = os.path.join(record.path, name), record.before[name]
         if os.path.islink(path):
             raise _written_to(path, f"; the earlier contents are kept in {entry.path}")
-        found = find_state(path)
-        if found is None or found.ino in kept or any(_is_still(path, found, state) for state in states):
+        now = find_state(path)
+        if now is None or now.ino in kept or any(_is_still(path, now, state) for state in states):
             continue
         if not (undoing and original is not None and _is_being_mended(entry, path, original)):
             raise _written_to(path, f"; the earlier contents are kept in {entry.path}")
@@ -80,11 +80,11 @@ def _written_to(path: str, kept: str = "") -> Refused:
     )
 
 
-def _is_still(path: str, found: FileState, known: FileState) -> bool:
+def _is_still(path: str, state: FileState, known: FileState) -> bool:
     """Return whether a file is as recorded: either nothing of it was changed, or size, mtime and bytes are the same."""
-    if found.is_untouched(known):
+    if state.is_untouched(known):
         return True
-    return found.looks_like(known) and known.digest in (None, digest_of(path, known.size))
+    return state.looks_like(known) and known.digest in (None, digest_of(path, known.size))
 
 
 def _check_kept(
@@ -99,23 +99,23 @@ def _check_kept(
             raise Refused("the file is gone, and no copy was kept", path=path)
         return None
     kept = entry.place(original.kept)
-    found = find_state(kept)
-    if found is None or os.path.islink(kept):
+    now = find_state(kept)
+    if now is None or os.path.islink(kept):
         raise Refused("the copy that was kept is gone", path=kept)
     known = states if original.linked else [original.state]
-    is_known = any(_is_still(kept, found, state) for state in known)
+    is_known = any(_is_still(kept, now, state) for state in known)
     if not is_known and not (undoing and _is_being_mended(entry, kept, original)):
         raise _written_to(path) if original.linked else Refused("the copy that was kept was modified", path=path)
-    return found.ino if original.linked else None
+    return now.ino if original.linked else None
 
 
 def _check_tail(path: str, original: Original) -> None:
     size = original.state.size - original.cut
-    found = find_state(path)
+    state = find_state(path)
     if (
-        found is None
+        state is None
         or os.path.islink(path)
-        or found.size != size
+        or state.size != size
         or original.tail_digest not in (None, digest_of(path, size))
     ):
         raise Refused("the bytes that were cut off are not kept in full", path=path)
@@ -123,12 +123,12 @@ def _check_tail(path: str, original: Original) -> None:
 
 def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:
     """Return whether a killed undo left the file like this: with the beginning of its cut-off tail, or zeros for it."""
-    found = find_state(path)
-    if original.tail is None or found is None or not original.cut <= found.size <= original.state.size:
+    state = find_state(path)
+    if original.tail is None or state is None or not original.cut <= state.size <= original.state.size:
         return False
     with LogFile(path) as file, LogFile(entry.place(original.tail)) as tail:
-        for at in range(original.cut, found.size, COMPARED_BYTES):
-            size = min(COMPARED_BYTES, found.size - at)
+        for at in range(original.cut, state.size, COMPARED_BYTES):
+            size = min(COMPARED_BYTES, state.size - at)
             data, wanted = file.read(at, size), tail.read(at - original.cut, size)
             if data != wanted and any(byte not in (0, want) for byte, want in zip(data, wanted, strict=True)):
                 return False
@@ -160,7 +160,7 @@ def _names_to_copy(entry: Entry, record: RunRecord) -> set[str]:
     """Return the originals that are put back as copies: they have hard links outside the journal and the run's folders,
     and would have to be changed or are no longer the file that the run had kept."""
     links, here, has_moved = OurLinks(entry.journal), Counter(_inodes_in(record.folders)), entry.has_moved()
-    found = set()
+    names = set()
     for name, original in record.before.items():
         path = _lies(entry, record, name)
         if original is None or path is None or not os.path.lexists(path):
@@ -169,8 +169,8 @@ def _names_to_copy(entry: Entry, record: RunRecord) -> set[str]:
         if about_it.st_nlink <= 1 or about_it.st_nlink <= links.of(about_it) + here[about_it.st_dev, about_it.st_ino]:
             continue
         if has_moved or about_it.st_ino != original.state.ino or _is_to_change(path, original):
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 def _lies(entry: Entry, record: RunRecord, name: str) -> str | None:
@@ -189,9 +189,9 @@ def _inodes_in(folders: Iterable[str]) -> Iterator[Inode]:
 
 
 def _is_to_change(path: str, original: Original) -> bool:
-    found, state = attributes_of(path), original.state
+    attributes, state = attributes_of(path), original.state
     wanted = (original.mode, original.uid, original.gid, state.mtime_ns, state.size)
-    return (found.mode, found.uid, found.gid, found.mtime_ns, os.stat(path).st_size) != wanted
+    return (attributes.mode, attributes.uid, attributes.gid, attributes.mtime_ns, os.stat(path).st_size) != wanted
 
 
 # Putting back.
@@ -222,24 +222,24 @@ def undo_steps(disk: Disk, entry: Entry, manifest: Manifest) -> None:
 
 
 def _put_back(disk: Disk, entry: Entry, path: str, original: Original | None, staged: set[int]) -> None:
-    found = find_state(path)
+    state = find_state(path)
     if original is None:
-        if found is not None:
+        if state is not None:
             disk.delete(path)
         return
-    if original.kept is not None and not _is_back(found, entry, path, original, staged):
+    if original.kept is not None and not _is_back(state, entry, path, original, staged):
         _put_kept(disk, entry, path, original)
     _mend(disk, entry, path, original)
     _describe(disk, path, original)
 
 
-def _is_back(found: FileState | None, entry: Entry, path: str, original: Original, staged: set[int]) -> bool:
+def _is_back(current: FileState | None, entry: Entry, path: str, original: Original, staged: set[int]) -> bool:
     """Return whether the original, or a copy of it, has its name again. It may still need `_mend`."""
-    if found is None:
+    if current is None:
         return False
     if original.linked:
-        return found.ino == os.stat(entry.place(original.kept or "")).st_ino
-    return found.ino not in staged and _is_still(path, found, original.state)
+        return current.ino == os.stat(entry.place(original.kept or "")).st_ino
+    return current.ino not in staged and _is_still(path, current, original.state)
 
 
 def _put_copy(disk: Disk, entry: Entry, record: RunRecord, name: str) -> None:
@@ -277,8 +277,8 @@ def _waiting(entry: Entry, path: str) -> str:
 
 def _mend(disk: Disk, entry: Entry, path: str, original: Original) -> None:
     """Append the tail that was cut off, and set mode, owner and time."""
-    found = find_state(path)
-    if original.tail is None or (found is not None and found.looks_like(original.state)):
+    state = find_state(path)
+    if original.tail is None or (state is not None and state.looks_like(original.state)):
         return
     tail = entry.place(original.tail)
     size = original.state.size - original.cut
@@ -288,9 +288,11 @@ def _mend(disk: Disk, entry: Entry, path: str, original: Original) -> None:
 
 
 def _describe(disk: Disk, path: str, original: Original) -> None:
-    found = attributes_of(path)
-    wanted = replace(found, mode=original.mode, uid=original.uid, gid=original.gid, mtime_ns=original.state.mtime_ns)
-    if wanted != found:
+    attributes = attributes_of(path)
+    wanted = replace(
+        attributes, mode=original.mode, uid=original.uid, gid=original.gid, mtime_ns=original.state.mtime_ns
+    )
+    if wanted != attributes:
         disk.describe(path, wanted)
         disk.sync(path)
 

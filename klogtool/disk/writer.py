@@ -150,12 +150,12 @@ class InPlace:
             for (log_dir, journal), plans in self._groups.items():
                 make_journal(self._disk, journal, log_dir)
                 entry = new_entry(journal, plans)
-                made = [os.path.realpath(plan.path) for plan in plans if not os.path.lexists(plan.path)]
-                cleaning.callback(remove_made, self._disk, made)
-                make_folders(self._disk, made)
+                created = [os.path.realpath(plan.path) for plan in plans if not os.path.lexists(plan.path)]
+                cleaning.callback(remove_made, self._disk, created)
+                make_folders(self._disk, created)
                 bases, times = [os.path.realpath(plan.path) for plan in plans], folder_times(plans)
                 cleaning.callback(clean, self._disk, entry, plans, bases, times)
-                head = self._head_of(log_dir, journal, bases, made, times)
+                head = self._head_of(log_dir, journal, bases, created, times)
                 make_entry(self._disk, entry, {**head, "made_lock": locks[log_dir]}, plans)
                 moves = stage_moves(plans, log_dir)
                 make_spool, laid, links = spools[log_dir, journal], Laid(), OurLinks(journal)
@@ -170,7 +170,7 @@ class InPlace:
             cleaning.pop_all()
 
     def _head_of(
-        self, log_dir: str, journal: str, bases: Sequence[str], made: Sequence[str], times: Mapping[str, int]
+        self, log_dir: str, journal: str, bases: Sequence[str], created: Sequence[str], times: Mapping[str, int]
     ) -> dict[str, object]:
         """Return the head of plan.jsonl. Paths in the log dir are relative to it."""
         home = Home(log_dir, "")
@@ -181,7 +181,7 @@ class InPlace:
             "journals": sorted({journal for _, journal in self._groups}),
             "other_log_dirs": sorted(set(self._others.get(log_dir, ()))),
             "bases": [home.below(base) for base in bases],
-            "made_folders": [home.below(folder) for folder in made],
+            "made_folders": [home.below(folder) for folder in created],
             "folders": {home.below(folder): time for folder, time in times.items()},
         }
 
@@ -300,8 +300,8 @@ def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None
 
 def _finish_record(disk: Disk, record: RunRecord, steps: StepsDone) -> RunRecord:
     record.check_folders()
-    found = {name: find_state(os.path.join(record.path, name)) for name in record.before}
-    done = find_steps_done(record.states_before, record.steps, found)
+    current = {name: find_state(os.path.join(record.path, name)) for name in record.before}
+    done = find_steps_done(record.states_before, record.steps, current)
     if done is None:
         raise _cannot_finish(record.path)
     _do_steps(disk, record, done, steps)
@@ -314,8 +314,8 @@ def _cannot_finish(path: str) -> Refused:
     )
 
 
-def _do_steps(disk: Disk, record: RunRecord, done: int, told: StepsDone) -> None:
-    told.done += done
+def _do_steps(disk: Disk, record: RunRecord, done: int, progress: StepsDone) -> None:
+    progress.done += done
     unsynced: str | None = None  # the folder with unsynced names
     if done:  # a killed run may not have synced them
         _sync(disk, record, record.steps[:done])
@@ -327,7 +327,7 @@ def _do_steps(disk: Disk, record: RunRecord, done: int, told: StepsDone) -> None
                 disk.sync_dir(unsynced)
             do_step(disk, record.path, step)
             kind = "write" if isinstance(step, StagedWrite) else kind_of(step)
-            told.add(kind, os.path.join(record.path, step.path))
+            progress.add(kind, os.path.join(record.path, step.path))
         unsynced = None if cuts else folder
     if unsynced is not None:
         disk.sync_dir(unsynced)
@@ -363,10 +363,10 @@ def _checked_after(record: RunRecord) -> Names:
     after: Names = {}
     for name, wanted in record.after.items():
         path = os.path.join(record.path, name)
-        found = find_state(path)
-        if (found is None) != (wanted is None) or (found and wanted and not found.is_the(wanted)):
+        state = find_state(path)
+        if (state is None) != (wanted is None) or (state and wanted and not state.is_the(wanted)):
             raise OSError(errno.EIO, "after the last step this file is not as planned", path)
-        after[name] = found if found is None or wanted is None else replace(found, digest=wanted.digest)
+        after[name] = state if state is None or wanted is None else replace(state, digest=wanted.digest)
     return after
 
 
@@ -401,9 +401,9 @@ def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = 
                 "it cannot be finished: nothing was changed yet, and log dir and journal have moved since. Undo it",
                 path=entry.path,
             )
-        head, plans, made, log_dir = entry.head_row(), entry.plans(), entry.made_folders(), entry.log_dir()
+        head, plans, created, log_dir = entry.head_row(), entry.plans(), entry.made_folders(), entry.log_dir()
         clean(disk, entry, plans, entry.bases(), entry.folder_times())
-        remove_made(disk, made)
+        remove_made(disk, created)
     with spools_in(disk, entry.journal, log_dir) as spools:
         again = decide_saved(plans, paths_of(head), lambda _: spools.make_spool)
         run = InPlace(again, head, journal=entry.journal, disk=disk)
@@ -479,6 +479,6 @@ def _log_dir_if_any(entry: Entry) -> str | None:
 def _undo_staging(disk: Disk, entry: Entry) -> None:
     """Delete what a run, killed before it changed anything, left waiting in the log dir's folders."""
     if not entry.is_torn() and _log_dir_if_any(entry) is not None:
-        made = entry.made_folders()
+        created = entry.made_folders()
         clean(disk, entry, entry.plans(), entry.bases(), entry.folder_times())
-        remove_made(disk, made)
+        remove_made(disk, created)

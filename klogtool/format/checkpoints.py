@@ -122,8 +122,8 @@ def _parse_checkpoint(data: Buffer, line_members: tuple[Member, ...]) -> list[li
         entries.append([member.read(field) for member, field in zip(line_members, fields, strict=True)])
     # A count that Java cannot allocate ends Kafka with an OutOfMemoryError before this; the file is no better for it.
     if len(entries) != count:
-        told = f"Expected [{count}] entries in checkpoint file"  # then Kafka has the path
-        raise _refused_by_reader(f"{told}, but found only [{len(entries)}]", kafka_message=told)
+        message = f"Expected [{count}] entries in checkpoint file"  # then Kafka has the path
+        raise _refused_by_reader(f"{message}, but found only [{len(entries)}]", kafka_message=message)
     return entries
 
 
@@ -146,5 +146,5 @@ def _build_checkpoint(members: tuple[Member, ...], entries: Iterable[tuple[Any, 
 
 def _malformed_line(line: str) -> Corrupt:
     # Kafka has the path between these words and the line.
-    told = "Malformed line in checkpoint file"
-    return _refused_by_reader(f"{told}: {line}", kafka_message=told)
+    message = "Malformed line in checkpoint file"
+    return _refused_by_reader(f"{message}: {line}", kafka_message=message)

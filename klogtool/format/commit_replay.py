@@ -104,8 +104,8 @@ class CommitReplay:
 
     def take_odd(self) -> list[OddRecord]:
         """Return those since the last call, in the order of the log."""
-        found, self._odd = self._odd, []
-        return found
+        odd, self._odd = self._odd, []
+        return odd
 
     def committed(self) -> list[KeptCommit]:
         """Return the last record of each key that counts, tombstones too, in no particular order."""

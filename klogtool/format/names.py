@@ -193,8 +193,8 @@ def parse_file_name(name: str) -> FileName:
 def find_renamed_log(name: str) -> str | None:
     """The name of the `.log` that somebody gave another one, such as 00000000000000000042.log.bak; None if it is none.
     What is in the file says whether it is that segment."""
-    found = _RENAMED_LOG.match(name)
-    return found[1] if found and parse_file_name(name).kind is FileKind.FOREIGN else None
+    match = _RENAMED_LOG.match(name)
+    return match[1] if match and parse_file_name(name).kind is FileKind.FOREIGN else None
 
 
 def parse_base_offset(name: str) -> int:

@@ -75,8 +75,8 @@ class LogFile:
     def _direct(self) -> DirectReads | None:
         """Return what reads it gently, made at the first read: many files are opened, and not read."""
         if self._reads is None and self._gentle is not None:
-            made = DirectReads(self._fd, self._gentle, read_before(self.path, self.inode))
-            self.__dict__.setdefault("_reads", made)  # another thread may have made it meanwhile
+            direct = DirectReads(self._fd, self._gentle, read_before(self.path, self.inode))
+            self.__dict__.setdefault("_reads", direct)  # another thread may have made it meanwhile
         return self._reads
 
     def _look(self, *, or_folder: bool = False) -> None:

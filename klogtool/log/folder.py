@@ -65,9 +65,9 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
     return _is(entry, entry.is_dir)
 
 
-def _is(entry: os.DirEntry[str], asked: Callable[[], bool]) -> bool:
+def _is(entry: os.DirEntry[str], question: Callable[[], bool]) -> bool:
     try:
-        return asked()
+        return question()
     except OSError as error:
         if error.errno in _NOWHERE:
             return False

@@ -105,7 +105,7 @@ def log_dirs_of_files(paths: Iterable[str]) -> list[str]:
     listed.
     """
     folders = dict.fromkeys(path if os.path.isdir(path) else os.path.dirname(path) or os.curdir for path in paths)
-    return list(dict.fromkeys(found for folder in folders for found in _log_dir_or_partition_dir(folder)))
+    return list(dict.fromkeys(log_dir for folder in folders for log_dir in _log_dir_or_partition_dir(folder)))
 
 
 def _log_dir_or_partition_dir(folder: str) -> Iterator[str]:

@@ -28,8 +28,8 @@ class Offsets:
     def first_in(self, first: int, last: int) -> int | None:
         """Return the lowest offset of a range that is in it, or None."""
         at = bisect_left(self._lasts, first)
-        found = max(first, self._firsts[at]) if at < len(self._lasts) else last + 1
-        return found if found <= last else None
+        first_free = max(first, self._firsts[at]) if at < len(self._lasts) else last + 1
+        return first_free if first_free <= last else None
 
     def covers(self, first: int, last: int) -> bool:
         """Return whether all of a range is in it."""

@@ -76,9 +76,9 @@ class SpanMaker(ABC, Generic[MadeT]):
         """Return the result for a span of a file that ends at byte `end`."""
         if self.can_begin_again and should_map(file):
             with MappedReads(file, self._buffers) as reads:
-                made = self._make(file, end, span, reads)
+                result = self._make(file, end, span, reads)
             if not reads.hit:
-                return made
+                return result
             self.throw_away(span)
         return self._make(file, end, span, None)
 
@@ -110,25 +110,25 @@ class SpanMaker(ABC, Generic[MadeT]):
 
     def _walk(self, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
         """Take window after window, until all entries that begin before `stop` are done, or it is enough."""
-        made = self.made
+        result = self.made
         if reads is not None:
             # All of it at once, as far as the kernel gets: it finds the entries itself, and a separate walk over their
             # headers would load the memory once more.
-            at = made.reached
+            at = result.reached
             data = reads.read(at, min(stop + BEHIND_BYTES, end) - at)
             self._take_window(Window(at, data, len(data), last=False), min(stop - at, len(data)), alone=True)
             reads.give_back(data)
-            if made.reached >= stop or made.is_enough:
+            if result.reached >= stop or result.is_enough:
                 return
-        for window in walk_windows(file, start=made.reached, end=end, stop=stop, pool=self._buffers, reads=reads):
+        for window in walk_windows(file, start=result.reached, end=end, stop=stop, pool=self._buffers, reads=reads):
             whole = min(window.cut, stop - window.base)
             self._take_window(window, whole)
-            made.last = window.last and made.reached >= window.base + window.cut
-            if made.last and made.reached < end:
-                made.tail = window.length_error(end)
+            result.last = window.last and result.reached >= window.base + window.cut
+            if result.last and result.reached < end:
+                result.tail = window.length_error(end)
             (reads or self._buffers).give_back(window.data)
             # Bytes that changed under a map may end the walk inside a window.
-            if made.last or made.reached >= stop or made.is_enough or made.reached < window.base + whole:
+            if result.last or result.reached >= stop or result.is_enough or result.reached < window.base + whole:
                 break
 
     def _take_window(self, window: Window, stop: int, *, alone: bool = False) -> None:

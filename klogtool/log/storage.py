@@ -55,8 +55,8 @@ class Place(Struct, frozen=True):
     @property
     def scheme(self) -> str:
         """The part before ://, or nothing for a local path. Hadoop's s3a and s3n are s3."""
-        found = self.uri.partition("://")[0] if "://" in self.uri else ""
-        return "s3" if found in HADOOP_S3 else found
+        named = self.uri.partition("://")[0] if "://" in self.uri else ""
+        return "s3" if named in HADOOP_S3 else named
 
     @property
     def shown(self) -> str:
@@ -125,10 +125,10 @@ def expand(place: Place) -> list[Place]:
     path = place.uri.removeprefix("file://")
     if not glob.has_magic(path) or os.path.lexists(path):
         return [Place(os.path.abspath(path))]
-    found = sorted(glob.glob(path)) if len(path) <= LONGEST_PATH else []
-    if not found:
+    paths = sorted(glob.glob(path)) if len(path) <= LONGEST_PATH else []
+    if not paths:
         raise Unreadable("no such file or directory", path=path)
-    return [Place(os.path.abspath(name)) for name in found]
+    return [Place(os.path.abspath(name)) for name in paths]
 
 
 def check_place(place: Place) -> None:
@@ -191,8 +191,8 @@ def _walk(folder: str) -> Iterator[Stored]:
             yield from _walk(inside)
 
 
-def _stored(path: str, found: os.stat_result) -> Stored:
-    return Stored(path, found.st_size, found.st_mtime_ns // NS_A_MS, (found.st_dev, found.st_ino))
+def _stored(path: str, status: os.stat_result) -> Stored:
+    return Stored(path, status.st_size, status.st_mtime_ns // NS_A_MS, (status.st_dev, status.st_ino))
 
 
 class StoredFile(LogFile):
@@ -212,39 +212,39 @@ class StoredFile(LogFile):
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""
         size = max(0, min(size, self.size - position))
-        base, piece = getattr(self._held, "piece", (0, b""))
-        if not base <= position <= base + len(piece) - size:
-            kept = piece[position - base :] if base <= position < base + len(piece) else b""
-            base, piece = self._held.piece = position, self._fetched(position, size, kept)
-        return piece[position - base : position - base + size]
+        base, chunk = getattr(self._held, "chunk", (0, b""))
+        if not base <= position <= base + len(chunk) - size:
+            kept = chunk[position - base :] if base <= position < base + len(chunk) else b""
+            base, chunk = self._held.chunk = position, self._fetched(position, size, kept)
+        return chunk[position - base : position - base + size]
 
     def _fetched(self, position: int, size: int, kept: bytes) -> bytes:
         """Fetch only what is not there yet. kept: the first bytes, which are there."""
         wanted = min(max(size, self._ahead_bytes), self.size - position) - len(kept)
         if wanted <= 0:
             return kept
-        found = self._range(position + len(kept), wanted)
-        return kept + found if kept else found
+        fetched = self._range(position + len(kept), wanted)
+        return kept + fetched if kept else fetched
 
     def _range(self, position: int, size: int) -> bytes:
         """Return exactly so many bytes. Raises Unreadable if no request gives them."""
         for wait_s in WAITS_S:
             with suppress(OSError):
-                if len(found := self._requested(position, size)) == size:
-                    return found
+                if len(data := self._requested(position, size)) == size:
+                    return data
             time.sleep(wait_s)
         try:
-            found = self._requested(position, size)
+            data = self._requested(position, size)
         except OSError as error:
             raise unreadable(self.path, error, position) from error
-        if len(found) != size:
+        if len(data) != size:
             raise Unreadable(
-                f"{len(found)} bytes came where {size} were requested ({1 + len(WAITS_S)} times); "
+                f"{len(data)} bytes came where {size} were requested ({1 + len(WAITS_S)} times); "
                 f"{self.size} bytes were listed",
                 path=self.path,
                 position=position,
             )
-        return found
+        return data
 
     def _requested(self, position: int, size: int) -> bytes:
         """Return what one request gives. Raises Unreadable for a file that is not there or may not be read: requesting
@@ -256,9 +256,9 @@ class StoredFile(LogFile):
 
     def read_into(self, buffer: Any, position: int, size: int) -> memoryview:
         """Read into a buffer, and return the part that was filled; see `LogFile`."""
-        found = self.read(position, size)
-        view = memoryview(buffer)[: len(found)]
-        view[:] = found
+        data = self.read(position, size)
+        view = memoryview(buffer)[: len(data)]
+        view[:] = data
         return view
 
     def map(self, position: int, size: int) -> memoryview:
@@ -281,19 +281,19 @@ class RemoteStorage(Struct):
     def list(self, path: str) -> list[Stored]:
         """See `Storage`."""
         with ReadErrors(self.prefix + path):
-            found = self.walk(path)
-        if not found:
+            files = self.walk(path)
+        if not files:
             raise Unreadable("no such file or directory", path=self.prefix + path)
-        return sorted(found, key=lambda stored: stored.path)
+        return sorted(files, key=lambda stored: stored.path)
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
         """See `Storage`."""
 
         def fetch(position: int, size: int) -> bytes:
-            found = self.fetch(stored.path, position, size)
+            data = self.fetch(stored.path, position, size)
             self.traffic.requests += 1
-            self.traffic.bytes += len(found)
-            return found
+            self.traffic.bytes += len(data)
+            return data
 
         return StoredFile(self.prefix + stored.path, stored.size, fetch, ahead_bytes)
 
@@ -328,10 +328,10 @@ def _by_arrow(place: Place) -> tuple[Storage, str]:
     system, path = file_system(place)
 
     def walk(path: str) -> list[Stored]:
-        found = system.get_file_info(path)
-        if found.type is fs.FileType.NotFound:
+        infos = system.get_file_info(path)
+        if infos.type is fs.FileType.NotFound:
             return []
-        inside = [found] if found.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
+        inside = [infos] if infos.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
         return [Stored(f.path, f.size, (f.mtime_ns or -NS_A_MS) // NS_A_MS) for f in inside if f.is_file]
 
     @lru_cache(maxsize=4)  # opening would ask for the size again
@@ -386,13 +386,13 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
 
     def walk(path: str) -> list[Stored]:
         with _ErrorsOfFsspec():
-            found = system.find(path, detail=True)
-        return [Stored(name, int(info["size"]), _mtime_ms(info)) for name, info in found.items()]
+            infos = system.find(path, detail=True)
+        return [Stored(name, int(info["size"]), _mtime_ms(info)) for name, info in infos.items()]
 
     def fetch(path: str, position: int, size: int) -> bytes:
         with _ErrorsOfFsspec():
-            found: bytes = system.cat_file(path, start=position, end=position + size)
-        return found
+            data: bytes = system.cat_file(path, start=position, end=position + size)
+        return data
 
     return RemoteStorage(f"{place.scheme}://", walk, fetch), path.rstrip("/")
 
@@ -412,11 +412,11 @@ class _ErrorsOfFsspec:
 def _mtime_ms(info: dict[str, object]) -> int:
     """Return the mtime: each file system has its own name for it, and some have none."""
     for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
-        found = info.get(name)
-        if isinstance(found, datetime):
-            return int(found.timestamp() * MS)
-        if isinstance(found, int | float):
-            return int(found * MS)
+        mtime = info.get(name)
+        if isinstance(mtime, datetime):
+            return int(mtime.timestamp() * MS)
+        if isinstance(mtime, int | float):
+            return int(mtime * MS)
     return -1
 
 

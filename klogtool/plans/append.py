@@ -153,8 +153,8 @@ def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: InputFacts, not
             yield Call((base64.b64decode(coded),), True, MAX_INT if epoch is None else epoch, None)
         yield from walk_batch_files(list(question.batches or ()), epoch, facts, question.fetch_bytes)
     elif ways == ["requests"]:
-        pieces, path = _text(question.requests_text, question.requests, facts)
-        yield from walk_requests(split_lines(pieces, path), path, question.folder or os.path.dirname(path), facts)
+        chunks, path = _text(question.requests_text, question.requests, facts)
+        yield from walk_requests(split_lines(chunks, path), path, question.folder or os.path.dirname(path), facts)
     else:
         yield from _walk_records(log, question, facts, notes)
 
@@ -177,8 +177,8 @@ def _walk_records(log: LoadedLog, question: AppendQuestion, facts: InputFacts, n
     if epoch is None:
         note = PlanNote.EPOCH_UNKNOWN if latest is None else PlanNote.EPOCH_LATEST
         notes.append(note(epoch=batching.leader_epoch))
-    pieces, path = _text(question.records_text, question.records, facts)
-    yield from walk_record_calls(pieces, path, batching)
+    chunks, path = _text(question.records_text, question.records, facts)
+    yield from walk_record_calls(chunks, path, batching)
     if batching.control_records:
         notes.append(PlanNote.CONTROL_RECORDS(records=batching.control_records))
 

@@ -63,31 +63,31 @@ def decide(path: str, spec: Spec) -> BuildPlan:
 
 def _folders(built: BuiltLogDir) -> tuple[str, ...]:
     """Return the folders of all files, and those of partitions without files."""
-    found = set(built.draft.folders)
+    folders = set(built.draft.folders)
     for name in built.draft.files:
         parts = name.split("/")[:-1]
-        found.update("/".join(parts[: n + 1]) for n in range(len(parts)))
-    return tuple(sorted(found))
+        folders.update("/".join(parts[: n + 1]) for n in range(len(parts)))
+    return tuple(sorted(folders))
 
 
 def _result(spec: Spec, built: BuiltLogDir) -> BuildResult:
     sizes = [file.size for file in built.draft.files.values()]
-    partitions = [_partition(made, built) for made in built.partitions]
+    partitions = [_partition(partition, built) for partition in built.partitions]
     return BuildResult(partitions, len(sizes), sum(sizes), len(spec.wounds), spec.kafka)
 
 
-def _partition(made: BuiltPartition, built: BuiltLogDir) -> PartitionTotals:
+def _partition(partition: BuiltPartition, built: BuiltLogDir) -> PartitionTotals:
     logs = [
         file.size
         for name, file in built.draft.files.items()
-        if name.startswith(f"{made.dir}/") and name.endswith(FileKind.LOG.value)
+        if name.startswith(f"{partition.dir}/") and name.endswith(FileKind.LOG.value)
     ]
     return PartitionTotals(
-        made.dir,
-        made.log_start_offset,
-        made.log_end_offset,
-        made.high_watermark,
-        made.segments,
-        made.batches,
+        partition.dir,
+        partition.log_start_offset,
+        partition.log_end_offset,
+        partition.high_watermark,
+        partition.segments,
+        partition.batches,
         sum(logs),
     )

@@ -95,7 +95,9 @@ def plan_checkpoints(
     """
     draft = Draft.of(log_dir)
     notes: list[Reason] = [] if is_path else [PlanNote.STATE_ONLY_IN_PLACE()]
-    changed = {kind: found for kind in _NEW_LINES if (found := _changed(draft, kind, partitions, notes)) is not None}
+    changed = {
+        kind: offsets for kind in _NEW_LINES if (offsets := _changed(draft, kind, partitions, notes)) is not None
+    }
     comes_down = _LOG_STARTS in changed and _comes_down(_read(draft, _LOG_STARTS), partitions)
     first = {_LOG_STARTS: changed.pop(_LOG_STARTS)} if comes_down else {}
     before, after = (_plan(command, draft, question, contents, notes) for contents in (first, changed))
@@ -109,8 +111,8 @@ def _plan(
         return None
     facts = (file_fact(kind.value, draft.files[kind.value]) for kind in changed if kind.value in draft)
     steps = (Write(kind.value, (build_offset_checkpoint(offsets),)) for kind, offsets in changed.items())
-    told = (line for kind, offsets in changed.items() for line in _told(draft, kind, offsets))
-    return Plan(command, draft.path, question, tuple(facts), tuple(steps), (), None, (*told, *notes))
+    changes = (line for kind, offsets in changed.items() for line in _told(draft, kind, offsets))
+    return Plan(command, draft.path, question, tuple(facts), tuple(steps), (), None, (*changes, *notes))
 
 
 def _told(draft: Draft, kind: FileKind, offsets: Offsets) -> Iterator[Reason]:

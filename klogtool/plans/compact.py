@@ -224,11 +224,11 @@ def _plan_log_dir(path: str, question: CompactQuestion, make_spool: MakeSpool | 
         check_checkpoint(next(iter(ratios)), question, checkpoints)
     all_lines: list[CheckpointLines] = []
     filthiest_first = sorted(ratios, key=lambda folder: -ratios[folder])
-    for folder, found in _planned(filthiest_first, question, checkpoints, make_spool):
-        if isinstance(found, KlogError):
-            yield refused_plan(folder, question, found)
+    for folder, planned in _planned(filthiest_first, question, checkpoints, make_spool):
+        if isinstance(planned, KlogError):
+            yield refused_plan(folder, question, planned)
             continue
-        plan, lines = found
+        plan, lines = planned
         yield plan
         if lines is not None and (plan.steps or lines.first_dirty is not None):
             all_lines.append(lines)
@@ -248,8 +248,8 @@ def check_checkpoint(folder: str, question: CompactQuestion, checkpoints: Checkp
 
 def refused_plan(folder: str, question: CompactQuestion, error: KlogError) -> Plan:
     """Return a plan without steps for a partition at which a broker's cleaner fails; its answer has the error."""
-    told = ErrorText(error.kafka_class or type(error).__name__, error.kafka_message or str(error))
-    return Plan(COMMAND, folder, question, (), (), (), CleanerFailure(told), (f"refused: {error}",))
+    error_text = ErrorText(error.kafka_class or type(error).__name__, error.kafka_message or str(error))
+    return Plan(COMMAND, folder, question, (), (), (), CleanerFailure(error_text), (f"refused: {error}",))
 
 
 def why_left_alone(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> Reason | None:
@@ -374,9 +374,9 @@ def _retain(log: LoadedLog, doubts: list[IndexDoubt]) -> list[Deletion]:
     keeper = Timekeeper(log)
     deleted = delete_old_segments(log)
     if ages:
-        found = retention_doubts(log, keeper, ages, deleted, ())
-        check_kept_for_longer(log, deleted, true_ages(ages, found))
-        doubts += found
+        false_ages = retention_doubts(log, keeper, ages, deleted, ())
+        check_kept_for_longer(log, deleted, true_ages(ages, false_ages))
+        doubts += false_ages
     return deleted
 
 

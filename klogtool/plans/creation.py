@@ -82,10 +82,10 @@ def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQues
         return topic_id, f"{question.topic_id}, as given"
     if known is not None:
         return known, f"by {where}"
-    made = question.new_topic_id
-    if made is None:
+    generated = question.new_topic_id
+    if generated is None:
         raise Refused("the topic id is not known: give it (--topic-id)", path=path)
-    return parse_uuid(made), PlanNote.ID_GENERATED(topic_id=made)
+    return parse_uuid(generated), PlanNote.ID_GENERATED(topic_id=generated)
 
 
 def known_topic_id(topic: str, log_dir: str, but: str = "") -> tuple[bytes | None, str]:

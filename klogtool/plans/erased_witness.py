@@ -28,22 +28,22 @@ def find_erased_witness(log: LogParts, log_end_offset: int) -> ErasedWitness | N
     it."""
     before, after = log.draft.before, log.draft.files
     orphans = {name: base for base, name in find_orphans(log.draft).items()}
-    told = {**_reaches(before), **orphans}
+    reached_by = {**_reaches(before), **orphans}
     kept = {**_reaches(after), **{name: base for name, base in orphans.items() if name in after}}
     by_checkpoints = (each.offset for each in log.terms.evidence)
     reach = max([log_end_offset, *kept.values(), *by_checkpoints])
-    name = max(told, key=lambda each: told[each], default=None)
-    return None if name is None or told[name] <= reach else ErasedWitness(reach, told[name] - 1, name)
+    name = max(reached_by, key=lambda each: reached_by[each], default=None)
+    return None if name is None or reached_by[name] <= reach else ErasedWitness(reach, reached_by[name] - 1, name)
 
 
 def _reaches(files: Mapping[str, DraftFile]) -> dict[str, int]:
     """Return how far the log reached, by the name of each file that shows it."""
     parsed = [parse_file_name(name) for name in files]
     snapshots = [file for file in parsed if file.kind is FileKind.PRODUCER_SNAPSHOT and not file.suffix]
-    found = {file.name: file.base_offset for file in snapshots if file.base_offset is not None}
+    bases = {file.name: file.base_offset for file in snapshots if file.base_offset is not None}
     name = FileKind.LEADER_EPOCH_CHECKPOINT.value
     try:
         epochs = parse_leader_epoch_checkpoint(read_content(files[name].content)) if name in files else []
     except KlogError:  # it says nothing
-        return found
-    return found | {name: max((epoch.start_offset for epoch in epochs), default=0)}
+        return bases
+    return bases | {name: max((epoch.start_offset for epoch in epochs), default=0)}

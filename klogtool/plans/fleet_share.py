@@ -99,9 +99,9 @@ def _plan_moves(base: str, question: FleetShareQuestion, moves: Sequence[Move], 
     gone = [key for act in moves if act.folder not in names and (key := Partition(act.folder).topic_partition)]
     contents = {step.path: step.content for step in (() if after is None else after.steps) if isinstance(step, Write)}
     for name in (kind.value for kind in OFFSET_CHECKPOINTS if kind.value in draft):
-        found = _without_lines(read_content(contents.get(name, draft.files[name].content)), gone)
-        if found is not None:
-            contents[name] = (found,)
+        kept = _without_lines(read_content(contents.get(name, draft.files[name].content)), gone)
+        if kept is not None:
+            contents[name] = (kept,)
     facts = {fact.path: fact for fact in (() if after is None else after.facts)}
     facts |= {name: file_fact(name, draft.files[name]) for name in contents if name in draft}
     facts |= {fact.path: fact for fact in moving.facts}
@@ -122,10 +122,10 @@ def _without_lines(data: bytes, gone: Sequence[TopicPartition]) -> bytes | None:
 def _plan_cut(
     path: str, question: FleetShareQuestion, cut: Cut, checkpoints: Checkpoints
 ) -> tuple[Plan, CheckpointLines | None]:
-    asked = question
+    cut_question = question
     if cut.is_damaged:
-        asked = replace(question, last_stop=UNCLEAN, recovery_point=0)
-    plan, lines = plan_partition(COMMAND, path, asked, lambda log: truncate_change(log, cut.to), checkpoints)
+        cut_question = replace(question, last_stop=UNCLEAN, recovery_point=0)
+    plan, lines = plan_partition(COMMAND, path, cut_question, lambda log: truncate_change(log, cut.to), checkpoints)
     losses = plan.losses
     if losses is not None:  # what is cut is no loss: the leader has it
         losses = replace(losses, lost_by_recovery=UNSET, behind_end=UNSET)

@@ -108,8 +108,8 @@ def _on_one_disk(path: str, log_dirs: Sequence[str]) -> list[str]:
     for log_dir in log_dirs:
         if not isinstance(open_path(log_dir), LogDir):
             raise KlogError("not a log dir", path=log_dir)
-        found = os.stat(log_dir)
-        by_inode.setdefault((found.st_dev, found.st_ino), log_dir)
+        status = os.stat(log_dir)
+        by_inode.setdefault((status.st_dev, status.st_ino), log_dir)
     device = os.stat(path).st_dev
     return [log_dir for (at, _), log_dir in by_inode.items() if at == device]
 
@@ -136,7 +136,11 @@ class _FreeSearch(Struct):
             if kind.name in self.question.kinds:
                 yield (
                     kind,
-                    [found for log_dir in self.log_dirs for found in self._find(kind, log_dir, folders[log_dir])],
+                    [
+                        candidate
+                        for log_dir in self.log_dirs
+                        for candidate in self._find(kind, log_dir, folders[log_dir])
+                    ],
                 )
 
     def look_at_the_rest(self, choice: FreeChoice) -> None:
@@ -146,13 +150,13 @@ class _FreeSearch(Struct):
             self.untouched += find_untouched(log_dir, folders, known, self.only_copies)
 
     def _partition_dirs(self, log_dir: str) -> Sequence[PartitionDir]:
-        found, left_out = partition_dirs(log_dir)
+        dirs, left_out = partition_dirs(log_dir)
         self.left_out += left_out
         if not {DELETED.name, CLEANED.name}.isdisjoint(self.question.kinds):
-            copies, unclear = find_only_copies(found, log_dir, self.question.circumstances, self.question.jobs)
+            copies, unclear = find_only_copies(dirs, log_dir, self.question.circumstances, self.question.jobs)
             self.left_out += unclear
             self.only_copies |= copies
-        return found
+        return dirs
 
     def _find(self, kind: FreeKind, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
         if kind is JOURNAL:
@@ -177,29 +181,29 @@ class _FreeSearch(Struct):
         if log_dir not in self.planned:
             clusters = map(ClusterConfig.of, self.question.log_dirs or self.log_dirs)
             cluster = next((known for known in clusters if known.metadata is not None), None)
-            asked = folders, log_dir, self.question.circumstances, self.question.jobs
-            self.planned[log_dir], left_out = plan_retention(*asked, cluster)
+            arguments = folders, log_dir, self.question.circumstances, self.question.jobs
+            self.planned[log_dir], left_out = plan_retention(*arguments, cluster)
             self.left_out += left_out
         return self.planned[log_dir]
 
     def _find_remote(self, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
-        asked = self.question
-        if asked.remote is None:
+        question = self.question
+        if question.remote is None:
             return ()
-        if Place(asked.remote).shown != asked.remote:
+        if Place(question.remote).shown != question.remote:
             raise Refused(
                 "the plan would contain the password that is in the URI of the store",
-                path=Place(asked.remote).shown,
+                path=Place(question.remote).shown,
                 cure="Give the password in the environment, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
             )
         if self.tier is None:
-            keys = dict(map(read_key, asked.key))
-            metadata = read_metadata(asked.metadata or asked.log_dirs or tuple(self.log_dirs))
-            self.tier = open_store(asked.remote, keys), metadata
-        is_first = RETENTION.name not in asked.kinds
-        found, left_out = find_remote(self._planned(log_dir, folders), *self.tier, with_past_retention=is_first)
+            keys = dict(map(read_key, question.key))
+            metadata = read_metadata(question.metadata or question.log_dirs or tuple(self.log_dirs))
+            self.tier = open_store(question.remote, keys), metadata
+        is_first = RETENTION.name not in question.kinds
+        candidates, left_out = find_remote(self._planned(log_dir, folders), *self.tier, with_past_retention=is_first)
         self.left_out += left_out
-        return found
+        return candidates
 
 
 def _plan(log_dir: str, question: FreeQuestion, choice: FreeChoice, search: _FreeSearch) -> Plan:
@@ -284,13 +288,13 @@ def _result(
 
 def _each_once(left_out: Iterable[LeftOut]) -> list[LeftOut]:
     """Return those that differ: a log that cannot be loaded is found for each kind that loads it."""
-    found = list[LeftOut]()
+    distinct = list[LeftOut]()
     paths = set[str]()
     for one in left_out:
-        if one.path not in paths or one not in found:
-            found.append(one)
+        if one.path not in paths or one not in distinct:
+            distinct.append(one)
             paths.add(one.path)
-    return found
+    return distinct
 
 
 def _item(item: Taken) -> FreedItem:

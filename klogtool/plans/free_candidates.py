@@ -74,8 +74,8 @@ class PartitionDir(Struct, frozen=True):
     @property
     def indexes_alone(self) -> frozenset[str]:
         """Indexes without a .log of that name. LogLoader.loadSegmentFiles deletes them."""
-        found = (file for file in map(parse_file_name, self.names) if file.kind in _INDEXES and not file.suffix)
-        return frozenset(file.name for file in found if _log_name(file) not in (None, *self.names))
+        files = (file for file in map(parse_file_name, self.names) if file.kind in _INDEXES and not file.suffix)
+        return frozenset(file.name for file in files if _log_name(file) not in (None, *self.names))
 
     @property
     def orphans(self) -> frozenset[str]:
@@ -91,17 +91,17 @@ class PartitionDir(Struct, frozen=True):
         for name in sorted(self.names):
             path = os.path.join(self.path, name)
             try:
-                found = find_name(path)
+                file = find_name(path)
             except OSError as error:
                 raise unreadable(path, error) from error
-            if found is not None:
-                yield parse_file_name(name), found
+            if file is not None:
+                yield parse_file_name(name), file
 
 
 def partition_dirs(log_dir: str) -> tuple[list[PartitionDir], list[LeftOut]]:
     """Return the partition dirs on the log dir's own file system, by name; and those that cannot be listed. Raises
     KlogError if the log dir cannot be."""
-    found, left_out = list[PartitionDir](), list[LeftOut]()
+    dirs, left_out = list[PartitionDir](), list[LeftOut]()
     device = os.stat(log_dir).st_dev
     for name in names_in(log_dir):
         path, parsed = os.path.join(log_dir, name), find_partition_dir_name(name)
@@ -113,8 +113,8 @@ def partition_dirs(log_dir: str) -> tuple[list[PartitionDir], list[LeftOut]]:
             left_out.append(LeftOut(path, error.reason))
             continue
         if os.stat(path).st_dev == device:
-            found.append(PartitionDir(path, log_dir, parsed.state, names, mtime_ns))
-    return found, left_out
+            dirs.append(PartitionDir(path, log_dir, parsed.state, names, mtime_ns))
+    return dirs, left_out
 
 
 def find_by_names(kind: FreeKind, folders: Sequence[PartitionDir]) -> list[Candidate]:
@@ -135,8 +135,8 @@ def find_by_names(kind: FreeKind, folders: Sequence[PartitionDir]) -> list[Candi
 
 def _deleted(folder: PartitionDir) -> Iterator[Candidate]:
     """LogLoader.removeTempFilesAndCollectSwapFiles: every file whose name ends so, whatever comes before."""
-    found = (name for name in folder.names if is_found_by_java(name))
-    names = [name for name in found if name.endswith(".deleted") and not name.endswith(_KRAFT_DELETED)]
+    visible = (name for name in folder.names if is_found_by_java(name))
+    names = [name for name in visible if name.endswith(".deleted") and not name.endswith(_KRAFT_DELETED)]
     yield from _leftovers(DELETED, folder, [name for name in names if not is_of_a_run(name)])
 
 
@@ -149,22 +149,22 @@ def _cleaned(folder: PartitionDir) -> Iterator[Candidate]:
 def _leftovers(kind: FreeKind, folder: PartitionDir, wanted: Collection[str]) -> Iterator[Candidate]:
     """Yield a candidate for each of these files. An index goes with the .log that has such a name, and before it:
     alone, it would look like the trace of a lost segment."""
-    found = {file.name: name for file, name in folder.files()}
+    files = {file.name: name for file, name in folder.files()}
     indexes = _indexes_with(kind, folder)
-    for name in sorted(found.keys() & set(wanted)):
-        names = tuple(found[each] for each in (*indexes.get(name, ()), name) if each in found)
-        yield Candidate(kind, found[name].fact.path, folder.log_dir, names)
+    for name in sorted(files.keys() & set(wanted)):
+        names = tuple(files[each] for each in (*indexes.get(name, ()), name) if each in files)
+        yield Candidate(kind, files[name].fact.path, folder.log_dir, names)
 
 
 def _indexes_with(kind: FreeKind, folder: PartitionDir) -> dict[str, list[str]]:
     """Return indexes that are left of segments, by the name that the .log has now."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for index in () if folder.is_between else sorted(folder.indexes_alone):
         log = _log_name(parse_file_name(index)) or ""
         now = next((log + suffix for suffix in _OTHER_LOGS if log + suffix in folder.names), "")
         if now.endswith(kind.name):
-            found.setdefault(now, []).append(index)
-    return found
+            names.setdefault(now, []).append(index)
+    return names
 
 
 def _orphaned(folder: PartitionDir) -> Iterator[Candidate]:
@@ -204,8 +204,8 @@ def find_runs(log_dir: str, runs: Sequence[str]) -> list[Candidate]:
 def find_rejected(log_dir: str) -> list[Candidate]:
     """Return the folders beside a log dir in which salvage has kept bytes of its partitions. Raises KlogError."""
     above = os.path.dirname(log_dir)
-    found = [os.path.join(above, name) for name in names_in(above) if name.endswith(REJECTED_END)]
-    ours = [path for path in found if os.path.isdir(path) and _is_here(path, log_dir) and _is_of(path, log_dir)]
+    paths = [os.path.join(above, name) for name in names_in(above) if name.endswith(REJECTED_END)]
+    ours = [path for path in paths if os.path.isdir(path) and _is_here(path, log_dir) and _is_of(path, log_dir)]
     return [Candidate(REJECTED, path, log_dir, *_files_below(path)) for path in ours]
 
 
@@ -232,10 +232,10 @@ def _files_below(path: str) -> tuple[tuple[Name, ...], tuple[Fact, ...]]:
         facts.append(folder_fact(folder, listed))
         for name in sorted(listed[1]):
             try:
-                found = find_name(os.path.join(folder, name))
+                candidate = find_name(os.path.join(folder, name))
             except OSError as error:
                 raise unreadable(os.path.join(folder, name), error) from error
-            names += [] if found is None else [found]
+            names += [] if candidate is None else [candidate]
     return tuple(names), tuple(facts)
 
 

@@ -72,13 +72,13 @@ class FreeChoice(Struct, frozen=True):
 def find_name(path: str) -> Name | None:
     """Return a regular file's name; None for anything else, and if it is gone. Raises OSError."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    fact = Fact(path, found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
-    return Name(fact, (found.st_dev, found.st_ino), found.st_nlink, found.st_blocks * BLOCK_BYTES)
+    fact = Fact(path, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+    return Name(fact, (status.st_dev, status.st_ino), status.st_nlink, status.st_blocks * BLOCK_BYTES)
 
 
 class FreedBytes:

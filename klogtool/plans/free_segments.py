@@ -97,7 +97,7 @@ def plan_retention(
     may not be the topic's. cluster: if another log dir has the metadata."""
     question = RetainQuestion(**asdict(circumstances), jobs=jobs, purge=True)
     checkpoints = Checkpoints.of(log_dir, cluster)
-    found, left_out = list[PlannedRetention](), list[LeftOut]()
+    planned, left_out = list[PlannedRetention](), list[LeftOut]()
     for folder in folders:
         if folder.state is not PartitionDirState.CURRENT or is_metadata(folder):
             continue
@@ -109,9 +109,9 @@ def plan_retention(
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason, error.cure))
             continue
-        found.append(PlannedRetention(folder, plan))
+        planned.append(PlannedRetention(folder, plan))
         left_out += _held(plan, folder)
-    return found, left_out
+    return planned, left_out
 
 
 def find_only_copies(
@@ -182,12 +182,12 @@ def is_metadata(folder: PartitionDir) -> bool:
 
 def _files_by_base(folder: PartitionDir) -> Mapping[int, list[Name]]:
     """Return the files of segments, by base offset, in the order in which they go."""
-    found: dict[int, list[Name]] = {}
+    names: dict[int, list[Name]] = {}
     files = [(file, name) for file, name in folder.files() if file.kind in _ORDER and not file.suffix]
     for file, name in sorted(files, key=lambda one: _ORDER.index(one[0].kind)):
         if file.base_offset is not None:
-            found.setdefault(file.base_offset, []).append(name)
-    return found
+            names.setdefault(file.base_offset, []).append(name)
+    return names
 
 
 # Local segments of tiered topics that are in remote storage as well go oldest first, as a broker deletes them by local
@@ -201,7 +201,7 @@ def find_remote(
 ) -> tuple[list[Candidate], list[LeftOut]]:
     """Return the local segments that are safe to lose; and where a closed one is not, why. with_past_retention:
     segments past retention go as well, as they are before these."""
-    found, left_out = list[Candidate](), list[LeftOut]()
+    candidates, left_out = list[Candidate](), list[LeftOut]()
     for one in planned:
         result, folder = one.plan.result, one.folder.path
         if not isinstance(result, RetainResult):
@@ -224,8 +224,8 @@ def find_remote(
         elif any(segment.reason == TIERED for segment in kept[len(bases) : -1]):
             left_out.append(LeftOut(folder, part.detail))
         going = one.going if with_past_retention and bases else {}
-        found += one.candidates(REMOTE, [*sorted(going), *bases], going)
-    return found, left_out
+        candidates += one.candidates(REMOTE, [*sorted(going), *bases], going)
+    return candidates, left_out
 
 
 def _before(kept: list[Kept], end: int) -> Iterator[Kept]:
@@ -254,7 +254,7 @@ def find_compactable(
     logs as a whole."""
     question = CompactQuestion(**asdict(circumstances), jobs=jobs, purge=True)
     checkpoints = Checkpoints.of(log_dir)
-    found, left_out = list[Compactable](), list[LeftOut]()
+    compactable, left_out = list[Compactable](), list[LeftOut]()
     for folder in folders:
         if folder.state is not PartitionDirState.CURRENT or is_metadata(folder) or why_unclear(folder) is not None:
             continue
@@ -266,5 +266,5 @@ def find_compactable(
             left_out.append(LeftOut(folder.path, error.reason))
             continue
         if plan.bytes_freed > 0 and isinstance(plan.result, CompactResult) and plan.result.is_cleaned:
-            found.append(Compactable(folder.path, plan.bytes_freed, plan.bytes_written))
-    return found, left_out
+            compactable.append(Compactable(folder.path, plan.bytes_freed, plan.bytes_written))
+    return compactable, left_out

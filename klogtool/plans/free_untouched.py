@@ -72,14 +72,14 @@ def find_untouched(
     those that it could not, since no other file has their records."""
     paths = {folder.path for folder in folders}
     inside = (within for path in sorted(paths) for within in _folders_in(path))
-    found = [*_of_partitions(folders, known, only_copies), *_walk_folders([log_dir, *inside], paths, known)]
-    return sorted(_large(found), key=lambda one: (-one.on_disk, one.path))
+    untouched = [*_of_partitions(folders, known, only_copies), *_walk_folders([log_dir, *inside], paths, known)]
+    return sorted(_large(untouched), key=lambda one: (-one.on_disk, one.path))
 
 
-def _large(found: Iterable[tuple[str, Untouched]]) -> Iterator[Untouched]:
+def _large(untouched: Iterable[tuple[str, Untouched]]) -> Iterator[Untouched]:
     """Yield what is large; of the rest, sums. found: each with the folder that it counts for."""
     sums: dict[tuple[str, UntouchedReason], tuple[int, int]] = {}
-    for folder, one in found:
+    for folder, one in untouched:
         is_sum = one.why is UntouchedReason.IN_USE
         if one.why is UntouchedReason.UNREADABLE or (one.on_disk >= LARGE_BYTES and not is_sum):
             yield one
@@ -104,9 +104,9 @@ def _of_partitions(
                 yield folder.path, Untouched(path, name.on_disk, 1, _why(file, name, folder, kinds))
 
 
-def _why(file: FileName, found: Name, folder: PartitionDir, kinds: Collection[FileKind]) -> UntouchedReason:
+def _why(file: FileName, listed: Name, folder: PartitionDir, kinds: Collection[FileKind]) -> UntouchedReason:
     name = file.name
-    if found.links > 1:
+    if listed.links > 1:
         return UntouchedReason.LINKED
     if is_of_a_run(name):
         return UntouchedReason.RUN
@@ -153,16 +153,16 @@ def _walk_folders(
             if entry.is_dir(follow_symlinks=False):
                 if entry.path not in partition_dirs and entry.stat(follow_symlinks=False).st_dev == device:
                     waiting.append((entry.path if folder == log_dir else top, entry.path))
-            elif entry.path not in known and (found := find_name(entry.path)) is not None:
+            elif entry.path not in known and (name := find_name(entry.path)) is not None:
                 yield (
                     top,
-                    Untouched(entry.path, found.on_disk, 1, _why_outside(os.path.relpath(entry.path, log_dir), found)),
+                    Untouched(entry.path, name.on_disk, 1, _why_outside(os.path.relpath(entry.path, log_dir), name)),
                 )
 
 
-def _why_outside(path: str, found: Name) -> UntouchedReason:
+def _why_outside(path: str, name: Name) -> UntouchedReason:
     """Return why a file outside of partition dirs stays. path: from the log dir."""
-    if found.links > 1:
+    if name.links > 1:
         return UntouchedReason.LINKED
     if os.path.dirname(path) == REMOTE_INDEX_CACHE:
         return UntouchedReason.REMOTE_CACHE

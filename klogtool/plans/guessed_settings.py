@@ -93,8 +93,8 @@ class KnownSettings(Struct, frozen=True):
         """Look up the topic of a partition dir."""
         name = find_partition_dir_name(own_name(path))
         topic = "" if name is None else name.topic
-        given = {*circumstances.config, *settings_by_file(topic, circumstances.config_sections)}
-        return cls(frozenset(given), cluster.knows(topic))
+        known = {*circumstances.config, *settings_by_file(topic, circumstances.config_sections)}
+        return cls(frozenset(known), cluster.knows(topic))
 
     def has(self, name: str, source: str | None) -> bool:
         """Return whether a setting is known. A broker's setting in --config comes before the topic's own, so it says
@@ -191,9 +191,9 @@ def _looks_tiered(log: LoadedLog, line: int, first_base: int) -> bool:
 
 
 def _compacted(log: LoadedLog, doomed: Iterable[LogSegment], beside: Beside) -> Iterator[_Guess]:
-    yield from (found := list(_cleaned(log, beside)))
-    given = {"cleanup.policy", "retention.ms", "retention.bytes"} & log.terms.sources.keys()
-    if found or given:
+    yield from (cleaned := list(_cleaned(log, beside)))
+    settings = {"cleanup.policy", "retention.ms", "retention.bytes"} & log.terms.sources.keys()
+    if cleaned or settings:
         return
     for segment in doomed:
         position = find_gap_of_cleaning(segment)

@@ -90,8 +90,8 @@ class _Listing(Struct):
     def add_folder(self, path: str, name: str, own: str, around: tuple[str, ...]) -> None:
         """Add what is in a folder. name: its path in the image. own: its name. around: the folders that contain it."""
         self.folders.append((path, name))
-        found = find_partition_dir_name(own)
-        is_metadata = found is not None and found.topic == METADATA_TOPIC
+        partition_dir = find_partition_dir_name(own)
+        is_metadata = partition_dir is not None and partition_dir.topic == METADATA_TOPIC
         try:
             with os.scandir(path) as entries:
                 inside = sorted(entries, key=lambda entry: entry.name)

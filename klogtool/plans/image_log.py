@@ -166,8 +166,8 @@ class _LogImage:
         """Return what stays of a window: its position there, the bytes, and those of the original."""
         start, stop = window.base, window.base + window.cut
         kept = ((max(at, start), data[max(0, start - at) : stop - at]) for at, data in self._kept)
-        found = ((at - start, data) for at, data in kept if at < stop and data)
-        return [(at, data, bytes(window.data[at : at + len(data)])) for at, data in found]
+        kept_here = ((at - start, data) for at, data in kept if at < stop and data)
+        return [(at, data, bytes(window.data[at : at + len(data)])) for at, data in kept_here]
 
     def _blank_window(self, window: Window) -> None:
         at, stop = 0, window.cut
@@ -189,8 +189,8 @@ class _LogImage:
             stays = blank_entry(entry, self._open_from_ms, self._blank_value, self._most_offset)
             if is_closed:  # a verify without --deep opens wrappers, too: nobody opens this one after, either
                 blank_stream(entry)
-            told = len(entry) if is_control or is_closed or not stays else LOG_OVERHEAD
-            self._on_hole(changed_bytes(before[:told], entry[:told]))
+            size = len(entry) if is_control or is_closed or not stays else LOG_OVERHEAD
+            self._on_hole(changed_bytes(before[:size], entry[:size]))
         else:  # the file changed meanwhile
             blank_bytes(entry, ())
         return frame.size
@@ -254,22 +254,22 @@ class _LogImage:
         coming = next(following, None)
         for at in range(start, end, CHUNK_BYTES):
             before = self._probe.read(at, min(CHUNK_BYTES, end - at))
-            piece = memoryview(bytearray(before))
-            stop = at + len(piece)
+            chunk = memoryview(bytearray(before))
+            stop = at + len(chunk)
             while coming is not None and coming[0] < stop:
                 kept.append(coming)
                 coming = next(following, None)
-            blank_bytes(piece, [(first - at, data) for first, data in kept])
-            self._on_hole(changed_bytes(before, piece))
-            yield piece
+            blank_bytes(chunk, [(first - at, data) for first, data in kept])
+            self._on_hole(changed_bytes(before, chunk))
+            yield chunk
             kept = [(first, data) for first, data in kept if first + len(data) > stop]
 
     def _walk_kept(self, start: int, end: int) -> Iterator[Kept]:
         """Yield the bytes that stay, by their start."""
         heads = heapq.merge(self._frames_from(start, end), self._probe.heads(start, end))
-        pieces = (piece for at in heads for piece in _judged(self._probe, at))
+        judged = (item for at in heads for item in _judged(self._probe, at))
         kept = ((at, data) for at, data in self._kept if at + len(data) > start)
-        return (piece for piece in heapq.merge(pieces, kept) if piece[0] < end)
+        return (item for item in heapq.merge(judged, kept) if item[0] < end)
 
     def _frames_from(self, at: int, end: int) -> Iterator[int]:
         """Yield where frames begin if one follows the other from here on."""
@@ -286,9 +286,9 @@ def _fill_in(window: Window, kept: list[tuple[int, bytes, bytes]]) -> None:
     frames = walk_frames(window.data, 0, window.cut, base=window.base) if kept else iter(())
     for frame in frames:
         start, stop = frame.position, frame.position + frame.size
-        pieces = [(at - start, data, before) for at, data, before in kept if at < stop and at + len(data) > start]
-        if pieces and not is_wrapper(frame, window.data[start:stop]):  # readers open a wrapper: it must stay whole
-            fill_in(window.data[start:stop], pieces)
+        inside = [(at - start, data, before) for at, data, before in kept if at < stop and at + len(data) > start]
+        if inside and not is_wrapper(frame, window.data[start:stop]):  # readers open a wrapper: it must stay whole
+            fill_in(window.data[start:stop], inside)
 
 
 def is_wrapper(frame: Frame, entry: memoryview) -> bool:

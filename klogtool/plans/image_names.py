@@ -69,26 +69,26 @@ class TopicNames:
 
     def of_folder(self, name: str) -> str:
         """Return the name that a folder has in the image."""
-        found = find_partition_dir_name(name)
-        if found is None:
+        partition_dir = find_partition_dir_name(name)
+        if partition_dir is None:
             return name if name in _HARMLESS else self._of_other(name)
-        rest = name[len(found.topic) + 1 :]
-        if found.state is PartitionDirState.CURRENT:
+        rest = name[len(partition_dir.topic) + 1 :]
+        if partition_dir.state is PartitionDirState.CURRENT:
             number, unique_id = rest, ""
         else:
-            number, _, unique_id = rest.removesuffix(found.state.value).rpartition(".")
+            number, _, unique_id = rest.removesuffix(partition_dir.state.value).rpartition(".")
             unique_id = "." + (unique_id if _UNIQUE_ID.fullmatch(unique_id) else self._of_other(unique_id))
-        number = number if _NUMBER.fullmatch(number) else str(found.partition)
-        return f"{self.of(found.topic)}-{number}{unique_id}{found.state.value}"
+        number = number if _NUMBER.fullmatch(number) else str(partition_dir.partition)
+        return f"{self.of(partition_dir.topic)}-{number}{unique_id}{partition_dir.state.value}"
 
     def of_file(self, name: str) -> str:
         """Return the name that a file has in the image."""
-        found = parse_file_name(name)
-        if found.kind is FileKind.FOREIGN:
+        file = parse_file_name(name)
+        if file.kind is FileKind.FOREIGN:
             return self._of_other(name)
-        if not (found.kind.has_base_offset or found.kind is FileKind.KRAFT_SNAPSHOT):
+        if not (file.kind.has_base_offset or file.kind is FileKind.KRAFT_SNAPSHOT):
             return name  # all of it is Kafka's
-        end = found.kind.value + found.suffix
+        end = file.kind.value + file.suffix
         stem = name.removesuffix(end)
         return name if _OFFSETS.fullmatch(stem) else self._of_stem(stem) + end
 
@@ -102,8 +102,8 @@ class TopicNames:
 
     def _of_stem(self, stem: str) -> str:
         """Return another stem; what Kafka reads of it as an offset or an epoch stays."""
-        found = re.match(r"-?[0-9]{1,20}(?=\.)|[0-9]{20}-[0-9]{10}(?=.)", stem, re.DOTALL)
-        at = found.end() if found else 0
+        match = re.match(r"-?[0-9]{1,20}(?=\.)|[0-9]{20}-[0-9]{10}(?=.)", stem, re.DOTALL)
+        at = match.end() if match else 0
         return stem[:at] + stem[at : at + 1] * bool(at) + self._of_other(stem[at + bool(at) :])
 
     def _of_other(self, name: str) -> str:

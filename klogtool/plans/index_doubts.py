@@ -129,7 +129,7 @@ def retention_doubts(
     by_time = {deletion.segment for deletion in deleted if deletion.by == TIME}
     holders = {segment.segment for segment in kept if segment.held_by is not None and segment.reason != BEHIND}
     active = max(ages)
-    found = []
+    doubts = []
     for base, age in ages.items():
         if not age.size or (age.is_file_time and base not in by_time | holders):
             continue
@@ -141,8 +141,8 @@ def retention_doubts(
         effect = _effect_on(log, age, said.newest, is_deleted=base in by_time, is_held=base in holders)
         is_usual = age.is_file_time or (base == active and said.is_entry_true)
         if effect is not FalseIndexEffect.NONE or not is_usual:
-            found.append(IndexDoubt(base, age.timestamp, age.is_file_time, said.newest, effect))
-    return found
+            doubts.append(IndexDoubt(base, age.timestamp, age.is_file_time, said.newest, effect))
+    return doubts
 
 
 def true_ages(ages: Mapping[int, Age], doubts: Sequence[IndexDoubt]) -> dict[int, Age]:
@@ -228,21 +228,21 @@ def lag_doubts(log: LoadedLog, to_clean: LogToClean) -> Iterator[IndexDoubt]:
 # Lookups by time.
 
 
-def lookup_doubts(log: LoadedLog, found: TimestampFound) -> list[IndexDoubt]:
+def lookup_doubts(log: LoadedLog, result: TimestampFound) -> list[IndexDoubt]:
     """Return the segments because of which a lookup by time, or for the largest time, has a wrong answer. Raises
     Unreadable."""
-    asked = found.timestamp
-    chosen = next((step.segment for step in found.steps if isinstance(step, SegmentStep)), None)
-    if asked == MAX_TIMESTAMP:
-        least = NO_TIMESTAMP if found.found is None else found.found.timestamp
+    timestamp = result.timestamp
+    segment = next((step.segment for step in result.steps if isinstance(step, SegmentStep)), None)
+    if timestamp == MAX_TIMESTAMP:
+        least = NO_TIMESTAMP if result.found is None else result.found.timestamp
         return [doubt for doubt in _doubts(log) if doubt.log_timestamp > least]
-    if asked < 0:
+    if timestamp < 0:
         return []
-    doubts = _doubts(log, chosen)
-    passed_over = [doubt for doubt in doubts if doubt.segment != chosen and doubt.log_timestamp >= asked]
-    if passed_over or chosen is None:
+    doubts = _doubts(log, segment)
+    passed_over = [doubt for doubt in doubts if doubt.segment != segment and doubt.log_timestamp >= timestamp]
+    if passed_over or segment is None:
         return passed_over
-    return _wrongly_chosen(log, found, chosen, doubts)
+    return _wrongly_chosen(log, result, segment, doubts)
 
 
 def _doubts(log: LoadedLog, up_to: int | None = None) -> list[IndexDoubt]:
@@ -256,19 +256,19 @@ def _doubts(log: LoadedLog, up_to: int | None = None) -> list[IndexDoubt]:
 
 
 def _wrongly_chosen(
-    log: LoadedLog, found: TimestampFound, chosen: int, doubts: Sequence[IndexDoubt]
+    log: LoadedLog, result: TimestampFound, base_offset: int, doubts: Sequence[IndexDoubt]
 ) -> list[IndexDoubt]:
     """Return the doubt about the chosen segment: its indexes lead behind the first record that was asked for, or it has
     none, and a later segment would have it."""
     try:
-        first = search_without_index(log, log.segments[chosen], found.timestamp)
+        first = search_without_index(log, log.segments[base_offset], result.timestamp)
         if first is None:
-            later = (segment for segment in log.segments.all if segment.base_offset > chosen)
-            is_later = any(search_without_index(log, segment, found.timestamp) for segment in later)
-            return [doubt for doubt in doubts if doubt.segment == chosen] if is_later else []
+            later = (segment for segment in log.segments.all if segment.base_offset > base_offset)
+            is_later = any(search_without_index(log, segment, result.timestamp) for segment in later)
+            return [doubt for doubt in doubts if doubt.segment == base_offset] if is_later else []
     except KlogError:  # damage before the place where the lookup began says nothing about it
         return []
-    if found.found is not None and first.offset >= found.found.offset:
+    if result.found is not None and first.offset >= result.found.offset:
         return []
-    age = ages_of(log)[chosen]
-    return [IndexDoubt(chosen, age.timestamp, age.is_file_time, first.timestamp, FalseIndexEffect.BEGAN_TOO_LATE)]
+    age = ages_of(log)[base_offset]
+    return [IndexDoubt(base_offset, age.timestamp, age.is_file_time, first.timestamp, FalseIndexEffect.BEGAN_TOO_LATE)]

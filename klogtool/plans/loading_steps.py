@@ -124,12 +124,12 @@ class _LoadingSteps:
 
     def change(self, name: str) -> None:
         """Make the file as it should be; do nothing if it is."""
-        wanted, found = self.wanted.get(name), self.state.get(name)
+        wanted, current = self.wanted.get(name), self.state.get(name)
         if wanted is None:
             self.delete(name)
-        elif not _is_the_same(found, wanted):
+        elif not _is_the_same(current, wanted):
             # A cut in place needs no room on the disk, and leaves every byte before it where it is.
-            if found is not None and wanted.mtime_ns is None and is_head(wanted.content, found.content):
+            if current is not None and wanted.mtime_ns is None and is_head(wanted.content, current.content):
                 self.steps.append(Truncate(name, wanted.size))
             else:
                 self.steps.append(Write(name, wanted.content, wanted.mtime_ns))
@@ -161,17 +161,17 @@ class _LoadingSteps:
         files."""
         if not self.report.was_split:
             return
-        made = [name for name in self.differing() if name in self.wanted and self._is_of_another(name)]
-        for index in sorted({_index_of(source) for name in made for source in self._sources(name)}):
+        written = [name for name in self.differing() if name in self.wanted and self._is_of_another(name)]
+        for index in sorted({_index_of(source) for name in written for source in self._sources(name)}):
             self._drop(index)
             self.delete(index)
-        for name in sorted(made, key=lambda name: (name not in self.state, name), reverse=True):
+        for name in sorted(written, key=lambda name: (name not in self.state, name), reverse=True):
             self.change(name)
 
     def _sources(self, name: str) -> set[str]:
         """Return the current `.log`s from whose bytes a new one is made."""
-        pieces = [part for part in self.wanted[name].content if isinstance(part, FileRange)]
-        names = {os.path.basename(piece.path) for piece in pieces}
+        ranges = [part for part in self.wanted[name].content if isinstance(part, FileRange)]
+        names = {os.path.basename(each.path) for each in ranges}
         return {source for source in names & self.state.keys() if source.endswith(_LOG.value)}
 
     def _is_of_another(self, name: str) -> bool:
@@ -364,27 +364,27 @@ def is_head(part: Content, whole: Content) -> bool:
     """Return whether a content is the beginning of another, judged by the places of its bytes."""
     part, whole = _content(DraftFile(part)) or (), _content(DraftFile(whole)) or ()
     left = content_size(part)
-    for n, piece in enumerate(part):
+    for n, item in enumerate(part):
         if n >= len(whole):
             return False
         other = whole[n]
-        if piece != other and not (left == part_size(piece) and _begins(piece, other)):
+        if item != other and not (left == part_size(item) and _begins(item, other)):
             return False
-        left -= part_size(piece)
+        left -= part_size(item)
     return True
 
 
-def _begins(piece: Part, other: Part) -> bool:
-    if isinstance(piece, FileRange) and isinstance(other, FileRange):
-        return (piece.path, piece.start) == (other.path, other.start) and piece.stop <= other.stop
-    return isinstance(piece, bytes) and isinstance(other, bytes) and other.startswith(piece)
+def _begins(one: Part, other: Part) -> bool:
+    if isinstance(one, FileRange) and isinstance(other, FileRange):
+        return (one.path, one.start) == (other.path, other.start) and one.stop <= other.stop
+    return isinstance(one, bytes) and isinstance(other, bytes) and other.startswith(one)
 
 
-def _is_the_same(found: DraftFile | None, wanted: DraftFile | None) -> bool:
+def _is_the_same(current: DraftFile | None, wanted: DraftFile | None) -> bool:
     """Return whether a file is as it should be: its bytes, and its mtime if a certain one is wanted."""
-    if found is None or wanted is None:
-        return found is wanted
-    return _content(found) == _content(wanted) and wanted.mtime_ns in (None, found.mtime_ns)
+    if current is None or wanted is None:
+        return current is wanted
+    return _content(current) == _content(wanted) and wanted.mtime_ns in (None, current.mtime_ns)
 
 
 def _content(file: DraftFile | None) -> Content | None:

@@ -209,8 +209,8 @@ class Plan(Struct, frozen=True):
 
     def answer_in(self, say: Callable[[Reason], object]) -> JsonObject:
         """Return the answer as in docs/contract.md, as JSON types: the result, and the losses of loading."""
-        told = (to_builtins(part, enc_hook=say) for part in (self.result, self.losses) if part)
-        return {name: value for part in told for name, value in part.items()}
+        answers = (to_builtins(part, enc_hook=say) for part in (self.result, self.losses) if part)
+        return {name: value for part in answers for name, value in part.items()}
 
     def released_answer(self, say: Callable[[Reason], object]) -> JsonObject:
         """Return the answer, with the release as which it was decided; empty if there is none."""
@@ -221,7 +221,7 @@ class Plan(Struct, frozen=True):
     def loses(self) -> bool:
         """Whether records are lost without a request, or are gone already: by loading a damaged log (`recover`, and
         every command that loads one), or in the rejected bytes of `salvage`; or whether a broker hides a partition."""
-        return any(told.loses for told in (self.result, self.losses) if told is not None)
+        return any(answer.loses for answer in (self.result, self.losses) if answer is not None)
 
     @property
     def bytes_held(self) -> int:
@@ -348,9 +348,9 @@ class PlanRow(Struct, frozen=True, tag_field="type", tag="plan"):
 def _id_of(row: PlanRow) -> str:
     """Hash the plan. Of the facts, only what stays the same after klogtool itself has changed the files and undone
     that."""
-    told = {name: value for name, value in to_builtins(row).items() if name not in ("type", "id")}
+    fields = {name: value for name, value in to_builtins(row).items() if name not in ("type", "id")}
     facts = [{"path": fact.path, "size": fact.size, "mtime_ns": fact.mtime_ns} for fact in row.facts]
-    return hashlib.blake2b(ascii(_in_order({**told, "facts": facts})).encode(), digest_size=6).hexdigest()
+    return hashlib.blake2b(ascii(_in_order({**fields, "facts": facts})).encode(), digest_size=6).hexdigest()
 
 
 def _in_order(value: Any) -> Any:

@@ -65,7 +65,7 @@ def plan_change(command: str, path: str, question: Question, change: ChangeLog) 
         yield plan
         return
     before, after = plan_checkpoints(command, checkpoints.log_dir, question, [lines])
-    yield from (found for found in (before, plan, after) if found is not None)
+    yield from (some for some in (before, plan, after) if some is not None)
 
 
 def plan_partition(

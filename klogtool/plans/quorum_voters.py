@@ -150,18 +150,18 @@ def decide(path: str, question: VotersQuestion) -> Iterator[Plan]:
         raise Refused(str(error)) from None
     facts = {each: list(_facts(each)) for each in paths}  # before anything is read
     controllers = [read_controller(each, own, rules) for each, own in zip(paths, settings, strict=True)]
-    chosen = choose_new_voters(controllers, wish)
-    own = chosen.controller.path
+    new_voters = choose_new_voters(controllers, wish)
+    own = new_voters.controller.path
     folder = os.path.join(own, CLUSTER_METADATA_DIR)
     of_others = tuple(fact for each in paths if each != own for fact in facts[each])
     draft = Draft.of(folder)
     own_facts = (*facts_of(draft), *(fact for fact in facts[own] if os.path.dirname(fact.path) == own))
     all_facts = (*own_facts, *of_others)
     if question.static:
-        yield _plan_static(chosen, question, draft, all_facts)
+        yield _plan_static(new_voters, question, draft, all_facts)
         return
-    if chosen.controller.log.is_behind_snapshot or not _has_log_at(draft, chosen.offset):
-        _begin_at(draft, chosen.offset)
+    if new_voters.controller.log.is_behind_snapshot or not _has_log_at(draft, new_voters.offset):
+        _begin_at(draft, new_voters.offset)
     terms = terms_of(folder, question.circumstances, checkpoints=Checkpoints.beside(folder))
     plan, _ = plan_draft(
         COMMAND,
@@ -169,24 +169,24 @@ def decide(path: str, question: VotersQuestion) -> Iterator[Plan]:
         draft,
         all_facts,
         terms,
-        lambda log: _change(log, chosen, question.circumstances.now_ms),
+        lambda log: _change(log, new_voters, question.circumstances.now_ms),
     )
     yield replace(plan, notes=())  # those of a broker's partition say nothing about this one
 
 
-def _plan_static(chosen: NewVoters, question: VotersQuestion, draft: Draft, facts: tuple[Fact, ...]) -> Plan:
+def _plan_static(new_voters: NewVoters, question: VotersQuestion, draft: Draft, facts: tuple[Fact, ...]) -> Plan:
     """Plan a snapshot of all metadata without voters, in place of the log. A snapshot in a higher epoch is loaded, and
     the log before it thrown away (KafkaRaftLog.truncateToLatestSnapshot). Kafka has no way to lower kraft.version."""
     values = walk_metadata_values(draft.path)
-    data = b"".join(build_snapshot(values, epoch=chosen.epoch, timestamp_ms=question.circumstances.now_ms))
-    name = build_kraft_snapshot_name(KraftSnapshotName(chosen.offset, chosen.epoch))
+    data = b"".join(build_snapshot(values, epoch=new_voters.epoch, timestamp_ms=question.circumstances.now_ms))
+    name = build_kraft_snapshot_name(KraftSnapshotName(new_voters.offset, new_voters.epoch))
     kinds = (*_LOG_KINDS, FileKind.QUORUM_STATE)
     gone = [file.name for file in map(parse_file_name, draft.names()) if file.kind in kinds and not file.suffix]
     steps: tuple[Step, ...] = (
         Write(name, (data,)),
         *map(Delete, gone),
     )  # the snapshot first: it has all that the log has
-    result = _result(chosen, LogState(chosen.offset, chosen.offset, None), is_static=True)
+    result = _result(new_voters, LogState(new_voters.offset, new_voters.offset, None), is_static=True)
     return Plan(COMMAND, draft.path, question, facts, steps, (), result)
 
 
@@ -216,48 +216,48 @@ def _begin_at(draft: Draft, end: int) -> None:
     draft.write(build_file_name(FileKind.LOG, end), b"")
 
 
-def _change(log: LoadedLog, chosen: NewVoters, now_ms: int) -> Change:
-    batch = _batch(chosen, now_ms)
-    reply = Appender(log).reply(Call((batch,), True, chosen.epoch, now_ms))
+def _change(log: LoadedLog, new_voters: NewVoters, now_ms: int) -> Change:
+    batch = _batch(new_voters, now_ms)
+    reply = Appender(log).reply(Call((batch,), True, new_voters.epoch, now_ms))
     if isinstance(reply, NotAppended):
         raise Refused(f"a broker would not append the record of voters: {reply.error.message}", path=log.draft.path)
-    state = QuorumState(1, leader_epoch=chosen.epoch)
+    state = QuorumState(1, leader_epoch=new_voters.epoch)
     log.draft.write(FileKind.QUORUM_STATE.value, build_quorum_state(state))
     verdict = SegmentVerdict(log.segments.last.base_offset, "append", f"{len(batch):,} bytes more")
-    return Change(_result(chosen, settle(log)), (verdict,))
+    return Change(_result(new_voters, settle(log)), (verdict,))
 
 
-def _batch(chosen: NewVoters, now_ms: int) -> bytes:
+def _batch(new_voters: NewVoters, now_ms: int) -> bytes:
     """Build the batch: kraft.version as well, because a record of voters counts only with it."""
     values: tuple[tuple[ControlRecordType, Values], ...] = (
         (ControlRecordType.KRAFT_VERSION, {"kRaftVersion": 1}),
-        (ControlRecordType.KRAFT_VOTERS, {"voters": [voter.as_record() for voter in chosen.voters]}),
+        (ControlRecordType.KRAFT_VOTERS, {"voters": [voter.as_record() for voter in new_voters.voters]}),
     )
     records = [
-        Record(chosen.offset + n, now_ms, build_control_key(kind), build_control_value(kind, value))
+        Record(new_voters.offset + n, now_ms, build_control_key(kind), build_control_value(kind, value))
         for n, (kind, value) in enumerate(values)
     ]
-    return build_batch(records, is_control=True, partition_leader_epoch=chosen.epoch)
+    return build_batch(records, is_control=True, partition_leader_epoch=new_voters.epoch)
 
 
-def _result(chosen: NewVoters, state: LogState, *, is_static: bool = False) -> VotersResult:
-    controller: Controller = chosen.controller
+def _result(new_voters: NewVoters, state: LogState, *, is_static: bool = False) -> VotersResult:
+    controller: Controller = new_voters.controller
     return VotersResult(
         controller.node_id or 0,
         controller.cluster_id,
         0 if is_static else 1,
         [
             VoterResult(voter.id, voter.directory_id, [f"{one.name}://{one.address}" for one in voter.endpoints])
-            for voter in chosen.voters
+            for voter in new_voters.voters
         ],
-        [voter.id for voter in chosen.old_voters],
+        [voter.id for voter in new_voters.old_voters],
         controller.is_dynamic,
-        chosen.offset,
-        chosen.epoch,
-        chosen.outcome.value,
-        list(chosen.unseen),
-        chosen.may_lose,
-        chosen.unseen_epoch,
-        list(chosen.tails),
+        new_voters.offset,
+        new_voters.epoch,
+        new_voters.outcome.value,
+        list(new_voters.unseen),
+        new_voters.may_lose,
+        new_voters.unseen_epoch,
+        list(new_voters.tails),
         state=state,
     )

@@ -259,7 +259,7 @@ def log_bytes(path: str) -> int:
 
 def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
     """Return the folders that a broker loads or knows how to treat. Raises Corrupt, Refused if it would not start."""
-    found: dict[tuple[TopicPartition, PartitionDirState], str] = {}
+    places: dict[tuple[TopicPartition, PartitionDirState], str] = {}
     folders = []
     for name in list_folder(path).folders:
         if name == REMOTE_INDEX_CACHE or not is_found_by_java(name):
@@ -271,13 +271,13 @@ def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
         folders.append((name, parsed))
         if parsed.state.is_live and parsed.topic != METADATA_TOPIC:
             key = TopicPartition(parsed.topic, parsed.partition), parsed.state
-            if key in found:
+            if key in places:
                 raise Refused(
-                    f"Duplicate log directories for {key[0]}: {found[key]} and {name}",
+                    f"Duplicate log directories for {key[0]}: {places[key]} and {name}",
                     path=path,
                     kafka_class="IllegalStateException",
                 )
-            found[key] = name
+            places[key] = name
     return folders
 
 

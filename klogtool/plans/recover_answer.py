@@ -123,8 +123,8 @@ def _lost_by_swap(log: LoadedLog) -> SwapLoss | None:
 def _lost(log: LoadedLog, claimed_end: int | None) -> OffsetSpan | None:
     """Return the offsets that are removed, judged by sound batches and the header of the damaged one."""
     first = log.report.below_start[0] if log.report.below_start else log.log_end_offset
-    found = find_lost_offsets(log.draft, first)
-    end = max(found[1] + 1 if found else 0, claimed_end or 0)
+    lost = find_lost_offsets(log.draft, first)
+    end = max(lost[1] + 1 if lost else 0, claimed_end or 0)
     return OffsetSpan(first, end - 1) if end > first else None
 
 
@@ -136,7 +136,7 @@ def _damage_of(log: LoadedLog, cut: TruncatedSegment) -> tuple[Reason | None, in
 
 
 def _below_high_watermark(log: LoadedLog) -> BelowHighWatermark | None:
-    offsets = [told.offset for told in log.terms.evidence if told.by == HIGH_WATERMARK]
+    offsets = [evidence.offset for evidence in log.terms.evidence if evidence.by == HIGH_WATERMARK]
     end = log.log_end_offset
     if not offsets or offsets[0] <= end:
         return None
@@ -158,14 +158,14 @@ def losses_of_loading(log: LoadedLog, behind: BehindEnd | None) -> LoadingLosses
 def recovery_verdicts(log: LoadedLog) -> tuple[SegmentVerdict, ...]:
     """Return what becomes of each segment, by base offset."""
     why_deleted = _why_deleted(log)
-    found = {base: SegmentVerdict(base, "delete", why_deleted) for base in log.report.deleted_segments}
+    verdicts = {base: SegmentVerdict(base, "delete", why_deleted) for base in log.report.deleted_segments}
     recovered, swapped = set(log.report.recovered), set(log.report.swapped)
     for segment in log.segments.all:
         is_swapped = segment.log_name + SWAP in swapped
-        found[segment.base_offset] = _verdict(
+        verdicts[segment.base_offset] = _verdict(
             log, segment, is_recovered=segment.base_offset in recovered, is_swapped=is_swapped
         )
-    return tuple(found[base] for base in sorted(found))
+    return tuple(verdicts[base] for base in sorted(verdicts))
 
 
 def recovery_notes(log: LoadedLog) -> Iterator[Reason]:

@@ -89,8 +89,8 @@ def _between(log: LoadedLog, orphans: dict[int, str], left: dict[str, Offsets]) 
     reaches: list[tuple[int, str]] = []  # those that go beyond the next segment: their end and name
     read = ReadLogs(log.draft.files)
     for before, behind in pairwise(log.segments.all):
-        found = next_offset_of(before)
-        end = _claimed_end(before) if found is None else found
+        next_offset = next_offset_of(before)
+        end = _claimed_end(before) if next_offset is None else next_offset
         if end > behind.base_offset:
             reaches.append((end, before.log_name))
         if end >= behind.base_offset:
@@ -119,9 +119,9 @@ def _only_left(log: LoadedLog, known: Sequence[Gap], left: dict[str, Offsets]) -
         alone = _without(alone, there, log.log_start_offset)
     for first, last in _joined(alone.ranges, there):
         for low, high in ((first, min(last, log.log_end_offset - 1)), (max(first, log.log_end_offset), last)):
-            if low <= high and (told := _left_of(left, low, high)) is not None:
+            if low <= high and (left_part := _left_of(left, low, high)) is not None:
                 base = max((each for each in log.segments.base_offsets if each <= low), default=None)
-                yield Gap(low, high, base, base if high < log.log_end_offset else None, told[1])
+                yield Gap(low, high, base, base if high < log.log_end_offset else None, left_part[1])
 
 
 def _is_near(log: LoadedLog, segment: LogSegment, wanted: Offsets) -> bool:
@@ -165,21 +165,21 @@ def _in_none(segments: Sequence[Offsets], first: int, last: int) -> list[tuple[i
 def _left_overs(log: LoadedLog) -> dict[str, Offsets]:
     """Return the offsets of the records that logs of an interrupted cleaning, split or deletion have, which a start
     deletes, by name. The name alone shows nothing: it may be empty, or have others."""
-    found = {}
-    told = tuple(each.offset for each in walk_told(log))
-    span = KnownLog(log.segments.first.base_offset, log.log_end_offset, told)
+    left_overs = {}
+    reached = tuple(each.offset for each in walk_told(log))
+    span = KnownLog(log.segments.first.base_offset, log.log_end_offset, reached)
     for name in log.report.removed:
         if name.endswith(_LEFT_OVERS) and name in log.draft.before:
             with suppress(KlogError):  # a start deletes it unread, so this is no reason to fail
                 offsets = offsets_in_log(log.draft.before[name].content).data
-                found[name] = not_meant_to_go(offsets, span) if name.endswith(DELETED) else offsets
-    return found
+                left_overs[name] = not_meant_to_go(offsets, span) if name.endswith(DELETED) else offsets
+    return left_overs
 
 
 def _left_of(left: dict[str, Offsets], first: int, last: int) -> tuple[int, str] | None:
     """Return the lowest of these offsets that a left-over has, and its name; None if there is none."""
-    found = ((offsets.first_in(first, last), name) for name, offsets in left.items())
-    return min(((offset, name) for offset, name in found if offset is not None), default=None)
+    firsts = ((offsets.first_in(first, last), name) for name, offsets in left.items())
+    return min(((offset, name) for offset, name in firsts if offset is not None), default=None)
 
 
 def next_offset_of(segment: LogSegment) -> int | None:
@@ -190,9 +190,9 @@ def next_offset_of(segment: LogSegment) -> int | None:
     with segment.open_log() as file:
         reader = FrameReader(file)
         for start in dict.fromkeys((_last_indexed(segment), 0)):
-            found = _end_of_frames(reader, start)
-            if found is not None:
-                return found
+            end = _end_of_frames(reader, start)
+            if end is not None:
+                return end
     return None
 
 
@@ -223,8 +223,8 @@ def _end_of_frames(reader: FrameReader, position: int) -> int | None:
     """Return the offset after the last entry, if entries follow one another from a position to the end of the file."""
     last_offset, end = None, reader.file.size
     try:
-        for found in reader.walk(position, end):
-            last_offset, position = reader.last_offset(found), found.position + found.size
+        for frame in reader.walk(position, end):
+            last_offset, position = reader.last_offset(frame), frame.position + frame.size
     except KlogError:
         return None
     return None if last_offset is None or position < end else last_offset + 1
@@ -234,8 +234,8 @@ def _first_offset(segment: LogSegment) -> int:
     """Return the first batch's offset, or the base offset if that is unknown. (A name that is too high hides no
     records.)"""
     with segment.open_log() as file:
-        found = FrameReader(file).find(0, file.size)
-    return found.offset if isinstance(found, Frame) and found.magic >= CURRENT_MAGIC else segment.base_offset
+        frame = FrameReader(file).find(0, file.size)
+    return frame.offset if isinstance(frame, Frame) and frame.magic >= CURRENT_MAGIC else segment.base_offset
 
 
 def _is_cleaned(log: LoadedLog, gaps: list[Gap]) -> bool:

@@ -75,19 +75,19 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
     Raises KlogError if a file cannot be read.
     """
     end = log.log_end_offset
-    told = [told for told in walk_told(log) if end < told.offset < HIGHEST]
-    found = _look_behind_end(log) if log.terms.is_clean else None
-    if not told and found is None:
+    beyond = [beyond for beyond in walk_told(log) if end < beyond.offset < HIGHEST]
+    result = _look_behind_end(log) if log.terms.is_clean else None
+    if not beyond and result is None:
         return None
-    behind, claimed = found or (_NOTHING_BEHIND, [])
+    behind, claimed = result or (_NOTHING_BEHIND, [])
     sound = -1 if behind.sound_last_offset is None else behind.sound_last_offset
-    reaches = max([end, sound + 1, *claimed, *(each.offset for each in told)])
+    reaches = max([end, sound + 1, *claimed, *(each.offset for each in beyond)])
     return replace(
         behind,
         first_offset=end if reaches > end else None,
         last_offset=reaches - 1 if reaches > end else None,
         offsets=reaches - end,
-        told_by=told,
+        told_by=beyond,
         clean_marker_false=log.terms.has_marker,
         served=behind.served and reaches == end,
     )
@@ -202,9 +202,9 @@ def _last_offset(draft: Draft, name: str, lowest: int) -> int | None:
 
 def _end_of_run(reader: FrameReader, position: int, end: int) -> int | None:
     last_offset = None
-    for found in reader.walk(position, end):
+    for frame in reader.walk(position, end):
         try:
-            last_offset = reader.last_offset(found)
+            last_offset = reader.last_offset(frame)
         except KlogError:
             break
     return last_offset

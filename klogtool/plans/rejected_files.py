@@ -57,8 +57,8 @@ def rejected_files(plan: Plan) -> dict[str, Content]:
 def _kept(part: RejectedBytes, file: PatchyFile) -> KeptBytes:
     start, end = part.start, part.end
     sha256 = hashlib.sha256()
-    for piece in _pieces(file, start, end):
-        sha256.update(piece)
+    for chunk in _chunks(file, start, end):
+        sha256.update(chunk)
     return KeptBytes(
         part.file,
         start,
@@ -84,10 +84,10 @@ def _content(file: PatchyFile, start: int, end: int) -> Content:
     return tuple(parts)
 
 
-def _pieces(file: PatchyFile, start: int, end: int) -> Iterator[bytes]:
+def _chunks(file: PatchyFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
-        piece = file.read(start, min(CHUNK_BYTES, end - start))
-        if not piece:
+        chunk = file.read(start, min(CHUNK_BYTES, end - start))
+        if not chunk:
             raise Changed("the file became shorter while it was read", path=file.path, position=start)
-        yield piece
-        start += len(piece)
+        yield chunk
+        start += len(chunk)

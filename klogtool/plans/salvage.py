@@ -153,7 +153,7 @@ class _Salvage:
         self._evidence = SideFileEvidence(
             tuple(sorted(self._files.orphans() | {swap.base_offset for swap in self._files.swaps})),
             self._reaches(),
-            tuple((run.first_offset, run.last_offset) for _, found in self._swaps for run in _runs(found)),
+            tuple((run.first_offset, run.last_offset) for _, stretches in self._swaps for run in _runs(stretches)),
             self._terms.compaction is not None,
             self._terms.log_start_offset,
         )
@@ -165,14 +165,14 @@ class _Salvage:
         theirs = [self._sound_stretches(files, files.epochs or LeaderEpochFileCache()) for files in self._replicas]
         ours = self._sound_stretches(self._files, self._known)
         ours = mend_by_closed_end(ours, find_closed_end(self._path, self._question.circumstances))
-        stretches = mend_last_batch(ours, [_runs(found) for found in theirs], self._known)
+        stretches = mend_last_batch(ours, [_runs(other) for other in theirs], self._known)
         if shows_cleaning(stretches):
             self._evidence = replace(self._evidence, is_compacted=True)
         holes = find_holes(stretches, self._evidence)
         gaps = list(walk_gaps(stretches, self._evidence)) if self._replicas else holes
         cuts = self._cuts(gaps)
         copies = [self._copy(*each, stretches, cuts) for each in zip(self._replicas, theirs, strict=True)]
-        sources = [copy_of(path, _cut(found, cuts), (), self._known) for path, found in self._swaps] + copies
+        sources = [copy_of(path, _cut(theirs_of, cuts), (), self._known) for path, theirs_of in self._swaps] + copies
         kept = _Kept(stretches, Filled(refusals=list(left_alone(gaps, holes, copies))))
         for hole in holes:
             fill_hole(hole, sources, self._known, kept.filled)
@@ -202,15 +202,15 @@ class _Salvage:
         )
 
     def _losses(self, kept: _Kept) -> list[Loss]:
-        found: list[Loss] = []
+        lost: list[Loss] = []
         runs = sorted((filling.run for filling, _ in kept.filled.fillings), key=lambda run: run.first_offset)
         empty = sorted(kept.filled.empty, key=lambda span: span[0])
         for gap in walk_gaps(kept.stretches, self._evidence):
             last = MAX_LONG if gap.last is None else gap.last
             first = bisect_left(runs, gap.first, key=lambda run: run.first_offset)
             behind = bisect_right(runs, last, key=lambda run: run.last_offset)
-            found += losses(gap, runs[first:behind], empty, self._evidence)
-        return with_own_offsets(found, kept.stretches, kept.runs())
+            lost += losses(gap, runs[first:behind], empty, self._evidence)
+        return with_own_offsets(lost, kept.stretches, kept.runs())
 
     def _facts(self) -> Iterator[Fact]:
         """Yield facts about everything that was read: the files of the partition and the replicas, and the names in
@@ -225,9 +225,9 @@ class _Salvage:
 
     def _reaches(self) -> int:
         """Return how far the log reached in the past, by snapshots, checkpoints and leader epochs."""
-        told = [told.offset for told in self._terms.evidence]
+        reached = [reached.offset for reached in self._terms.evidence]
         epochs = [entry.start_offset for entry in self._known.entries]
-        return max(offset for offset in (0, self._files.reaches, *told, *epochs) if offset < HIGHEST)
+        return max(offset for offset in (0, self._files.reaches, *reached, *epochs) if offset < HIGHEST)
 
     def _terms_of(self, circumstances: Circumstances) -> LoadTerms:
         """Return the terms of a start after a kill, from the first offset on. Only those checkpoints count that say how
@@ -242,10 +242,10 @@ class _Salvage:
         return terms
 
     def _sound_stretches(self, files: PartitionFiles, known: LeaderEpochFileCache) -> list[Stretch]:
-        found = [
+        stretches = [
             stretch for segment in files.segments for stretch in segment.stretches(jobs=self._jobs, deep=self._deep)
         ]
-        return mend_leader_epochs(ascending(found), known)
+        return mend_leader_epochs(ascending(stretches), known)
 
     def _swap(self, swap: SegmentFile) -> tuple[str, list[Stretch]]:
         """Read a cleaned segment: it replaces segments that may be gone already."""
@@ -271,14 +271,14 @@ class _Salvage:
         return tuple(sorted(cuts))
 
     def _copy(
-        self, replica: PartitionFiles, found: Sequence[Stretch], ours: Sequence[Stretch], cuts: Sequence[int]
+        self, replica: PartitionFiles, theirs: Sequence[Stretch], ours: Sequence[Stretch], cuts: Sequence[int]
     ) -> OtherCopy:
         """Compare a replica with this partition, and cut it. Raises Refused if they have nothing in common."""
-        held_together = compare(_runs(ours), _runs(found))
+        held_together = compare(_runs(ours), _runs(theirs))
         if not held_together.agree and any(not part.same_epoch for part in held_together.diverging):
             raise Refused("not a copy: it has other batches at the same offsets, and none in common", path=replica.path)
         epochs = replica.epochs or LeaderEpochFileCache()
-        return copy_of(replica.path, _cut(found, cuts), held_together.diverging, epochs)
+        return copy_of(replica.path, _cut(theirs, cuts), held_together.diverging, epochs)
 
     # Building the result.
 
@@ -318,24 +318,26 @@ class _Salvage:
 
     def _small_files(self, runs: Sequence[Run]) -> dict[str, bytes | None]:
         """Return partition.metadata and leader-epoch-checkpoint, if they have to change."""
-        found: dict[str, bytes | None] = {}
+        files: dict[str, bytes | None] = {}
         if self._files.metadata is None:
-            found |= self._metadata()
+            files |= self._metadata()
         if self._files.epochs is not None:
-            given, is_wanted = self._known.entries, False
+            known_entries, is_wanted = self._known.entries, False
         else:
             replicas = [replica.epochs for replica in self._replicas if replica.epochs is not None]
-            given = sorted({entry for epochs in replicas for entry in epochs.entries}, key=lambda entry: entry.epoch)
-            is_wanted = bool(given) or _EPOCHS in self._files.damaged
-        entries = entries_of(runs, right_entries(given, runs))
-        if is_wanted or (self._files.epochs is not None and entries != given):
-            found[_EPOCHS.value] = build_leader_epoch_checkpoint(entries)
-        return found
+            known_entries = sorted(
+                {entry for epochs in replicas for entry in epochs.entries}, key=lambda entry: entry.epoch
+            )
+            is_wanted = bool(known_entries) or _EPOCHS in self._files.damaged
+        entries = entries_of(runs, right_entries(known_entries, runs))
+        if is_wanted or (self._files.epochs is not None and entries != known_entries):
+            files[_EPOCHS.value] = build_leader_epoch_checkpoint(entries)
+        return files
 
     def _metadata(self) -> dict[str, bytes | None]:
-        given = next((replica.metadata for replica in self._replicas if replica.metadata is not None), None)
-        if given is not None:
-            return {_METADATA.value: build_partition_metadata(given)}
+        theirs = next((replica.metadata for replica in self._replicas if replica.metadata is not None), None)
+        if theirs is not None:
+            return {_METADATA.value: build_partition_metadata(theirs)}
         return {_METADATA.value: None} if _METADATA in self._files.damaged else {}
 
 
@@ -345,10 +347,10 @@ def _runs(stretches: Sequence[Stretch]) -> list[Run]:
 
 def _cut(stretches: Sequence[Stretch], cuts: Sequence[int]) -> list[Stretch]:
     """Cut runs into pieces, so that no piece has batches on both sides of one of the (ascending) offsets."""
-    found: list[Stretch] = []
+    result: list[Stretch] = []
     for stretch in stretches:
-        found += cut_run(stretch, cuts) if isinstance(stretch, Run) else [stretch]
-    return found
+        result += cut_run(stretch, cuts) if isinstance(stretch, Run) else [stretch]
+    return result
 
 
 def _around(batch: Unloadable) -> tuple[list[Run], list[Run]]:

@@ -80,11 +80,11 @@ class SavedPlan(Struct, frozen=True):
     def gone(self) -> tuple[tuple[int, int], ...]:
         """Return the offsets [first, last], ascending, of which its answer says that the log lacks them when it is
         carried out."""
-        found = Offsets()
+        deleted = Offsets()
         for loss in read_losses(self.command, self.row.answer).walk_gone():
             if loss.span is not None:
-                found.add(*loss.span)
-        return tuple(found.ranges)
+                deleted.add(*loss.span)
+        return tuple(deleted.ranges)
 
     @classmethod
     def of(cls, plan: Plan, *, say: Say = named, with_content: bool = True) -> SavedPlan:
@@ -158,11 +158,11 @@ def decide_saved(
             for plan in decide(command, path, question, spools_for(path)):
                 if (plan.path, plan.id) in wanted:
                     kept.keep(plan)
-    found = {(plan.path, plan.id): plan for plan in kept.plans}
-    missing = next((plan for plan in plans if (plan.path, plan.id) not in found), None)
+    decided = {(plan.path, plan.id): plan for plan in kept.plans}
+    missing = next((plan for plan in plans if (plan.path, plan.id) not in decided), None)
     if missing is not None:
         raise missing.is_stale()
-    again = ((plan.row, found[plan.path, plan.id]) for plan in plans)
+    again = ((plan.row, decided[plan.path, plan.id]) for plan in plans)
     return [replace(now, row=replace(row, facts=now.row.facts)) for row, now in again]
 
 
@@ -233,9 +233,9 @@ def _parse_plan(line: bytes, n: int, file: str) -> SavedPlan:
         if value.get("type") != "plan":
             raise WrongField("type is not 'plan'")
         row = read_as(value, PlanRow)
-        for place, fact, told in zip(count(), row.facts, value["facts"], strict=False):
+        for place, fact, fields in zip(count(), row.facts, value["facts"], strict=False):
             absolute(fact.path, f"facts[{place}].path")
-            for name in told.keys() - to_builtins(fact).keys():
+            for name in fields.keys() - to_builtins(fact).keys():
                 raise WrongField(f"facts[{place}].{name} is null")
         absolute(row.path, "path")
         for place, step in enumerate(row.steps):
@@ -259,8 +259,8 @@ def _parse_line(line: bytes, what: str) -> JsonObject:
 
 
 def _check_sum(line: bytes) -> None:
-    told, _, found = line.rstrip(b"\r\n").rpartition(b',"%b":' % SUM.encode())
-    if not told or found != b'"%b"}' % sum_of(told + b"}").encode():
+    text, _, checksum = line.rstrip(b"\r\n").rpartition(b',"%b":' % SUM.encode())
+    if not text or checksum != b'"%b"}' % sum_of(text + b"}").encode():
         raise WrongField(f"{SUM} does not match: the line was changed after klogtool saved it")
 
 

@@ -102,8 +102,8 @@ def _of_partitions(log_dir: LogDir) -> Iterator[Finding]:
 def _of_partition(partition: Partition) -> Iterator[Finding]:
     epochs = os.path.join(partition.path, FileKind.LEADER_EPOCH_CHECKPOINT.value)
     metadata = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
-    if os.path.isfile(epochs) and isinstance(found := read_epochs(epochs), Finding):
-        yield found
+    if os.path.isfile(epochs) and isinstance(problem := read_epochs(epochs), Finding):
+        yield problem
     if os.path.isfile(metadata):
         yield from judge_partition_metadata(metadata)
     if partition.topic_partition == METADATA_PARTITION:
@@ -121,14 +121,14 @@ def replay_problems(folder: str, rules: Rules) -> Iterator[Finding]:
 
 def _judge_metadata_id(path: str) -> Iterator[Finding]:
     """Yield a finding if the metadata log has another topic id than its own (UnifiedLog.initializeTopicId)."""
-    found, own = read_topic_id(Partition(os.path.dirname(path))), build_uuid(METADATA_TOPIC_ID)
-    if found not in (None, own):
-        told = (
+    topic_id, own = read_topic_id(Partition(os.path.dirname(path))), build_uuid(METADATA_TOPIC_ID)
+    if topic_id not in (None, own):
+        message = (
             f"Tried to assign topic ID Optional[{own}] to log for topic partition {METADATA_PARTITION},"
-            f"but log already contained topic ID {found}"
+            f"but log already contained topic ID {topic_id}"
         )
-        reason = KraftCause.METADATA_ID(topic=METADATA_TOPIC, topic_id=str(found), always=own)
-        stop = refuses("InconsistentTopicIdException", told)
+        reason = KraftCause.METADATA_ID(topic=METADATA_TOPIC, topic_id=str(topic_id), always=own)
+        stop = refuses("InconsistentTopicIdException", message)
         yield Finding(Kind.TOPIC_ID_MISMATCH, path, reason, cured_by=write_partition_metadata(path, own), stop=stop)
 
 

@@ -68,11 +68,11 @@ def _replaced(new: list[int], state: dict[str, DraftFile], wanted: dict[str, Dra
 
 def _remove(name: str, state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[Step]:
     """Delete a file, or rename it to the wanted `.deleted` file."""
-    doomed, found = wanted.get(name + DELETED), state.pop(name)
+    doomed, file = wanted.get(name + DELETED), state.pop(name)
     if doomed is None:
         return [Delete(name)]
     state[name + DELETED] = doomed
-    if _parts(doomed.content) == _parts(found.content) and doomed.mtime_ns in (None, found.mtime_ns):
+    if _parts(doomed.content) == _parts(file.content) and doomed.mtime_ns in (None, file.mtime_ns):
         return [Rename(name, name + DELETED)]
     return [Write(name + DELETED, doomed.content, doomed.mtime_ns), Delete(name)]
 

@@ -152,7 +152,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
     topic_id, by = _topic_id(path, topic, question, beside.log_dir if question.in_place else None)
     draft = Draft.of(path)
     draft.make_spool = make_spool
-    found, source_id = facts_of(draft), Partition(path).topic_id
+    facts, source_id = facts_of(draft), Partition(path).topic_id
     log = _recovered(draft, path, question)
     open_txns = len(log.producers.ongoing_txns)
     if open_txns and not (question.keep_producers or question.forget_open or question.check):
@@ -190,7 +190,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
         COMMAND,
         path,
         question,
-        found,
+        facts,
         order_steps(draft),
         tuple(_verdicts(draft, changed)),
         result,
@@ -246,10 +246,10 @@ def _topic_id(
     but = own_name(path) if log_dir == around else ""
     known, where = (None, "") if log_dir is None else known_topic_id(topic, log_dir, but)
     if question.topic_id is not None:
-        given = parse_uuid(question.topic_id)
-        if known not in (None, given):
+        wanted = parse_uuid(question.topic_id)
+        if known not in (None, wanted):
             raise Refused(TopicIdCause.OTHER_ID(topic=topic, log_dir=str(log_dir), where=where), path=path)
-        return given, "as given"
+        return wanted, "as given"
     if known is None and not question.check:
         at = "" if log_dir is None else TopicIdCause.NOTHING_KNOWS(log_dir=log_dir, topic=topic)
         raise Refused(TopicIdCause.UNKNOWN(at=at), path=path)
@@ -306,15 +306,15 @@ def _restamp(draft: Draft, name: str, writer: ContentWriter | None) -> int:
     size = PIECE_BYTES
     with ContentFile(os.path.join(draft.path, name), draft.files[name].content) as file:
         while at < file.size:
-            piece = bytearray(file.read(at, size))
-            reached, count = kernels.native.set_leader_epochs(piece, 0, len(piece), FIRST_EPOCH)
-            if reached == 0 and at + len(piece) < file.size:
+            chunk = bytearray(file.read(at, size))
+            reached, count = kernels.native.set_leader_epochs(chunk, 0, len(chunk), FIRST_EPOCH)
+            if reached == 0 and at + len(chunk) < file.size:
                 size *= 2
                 continue
             if reached == 0:
                 raise Refused("changed while it was read", path=file.path, position=at)
             if writer is not None:
-                writer.write(bytes(memoryview(piece)[:reached]))
+                writer.write(bytes(memoryview(chunk)[:reached]))
             at, changed, size = at + reached, changed + count, PIECE_BYTES
     return changed
 

@@ -81,12 +81,12 @@ def truncate_change(log: LoadedLog, to: int) -> Change:
     truncated = truncate_to(log, to)
     if truncated:
         _check_cut(log, to)
-    found = end_at_next_start(log)
+    end = end_at_next_start(log)
     verdicts = tuple(before.verdicts(log))
     return Change(
-        TruncateResult(truncated, before.span, found, state=settle(log)),
+        TruncateResult(truncated, before.span, end, state=settle(log)),
         verdicts,
-        tuple(_notes(to, high_watermark, found)) if truncated else (),
+        tuple(_notes(to, high_watermark, end)) if truncated else (),
         first_dirty_at_most=_first_dirty_at_most(log) if truncated else None,
     )
 
@@ -96,8 +96,8 @@ def _check_cut(log: LoadedLog, to: int) -> None:
     LogSegment.truncateTo), and this one is false. The log would end at the offset only until the next start. A damaged
     segment is not judged: there the damage may be the reason."""
     last = log.segments.last
-    found = offsets_in_log(log.draft.files[last.log_name].content)
-    if found.is_whole and found.all.ranges and (highest := found.all.ranges[-1][1]) >= to:
+    offsets = offsets_in_log(log.draft.files[last.log_name].content)
+    if offsets.is_whole and offsets.all.ranges and (highest := offsets.all.ranges[-1][1]) >= to:
         raise Refused(
             f"the offset index of segment {last.base_offset} is false: its batches up to offset {highest} would stay",
             path=log.draft.path,

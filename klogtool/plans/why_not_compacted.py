@@ -121,7 +121,7 @@ def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[
 
     Several log dirs belong to one broker. Raises KlogError if a path is neither kind of dir, or cannot be read.
     """
-    log_dirs = list(dict.fromkeys(found for path in paths if (found := _log_dir_of(path)) is not None))
+    log_dirs = list(dict.fromkeys(around for path in paths if (around := _log_dir_of(path)) is not None))
     broken = False
     for log_dir, reasons in _checkpoint_reasons(log_dirs).items():
         broken = broken or any(isinstance(reason, CheckpointReason) and reason.ends_thread for reason in reasons)
@@ -151,30 +151,30 @@ def standing_of(
         checkpoint = question.first_dirty_offset
     try:
         log = LoadedLog(Draft.of(path), terms)
-        found = find_log_to_clean(log, checkpoint, terms.now_ms)
+        candidate = find_log_to_clean(log, checkpoint, terms.now_ms)
     except (Changed, Unreadable):
         raise
     except KlogError as error:
         return Standing(path, (*unread, _breaks_off(error.at_path(path), path)))
-    uncleanable = sum(segment.size for segment in log.segments.values(found.bound))
-    held_back = list(_held_back(log, found, path))
-    too_clean = _too_clean(log, found, path, question, is_held_back=bool(held_back))
-    reasons = [*unread, *_policy(log), *_reset(found), *held_back, *too_clean]
-    trouble, remaining = _trial(path, terms, found)
+    uncleanable = sum(segment.size for segment in log.segments.values(candidate.bound))
+    held_back = list(_held_back(log, candidate, path))
+    too_clean = _too_clean(log, candidate, path, question, is_held_back=bool(held_back))
+    reasons = [*unread, *_policy(log), *_reset(candidate), *held_back, *too_clean]
+    trouble, remaining = _trial(path, terms, candidate)
     reasons += trouble
     if all(reason.id == "keyless" for reason in reasons):
         dead = Obstacle("cleaner-dead", ObstacleCause.SEE_LOG_DIR(what=ObstacleCause.THREAD_DIES()))
-        reasons.insert(0, dead if is_thread_dead else _due(log, found))
+        reasons.insert(0, dead if is_thread_dead else _due(log, candidate))
     return LogStanding(
         path,
         tuple(reasons),
-        found.first_dirty_offset,
-        found.first_uncleanable_offset,
-        found.bound,
-        found.clean_bytes,
-        found.cleanable_bytes,
-        found.cleanable_ratio,
-        found.is_eligible,
+        candidate.first_dirty_offset,
+        candidate.first_uncleanable_offset,
+        candidate.bound,
+        candidate.clean_bytes,
+        candidate.cleanable_bytes,
+        candidate.cleanable_ratio,
+        candidate.is_eligible,
         uncleanable,
         remaining,
     )
@@ -249,18 +249,18 @@ def _policy(log: LoadedLog) -> Iterator[Obstacle]:
         yield Obstacle("disabled", ObstacleCause.CLEANER_OFF(), Told.TEXT(text="log.cleaner.enable=true"))
 
 
-def _reset(found: LogToClean) -> Iterator[Obstacle]:
-    if found.is_reset:
+def _reset(candidate: LogToClean) -> Iterator[Obstacle]:
+    if candidate.is_reset:
         yield Obstacle("checkpoint-reset", ObstacleCause.LINE_RESET(file=_CHECKPOINT.value))
 
 
-def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Obstacle]:
+def _held_back(log: LoadedLog, candidate: LogToClean, path: str) -> Iterator[Obstacle]:
     """Yield why not everything up to the active segment can be cleaned."""
     active = log.segments.last.base_offset
-    if found.bound >= active or found.first_dirty_offset >= active:
+    if candidate.bound >= active or candidate.first_dirty_offset >= active:
         return
-    if found.why == MIN_COMPACTION_LAG:
-        yield _lag(log, found, path)
+    if candidate.why == MIN_COMPACTION_LAG:
+        yield _lag(log, candidate, path)
         return
     stable = last_stable_offset(log)
     txn = next((txn for txn in log.producers.ongoing_txns if txn.first_offset <= stable), None)
@@ -271,21 +271,21 @@ def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Obstacl
         yield WatermarkReason("high-watermark", detail, ObstacleCure.SYNC(), high_watermark=log.high_watermark)
 
 
-def _lag(log: LoadedLog, found: LogToClean, path: str) -> Obstacle:
+def _lag(log: LoadedLog, candidate: LogToClean, path: str) -> Obstacle:
     """Return that records are too young, or that a false time index says so."""
     lag = duration_text(log.terms.config.min_compaction_lag_ms)
-    false = next((doubt for doubt in lag_doubts(log, found) if doubt.segment == found.bound), None)
+    false = next((doubt for doubt in lag_doubts(log, candidate) if doubt.segment == candidate.bound), None)
     if false is None:
-        return LagReason("lag", ObstacleCause.YOUNG(offset=found.bound, lag=lag), offset=found.bound)
+        return LagReason("lag", ObstacleCause.YOUNG(offset=candidate.bound, lag=lag), offset=candidate.bound)
     detail = ObstacleCause.SEEMS_YOUNG(
-        segment=found.bound,
+        segment=candidate.bound,
         lag=lag,
         which=ObstacleCause.FILE_TIME() if false.is_file_time else ObstacleCause.TIME_INDEX(),
         believed=time_text(false.believed_timestamp),
         newest=time_text(false.log_timestamp),
     )
     cure = Told.TEXT(text=str(rebuild_index(path, "timeindex")))
-    return LagReason("lag", detail, cure, offset=found.bound, index_doubts=[false])
+    return LagReason("lag", detail, cure, offset=candidate.bound, index_doubts=[false])
 
 
 def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path: str) -> Obstacle:
@@ -319,22 +319,22 @@ def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path:
 
 def _timestamp_at(log: LoadedLog, offset: int) -> int | None:
     segment = log.segments.floor(offset)
-    found = None if segment is None else segment.translate_offset(offset)
-    if segment is None or found is None:
+    position = None if segment is None else segment.translate_offset(offset)
+    if segment is None or position is None:
         return None
     with segment.open_log() as file:
-        entry = next(walk_entries(file, found.position), None)
+        entry = next(walk_entries(file, position.position), None)
         return None if entry is None or entry.max_timestamp < 0 else int(entry.max_timestamp)
 
 
 def _too_clean(
-    log: LoadedLog, found: LogToClean, path: str, question: CompactQuestion, *, is_held_back: bool
+    log: LoadedLog, candidate: LogToClean, path: str, question: CompactQuestion, *, is_held_back: bool
 ) -> Iterator[Obstacle]:
     """Yield a reason if too little could be cleaned, even if nothing held the cleaner back."""
-    if found.is_eligible:
+    if candidate.is_eligible:
         return
     active = log.segments.last
-    free = _as_if_free(log, found)
+    free = _as_if_free(log, candidate)
     if not free.cleanable_bytes:
         yield Obstacle("active-segment", ObstacleCause.ONLY_ACTIVE(size=active.size), ObstacleCure.ROLL())
     elif not (is_held_back and free.is_eligible):
@@ -342,24 +342,24 @@ def _too_clean(
             f" --config {quoted(f'{key}={value}')}" for key, value in question.circumstances.config.items()
         )
         cure = ObstacleCure.FORCE(path=quoted(path), settings=settings)
-        yield Obstacle("ratio", why_due(log, found), cure)
+        yield Obstacle("ratio", why_due(log, candidate), cure)
 
 
-def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
+def _as_if_free(log: LoadedLog, candidate: LogToClean) -> LogToClean:
     """Return the range as it would be if it reached the active segment."""
     bound = log.segments.last.base_offset
-    dirty = log.segments.values(min(found.first_dirty_offset, bound), bound)
-    return replace(found, bound=bound, cleanable_bytes=sum(segment.size for segment in dirty))
+    dirty = log.segments.values(min(candidate.first_dirty_offset, bound), bound)
+    return replace(candidate, bound=bound, cleanable_bytes=sum(segment.size for segment in dirty))
 
 
 # --- what the cleaner does when it gets there -------------------------------------------------------------------------
 
 
-def _trial(path: str, terms: LoadTerms, found: LogToClean) -> tuple[list[Obstacle], Remaining | None]:
+def _trial(path: str, terms: LoadTerms, candidate: LogToClean) -> tuple[list[Obstacle], Remaining | None]:
     """Clean the log as if nothing held the cleaner back: return the error, or how much would stay."""
     log = LoadedLog(Draft.of(path), terms)
-    free = _as_if_free(log, found)
-    if free.bound <= found.first_dirty_offset:
+    free = _as_if_free(log, candidate)
+    if free.bound <= candidate.first_dirty_offset:
         return [], None
     try:
         _, stats = clean(log, free, terms.now_ms)
@@ -395,5 +395,5 @@ def _cure_of_damage(damaged: str, partition: str) -> Reason:
     return ObstacleCure.VERIFY(path=quoted(partition))
 
 
-def _due(log: LoadedLog, found: LogToClean) -> Obstacle:
-    return Obstacle("due", ObstacleCause.DUE(why=why_due(log, found)), ObstacleCure.LOOK())
+def _due(log: LoadedLog, candidate: LogToClean) -> Obstacle:
+    return Obstacle("due", ObstacleCause.DUE(why=why_due(log, candidate)), ObstacleCure.LOOK())

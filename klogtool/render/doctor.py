@@ -384,8 +384,8 @@ def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield from map(_tiered_line, diagnosis.tiered)
     yield from (f"  note: {words(note)}" for note in diagnosis.notes)
     for point in diagnosis.host:
-        found, recommended = words(point.found), words(point.recommended)
-        yield f"  {_MARKS[point.severity]:2}  {point.name}: {found}; recommended: {recommended}"
+        current, recommended = words(point.found), words(point.recommended)
+        yield f"  {_MARKS[point.severity]:2}  {point.name}: {current}; recommended: {recommended}"
         if point.severity is not Severity.INFO:
             yield f"{_INDENT}{words(point.why)}"
 

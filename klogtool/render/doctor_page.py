@@ -81,8 +81,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     dirs = "".join(f"<p><code>{shown(path)}</code></p>" for path in diagnosis.log_dirs)
     yield f"<dt>{'log dir' if len(diagnosis.log_dirs) == 1 else 'log dirs'}</dt><dd>{dirs}</dd>"
     for label, facts in groupby(verdict_facts(diagnosis), key=lambda fact: fact[0]):
-        told = (f"<dd>{_command(told) if label == 'run' else shown(told)}</dd>" for _, told in facts)
-        yield f"<dt>{shown(label)}</dt>{''.join(told)}"
+        value = (f"<dd>{_command(value) if label == 'run' else shown(value)}</dd>" for _, value in facts)
+        yield f"<dt>{shown(label)}</dt>{''.join(value)}"
     yield "</dl></section>"
 
 

@@ -106,15 +106,15 @@ class KafkaDump:
 
     def form(self, name: str, path: str) -> DumpForm:
         """Return how the entries of a log are shown: as "text", "json" or "csv"."""
-        given = self.given.get(path)
-        topic = topic_of(path) if given is None else given.topic
+        remote = self.given.get(path)
+        topic = topic_of(path) if remote is None else remote.topic
         if name == "csv":
-            of = partition_of(path) if given is None else (given.topic, given.partition)
+            of = partition_of(path) if remote is None else (remote.topic, remote.partition)
             place = CsvPlace.of(*of, os.path.basename(path))
             return DumpForm(selection=self.selection, go_on=self.go_on, csv=place)
         options = self.options.records()
         if name == "json":
-            internal = internal_topic(path) if given is None else None
+            internal = internal_topic(path) if remote is None else None
             return DumpForm(options, self.selection, path, internal, self.go_on, values=self.values, values_topic=topic)
         if self.values is not None:
             options.decoder = decoder_of_values(self.values, topic)

@@ -46,7 +46,7 @@ def _ruling(election: Election) -> Controller | None:
     """Return the copy whose voters count."""
     known = [seat.controller for seat in election.seats if seat.controller.log.quorum.voters == election.voters]
     everyone = known or [seat.controller for seat in election.seats]
-    return max(everyone, key=lambda found: found.log.position, default=None)
+    return max(everyone, key=lambda controller: controller.log.position, default=None)
 
 
 def _voter_row(voter: Voter) -> dict[str, object]:

@@ -72,17 +72,19 @@ class WorstFirst:
         yield from self._by_place()
 
     def _by_place(self) -> Iterator[str]:
-        found: dict[str, list[tuple[int, int, str]]] = {}
+        places: dict[str, list[tuple[int, int, str]]] = {}
         for (place, severity, name), count in self._places.items():
-            found.setdefault(place, []).append((severity, -count, name))
-        if len(found) < 2:
+            places.setdefault(place, []).append((severity, -count, name))
+        if len(places) < 2:
             return
-        worst = nsmallest(MOST_PARTITIONS, found.items(), key=lambda item: sorted(item[1]))
+        worst = nsmallest(MOST_PARTITIONS, places.items(), key=lambda item: sorted(item[1]))
         yield "The worst places:"
-        rows = [(place, ", ".join(f"{name} {-count:,}" for _, count, name in sorted(told))) for place, told in worst]
+        rows = [
+            (place, ", ".join(f"{name} {-count:,}" for _, count, name in sorted(counts))) for place, counts in worst
+        ]
         yield from (f"  {line}" for line in table_text(rows).splitlines())
-        if len(found) > len(worst):
-            yield f"  and {len(found) - len(worst):,} more"
+        if len(places) > len(worst):
+            yield f"  and {len(places) - len(worst):,} more"
 
 
 MORE = "..."

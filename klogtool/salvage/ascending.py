@@ -147,15 +147,15 @@ def _walk_owners(runs: Sequence[Run]) -> Iterator[tuple[int, set[int]]]:
 def _put_in_order(items: list[Stretch]) -> list[Stretch]:
     """Put neighbours in order that follow each other then without a gap, and the run before them. What somebody moved
     into another segment goes back to the one where readers look for it."""
-    found: list[Stretch] = []
+    ordered: list[Stretch] = []
     bases = sorted({item.segment for item in items})
     for group in _walk_groups(items):
         runs = sorted((item for item in group if isinstance(item, Run)), key=lambda run: run.first_offset)
-        before = found[-1] if found and isinstance(found[-1], Run) else None
+        before = ordered[-1] if ordered and isinstance(ordered[-1], Run) else None
         row = runs if before is None else [before, *runs]
         is_whole = len(runs) == len(group) > 1
-        found += [_at_home(run, bases) for run in runs] if is_whole and _is_row(row) else group
-    return found
+        ordered += [_at_home(run, bases) for run in runs] if is_whole and _is_row(row) else group
+    return ordered
 
 
 def _is_row(runs: Sequence[Run]) -> bool:
@@ -280,20 +280,20 @@ class _Row:
     def _moved_into(self, selected: Sequence[int]) -> dict[int, list[Run]]:
         """Return the runs outside the row that fill, as they are, the room between two of its neighbours, by the number
         of the one before them: somebody moved them. Damaged bytes in the file keep their room."""
-        row, chosen = [self._run(n) for n in selected], set(selected)
+        row, run_set = [self._run(n) for n in selected], set(selected)
         ends = [run.last_offset for run in row]
         others = sorted(
-            (item for n, item in enumerate(self._items) if isinstance(item, Run) and n not in chosen),
+            (item for n, item in enumerate(self._items) if isinstance(item, Run) and n not in run_set),
             key=lambda run: run.first_offset,
         )
-        found: dict[int, list[Run]] = {}
+        moved: dict[int, list[Run]] = {}
         for at, runs in groupby(others, key=lambda run: bisect_right(ends, run.first_offset) - 1):
             if not 0 <= at < len(row) - 1:
                 continue
             in_file, between = self._items[selected[at] + 1 : selected[at + 1]], [*runs]
             if all(isinstance(item, Run) for item in in_file) and _is_row([row[at], *between, row[at + 1]]):
-                found[selected[at]] = [_at_home(run, self._segments) for run in between]
-        return found
+                moved[selected[at]] = [_at_home(run, self._segments) for run in between]
+        return moved
 
     def _run(self, n: int) -> Run:
         item = self._items[n]

@@ -54,21 +54,21 @@ def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: Si
     return results
 
 
-def with_own_offsets(found: Sequence[Loss], stretches: Sequence[Stretch], kept: Sequence[Run]) -> list[Loss]:
+def with_own_offsets(losses: Sequence[Loss], stretches: Sequence[Stretch], kept: Sequence[Run]) -> list[Loss]:
     """Return what is lost, with the offsets of sound batches that are in no kept run and no loss: between the kept ones
     an offset may have been where its batch says, whatever is lost at the place of its bytes. kept: ascending."""
-    told = Offsets()
+    covered = Offsets()
     for run in kept:
-        told.add(run.first_offset, run.last_offset)
-    for loss in found:
+        covered.add(run.first_offset, run.last_offset)
+    for loss in losses:
         if loss.first_offset is not None and loss.last_offset is not None:
-            told.add(loss.first_offset, loss.last_offset)
+            covered.add(loss.first_offset, loss.last_offset)
     own: dict[tuple[int, int], list[Loss]] = {}
     for item in stretches:
         if isinstance(item, Rejected) and item.sound is not None and kept:
             first, last = max(item.sound[0], kept[0].first_offset), min(item.sound[1], kept[-1].last_offset)
-            own[item.segment, item.start] = [_loss(item, span) for span in told.holes(first, last)]
-    replaced = (loss for loss in found if loss.first_offset is not None or not own.get((loss.segment, loss.start)))
+            own[item.segment, item.start] = [_loss(item, span) for span in covered.holes(first, last)]
+    replaced = (loss for loss in losses if loss.first_offset is not None or not own.get((loss.segment, loss.start)))
     return sorted([*replaced, *(loss for each in own.values() for loss in each)], key=_place_of)
 
 
@@ -103,10 +103,10 @@ def _with_end(hole: Hole, reaches: int, *, is_filled: bool) -> Hole:
     """Give a hole at the log's end an end, if anything shows where that was."""
     if hole.last is not None:
         return hole
-    told = [
+    whole = [
         part.last_offset for part in hole.rejected if part.last_offset is not None and _is_credible(part, is_filled)
     ]
-    last = max([*told, reaches - 1], default=-1)
+    last = max([*whole, reaches - 1], default=-1)
     return Hole(hole.at, hole.first, last if last >= hole.first else None, hole.before, None, hole.rejected)
 
 

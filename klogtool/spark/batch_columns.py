@@ -50,8 +50,8 @@ def _bit(bit: int) -> Callable[[HeadRows, str], pa.Array]:
 def _timestamps(rows: HeadRows, name: str) -> Any:
     import pyarrow.compute as pc
 
-    found = rows.column(name)
-    return pc.if_else(pc.equal(found, NO_TIMESTAMP), None, found)
+    column = rows.column(name)
+    return pc.if_else(pc.equal(column, NO_TIMESTAMP), None, column)
 
 
 def _codecs(rows: HeadRows, _name: str) -> Any:

@@ -76,14 +76,14 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[CompactedFolde
     if not isinstance(open_path(log_dir), LogDir):
         raise KlogError("not a log dir", path=log_dir)
     checkpoints = Checkpoints.of(log_dir)
-    found = {}
+    folders = {}
     for name, _, skipped in walk_partition_dirs(log_dir):
         why_not = skipped or why_left_alone(os.path.join(log_dir, name), question, checkpoints)
-        found[name] = CompactedFolder(log_dir, name, why_not)
+        folders[name] = CompactedFolder(log_dir, name, why_not)
     with ReadErrors(log_dir), os.scandir(log_dir) as entries:
-        others = [entry.name for entry in entries if entry.is_dir() and entry.name not in found]
+        others = [entry.name for entry in entries if entry.is_dir() and entry.name not in folders]
     return [
-        *found.values(),
+        *folders.values(),
         *(CompactedFolder(log_dir, name, "not a partition dir", is_partition=False) for name in others),
     ]
 
@@ -120,33 +120,33 @@ def compact_with_spark(
     for folder in {folder.log_dir: folder for folder in folders if folder.why_not is None}.values():
         check_checkpoint(folder.path, question, Checkpoints.of(folder.log_dir))
     sizes = {folder: size_of(folder.path) for folder in folders}
-    found: dict[CompactedFolder, Compacted] = {}
+    compacted: dict[CompactedFolder, Compacted] = {}
     for folder in folders:
         if folder.why_not is None and sizes[folder] >= share_bytes:
             shared = _compact_in_shares(session, assembly.stage, question, folder)
             if shared is not None:
-                found[folder] = shared
+                compacted[folder] = shared
                 on_progress(sizes[folder])
-    left = [folder for folder in folders if folder not in found]
+    left = [folder for folder in folders if folder not in compacted]
     work = partial(compact_folder, assembly.stage, question)
     # A few tasks for each slot, so that small folders share tasks.
     most = max(1, min(TASK_BYTES, sum(sizes[folder] for folder in left) // (session.slots * TASKS_A_SLOT)))
     results = spread_groups(session, work, left, sizes.__getitem__, most, on_progress=on_progress)
-    found |= zip(left, results, strict=True)
-    made = [(folder, found[folder]) for folder in folders]
+    compacted |= zip(left, results, strict=True)
+    pairs = [(folder, compacted[folder]) for folder in folders]
     for name, log_dir in assembly.log_dirs.items():
-        here = [(folder, found) for folder, found in made if folder.log_dir == log_dir]
-        lines = [found.lines for _, found in sorted(here, key=_dirtiness) if found.lines is not None]
+        here = [(folder, result) for folder, result in pairs if folder.log_dir == log_dir]
+        lines = [result.lines for _, result in sorted(here, key=_dirtiness) if result.lines is not None]
         plans = plan_checkpoints(COMMAND, log_dir, question, lines, is_path=True) if lines else ()
-        places = {folder.name: found.place for folder, found in here}
+        places = {folder.name: result.place for folder, result in here}
         assembly.finish_log_dir(name, [plan for plan in plans if plan is not None], places)
     assembly.publish()
-    return [(folder, found.plan) for folder, found in made if found.plan is not None]
+    return [(folder, result.plan) for folder, result in pairs if result.plan is not None]
 
 
-def _dirtiness(made: tuple[CompactedFolder, Compacted]) -> float:
+def _dirtiness(pair: tuple[CompactedFolder, Compacted]) -> float:
     """Sort key: the dirtiest first, which is their order in the checkpoint."""
-    plan = made[1].plan
+    plan = pair[1].plan
     result = None if plan is None else plan.result
     ratio = result.passes[0].cleanable_ratio if isinstance(result, CompactResult) else None
     return 1.0 if ratio is None else -ratio
@@ -159,8 +159,8 @@ def _compact_in_shares(
     refuse."""
     crew = TaskCrew(session, stage)
     try:
-        found = _planned(question, folder, partial(clean_in_shares, crew))
-        return _written(stage, question, folder, found, crew.write_files)
+        planned = _planned(question, folder, partial(clean_in_shares, crew))
+        return _written(stage, question, folder, planned, crew.write_files)
     except SparkFailed:
         raise
     except KlogError as error:
@@ -171,16 +171,16 @@ def _compact_in_shares(
 def compact_folder(stage: str, question: CompactQuestion, folder: CompactedFolder) -> Compacted:
     """Clean a folder, or copy it, into a place of the stage."""
     if folder.why_not is not None:
-        told = Plan(COMMAND, folder.path, question, (), (), (), LeftAlone(folder.why_not), (folder.why_not,))
-        return Compacted(write_part(stage, folder.path, None), told if folder.is_partition else None, None)
+        left_alone = Plan(COMMAND, folder.path, question, (), (), (), LeftAlone(folder.why_not), (folder.why_not,))
+        return Compacted(write_part(stage, folder.path, None), left_alone if folder.is_partition else None, None)
     try:
-        found = _planned(question, folder, clean)
+        planned = _planned(question, folder, clean)
     except (Changed, Unreadable):
         raise
     except KlogError as error:
         refused = refused_plan(folder.path, question, error.at_path(folder.path))
         return Compacted(write_part(stage, folder.path, None), refused, None)
-    return _written(stage, question, folder, found)
+    return _written(stage, question, folder, planned)
 
 
 def _planned(question: CompactQuestion, folder: CompactedFolder, cleaning: CleanLog) -> Planned:
@@ -191,10 +191,10 @@ def _written(
     stage: str,
     question: CompactQuestion,
     folder: CompactedFolder,
-    found: Planned,
+    planned: Planned,
     ready: Callable[[NewFolder], Mapping[str, str]] = lambda _: {},
 ) -> Compacted:
-    plan, lines = found
+    plan, lines = planned
     place = write_part(stage, folder.path, plan, ready)
     is_told = lines is not None and (plan.steps or lines.first_dirty is not None)
     brief = Plan(COMMAND, plan.path, question, (), (), plan.segments, plan.result, plan.notes, losses=plan.losses)

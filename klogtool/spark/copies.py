@@ -145,15 +145,15 @@ def find_copies(places: Iterable[Place], *, may_be_gone: bool = False) -> list[C
     Dirs with a suffix (deleted, stray, future) are left out, unless the place itself is one. Raises Unreadable if a
     place cannot be listed, Refused if none of them has a log, unless they may be gone.
     """
-    found: dict[object, Copy] = {}
+    copies: dict[object, Copy] = {}
     places = list(places)
     for place in places:
         for copy in _copies_in(place):
-            found.setdefault((place.home, copy.folder), copy)
-    if not found and not may_be_gone:
+            copies.setdefault((place.home, copy.folder), copy)
+    if not copies and not may_be_gone:
         raise Refused("no partition dir with a .log file was found", path=places[0].uri)
     return sorted(
-        found.values(),
+        copies.values(),
         key=lambda copy: (copy.topic or "", -1 if copy.partition is None else copy.partition, copy.folder),
     )
 
@@ -167,8 +167,8 @@ def _copies_in(place: Place) -> Iterator[Copy]:
         folders.setdefault(stored.path.rpartition("/")[0] or "/", []).append(stored)
     for folder, files in folders.items():
         name = find_partition_dir_name(os.path.basename(folder))
-        given = folder == root or files[0].path == root
-        if given or (name and name.state is PartitionDirState.CURRENT and REMOTE_INDEX_CACHE not in folder):
+        is_given = folder == root or files[0].path == root
+        if is_given or (name and name.state is PartitionDirState.CURRENT and REMOTE_INDEX_CACHE not in folder):
             if files[0].path == root:  # a single file was given: read the files beside it too
                 files = [*files, *(f for f in storage.list(folder) if not f.path.endswith(FileKind.LOG.value))]
             yield from _copy_of(place, folder, files, name, folders)
@@ -180,9 +180,11 @@ def _tiered_in(place: Place, root: str, listed: list[Stored]) -> Iterator[Copy]:
         folder, _, name = root.rpartition("/")
         base = name.partition(".")[0]
         listed = [one for one in open_place(place)[0].list(folder) if one.path.rpartition("/")[2].startswith(base)]
-    for found in partitions_in(place, listed):
-        segments = _segments(found.files)
-        yield Copy(place, found.folder, found.topic, found.partition, segments, found.files, found.topic_id)
+    for partition in partitions_in(place, listed):
+        segments = _segments(partition.files)
+        yield Copy(
+            place, partition.folder, partition.topic, partition.partition, segments, partition.files, partition.topic_id
+        )
 
 
 def _copy_of(
@@ -204,11 +206,11 @@ def _beside(place: Place, folder: str) -> list[Stored]:
     storage, root = open_place(place)
     if folder == root or not root.startswith(folder):  # it was listed with the place
         return []
-    found: list[Stored] = []
+    stored: list[Stored] = []
     for kind in (FileKind.LOG_START_CHECKPOINT, FileKind.META_PROPERTIES):
         with suppress(KlogError):
-            found += storage.list(f"{folder}/{kind.value}")
-    return found
+            stored += storage.list(f"{folder}/{kind.value}")
+    return stored
 
 
 def _segments(side: dict[str, Stored]) -> tuple[SegmentFiles, ...]:
@@ -230,18 +232,18 @@ def choose(copies: Iterable[Copy], notes: list[str]) -> list[Copy]:
 
     Raises Refused if copies belong to different topics of the same name.
     """
-    chosen = []
+    choice = []
     for (topic, partition), group in groupby(copies, key=lambda copy: (copy.topic, copy.partition)):
         same = list(group)
         if topic is None or len(same) == 1:
-            chosen += same
+            choice += same
             continue
         _check_topic_ids(same)
         best = max(same, key=lambda copy: (copy.latest_epoch, end_of(copy), -copy.segments[0].base_offset))
         others = ", ".join(copy.folder for copy in same if copy is not best)
         notes.append(f"{topic}-{partition} was found {len(same)} times: {best.folder} is read, not {others}")
-        chosen.append(best)
-    return chosen
+        choice.append(best)
+    return choice
 
 
 def end_of(copy: Copy) -> int:

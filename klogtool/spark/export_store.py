@@ -34,8 +34,8 @@ class ExportStore(Struct, frozen=True):
 
         selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
         with ReadErrors(self.uri):
-            found = self.system.get_file_info(selector)
-        return sorted(info.path[len(self.path) :].lstrip("/") for info in found if info.is_file)
+            infos = self.system.get_file_info(selector)
+        return sorted(info.path[len(self.path) :].lstrip("/") for info in infos if info.is_file)
 
     def read(self, name: str) -> bytes:
         """Return all bytes of an object."""

@@ -69,8 +69,8 @@ class HowToExport(Struct, frozen=True):
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the files; the topic is in the name of their folder."""
-        found = columns_of(headers=self.headers, metadata=self.metadata)
-        return tuple(name for name in found if name != "topic")
+        names = columns_of(headers=self.headers, metadata=self.metadata)
+        return tuple(name for name in names if name != "topic")
 
     @property
     def formats(self) -> Formats:
@@ -138,7 +138,7 @@ def with_mode(export: Export, mode: str) -> Export:
 
 
 def _plan_of(how: HowToExport, splits: Iterable[Split]) -> ExportPlan:
-    return ExportPlan(how, tuple(tuple(split.pieces) for split in splits))
+    return ExportPlan(how, tuple(tuple(split.parts) for split in splits))
 
 
 def carry_out_export(
@@ -170,8 +170,8 @@ def export_split(
     schemas: those of `how.schemas`.
     """
     number, split = numbered
-    for piece in split.pieces:
-        _check_as_listed(piece)
+    for part in split.parts:
+        _check_as_listed(part)
     files = _Files(Attempt(dataset, number), number, how, DecodedColumns(how.formats, schemas))
     task = Task(tuple(dict.fromkeys(("topic", "partition", *how.columns))), Bounds(), how.mode)
     with files:
@@ -180,14 +180,14 @@ def export_split(
         return files.finish()
 
 
-def _check_as_listed(piece: SegmentRange) -> None:
+def _check_as_listed(part: SegmentRange) -> None:
     """Raises StalePlan for a file that has become shorter: another file has taken its place."""
-    if piece.log.inode is None:  # not a file of this machine, or chunks of one
+    if part.log.inode is None:  # not a file of this machine, or chunks of one
         return
     with suppress(FileNotFoundError):  # the reader reports it
-        if (size := os.path.getsize(piece.log.path)) < piece.log.size:
+        if (size := os.path.getsize(part.log.path)) < part.log.size:
             raise StalePlan(
-                f"its size is {size:,} bytes, it was {piece.log.size:,} when it was listed", path=piece.log.path
+                f"its size is {size:,} bytes, it was {part.log.size:,} when it was listed", path=part.log.path
             )
 
 
@@ -235,16 +235,16 @@ class _Files:
             self._file(f"{folder}/day={day}").add(part)
 
     def _file(self, folder: str) -> ParquetFile:
-        found = self._open.pop(folder, None)
-        if found is None:
+        file = self._open.pop(folder, None)
+        if file is None:
             if len(self._open) >= MOST_FILES_OPEN:
                 self._open.pop(next(iter(self._open))).close()
             count = self._made[folder] = self._made.get(folder, 0) + 1
             name = f"part-{self._number:05d}" + (f"-{count}" if count > 1 else "")
             context = self._attempt.file(f"{folder}/{name}.{self._how.compression}.parquet")
-            found = ParquetFile(context, self._whole, self._how.compression, self._with_dictionary)
-        self._open[folder] = found
-        return found
+            file = ParquetFile(context, self._whole, self._how.compression, self._with_dictionary)
+        self._open[folder] = file
+        return file
 
     def _with_dictionary(self, first: pa.Table) -> list[str]:
         return [name for name in first.schema.names if name not in VARIED and (name != "key" or _repeats(first))]

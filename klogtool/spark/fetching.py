@@ -82,7 +82,7 @@ def make_mirror(place: Place, scratch: Scratch) -> Mirror:
         root, only = os.path.split(root)
         listed = storage.list(root)
     name = os.path.basename(root) or "logdir"
-    made = Mirror(place, root, scratch.folder(name), only)
+    mirror = Mirror(place, root, scratch.folder(name), only)
     for stored in listed:
         below = os.path.relpath(stored.path, root)
         inside = os.path.join(name, below)
@@ -93,7 +93,7 @@ def make_mirror(place: Place, scratch: Scratch) -> Mirror:
             scratch.hole(inside, stored.size)
     if find_partition_dir_name(name) and os.path.dirname(root):
         _mirror_beside(storage, os.path.dirname(root), scratch)
-    return made
+    return mirror
 
 
 def _tells_of_all(below: str) -> bool:
@@ -114,9 +114,9 @@ def _mirror_beside(storage: Storage, above: str, scratch: Scratch) -> None:
 def _chunks(storage: Storage, stored: Stored) -> Iterator[bytes]:
     with storage.open(stored) as file:
         at = 0
-        while at < stored.size and (piece := file.read(at, AHEAD_BYTES)):
-            yield piece
-            at += len(piece)
+        while at < stored.size and (chunk := file.read(at, AHEAD_BYTES)):
+            yield chunk
+            at += len(chunk)
 
 
 def mirror_of(path: str, mirrors: Iterable[Mirror]) -> Mirror | None:
@@ -143,30 +143,30 @@ def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
     storage, _ = open_place(mirror.place)
     root = mirror.root + path.removeprefix(mirror.path)
     name = os.path.basename(path)
-    made = scratch.folder(name)
+    folder = scratch.folder(name)
     for stored in storage.list(root):
         inside = os.path.join(name, os.path.relpath(stored.path, root))
         scratch.folder(os.path.dirname(inside))
         scratch.write(inside, _chunks(storage, stored))
-    return made
+    return folder
 
 
 # Translate paths back to what users know.
 
 
-def as_given(found: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
+def as_given(finding: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
     """Translate a finding about files in mirrors to the original places."""
     for mirror in mirrors:
         if mirror is not None:
-            found = named_as(found, mirror.path, mirror.uri)
-    return found
+            finding = named_as(finding, mirror.path, mirror.uri)
+    return finding
 
 
-def named_as(found: Finding, path: str, uri: str) -> Finding:
+def named_as(finding: Finding, path: str, uri: str) -> Finding:
     """Translate a finding about files under a path to a URI."""
-    reason = from_text(found.detail.replace(path, uri))
-    cure = None if found.cure is None else from_text(_in_command(found.cure, path, uri))
-    return replace(found, path=found.path.replace(path, uri), reason=reason, cured_by=cure)
+    reason = from_text(finding.detail.replace(path, uri))
+    cure = None if finding.cure is None else from_text(_in_command(finding.cure, path, uri))
+    return replace(finding, path=finding.path.replace(path, uri), reason=reason, cured_by=cure)
 
 
 def _in_command(command: str, path: str, uri: str) -> str:
@@ -179,11 +179,11 @@ def _in_command(command: str, path: str, uri: str) -> str:
     )
 
 
-def verified_as(found: VerifiedPartition, target: Target, path: str) -> VerifiedPartition:
+def verified_as(verified: VerifiedPartition, target: Target, path: str) -> VerifiedPartition:
     """Translate results for a copy at `path` to the target."""
     here = target.partition.path
-    last = found.ends.last_segment
+    last = verified.ends.last_segment
     ends = replace(
-        found.ends, partition=Partition(here), last_segment=None if last is None else last.replace(path, here)
+        verified.ends, partition=Partition(here), last_segment=None if last is None else last.replace(path, here)
     )
-    return replace(found, findings=tuple(named_as(one, path, here) for one in found.findings), ends=ends)
+    return replace(verified, findings=tuple(named_as(one, path, here) for one in verified.findings), ends=ends)

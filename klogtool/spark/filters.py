@@ -39,11 +39,11 @@ def bounds_of(filters: Iterable[Any], prefix: str = "") -> Bounds:
     """Return the common bounds of all these filters of pyspark.sql.datasource; filters that it cannot use are
     ignored. prefix: what the names of the columns of records begin with."""
     bounds = Bounds()
-    for given in filters:
-        kind: str = type(given).__name__
-        column: tuple[str, ...] = getattr(given, "attribute", ())
+    for each in filters:
+        kind: str = type(each).__name__
+        column: tuple[str, ...] = getattr(each, "attribute", ())
         if kind in TAKEN and len(column) == 1 and column[0].startswith(prefix):
-            bounds = _narrowed(bounds, column[0].removeprefix(prefix).lower(), kind, given.value)
+            bounds = _narrowed(bounds, column[0].removeprefix(prefix).lower(), kind, each.value)
     return bounds
 
 

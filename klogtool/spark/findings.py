@@ -65,7 +65,7 @@ def plan_parts(query: Query) -> list[Part]:
 
 def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror | None]]:
     """Return log dirs, and partition dirs that were given by themselves; none twice, whatever paths lead to it."""
-    found: dict[str, tuple[str, Mirror | None]] = {}
+    roots: dict[str, tuple[str, Mirror | None]] = {}
     for given, mirror in here:
         for copy in find_copies([Place(given)]):
             if copy.tiered_id is not None:
@@ -73,8 +73,8 @@ def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror 
                 raise Refused("the table findings is of log dirs", path=copy.folder, cure=command)
             path = given if given.startswith(copy.folder) else os.path.dirname(copy.folder)
             named = path if mirror is None else path.replace(mirror.path, mirror.uri)
-            found.setdefault(named, (path, mirror))
-    return [root for named, root in found.items() if not any(named.startswith(other + os.sep) for other in found)]
+            roots.setdefault(named, (path, mirror))
+    return [root for named, root in roots.items() if not any(named.startswith(other + os.sep) for other in roots)]
 
 
 def _parts_of(path: str, mirror: Mirror | None, query: Query) -> list[Part]:
@@ -84,8 +84,8 @@ def _parts_of(path: str, mirror: Mirror | None, query: Query) -> list[Part]:
         targets.extend(asked)
         return map(_not_yet_verified, asked)
 
-    found = verify([path], _options(deep=False), elsewhere=by_tasks)
-    known = tuple(as_given(one, [mirror]) for one in found if isinstance(one, Finding))
+    results = verify([path], _options(deep=False), elsewhere=by_tasks)
+    known = tuple(as_given(one, [mirror]) for one in results if isinstance(one, Finding))
     groups = _together(targets)
     size = sum(size_of(target.partition.path) for target in targets)
     wanted = max(size // query.split_bytes, query.least_splits, usable_cores())
@@ -167,7 +167,7 @@ def find_in(part: Part, *, deep: bool) -> Iterator[Finding]:
     for target in part.targets:
         verified = verify_anywhere(target, _options(deep=deep), part.mirror)
         ends.append(verified.ends)
-        yield from (as_given(found, [part.mirror]) for found in verified.findings)
+        yield from (as_given(finding, [part.mirror]) for finding in verified.findings)
     if part.stated is not None:
         before = set(verify_stated(part.stated, [PartitionEnds(end.partition) for end in ends]))
         yield from (as_given(f, [part.mirror]) for f in verify_stated(part.stated, ends) if f not in before)
@@ -185,12 +185,12 @@ def finding_batches(findings: Iterable[Finding], schema: pa.Schema) -> Iterator[
         yield pa.RecordBatch.from_pylist(some, schema)
 
 
-def finding_fields(found: Finding) -> dict[str, object]:
+def finding_fields(finding: Finding) -> dict[str, object]:
     """Return the columns of a finding; topic and partition come from the path."""
-    row = {name: getattr(found, name) for name in FINDINGS if name not in ("topic", "partition", "severity")}
-    row["severity"] = found.severity.value
+    row = {name: getattr(finding, name) for name in FINDINGS if name not in ("topic", "partition", "severity")}
+    row["severity"] = finding.severity.value
     row = {name: column_text(value) if isinstance(value, str) else value for name, value in row.items()}
-    for folder in (os.path.basename(found.path), os.path.basename(os.path.dirname(found.path))):
+    for folder in (os.path.basename(finding.path), os.path.basename(os.path.dirname(finding.path))):
         name = find_partition_dir_name(folder)
         if name is not None:
             return row | {"topic": column_text(name.topic), "partition": name.partition}

@@ -52,8 +52,8 @@ class Follower:
         starts = {key: copy.log_start_offset for key, copy in copies.items()}
         lost, wanted = _lost(before, after, starts), []
         for key, reached in after.items():
-            found = self._wanted(copies.get(key), key, before.get(key), reached, lost)
-            wanted += [] if found is None else [found]
+            reached_now = self._wanted(copies.get(key), key, before.get(key), reached, lost)
+            wanted += [] if reached_now is None else [reached_now]
         self._tell(lost, notes)
         return split(self.query, wanted, Bounds())
 
@@ -99,8 +99,8 @@ def _lost(before: Offsets, after: Offsets, starts: Mapping[Key, int]) -> list[st
     """Return what a stream misses between two offsets. starts: the log start offset of each existing partition."""
     gone = [key for key in before if key not in after]
     lost = [gone_text(gone)] if gone else []
-    told = (lost_between(key, before.get(key), reached, starts.get(key, 0)) for key, reached in after.items())
-    return lost + [text for text in told if text is not None]
+    losses = (lost_between(key, before.get(key), reached, starts.get(key, 0)) for key, reached in after.items())
+    return lost + [text for text in losses if text is not None]
 
 
 def _with_names(copies: Iterable[Copy]) -> list[Copy]:
@@ -108,8 +108,8 @@ def _with_names(copies: Iterable[Copy]) -> list[Copy]:
 
 
 def _topic_id(copy: Copy) -> str | None:
-    found = copy.topic_id
-    return None if found is None else build_uuid(found)
+    topic_id = copy.topic_id
+    return None if topic_id is None else build_uuid(topic_id)
 
 
 def key_of(copy: Copy) -> Key:

@@ -244,8 +244,8 @@ class GrowingExport:
             if state.epochs and begin > state.next_offset:
                 reason = f"offsets {state.next_offset:,} to {begin - 1:,} were deleted before they were exported"
             for ranges in split(query, [replace(wanted, start=begin)], Bounds()):
-                for piece in ranges.pieces:
-                    left_out += work.take(piece)
+                for part in ranges.parts:
+                    left_out += work.take(part)
                     if work.written >= COMMIT_BYTES:
                         self._commit(state, work, left_out)
             self._commit(state, work, left_out)
@@ -302,10 +302,10 @@ def _why_not_after(query: Query, wanted: Wanted, state: ExportedPartition) -> st
     for ranges in split(query, [only], Bounds()) if wanted.start <= last.last_offset else ():
         task = Task(("offset", "_partition_leader_epoch"), Bounds(), "DROPMALFORMED")
         for rows in read_split(ranges, task):
-            found = rows["_partition_leader_epoch"][0].as_py()
-            if found is not None and found != last.leader_epoch:
+            epoch = rows["_partition_leader_epoch"][0].as_py()
+            if epoch is not None and epoch != last.leader_epoch:
                 return (
-                    f"offset {last.last_offset:,} is of leader epoch {found}, "
+                    f"offset {last.last_offset:,} is of leader epoch {epoch}, "
                     f"but was exported with {last.leader_epoch}: the log was truncated, and grew again"
                 )
     return None
@@ -345,35 +345,35 @@ class _GrowingWriter:
         """Bytes of files that did not appear yet."""
         return sum(file.bytes for file, _ in self._closed) + sum(file.bytes for file in self._open.values())
 
-    def take(self, piece: SegmentRange) -> list[UnreadRange]:
+    def take(self, part: SegmentRange) -> list[UnreadRange]:
         """Write the records of a range; return what could not be read of it."""
         taken = 0
         try:
-            for rows in read_split(Split((piece,)), Task(COLUMNS, Bounds(), "FAILFAST")):
+            for rows in read_split(Split((part,)), Task(COLUMNS, Bounds(), "FAILFAST")):
                 self._add(rows)
                 taken += rows.num_rows
         except Unreadable:
             raise
         except (Corrupt, Unsupported):
             # The same rows come again, and further ones behind the damage.
-            for rows in read_split(Split((piece,)), Task(COLUMNS, Bounds(), "DROPMALFORMED")):
+            for rows in read_split(Split((part,)), Task(COLUMNS, Bounds(), "DROPMALFORMED")):
                 if rows.num_rows > taken:
                     self._add(rows.slice(taken))
                 taken = max(0, taken - rows.num_rows)
-            return list(walk_left_out(piece, drops_malformed=True))
+            return list(walk_left_out(part, drops_malformed=True))
         return []
 
     def _add(self, rows: pa.RecordBatch) -> None:
         import pyarrow as pa
 
         offsets = pa.table({"epoch": rows["_partition_leader_epoch"], "offset": rows["offset"]})
-        found = offsets.group_by("epoch").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
-        for row in sorted(found, key=lambda row: row["offset_min"]):
+        epochs = offsets.group_by("epoch").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        for row in sorted(epochs, key=lambda row: row["offset_min"]):
             epoch = -1 if row["epoch"] is None else row["epoch"]
             self._epochs.append(
                 EpochRange(leader_epoch=epoch, first_offset=row["offset_min"], last_offset=row["offset_max"])
             )
-        self.next_offset = max([self.next_offset, *(row["offset_max"] + 1 for row in found)])
+        self.next_offset = max([self.next_offset, *(row["offset_max"] + 1 for row in epochs)])
         for day, part in days_of(rows.select(self._schema.names)):
             result = self._open.pop(day, None)
             if result is None:

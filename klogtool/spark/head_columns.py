@@ -51,8 +51,8 @@ class HeadRows(Struct, frozen=True):
         import pyarrow.compute as pc
 
         follows = pc.equal(self.column("base_offset")[1:], pc.add(self.column("last_offset")[:-1], 1))
-        found = pc.index(follows, False).as_py()
-        return None if found < 0 else found + 1
+        gap = pc.index(follows, False).as_py()
+        return None if gap < 0 else gap + 1
 
     def may_hold(self, first: int, last: int) -> bool:
         """Return whether one of them has offsets from first to last, inclusive."""

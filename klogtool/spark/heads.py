@@ -55,25 +55,25 @@ def walk_heads(file: LogFile, start: int, end: int, *, may_be_preallocated: bool
     Raises Corrupt at an impossible length, as a full read would. may_be_preallocated: the walk ends where only zeros
     follow up to the end of the file.
     """
-    at, base, piece, count = start, start, b"", 0
+    at, base, chunk, count = start, start, b"", 0
     while True:
-        if base + len(piece) - at < HEAD_BYTES and base + len(piece) < end:
+        if base + len(chunk) - at < HEAD_BYTES and base + len(chunk) < end:
             far = count == 0 or at - start > count * FAR_BYTES  # nothing is known of the first one
-            base, piece = at, file.read(at, min(FAR_PIECE_BYTES if far else NEAR_PIECE_BYTES, end - at))
-        found = (
-            find_frame(piece, at - base, end - base)
-            if len(piece) > at - base + HEADER_SIZE_UP_TO_MAGIC
+            base, chunk = at, file.read(at, min(FAR_PIECE_BYTES if far else NEAR_PIECE_BYTES, end - at))
+        result = (
+            find_frame(chunk, at - base, end - base)
+            if len(chunk) > at - base + HEADER_SIZE_UP_TO_MAGIC
             else FrameStop.END
         )
-        if found is FrameStop.LENGTH:
+        if result is FrameStop.LENGTH:
             if may_be_preallocated and ends_in_zeros(file, at):
                 return
-            raise corrupt_length(piece, at - base, base).at_path(file.path)
-        if not isinstance(found, Frame):
+            raise corrupt_length(chunk, at - base, base).at_path(file.path)
+        if not isinstance(result, Frame):
             return
-        window = Window(base, memoryview(piece), len(piece), last=False)
-        yield Head(at, found.size, read_entry(window, found, file.path))
-        at, count = at + found.size, count + 1
+        window = Window(base, memoryview(chunk), len(chunk), last=False)
+        yield Head(at, result.size, read_entry(window, result, file.path))
+        at, count = at + result.size, count + 1
 
 
 def read_marker(file: LogFile, head: Head) -> bool | None:
@@ -115,9 +115,9 @@ def is_batch_of(storage: Storage, log: Stored, entry: OffsetIndexEntry, *, first
             return False
         try:
             window = Window(entry.position, memoryview(file.read(entry.position, frame.size)), frame.size, last=False)
-            found = read_entry(window, replace(frame, position=0), file.path)
-            first = found.last_offset if found.base_offset is None else found.base_offset
-            return (first_offset or 0) <= first <= entry.offset and found.crc_valid
+            batch = read_entry(window, replace(frame, position=0), file.path)
+            first = batch.last_offset if batch.base_offset is None else batch.base_offset
+            return (first_offset or 0) <= first <= entry.offset and batch.crc_valid
         except KlogError:
             return False
 

@@ -53,18 +53,18 @@ def take_inventory(
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[InventoryRow]:
     """A row for each copy, in order of topic, partition and folder."""
-    pieces = [whole_segment(copy, segment) for copy in copies for segment in copy.segments]
+    parts = [whole_segment(copy, segment) for copy in copies for segment in copy.segments]
     many = session.slots * TASKS_A_SLOT
-    most = max(1, min(MOST_BYTES, sum(map(_cost, pieces)) // many))
-    walked = spread_groups(session, walk_piece, pieces, _cost, most, on_progress=on_progress)
+    most = max(1, min(MOST_BYTES, sum(map(_cost, parts)) // many))
+    walked = spread_groups(session, walk_part, parts, _cost, most, on_progress=on_progress)
     local = [copy.folder for copy in copies if copy.place.scheme in LOCAL_SCHEMES and copy.tiered_id is None]
     look = partial(find_headroom, circumstances=circumstances)
     rooms = spread_groups(session, look, local, lambda _: 1, max(FOLDERS_A_TASK, len(local) // many))
     return list(inventory_rows(copies, walked, dict(zip(local, rooms, strict=True))))
 
 
-def _cost(piece: SegmentRange) -> int:
-    return piece.log.size + OPEN_COST_BYTES
+def _cost(part: SegmentRange) -> int:
+    return part.log.size + OPEN_COST_BYTES
 
 
 # What a task does.
@@ -96,12 +96,12 @@ class HeadCounts(HeaderTotals):
             self.codec_bytes[CODEC_NAMES[codec]] += pc.sum(sizes.filter(pc.equal(rows.codec_ids(), codec))).as_py()
 
 
-def walk_piece(piece: SegmentRange) -> HeadCounts:
+def walk_part(part: SegmentRange) -> HeadCounts:
     """Return what the headers of one segment show."""
     counts = HeadCounts()
-    with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
+    with part.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            counts.add_all(walk_head_rows(file, 0, piece.log.size, may_be_preallocated=piece.is_active))
+            counts.add_all(walk_head_rows(file, 0, part.log.size, may_be_preallocated=part.is_active))
         except KlogError as error:
             counts.damage = str(error)
     return counts

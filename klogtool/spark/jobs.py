@@ -59,8 +59,8 @@ def register_in(spark: Any) -> None:
 
 def _is_this_python(name: str) -> bool:
     """Return whether that program belongs to the environment of the running Python."""
-    found = which(name)
-    return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)
+    program = which(name)
+    return program is not None and os.path.dirname(os.path.abspath(program)) == os.path.dirname(sys.executable)
 
 
 def find_data_source() -> type[Any]:

@@ -30,13 +30,13 @@ MOST_REASONS = 1 << 16  # between two rows
 WRONG_OFFSET = "its offsets are not those of the segment"
 
 
-def walk_left_out(piece: SegmentRange, *, drops_malformed: bool) -> Iterator[UnreadRange]:
+def walk_left_out(part: SegmentRange, *, drops_malformed: bool) -> Iterator[UnreadRange]:
     """Yield what is left out of a range, in order. drops_malformed: also batches with a wrong checksum."""
-    upto = min(piece.log.size, piece.end + SLACK_BYTES)
-    with piece.open(upto=upto) as file:
-        for unread in _Collector(file, piece, drops_malformed=drops_malformed).walk():
-            if (unread.last_offset is None or unread.last_offset >= piece.first_offset) and (
-                unread.first_offset is None or unread.first_offset <= piece.last_offset
+    upto = min(part.log.size, part.end + SLACK_BYTES)
+    with part.open(upto=upto) as file:
+        for unread in _Collector(file, part, drops_malformed=drops_malformed).walk():
+            if (unread.last_offset is None or unread.last_offset >= part.first_offset) and (
+                unread.first_offset is None or unread.first_offset <= part.last_offset
             ):
                 yield unread
 
@@ -44,31 +44,31 @@ def walk_left_out(piece: SegmentRange, *, drops_malformed: bool) -> Iterator[Unr
 class _Collector:
     """Collects errors between the rows of a file: what is from an error up to the next row is left out."""
 
-    def __init__(self, file: LogFile, piece: SegmentRange, *, drops_malformed: bool) -> None:
-        self._file, self._piece, self._drops_malformed = file, piece, drops_malformed
+    def __init__(self, file: LogFile, part: SegmentRange, *, drops_malformed: bool) -> None:
+        self._file, self._part, self._drops_malformed = file, part, drops_malformed
         self._reasons: dict[int, str] = {}  # by position, since the last row
         self._next_offset: int | None = None
 
     def walk(self) -> Iterator[UnreadRange]:
-        piece = self._piece
-        whole = piece.next_base_offset is not None and piece.end == piece.log.size
-        end = None if whole else piece.end
-        part = LogPart(None, None, piece.start, end, ends_in_zeros if piece.is_active else None)
+        part = self._part
+        whole = part.next_base_offset is not None and part.end == part.log.size
+        end = None if whole else part.end
+        log_part = LogPart(None, None, part.start, end, ends_in_zeros if part.is_active else None)
         query = RecordQuery(COLUMNS, on_damage=self._take, resync=True, jobs=1)
-        for rows in walk_record_batches(self._file, part, query):
+        for rows in walk_record_batches(self._file, log_part, query):
             for run in self._runs(rows):
                 if run.reason is None:
                     yield from self._ranges(run.position, run.first_offset)
                     self._next_offset = run.last_offset + 1
                 else:
                     self._add(run.position, run.reason)
-        yield from self._ranges(piece.end, piece.next_base_offset)
+        yield from self._ranges(part.end, part.next_base_offset)
 
     def _runs(self, rows: pa.RecordBatch) -> Iterator[RowRun]:
         """Yield the rows in runs: those that are read, and single batches that are not."""
         import pyarrow.compute as pc
 
-        lowest, highest = self._piece.base_offset, (self._piece.next_base_offset or LARGEST) - 1
+        lowest, highest = self._part.base_offset, (self._part.next_base_offset or LARGEST) - 1
         is_sound = rows["_crc_ok"] if self._drops_malformed else pc.is_valid(rows["_crc_ok"])
         is_ours = pc.and_(pc.greater_equal(rows["offset"], lowest), pc.less_equal(rows["offset"], highest))
         if pc.all(pc.and_(is_sound, is_ours)).as_py():
@@ -84,7 +84,7 @@ class _Collector:
 
     def _take(self, error: KlogError) -> None:
         if not isinstance(error, SetRight):  # it was read
-            self._add(self._piece.start if error.position is None else error.position, error.reason)
+            self._add(self._part.start if error.position is None else error.position, error.reason)
 
     def _add(self, position: int, reason: str) -> None:
         """Keep a reason; if there are too many, the last range reaches up to the next row."""

@@ -79,26 +79,26 @@ def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
 
 def _is_asked_for(ending: Bound, copy: Copy, start: int) -> bool:
     """Return whether the given end is after a start, but the log does not reach that far: the data is lost."""
-    given = None if ending.is_time else ending.of(copy.topic, copy.partition)
-    return given is not None and given >= start
+    wanted = None if ending.is_time else ending.of(copy.topic, copy.partition)
+    return wanted is not None and wanted >= start
 
 
 def _start_of(query: Query, copy: Copy, first: int, stable: int | None, notes: list[str]) -> int:
     """first: the log start offset; stable: the last stable offset, where a consumer's view ends."""
     bound = query.starting
-    given = bound.of(copy.topic, copy.partition)
-    if bound.is_time and given is not None:
-        found = _below(find_offset_by_time(copy, given, first), stable)
-        if found is None and query.fails_without_later_time:
-            raise Refused(f"No offset matched from request of topic-partition {name_of(copy)} and timestamp {given}.")
-        return found if found is not None else end_of(copy) if stable is None else stable
-    if given is None or given == EARLIEST:
+    wanted = bound.of(copy.topic, copy.partition)
+    if bound.is_time and wanted is not None:
+        by_time = _below(find_offset_by_time(copy, wanted, first), stable)
+        if by_time is None and query.fails_without_later_time:
+            raise Refused(f"No offset matched from request of topic-partition {name_of(copy)} and timestamp {wanted}.")
+        return by_time if by_time is not None else end_of(copy) if stable is None else stable
+    if wanted is None or wanted == EARLIEST:
         return first
-    if given == LATEST:
+    if wanted == LATEST:
         return end_of(copy) if stable is None else stable
-    if given < first:
-        _lose(query, f"{name_of(copy)} begins at offset {first}: offset {given} is no longer there", notes)
-    return max(given, first)
+    if wanted < first:
+        _lose(query, f"{name_of(copy)} begins at offset {first}: offset {wanted} is no longer there", notes)
+    return max(wanted, first)
 
 
 def _below(offset: int | None, stable: int | None) -> int | None:
@@ -107,16 +107,16 @@ def _below(offset: int | None, stable: int | None) -> int | None:
 
 def _end_of(query: Query, copy: Copy, first: int, stable: int | None, notes: list[str]) -> int | None:
     bound = query.ending
-    given = bound.of(copy.topic, copy.partition)
-    if bound.is_time and given is not None:
-        found = _below(find_offset_by_time(copy, given, first), stable)
-        return stable if found is None else found
-    if given is None or given == LATEST:
+    wanted = bound.of(copy.topic, copy.partition)
+    if bound.is_time and wanted is not None:
+        by_time = _below(find_offset_by_time(copy, wanted, first), stable)
+        return stable if by_time is None else by_time
+    if wanted is None or wanted == LATEST:
         return stable
     end = end_of(copy) if stable is None else stable
-    if given > end:
-        _lose(query, f"{name_of(copy)} ends at offset {end}: the log does not reach offset {given}", notes)
-    return min(given, end)
+    if wanted > end:
+        _lose(query, f"{name_of(copy)} ends at offset {end}: the log does not reach offset {wanted}", notes)
+    return min(wanted, end)
 
 
 def _lose(query: Query, what: str, notes: list[str]) -> None:
@@ -161,8 +161,8 @@ def _is_true(copy: Copy, segment: SegmentFiles, entry: TimeIndexEntry, *, larges
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
             heads = (head.entry for head in walk_heads(file, start, segment.size))
-            found = next((head for head in heads if head.last_offset >= entry.offset), None)
-            if found is None or found.max_timestamp != entry.timestamp:
+            reaching = next((head for head in heads if head.last_offset >= entry.offset), None)
+            if reaching is None or reaching.max_timestamp != entry.timestamp:
                 return False
             return not largest or all(head.max_timestamp <= entry.timestamp for head in heads)
         except Corrupt:
@@ -178,9 +178,9 @@ def find_offset_by_time(copy: Copy, timestamp: int, first: int) -> int | None:
         largest = largest_timestamp(copy, segment)
         is_below = segment.next_base_offset is not None and segment.next_base_offset <= first
         if (largest is None or largest >= timestamp) and not is_below:
-            found = _search(copy, segment, timestamp, first)
-            if found is not None:
-                return found
+            offset = _search(copy, segment, timestamp, first)
+            if offset is not None:
+                return offset
     return None
 
 
@@ -192,9 +192,9 @@ def _search(copy: Copy, segment: SegmentFiles, timestamp: int, first: int) -> in
         try:
             for head in walk_heads(file, position, segment.size):
                 if head.entry.max_timestamp >= timestamp and head.entry.last_offset >= first:
-                    found = _search_batch(file, head, timestamp, first)
-                    if found is not None:
-                        return found
+                    offset = _search_batch(file, head, timestamp, first)
+                    if offset is not None:
+                        return offset
         except Corrupt:
             return None
     return None

@@ -123,8 +123,8 @@ class Query(Struct, frozen=True):
             pattern = re.compile(self.chosen)  # matches anywhere in a name, as in ConsumerStrategy
             return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.search(c.topic)]
         if self.strategy == "assign":
-            asked = partitions_of_json("assign", self.chosen)
-            return _assigned(wanted, asked, notes, may_be_gone=may_be_gone)
+            partitions = partitions_of_json("assign", self.chosen)
+            return _assigned(wanted, partitions, notes, may_be_gone=may_be_gone)
         return wanted
 
 
@@ -145,9 +145,9 @@ def _assigned(copies: list[Copy], wanted: list[tuple[str, int]], notes: list[str
     return [copy for copy in of_topics if (copy.topic, copy.partition) in wanted]
 
 
-def parse_shape(given: Mapping[str, str]) -> Shape:
+def parse_shape(arguments: Mapping[str, str]) -> Shape:
     """Return which columns the options select. Raises Refused for wrong values."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = {name.lower(): value for name, value in arguments.items()}
     columns = options.get("columns")
     return Shape(
         table=_one_of(options, "table", TABLES),
@@ -159,9 +159,9 @@ def parse_shape(given: Mapping[str, str]) -> Shape:
     )
 
 
-def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = False) -> Query:
+def parse_query(arguments: Mapping[str, str], notes: list[str], *, stream: bool = False) -> Query:
     """Parse the options. notes: gets a line for each that has no effect. Raises Refused for wrong values."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = {name.lower(): value for name, value in arguments.items()}
     paths = _paths(options)
     if OF_TABLES in options:
         raise Refused("CREATE TABLE ... USING klog cannot be read: Spark does not keep its path", cure=AS_VIEW)
@@ -200,14 +200,14 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
     )
 
 
-def check_options(given: Mapping[str, str]) -> None:
+def check_options(arguments: Mapping[str, str]) -> None:
     """Check options and paths before a query is planned. Raises KlogError for what can be neither a batch nor a
     stream."""
     try:
-        query = parse_query(given, [])
+        query = parse_query(arguments, [])
     except Refused as error:
         try:
-            query = parse_query(given, [], stream=True)
+            query = parse_query(arguments, [], stream=True)
         except Refused:
             raise error from None
     for place in query.places:
@@ -227,10 +227,10 @@ def _mode(options: Mapping[str, str]) -> str:
 
 def _formats(options: Mapping[str, str]) -> Formats:
     formats = Formats(options.get("keyformat"), options.get("valueformat"))
-    given = [name for name in ("keyformat", "valueformat", "schemas") if name in options]
-    if given and options.get("table", "records") != "records":
-        raise Refused(f"option {SPELLED.get(given[0], given[0])} is for the table records")
-    if given == ["schemas"]:
+    names = [name for name in ("keyformat", "valueformat", "schemas") if name in options]
+    if names and options.get("table", "records") != "records":
+        raise Refused(f"option {SPELLED.get(names[0], names[0])} is for the table records")
+    if names == ["schemas"]:
         raise Refused("option schemas needs keyFormat or valueFormat")
     if "schemas" not in options and (form := next((f for f in WITH_SCHEMAS if f in astuple(formats)), None)):
         raise Refused(f"format {form} needs the option schemas: a folder with the schemas")
@@ -271,10 +271,10 @@ def _rates(options: Mapping[str, str]) -> dict[str, int]:
 def _seconds(options: Mapping[str, str]) -> int:
     """Parse maxTriggerDelay, such as 15m (JavaUtils.timeStringAsSec); without a unit, in seconds."""
     text = options.get("maxtriggerdelay", f"{DEFAULT_TRIGGER_DELAY_SECONDS}s").strip().lower()
-    found = re.fullmatch(r"(\d{1,18})(s|m|min|h|d)?", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,18})(s|m|min|h|d)?", text)
+    if match is None:
         raise Refused(f"option maxTriggerDelay is not a duration such as 15m: {text}")
-    return int(found[1]) * SECONDS[found[2] or "s"]
+    return int(match[1]) * SECONDS[match[2] or "s"]
 
 
 def _note_ignored(options: Mapping[str, str], notes: list[str], *, stream: bool) -> None:
@@ -315,8 +315,8 @@ def _checked_strategy(strategy: str, value: str) -> str:
 
 
 def _starting(options: Mapping[str, str], *, stream: bool) -> Bound:
-    if (found := _by_time(options, "starting")) is not None:
-        return found
+    if (by_time := _by_time(options, "starting")) is not None:
+        return by_time
     text = options.get("startingoffsets", "latest" if stream else "earliest").strip()
     if text.lower() == "earliest":
         return Bound(EARLIEST)
@@ -336,8 +336,8 @@ def _ending(options: Mapping[str, str], *, stream: bool) -> Bound:
         raise Refused("ending offset not valid in streaming queries")
     if stream:  # endingTimestamp has no effect on a stream, as in Spark's source
         return Bound(LATEST)
-    if (found := _by_time(options, "ending")) is not None:
-        return found
+    if (by_time := _by_time(options, "ending")) is not None:
+        return by_time
     text = options.get("endingoffsets", "latest").strip()
     if text.lower() == "latest":
         return Bound(LATEST)
@@ -376,20 +376,20 @@ def _check_bounds(options: Mapping[str, str], starting: Bound, ending: Bound) ->
 
 def _json(name: str, text: str, kind: type) -> Any:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refused(f"option {name} is not valid JSON: {text}") from error
-    if not isinstance(found, kind):
+    if not isinstance(value, kind):
         raise Refused(f"option {name} must be a JSON {'list' if kind is list else 'object'}: {text}")
-    return found
+    return value
 
 
 def partitions_of_json(name: str, text: str) -> list[tuple[str, int]]:
     """Parse (topic, partition) pairs from JSON such as {"t": [0, 1]}. Raises Refused for anything else."""
-    found = _json(name, text, dict)
-    if not all(isinstance(ids, list) and all(type(n) is int for n in ids) for ids in found.values()):
+    topics = _json(name, text, dict)
+    if not all(isinstance(ids, list) and all(type(n) is int for n in ids) for ids in topics.values()):
         raise Refused(f'option {name} must look like {{"topicA": [0, 1], "topicB": [2, 4]}}, got {text}')
-    return [(topic, partition) for topic, ids in found.items() for partition in ids]
+    return [(topic, partition) for topic, ids in topics.items() for partition in ids]
 
 
 def _offsets_of_json(name: str, text: str, least: int = EARLIEST) -> tuple[tuple[tuple[str, int], int], ...]:
@@ -407,33 +407,33 @@ def _offsets_of_json(name: str, text: str, least: int = EARLIEST) -> tuple[tuple
 
 def _number(name: str, text: str) -> int:
     try:
-        found = int(text)
+        number = int(text)
     except ValueError as error:
         raise Refused(f"option {name} is not a number: {text}") from error
-    if found < 0:
+    if number < 0:
         raise Refused(f"option {name} must not be negative: {text}")
-    return found
+    return number
 
 
 def _positive(options: Mapping[str, str], name: str) -> int:
     """Return the number; 0 if it is not given."""
     if name not in options:
         return 0
-    found = _number(name, options[name])
-    if found == 0:
+    number = _number(name, options[name])
+    if number == 0:
         raise Refused(f"option {name} must be positive")
-    return found
+    return number
 
 
 def _bytes(options: Mapping[str, str], name: str) -> int:
     """Parse a size such as 128m (JavaUtils.byteStringAs); without a unit, in bytes. 0 if it is not given."""
     text = options.get(name, "").strip().lower()
-    found = re.fullmatch(r"(\d{1,18})([kmgt]?)b?", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,18})([kmgt]?)b?", text)
+    if match is None:
         if text:
             raise Refused(f"option {name} is not a size such as 134217728 or 128m: {text}")
         return 0
-    return _positive({name: str(int(found[1]) << UNIT_BITS[found[2]])}, name)
+    return _positive({name: str(int(match[1]) << UNIT_BITS[match[2]])}, name)
 
 
 def _flag(options: Mapping[str, str], name: str, *, default: bool = False) -> bool:
@@ -442,10 +442,10 @@ def _flag(options: Mapping[str, str], name: str, *, default: bool = False) -> bo
 
 def _one_of(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
     """Return the given value, or the first of `values` as the default."""
-    found = options.get(name, values[0])
-    if found not in values:
-        raise Refused(f"option {name} must be one of {', '.join(values)}, got {found}")
-    return found
+    value = options.get(name, values[0])
+    if value not in values:
+        raise Refused(f"option {name} must be one of {', '.join(values)}, got {value}")
+    return value
 
 
 def places_of(paths: list[str], options: str) -> Iterator[Place]:

@@ -58,9 +58,9 @@ def owner_of(place: Place, identity: Stored | None, folder: str) -> Owner:
 @lru_cache(maxsize=256)  # thousands of partitions have the same one
 def _read(place: Place, identity: Stored) -> tuple[str | None, int | None]:
     try:
-        found = parse_meta_properties(open_place(place)[0].read(identity))
+        properties = parse_meta_properties(open_place(place)[0].read(identity))
     except Unreadable:  # a file that may not be read is not absent
         raise
     except KlogError:
         return None, None
-    return None if found.cluster_id is None else column_text(found.cluster_id), found.node_id
+    return None if properties.cluster_id is None else column_text(properties.cluster_id), properties.node_id

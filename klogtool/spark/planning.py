@@ -103,12 +103,12 @@ class SegmentRange(Struct, frozen=True):
 class Split(Struct, frozen=True):
     """What one task reads, in this order."""
 
-    pieces: tuple[SegmentRange, ...]
+    parts: tuple[SegmentRange, ...]
 
     @property
     def bytes(self) -> int:
         """The bytes of its files."""
-        return sum(piece.end - piece.start for piece in self.pieces)
+        return sum(part.end - part.start for part in self.parts)
 
 
 def wanted_copies(query: Query, notes: list[str], *, may_be_gone: bool = False) -> list[Copy]:
@@ -146,12 +146,12 @@ def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds, *, has_flanks:
     is_strict = query.mode == "FAILFAST"
     segments = [(w, segment) for w in wanted for segment in _segments(w, bounds, is_strict=is_strict)]
     if query.shape.table == "segments":
-        pieces = [whole_segment(w.copy, segment) for w, segment in segments]
+        parts = [whole_segment(w.copy, segment) for w, segment in segments]
     else:
         target = _target_bytes(query, sum(segment.size for _, segment in segments))
-        pieces = [piece for w, segment in segments for piece in _pieces(query, w, segment, target, has_flanks)]
+        parts = [part for w, segment in segments for part in _parts(query, w, segment, target, has_flanks)]
     alone = query.most_records > 0 and query.shape.table != "segments"
-    return list(_packed(pieces, _target_bytes(query, sum(piece.cost for piece in pieces)), alone=alone))
+    return list(_packed(parts, _target_bytes(query, sum(part.cost for part in parts)), alone=alone))
 
 
 def _target_bytes(query: Query, total: int) -> int:
@@ -181,7 +181,7 @@ def _segments(wanted: Wanted, bounds: Bounds, *, is_strict: bool) -> Iterator[Se
 # The ranges of a segment.
 
 
-def _pieces(
+def _parts(
     query: Query, wanted: Wanted, segment: SegmentFiles, target: int, has_flanks: bool
 ) -> Iterator[SegmentRange]:
     if not segment.size:
@@ -194,11 +194,11 @@ def _pieces(
     for part in _parts_of(query, wanted.copy, segment, whole) if query.most_records else [whole]:
         cuts = [part.start, *find_cuts(wanted.copy, segment, part.start, part.end, target), part.end]
         for positions in pairwise(cuts):
-            piece = _piece(wanted, segment, positions, (part.first_offset, part.last_offset))
-            yield _with_flanks(piece, whole) if has_flanks else piece
+            segment_range = _part(wanted, segment, positions, (part.first_offset, part.last_offset))
+            yield _with_flanks(segment_range, whole) if has_flanks else segment_range
 
 
-def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], offsets: tuple[int, int]) -> SegmentRange:
+def _part(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], offsets: tuple[int, int]) -> SegmentRange:
     aborted = (a for a in wanted.aborted if a.first_offset <= offsets[1] and a.last_offset >= offsets[0])
     start, end = positions
     first, last = offsets
@@ -206,11 +206,11 @@ def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], of
     return replace(whole, start=start, end=end, first_offset=first, last_offset=last, aborted=tuple(aborted))
 
 
-def _with_flanks(piece: SegmentRange, whole: _SegmentPart) -> SegmentRange:
+def _with_flanks(part: SegmentRange, whole: _SegmentPart) -> SegmentRange:
     """Name what the index leaves out of the segment, in the range that is next to it."""
-    before = ((0, piece.start),) if 0 < piece.start == whole.start else ()
-    behind = ((piece.end, piece.log.size),) if piece.log.size > piece.end == whole.end else ()
-    return replace(piece, flanks=before + behind)
+    before = ((0, part.start),) if 0 < part.start == whole.start else ()
+    behind = ((part.end, part.log.size),) if part.log.size > part.end == whole.end else ()
+    return replace(part, flanks=before + behind)
 
 
 def whole_segment(copy: Copy, segment: SegmentFiles) -> SegmentRange:
@@ -345,15 +345,15 @@ def _cut_by_heads(copy: Copy, segment: SegmentFiles, start: int, aim: int) -> in
             return None
 
 
-def _packed(pieces: Iterable[SegmentRange], target: int, *, alone: bool) -> Iterator[Split]:
+def _packed(parts: Iterable[SegmentRange], target: int, *, alone: bool) -> Iterator[Split]:
     """Yield splits of as many consecutive ranges as fit. alone: one range each."""
     taken: list[SegmentRange] = []
     cost = 0
-    for piece in pieces:
-        if taken and (alone or cost + piece.cost > target + OPEN_COST_BYTES):
+    for part in parts:
+        if taken and (alone or cost + part.cost > target + OPEN_COST_BYTES):
             yield Split(tuple(taken))
             taken, cost = [], 0
-        taken.append(piece)
-        cost += piece.cost
+        taken.append(part)
+        cost += part.cost
     if taken:
         yield Split(tuple(taken))

@@ -112,23 +112,23 @@ def gone_text(keys: list[Key]) -> str:
 def as_json(reached: Mapping[Key, Reached]) -> dict[str, object]:
     """Return the contents of a stream's checkpoint."""
     topics: dict[str, dict[str, object]] = {}
-    for (topic, partition), found in sorted(reached.items()):
-        topics.setdefault(topic, {})[str(partition)] = {"end": found.end, "topic_id": found.topic_id}
+    for (topic, partition), offset in sorted(reached.items()):
+        topics.setdefault(topic, {})[str(partition)] = {"end": offset.end, "topic_id": offset.topic_id}
     return {"version": VERSION, "topics": topics}
 
 
-def of_json(told: Any) -> dict[Key, Reached]:
+def of_json(value: Any) -> dict[Key, Reached]:
     """Parse what `as_json` returned. Raises Refused for other offsets."""
     try:
-        if told["version"] == VERSION:
+        if value["version"] == VERSION:
             return {
-                (topic, int(partition)): Reached(int(found["end"]), found["topic_id"])
-                for topic, each in told["topics"].items()
-                for partition, found in each.items()
+                (topic, int(partition)): Reached(int(offset["end"]), offset["topic_id"])
+                for topic, each in value["topics"].items()
+                for partition, offset in each.items()
             }
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
-    text = str(told)
+    text = str(value)
     shown = text if len(text) < MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
     raise Refused(
         f"the offsets in the checkpoint are not those of a klog stream, version {VERSION}: {shown}",

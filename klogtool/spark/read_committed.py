@@ -43,17 +43,17 @@ def find_committed(copy: Copy) -> Committed:
 
     A log without a producer snapshot, or without a readable transaction index, is read from its beginning.
     """
-    found = _by_indexes(copy)
+    committed = _by_indexes(copy)
     start, open_txns = _newest_snapshot(copy)
-    if found is None or start is None:
+    if committed is None or start is None:
         return _by_walk(copy, copy.segments, {})
     segments = tuple(s for s in copy.segments if s.next_base_offset is None or s.next_base_offset > start)
     behind = _by_walk(copy, segments, open_txns, start)
-    return Committed(behind.last_stable_offset, tuple(dict.fromkeys(found + list(behind.aborted))))
+    return Committed(behind.last_stable_offset, tuple(dict.fromkeys(committed + list(behind.aborted))))
 
 
 def _by_indexes(copy: Copy) -> list[AbortedRange] | None:
-    found = []
+    aborted = []
     for segment in copy.segments:
         index = segment.indexes.get(FileKind.TXN_INDEX)
         if index is not None and index.size:
@@ -61,8 +61,8 @@ def _by_indexes(copy: Copy) -> list[AbortedRange] | None:
                 entries = parse_txn_index(copy.storage.read(index))
             except KlogError:
                 return None
-            found += [AbortedRange(entry.producer_id, entry.first_offset, entry.last_offset) for entry in entries]
-    return found
+            aborted += [AbortedRange(entry.producer_id, entry.first_offset, entry.last_offset) for entry in entries]
+    return aborted
 
 
 def _newest_snapshot(copy: Copy) -> tuple[int | None, dict[int, int]]:

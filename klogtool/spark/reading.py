@@ -85,7 +85,7 @@ def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
     if _blocks().free_bytes > MOST_FREE_BYTES:
         _blocks.cache_clear()
     blocks, left_out = _blocks(), LeftOutCount(task.most_left_out)
-    for run in _runs([part for piece in split.pieces for part in _with_strays(piece, task)], task):
+    for run in _runs([part for whole in split.parts for part in _with_strays(whole, task)], task):
         for batch in _Reader(run, task, blocks, left_out).read():
             if batch.num_rows:
                 yield batch
@@ -104,17 +104,17 @@ def _blocks() -> Blocks:
     return Blocks()
 
 
-def _with_strays(piece: SegmentRange, task: Task) -> Iterator[SegmentRange]:
+def _with_strays(part: SegmentRange, task: Task) -> Iterator[SegmentRange]:
     """Yield a range, and before and behind it what its index leaves out of the segment although it may be wanted.
 
     A base offset is under no checksum: a batch with a wrong one may be anywhere. FAILFAST believes the headers, because
     damage is an error to who reads it all. Without it, the header of a damaged batch proves nothing of its records.
     """
-    flanks = [replace(piece, start=start, end=end, flanks=(), is_flank=True) for start, end in piece.flanks]
+    flanks = [replace(part, start=start, end=end, flanks=(), is_flank=True) for start, end in part.flanks]
     read = [flank for flank in flanks if not task.is_strict or holds_wanted(flank, task.bounds.offsets)]
-    yield from (flank for flank in read if flank.start < piece.start)
-    yield replace(piece, flanks=())
-    yield from (flank for flank in read if flank.start >= piece.end)
+    yield from (flank for flank in read if flank.start < part.start)
+    yield replace(part, flanks=())
+    yield from (flank for flank in read if flank.start >= part.end)
 
 
 def holds_wanted(flank: SegmentRange, offsets: tuple[int, int]) -> bool:
@@ -122,22 +122,22 @@ def holds_wanted(flank: SegmentRange, offsets: tuple[int, int]) -> bool:
     first, last = max(flank.first_offset, offsets[0]), min(flank.last_offset, offsets[1])
     with flank.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            for found in walk_head_rows(file, flank.start, flank.end, may_be_preallocated=flank.is_active):
-                if found.may_hold(first, last):
+            for rows in walk_head_rows(file, flank.start, flank.end, may_be_preallocated=flank.is_active):
+                if rows.may_hold(first, last):
                     return True
         except Corrupt:
             pass
     return False
 
 
-def _runs(pieces: Sequence[SegmentRange], task: Task) -> Iterator[list[SegmentRange]]:
+def _runs(parts: Sequence[SegmentRange], task: Task) -> Iterator[list[SegmentRange]]:
     """Group small consecutive ranges of a partition: they share record batches. All others stay alone."""
     run: list[SegmentRange] = []
-    for piece in pieces:
-        if run and (not OF_A_FILE.isdisjoint(task.columns) or not _share(run[-1], piece)):
+    for part in parts:
+        if run and (not OF_A_FILE.isdisjoint(task.columns) or not _share(run[-1], part)):
             yield run
             run = []
-        run.append(piece)
+        run.append(part)
     if run:
         yield run
 
@@ -173,7 +173,7 @@ class _Reader:
 
     def __init__(self, run: list[SegmentRange], task: Task, blocks: Blocks, left_out: LeftOutCount) -> None:
         self._run, self._task, self._blocks, self._left_out = run, task, blocks, left_out
-        self._aborted = tuple(dict.fromkeys(txn for piece in run for txn in piece.aborted))
+        self._aborted = tuple(dict.fromkeys(txn for part in run for txn in part.aborted))
         extra = PRODUCER_COLUMNS if self._aborted else ()
         self._wanted = [name for name in task.columns if name not in PLACE_COLUMNS]
         self._columns = tuple(dict.fromkeys((*self._wanted, *extra, "_crc_ok")))
@@ -182,49 +182,49 @@ class _Reader:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield its record batches."""
-        for piece in self._run:
-            upto = min(piece.log.size, piece.end + SLACK_BYTES)  # nothing after it is fetched
-            with piece.open(upto=upto) as file:
-                for batch in self._walk(file, piece):
-                    self._judge(file, piece)
-                    yield self._with_place(self._left(batch), piece, file.path)
-                self._judge(file, piece)
+        for part in self._run:
+            upto = min(part.log.size, part.end + SLACK_BYTES)  # nothing after it is fetched
+            with part.open(upto=upto) as file:
+                for batch in self._walk(file, part):
+                    self._judge(file, part)
+                    yield self._with_place(self._left(batch), part, file.path)
+                self._judge(file, part)
         if self._maker is not None:
             for batch in self._maker.rest().pieces:
                 yield self._left(batch)
 
-    def _walk(self, file: LogFile, piece: SegmentRange) -> Iterator[pa.RecordBatch]:
-        whole = piece.next_base_offset is not None and piece.end == piece.log.size
-        strict, chosen = self._task.is_strict, _selection(piece, self._task.bounds)
+    def _walk(self, file: LogFile, part: SegmentRange) -> Iterator[pa.RecordBatch]:
+        whole = part.next_base_offset is not None and part.end == part.log.size
+        strict, selection = self._task.is_strict, _selection(part, self._task.bounds)
         if len(self._run) > 1 and self._maker is None:
             kind = schema(self._columns)
-            extract = Extract(file, piece.end, piece.topic, piece.partition, kind, chosen, with_control=False)
+            extract = Extract(file, part.end, part.topic, part.partition, kind, selection, with_control=False)
             self._maker = BatchMaker(extract, Common(self._blocks), holds=True)
-        end = None if whole else piece.end  # nothing may follow the last batch of a whole segment
-        is_preallocated = ends_in_zeros if piece.is_active else None
-        part = LogPart(piece.topic, piece.partition, piece.start, end, is_preallocated)
+        end = None if whole else part.end  # nothing may follow the last batch of a whole segment
+        is_preallocated = ends_in_zeros if part.is_active else None
+        log_part = LogPart(part.topic, part.partition, part.start, end, is_preallocated)
         query = RecordQuery(
             columns=self._columns,
-            selection=chosen,
+            selection=selection,
             with_control=False,
-            on_damage=partial(_fail, file, piece) if strict else _ignore if piece.is_flank else self._left_out.tell,
+            on_damage=partial(_fail, file, part) if strict else _ignore if part.is_flank else self._left_out.tell,
             resync=not strict,
             jobs=1,
             tally=self._tally,
         )
-        return walk_record_batches(file, part, query, blocks=self._blocks, maker=self._maker)
+        return walk_record_batches(file, log_part, query, blocks=self._blocks, maker=self._maker)
 
-    def _judge(self, file: LogFile, piece: SegmentRange) -> None:
+    def _judge(self, file: LogFile, part: SegmentRange) -> None:
         """Handle batches with a wrong CRC."""
         if self._tally.invalid == self._invalid:
             return
         more, self._invalid = self._tally.invalid - self._invalid, self._tally.invalid
-        if piece.is_flank and not self._task.is_strict:
+        if part.is_flank and not self._task.is_strict:
             return
         path, position = self._tally.first_invalid or (file.path, None)
         error = Corrupt("the CRC does not match", path=path, position=position)
         if self._task.is_strict:
-            _fail(file, piece, error)
+            _fail(file, part, error)
             return
         if self._task.mode == "DROPMALFORMED":
             log_warning(f"left out: {error}")
@@ -242,7 +242,7 @@ class _Reader:
             batch = batch.filter(batch.column("_crc_ok"))
         return batch if not self._wanted or batch.schema.names == self._wanted else batch.select(self._wanted)
 
-    def _with_place(self, batch: pa.RecordBatch, piece: SegmentRange, path: str) -> pa.RecordBatch:
+    def _with_place(self, batch: pa.RecordBatch, part: SegmentRange, path: str) -> pa.RecordBatch:
         """Add where the file is, if it is wanted: then no record batch has rows of several files."""
         import pyarrow as pa
 
@@ -252,12 +252,12 @@ class _Reader:
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         arrays[PATH_COLUMN] = pa.repeat(pa.scalar(column_text(path), pa.string()), batch.num_rows)
         if not set(OWNER_COLUMNS).isdisjoint(columns):
-            arrays |= zip(OWNER_COLUMNS, piece.owner(path).arrays(batch.num_rows).values(), strict=True)
+            arrays |= zip(OWNER_COLUMNS, part.owner(path).arrays(batch.num_rows).values(), strict=True)
         return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
 
 
-def _selection(piece: SegmentRange, bounds: Bounds) -> Selection | None:
-    first, last = max(piece.first_offset, bounds.offsets[0]), min(piece.last_offset, bounds.offsets[1])
+def _selection(part: SegmentRange, bounds: Bounds) -> Selection | None:
+    first, last = max(part.first_offset, bounds.offsets[0]), min(part.last_offset, bounds.offsets[1])
     if (first, last, bounds.timestamps, bounds.key) == (SMALLEST, LARGEST, (SMALLEST, LARGEST), None):
         return None
     return Selection((first, last), bounds.timestamps, key=bounds.key)
@@ -267,44 +267,44 @@ def _ignore(_: KlogError) -> None:
     """Say nothing of damage where the index has nothing that is wanted."""
 
 
-def _fail(file: LogFile, piece: SegmentRange, error: KlogError) -> None:
+def _fail(file: LogFile, part: SegmentRange, error: KlogError) -> None:
     """Raise an error about the bytes, unless all that is wanted of the range is before them."""
-    if error.position is None or not _is_behind(file, piece, error.position):
+    if error.position is None or not _is_behind(file, part, error.position):
         raise error
 
 
-def _is_behind(file: LogFile, piece: SegmentRange, position: int) -> bool:
+def _is_behind(file: LogFile, part: SegmentRange, position: int) -> bool:
     """Return whether all wanted offsets are in batches before a position, and none in a later one.
 
     A base offset is under no checksum. That of the batch with the last wanted offset counts if the batch before it
     ends there, or if the next one's is higher.
     """
-    if not piece.ends_before_the_segment:
+    if not part.ends_before_the_segment:
         return False
-    highest = (piece.next_base_offset or LARGEST) - 1
-    is_behind, next_offset = False, piece.base_offset
-    for head in _readable_heads(file, piece):
+    highest = (part.next_base_offset or LARGEST) - 1
+    is_behind, next_offset = False, part.base_offset
+    for head in _readable_heads(file, part):
         last = head.entry.last_offset
         first = last if head.entry.base_offset is None else head.entry.base_offset
         if is_behind:
-            if first <= piece.last_offset:
+            if first <= part.last_offset:
                 return False
             continue
         if not next_offset <= first <= last <= highest:
             return False
-        is_behind = next_offset > piece.last_offset
+        is_behind = next_offset > part.last_offset
         if not is_behind:
             if head.end > position:
                 return False
-            is_behind = first == next_offset and last >= piece.last_offset
+            is_behind = first == next_offset and last >= part.last_offset
         next_offset = last + 1
     return is_behind
 
 
-def _readable_heads(file: LogFile, piece: SegmentRange) -> Iterator[Head]:
+def _readable_heads(file: LogFile, part: SegmentRange) -> Iterator[Head]:
     """Yield headers up to an impossible length."""
     try:
-        yield from walk_heads(file, piece.start, piece.end)
+        yield from walk_heads(file, part.start, part.end)
     except Corrupt:
         return
 
@@ -314,10 +314,10 @@ def _is_aborted(batch: pa.RecordBatch, aborted: Sequence[AbortedRange]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pa.repeat(pa.scalar(False), batch.num_rows)
+    is_aborted = pa.repeat(pa.scalar(False), batch.num_rows)
     for txn in aborted:
         ours = pc.equal(batch.column("_producer_id"), txn.producer_id)
         since = pc.greater_equal(batch.column("offset"), txn.first_offset)
         until = pc.less_equal(batch.column("offset"), txn.last_offset)
-        found = pc.or_(found, pc.and_(ours, pc.and_(since, until)))
-    return pc.and_(found, batch.column("_is_transactional"))
+        is_aborted = pc.or_(is_aborted, pc.and_(ours, pc.and_(since, until)))
+    return pc.and_(is_aborted, batch.column("_is_transactional"))

@@ -51,15 +51,15 @@ class TaskCrew:
         tasks, sizes = self._tasks(shares)
         parts = max(self._session.slots, sum(sizes) // (4 * TASK_BYTES))
         work, join = partial(_find_keys, sent, parts), partial(_join_keys, self._stage, sent.secret)
-        found, joined = exchange(self._session, work, join, tasks, parts, sizes=sizes)
+        results, joined = exchange(self._session, work, join, tasks, parts, sizes=sizes)
         self._map = tuple(place for place, _ in joined)
-        return sum(entries for _, entries in joined), [keys for some in found for keys in some]
+        return sum(entries for _, entries in joined), [keys for some in results for keys in some]
 
     def fill_map(self, sent: SentPass) -> MapResult:
         """See Crew."""
-        [(place, found)] = spread(self._session, partial(_fill_map, self._stage), [sent])
+        [(place, result)] = spread(self._session, partial(_fill_map, self._stage), [sent])
         self._map = (place,)
-        return found
+        return result
 
     def clean_groups(self, sent: SentPass, shares: Sequence[GroupShare], latest_offset: int) -> list[GroupCleaned]:
         """See Crew."""
@@ -94,13 +94,13 @@ class TaskCrew:
 
 def _find_keys(sent: SentPass, parts: int, shares: Sequence[KeyShare]) -> tuple[list[KeysResult], list[bytes]]:
     whole = sent.arrive()
-    found = [find_keys(whole, share) for share in shares]
+    results = [find_keys(whole, share) for share in shares]
     keys: Any = whole.offsets
-    return found, keys.entries_by_hash(parts)
+    return results, keys.entries_by_hash(parts)
 
 
-def _join_keys(stage: str, secret: bytes, pieces: list[bytes]) -> tuple[str, int]:
-    keys = joined_map(pieces, secret)
+def _join_keys(stage: str, secret: bytes, maps: list[bytes]) -> tuple[str, int]:
+    keys = joined_map(maps, secret)
     return write_aside(stage, (keys.entries_by_hash(1)[0],)), keys.entries
 
 
@@ -108,8 +108,8 @@ def _fill_map(stage: str, sent: SentPass) -> tuple[str, MapResult]:
     whole = sent.arrive()
     whole.build_map()
     keys: Any = whole.offsets
-    found = MapResult(keys.entries, keys.latest_offset, whole.stats.map_is_full, whole.stats.map_messages_read)
-    return write_aside(stage, (keys.entries_by_hash(1)[0],)), found
+    result = MapResult(keys.entries, keys.latest_offset, whole.stats.map_is_full, whole.stats.map_messages_read)
+    return write_aside(stage, (keys.entries_by_hash(1)[0],)), result
 
 
 def _clean_groups(

@@ -59,8 +59,8 @@ class KlogWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Let the log dir appear."""
-        found = [message.written for message in messages if isinstance(message, PartitionsWritten)]
-        written = [one for some in found for one in some]
+        by_task = [message.written for message in messages if isinstance(message, PartitionsWritten)]
+        written = [one for some in by_task for one in some]
         publish(written, self._log_dir)
         for one in written:
             log_info(f"{one.name}: {one.records:,} records, offsets {one.start} to {one.end} (exclusive)")

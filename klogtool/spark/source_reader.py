@@ -43,12 +43,12 @@ class KlogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each split."""
         if self.query.shape.table == "findings":
-            found = [KlogPartition(part=part) for part in plan_parts(self.query)]
+            parts = [KlogPartition(part=part) for part in plan_parts(self.query)]
         else:
-            found = [KlogPartition(split) for split in plan_splits(self.query, self.bounds, self._notes)]
+            parts = [KlogPartition(split) for split in plan_splits(self.query, self.bounds, self._notes)]
         for note in self._notes:
             log_warning(note)
-        return found
+        return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""

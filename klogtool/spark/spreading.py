@@ -56,17 +56,17 @@ def spread_groups(
     """Do the same with fewer tasks: one for consecutive items that reach the target size."""
     tasks = list(packed(items, size_of, target))
     groups, sizes = [some for some, _ in tasks], [size for _, size in tasks]
-    found = spread(session, partial(_each, work), groups, sizes=sizes, on_progress=on_progress)
-    return [one for some in found for one in some]
+    results = spread(session, partial(_each, work), groups, sizes=sizes, on_progress=on_progress)
+    return [one for some in results for one in some]
 
 
 def _each(work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
     return [work(item) for item in items]
 
 
-def _in_order(found: dict[int, Any]) -> list[Any]:
+def _in_order(by_number: dict[int, Any]) -> list[Any]:
     """Return the results in order of the items. Raises the first error among them."""
-    results = [found[n] for n in sorted(found)]
+    results = [by_number[n] for n in sorted(by_number)]
     for result in results:
         if isinstance(result, KlogError):
             raise result
@@ -99,12 +99,12 @@ def exchange(
     order = sorted(range(len(items)), key=lambda n: -sizes[n])
     rows = session.context.parallelize([(n, items[n]) for n in order], len(items))
     rows = rows.flatMap(partial(_dealt, work, parts)).partitionBy(parts, int).mapPartitions(partial(_joined, join))
-    found: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     joined: list[Joined] = []
-    for told, made in _collected(session, rows, sum(sizes) // (len(items) + parts), on_progress):
-        found |= told
-        joined.append(made)
-    return _in_order(found), joined
+    for by_number, result in _collected(session, rows, sum(sizes) // (len(items) + parts), on_progress):
+        results |= by_number
+        joined.append(result)
+    return _in_order(results), joined
 
 
 def _dealt(work: Callable[[Any], Any], parts: int, numbered: tuple[int, Any]) -> Iterator[tuple[int, Any]]:
@@ -113,53 +113,53 @@ def _dealt(work: Callable[[Any], Any], parts: int, numbered: tuple[int, Any]) ->
     if isinstance(tried, KlogError):
         yield number % parts, (number, tried)
         return
-    found, bytes_of = tried
-    yield number % parts, (number, found)
+    result, bytes_of = tried
+    yield number % parts, (number, result)
     for part, data in enumerate(bytes_of):
         for at in range(0, len(data), PIECE_BYTES):
             yield part, data[at : at + PIECE_BYTES]
 
 
 def _joined(join: Callable[[list[bytes]], Any], rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[Any, Any]]:
-    pieces: list[bytes] = []
-    told: dict[int, Any] = {}
+    chunks: list[bytes] = []
+    by_number: dict[int, Any] = {}
     for _, row in rows:
         if isinstance(row, bytes):
-            pieces.append(row)
+            chunks.append(row)
         else:
-            told[row[0]] = row[1]
-    yield told, join(pieces)
+            by_number[row[0]] = row[1]
+    yield by_number, join(chunks)
 
 
 def _collected(session: Session, rows: Any, size: int, on_progress: Callable[[int], None]) -> list[tuple[Any, Any]]:
     """Run the job in its own thread, so that its progress and an interrupt are seen here."""
-    found: list[tuple[Any, Any]] = []
+    collected: list[tuple[Any, Any]] = []
     errors: list[BaseException] = []
 
     def collect() -> None:
         try:
-            found.extend(rows.collect())
+            collected.extend(rows.collect())
         except BaseException as error:
             errors.append(error)
 
     thread = threading.Thread(target=collect, daemon=True)
     thread.start()
     try:
-        told = 0
+        reported = 0
         while thread.is_alive():
             thread.join(LOOK_SECONDS)
             tracker = session.context.statusTracker()
             stages = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
             done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-            if done > told:
-                on_progress((done - told) * size)
-                told = done
+            if done > reported:
+                on_progress((done - reported) * size)
+                reported = done
     except KeyboardInterrupt:
         session.context.cancelAllJobs()
         raise
     if errors:
         raise session.failed(errors[0]) from errors[0]
-    return found
+    return collected
 
 
 def packed(items: Iterable[Item], size_of: Callable[[Item], int], target: int) -> Iterator[tuple[list[Item], int]]:

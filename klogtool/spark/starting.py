@@ -106,10 +106,10 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
 
     scratch, before, keeps_log = Scratch.make("spark"), dict(os.environ), False
     try:
-        chosen = _master(master or DEFAULT_MASTER)
+        resolved = _master(master or DEFAULT_MASTER)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        if chosen.startswith("local["):
+        if resolved.startswith("local["):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             if "SPARK_HOME" not in os.environ:
                 os.environ["SPARK_HOME"] = _spark_home(pyspark, scratch)
@@ -117,7 +117,7 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
         if java_home is not None:
             os.environ["JAVA_HOME"] = java_home
         with scratch.log(LOG) as log:
-            session = _started({**_settings(scratch, chosen), **(settings or {})}, log)
+            session = _started({**_settings(scratch, resolved), **(settings or {})}, log)
             try:
                 yield session
             except (Py4JError, PySparkException) as error:
@@ -143,11 +143,11 @@ def imported_pyspark() -> ModuleType:
         raise Unsupported(WITHOUT_SPARK) from error
 
 
-def _master(given: str) -> str:
+def _master(url: str) -> str:
     """Let tasks be retried, as on a cluster, unless the user gives a number."""
-    if given == "local":
-        given = "local[1]"
-    return f"{given[:-1]},{ATTEMPTS}]" if re.fullmatch(r"local\[(\d+|\*)\]", given) else given
+    if url == "local":
+        url = "local[1]"
+    return f"{url[:-1]},{ATTEMPTS}]" if re.fullmatch(r"local\[(\d+|\*)\]", url) else url
 
 
 def _spark_home(pyspark: ModuleType, scratch: Scratch) -> str:
@@ -180,7 +180,7 @@ def find_java_home(scratch: Scratch) -> str | None:
 def _settings(scratch: Scratch, master: str) -> dict[str, str]:
     log4j = scratch.text("log4j2.properties", LOG4J)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = {
+    settings = {
         "spark.master": master,
         "spark.app.name": "klogtool",
         "spark.ui.enabled": "false",
@@ -192,8 +192,8 @@ def _settings(scratch: Scratch, master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(2, 4 * usable_cores())),
     }
     if master.startswith("local"):
-        found["spark.local.dir"] = scratch.folder("local")
-    return found
+        settings["spark.local.dir"] = scratch.folder("local")
+    return settings
 
 
 def _started(settings: Mapping[str, str], log: BinaryIO) -> Session:
@@ -244,15 +244,15 @@ def _stop_java(gateway: Any) -> None:
 def _why(error: BaseException, log: str) -> str:
     """Return the cause: what the JVM printed before it ended, else the innermost message of Spark's error."""
     with open(log, encoding="utf-8", errors="replace") as file:
-        told = file.read(MOST_LOG_BYTES)
-    if "UnsupportedClassVersionError" in told:
+        output = file.read(MOST_LOG_BYTES)
+    if "UnsupportedClassVersionError" in output:
         return "Java is too old, Spark needs 17 or later"
     cause = _cause(error)
     if "JAVA_GATEWAY_EXITED" in cause:
-        printed = LAST_WORDS.search(told)
+        printed = LAST_WORDS.search(output)
         return _short(" ".join(printed.group().split())) if printed else cause
     if "stopped SparkContext" in cause:  # this is a consequence, not the cause
-        blamed = LOGGED_ERROR.search(told)
+        blamed = LOGGED_ERROR.search(output)
         return _short(blamed[1].strip()) if blamed else cause
     return cause
 
@@ -268,10 +268,10 @@ def _cause(error: BaseException) -> str:
 
 def _innermost(java: Any) -> str:
     """Return the innermost message of a JVM error; for a library's error, its cause, if that has a message."""
-    found = java
-    while not found.toString().startswith("org.apache.spark") and (cause := found.getCause()) is not None:
-        found = cause
-    return str(found.toString())
+    innermost = java
+    while not innermost.toString().startswith("org.apache.spark") and (cause := innermost.getCause()) is not None:
+        innermost = cause
+    return str(innermost.toString())
 
 
 def _short(text: str) -> str:

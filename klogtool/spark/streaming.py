@@ -57,9 +57,9 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offsets:
         """Return the offsets of startingOffsets and similar options."""
         notes: list[str] = []
-        found = as_json(self._follower.begin(notes))
+        offsets = as_json(self._follower.begin(notes))
         _tell(notes)
-        return found
+        return offsets
 
     def getDefaultReadLimit(self) -> Any:
         """Return the limit of maxOffsetsPerTrigger."""
@@ -102,7 +102,7 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         notes: list[str] = []
         splits = self._follower.splits(of_json(start), of_json(end), notes)
         _tell(notes)
-        return [KlogPartition(found) for found in splits]
+        return [KlogPartition(part) for part in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""

@@ -191,9 +191,9 @@ def read_table(split: Split, table: str, columns: Sequence[str], *, mode: str) -
     """Yield the rows of a split of batches, segments or left_out, in non-empty record batches."""
 
     spare_collections()
-    found = (row for piece in split.pieces for row in _rows_of(table, piece, columns, mode))
+    rows = (row for part in split.parts for row in _rows_of(table, part, columns, mode))
     ready: list[pa.RecordBatch] = []
-    for batch in _in_batches(found, list(TABLES[table]), arrow_schema(table, columns)):
+    for batch in _in_batches(rows, list(TABLES[table]), arrow_schema(table, columns)):
         ready.append(batch)
         if sum(some.num_rows for some in ready) >= ROWS_AT_ONCE:
             yield _joined(ready)
@@ -202,12 +202,12 @@ def read_table(split: Split, table: str, columns: Sequence[str], *, mode: str) -
 
 
 def _in_batches(
-    found: Iterable[Row | pa.RecordBatch], names: Sequence[str], kind: pa.Schema
+    items: Iterable[Row | pa.RecordBatch], names: Sequence[str], kind: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows as record batches, between those that are some already."""
     import pyarrow as pa
 
-    for is_row, some in groupby(found, key=lambda one: isinstance(one, tuple)):
+    for is_row, some in groupby(items, key=lambda one: isinstance(one, tuple)):
         if not is_row:
             yield from some
         while is_row and (rows := list(islice(some, ROWS_AT_ONCE))):
@@ -215,27 +215,27 @@ def _in_batches(
             yield pa.RecordBatch.from_arrays([pa.array(values[field.name], field.type) for field in kind], schema=kind)
 
 
-def _rows_of(table: str, piece: SegmentRange, columns: Sequence[str], mode: str) -> Iterator[Row | pa.RecordBatch]:
+def _rows_of(table: str, part: SegmentRange, columns: Sequence[str], mode: str) -> Iterator[Row | pa.RecordBatch]:
     if table == "left_out":
-        return _left_out_rows(piece, columns, mode)
+        return _left_out_rows(part, columns, mode)
     walk = _batch_rows if table == "batches" else _segment_rows
-    return walk(piece, columns, is_strict=mode == "FAILFAST")
+    return walk(part, columns, is_strict=mode == "FAILFAST")
 
 
-def _owner_of(piece: SegmentRange, columns: Sequence[str], path: str) -> Owner:
+def _owner_of(part: SegmentRange, columns: Sequence[str], path: str) -> Owner:
     """Return whose a file is, if a column of it is wanted."""
-    return Owner() if OWNER.keys().isdisjoint(columns) else piece.owner(path)
+    return Owner() if OWNER.keys().isdisjoint(columns) else part.owner(path)
 
 
-def _left_out_rows(piece: SegmentRange, columns: Sequence[str], mode: str) -> Iterator[Row]:
-    for unread in walk_left_out(piece, drops_malformed=mode == "DROPMALFORMED"):
+def _left_out_rows(part: SegmentRange, columns: Sequence[str], mode: str) -> Iterator[Row]:
+    for unread in walk_left_out(part, drops_malformed=mode == "DROPMALFORMED"):
         yield (
-            piece.topic,
-            piece.partition,
+            part.topic,
+            part.partition,
             column_text(unread.path),
             *astuple(unread)[1:-1],
             column_text(unread.reason),
-            *astuple(_owner_of(piece, columns, unread.path)),
+            *astuple(_owner_of(part, columns, unread.path)),
         )
 
 
@@ -243,60 +243,60 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Join record batches to one, and empty the list: thousands of small files become a few record batches."""
     import pyarrow as pa
 
-    found = batches[0]
+    joined = batches[0]
     if len(batches) > 1:
-        (found,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     batches.clear()
-    return found
+    return joined
 
 
-def _batch_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row | pa.RecordBatch]:
+def _batch_rows(part: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row | pa.RecordBatch]:
     kind = arrow_schema("batches", columns)
-    with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
-        common, owner = (piece.topic, piece.partition, file.path), _owner_of(piece, columns, file.path)
-        for found in _heads(file, piece, is_strict=is_strict):
-            if isinstance(found, HeadRows):
-                batch = _asked_for(batch_columns(found, common, owner, kind), found, piece)
+    with part.open(ahead_bytes=FAR_PIECE_BYTES) as file:
+        common, owner = (part.topic, part.partition, file.path), _owner_of(part, columns, file.path)
+        for heads in _heads(file, part, is_strict=is_strict):
+            if isinstance(heads, HeadRows):
+                batch = _asked_for(batch_columns(heads, common, owner, kind), heads, part)
                 if batch.num_rows:
                     yield batch
-            elif found.entry.last_offset >= piece.first_offset and (found.entry.base_offset or 0) <= piece.last_offset:
-                own = (column.of_head(found, name) for name, column in BATCH_COLUMNS.items())
+            elif heads.entry.last_offset >= part.first_offset and (heads.entry.base_offset or 0) <= part.last_offset:
+                own = (column.of_head(heads, name) for name, column in BATCH_COLUMNS.items())
                 yield (*common, *own, *astuple(owner))
 
 
-def _asked_for(batch: pa.RecordBatch, rows: HeadRows, piece: SegmentRange) -> pa.RecordBatch:
+def _asked_for(batch: pa.RecordBatch, rows: HeadRows, part: SegmentRange) -> pa.RecordBatch:
     """Keep the rows with offsets that the query wants."""
     import pyarrow.compute as pc
 
-    if piece.first_offset == SMALLEST and piece.last_offset == LARGEST:
+    if part.first_offset == SMALLEST and part.last_offset == LARGEST:
         return batch
-    ends = pc.greater_equal(rows.column("last_offset"), piece.first_offset)
-    return batch.filter(pc.and_(ends, pc.less_equal(rows.column("base_offset"), piece.last_offset)))
+    ends = pc.greater_equal(rows.column("last_offset"), part.first_offset)
+    return batch.filter(pc.and_(ends, pc.less_equal(rows.column("base_offset"), part.last_offset)))
 
 
-def _heads(file: LogFile, piece: SegmentRange, *, is_strict: bool) -> Iterator[Head | HeadRows]:
+def _heads(file: LogFile, part: SegmentRange, *, is_strict: bool) -> Iterator[Head | HeadRows]:
     """Yield headers. Unless damage is an error, this includes batches that `mended` corrects, and continues after other
     damage with the next sound batch."""
     if is_strict:
-        yield from walk_head_rows(file, piece.start, piece.end, may_be_preallocated=piece.is_active)
+        yield from walk_head_rows(file, part.start, part.end, may_be_preallocated=part.is_active)
         return
     at: int | None
-    at = start = yield from _calm_heads(file, piece)
-    if start < piece.end:
-        file = mended(file, start=start, end=piece.end, on_mended=log_mended)
-    while at is not None and at < piece.end:
+    at = start = yield from _calm_heads(file, part)
+    if start < part.end:
+        file = mended(file, start=start, end=part.end, on_mended=log_mended)
+    while at is not None and at < part.end:
         try:
-            for found in walk_head_rows(file, at, piece.end, may_be_preallocated=piece.is_active):
-                yield found
-                at = found.end
+            for heads in walk_head_rows(file, at, part.end, may_be_preallocated=part.is_active):
+                yield heads
+                at = heads.end
         except KlogError as error:
             if isinstance(error, Unreadable):
                 raise
             log_warning(f"left out: {error}")
-        at = find_next_batch(file, at + 1, end=piece.end, lowest=piece.base_offset)
+        at = find_next_batch(file, at + 1, end=part.end, lowest=part.base_offset)
 
 
-def _calm_heads(file: LogFile, piece: SegmentRange) -> Generator[Head | HeadRows, None, int]:
+def _calm_heads(file: LogFile, part: SegmentRange) -> Generator[Head | HeadRows, None, int]:
     """Yield headers whose offsets follow each other without a gap; return where that ends or becomes uncertain.
 
     A wrong length leads past batches or to bytes that are no batch; in both cases offsets do not follow. So only
@@ -304,13 +304,13 @@ def _calm_heads(file: LogFile, piece: SegmentRange) -> Generator[Head | HeadRows
     """
     before: Head | HeadRows | None = None
     try:
-        for found in walk_head_rows(file, piece.start, piece.end, may_be_preallocated=piece.is_active):
-            gap = _gap_in(found, before)
+        for heads in walk_head_rows(file, part.start, part.end, may_be_preallocated=part.is_active):
+            gap = _gap_in(heads, before)
             if gap == 0:
                 break
             if before is not None:
                 yield before
-            before = found if gap is None or isinstance(found, Head) else found.first(gap)
+            before = heads if gap is None or isinstance(heads, Head) else heads.first(gap)
             if gap is not None:
                 break
     except Unreadable:
@@ -318,31 +318,31 @@ def _calm_heads(file: LogFile, piece: SegmentRange) -> Generator[Head | HeadRows
     except KlogError:  # reported in its place
         pass
     if before is None:
-        return piece.start
+        return part.start
     last = before.position if isinstance(before, Head) else before.number("position", before.count - 1)
-    probe = Probe(file, end=piece.end, lowest=piece.base_offset)
-    if before.end == piece.end and (_is_followed(file, piece, before) or probe.judge(last) is not None):
+    probe = Probe(file, end=part.end, lowest=part.base_offset)
+    if before.end == part.end and (_is_followed(file, part, before) or probe.judge(last) is not None):
         yield before
-        return piece.end
+        return part.end
     if isinstance(before, HeadRows) and before.count > 1:
         yield before.first(before.count - 1)
     return last
 
 
-def _is_followed(file: LogFile, piece: SegmentRange, heads: Head | HeadRows) -> bool:
+def _is_followed(file: LogFile, part: SegmentRange, heads: Head | HeadRows) -> bool:
     """Return whether the log continues after a range with the next offset."""
-    after = piece.next_base_offset
-    if piece.end < piece.log.size:
-        after = int.from_bytes(file.read(piece.end, OFFSET_BYTES), "big", signed=True)
+    after = part.next_base_offset
+    if part.end < part.log.size:
+        after = int.from_bytes(file.read(part.end, OFFSET_BYTES), "big", signed=True)
     return after == _last_offset_of(heads) + 1
 
 
-def _gap_in(found: Head | HeadRows, before: Head | HeadRows | None) -> int | None:
+def _gap_in(heads: Head | HeadRows, before: Head | HeadRows | None) -> int | None:
     """Return the number of the first header that is uncertain because of what is before it; None if there is none."""
-    if isinstance(found, Head):
-        first, gap = (-1 if found.entry.magic != MAGIC else found.entry.base_offset), None
+    if isinstance(heads, Head):
+        first, gap = (-1 if heads.entry.magic != MAGIC else heads.entry.base_offset), None
     else:
-        first, gap = found.number("base_offset", 0), found.find_gap()
+        first, gap = heads.number("base_offset", 0), heads.find_gap()
     if first == -1 or (before is not None and first != _last_offset_of(before) + 1):
         return 0
     return gap
@@ -368,25 +368,25 @@ def batch_columns(rows: HeadRows, common: Row, owner: Owner, kind: pa.Schema) ->
     return pa.RecordBatch.from_arrays(arrays, schema=kind)
 
 
-def _segment_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
-    sizes, mtime_ms = dict(piece.beside), piece.log.mtime_ms
+def _segment_rows(part: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
+    sizes, mtime_ms = dict(part.beside), part.log.mtime_ms
     walked: Row = (None,) * len(WALKED)
-    with piece.open(ahead_bytes=FAR_PIECE_BYTES) as file:
+    with part.open(ahead_bytes=FAR_PIECE_BYTES) as file:
         if any(name in WALKED for name in columns):
             totals = HeaderTotals()
-            totals.add_all(_heads(file, piece, is_strict=is_strict))
+            totals.add_all(_heads(file, part, is_strict=is_strict))
             walked = totals.as_row()
         listed: Row = (
-            piece.topic,
-            piece.partition,
+            part.topic,
+            part.partition,
             file.path,
-            piece.base_offset,
-            piece.log.size,
+            part.base_offset,
+            part.log.size,
             datetime.fromtimestamp(mtime_ms / 1000, UTC) if mtime_ms >= 0 else None,
-            piece.is_active,
+            part.is_active,
             *(sizes.get(kind) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)),
         )
-        owner = _owner_of(piece, columns, file.path)
+        owner = _owner_of(part, columns, file.path)
     yield listed + walked + astuple(owner)
 
 

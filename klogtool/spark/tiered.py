@@ -105,5 +105,5 @@ class _ChunkedStorage:
         """Return the segment of a file, with the objects that are needed. Raises Unreadable if one does not exist."""
         base = stored.path.rpartition(".")[0]
         listed = [one for suffix in (*suffixes, aiven.MANIFEST) for one in self.list(f"{base}.{suffix}")]
-        (found,) = store_of(Place(base), self._store.storage, listed).segments.values()
-        return found
+        (segment,) = store_of(Place(base), self._store.storage, listed).segments.values()
+        return segment

@@ -46,8 +46,8 @@ def verify_with_spark(
         mirrors = [mirror for _, mirror in here if mirror is not None]
         spread_out = partial(_spread_out, session, how, mirrors, on_progress)
         options = VerifyOptions(how.circumstances, deep=how.deep, seconds=seconds)
-        for found in verify([path for path, _ in here], options, elsewhere=spread_out):
-            yield as_given(found, mirrors) if isinstance(found, Finding) else found
+        for result in verify([path for path, _ in here], options, elsewhere=spread_out):
+            yield as_given(result, mirrors) if isinstance(result, Finding) else result
 
 
 def _spread_out(

@@ -60,16 +60,16 @@ class HowToWrite(Struct, frozen=True):
 
     def terms(self, path: str, first_offset: int) -> LoadTerms:
         """Return the terms for a new partition dir that begins at an offset."""
-        given = Circumstances(now_ms=0, config=self.settings, log_start_offset=first_offset, kafka=self.release)
-        return terms_of(path, given)
+        circumstances = Circumstances(now_ms=0, config=self.settings, log_start_offset=first_offset, kafka=self.release)
+        return terms_of(path, circumstances)
 
 
-def parse_write_options(given: Mapping[str, str], notes: list[str]) -> tuple[str, HowToWrite]:
+def parse_write_options(arguments: Mapping[str, str], notes: list[str]) -> tuple[str, HowToWrite]:
     """Return the path, and what is written. notes: gets a line for each option without effect.
 
     Raises Refused for an unknown option or a wrong value, and for a path that is not on a file system of this machine.
     """
-    options = _known({name.lower(): value for name, value in given.items()}, notes)
+    options = _known({name.lower(): value for name, value in arguments.items()}, notes)
     codec = _one_of(options, "compression.type", CODEC_NAMES, "none")
     topic = options.get("topic")
     if topic is not None:
@@ -93,16 +93,16 @@ def parse_write_options(given: Mapping[str, str], notes: list[str]) -> tuple[str
 def _known(options: Mapping[str, str], notes: list[str]) -> dict[str, str]:
     """Return the options without those of a client. A producer's settings may be named as Spark's kafka sink has
     them."""
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     for name, value in options.items():
         own = name.removeprefix("kafka.")
         if own in SPELLED:
-            found[own] = value
+            known[own] = value
         elif name.startswith("kafka."):
             notes.append(f"option {name} has no effect: there is no broker")
         else:
             raise Refused(f"option {name} is unknown{did_you_mean(name, SPELLED.values())}")
-    return found
+    return known
 
 
 def _path(options: Mapping[str, str]) -> str:
@@ -133,12 +133,12 @@ def _topic_ids(text: str) -> dict[str, str]:
     if not text.startswith("{"):
         return {"": _checked_id(text)}
     try:
-        found = json.loads(text)
+        ids = json.loads(text)
     except (ValueError, RecursionError):
         raise Refused(f"option topicId is not JSON: {text[:80]}") from None
-    if not all(isinstance(value, str) for value in found.values()):
+    if not all(isinstance(value, str) for value in ids.values()):
         raise Refused('option topicId is an id, or a JSON object of ids: {"topic": "..."}')
-    return {topic: _checked_id(value) for topic, value in found.items()}
+    return {topic: _checked_id(value) for topic, value in ids.items()}
 
 
 def _checked_id(text: str) -> str:
@@ -165,9 +165,9 @@ def _level(options: Mapping[str, str], codec: str) -> int | None:
 
 
 def _settings(options: Mapping[str, str]) -> dict[str, str]:
-    found = {name: options[name] for name in SETTINGS if name in options}
+    settings = {name: options[name] for name in SETTINGS if name in options}
     try:
-        config = log_config(found)
+        config = log_config(settings)
     except KlogError as error:
         raise Refused(str(error)) from None
     if not 1 <= config.segment_bytes <= MAX_INT:
@@ -175,7 +175,7 @@ def _settings(options: Mapping[str, str]) -> dict[str, str]:
     for name in SETTINGS:
         if getattr(config, name.replace(".", "_")) < 0:
             raise Refused(f"option {name} is negative")
-    return found
+    return settings
 
 
 def _one_of(options: Mapping[str, str], name: str, values: Sequence[str], default: str) -> str:

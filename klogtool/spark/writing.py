@@ -83,8 +83,8 @@ def write_rows(
 
 def topic_id_of(topic: str, how: HowToWrite, ids_from: bytes) -> bytes:
     """Return the id of a topic, the same in each task of a job."""
-    given = how.topic_ids.get(topic) or how.topic_ids.get("")
-    return parse_uuid(given) if given else hashlib.sha256(ids_from + topic.encode()).digest()[:16]
+    topic_id = how.topic_ids.get(topic) or how.topic_ids.get("")
+    return parse_uuid(topic_id) if topic_id else hashlib.sha256(ids_from + topic.encode()).digest()[:16]
 
 
 def _compressor(how: HowToWrite) -> Compress | None:

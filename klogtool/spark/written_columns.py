@@ -69,13 +69,13 @@ def partitions_by_key(keys: pa.Array | None, values: pa.Array, rows: int, partit
     """Return the partition of each row, as a producer gives it to a key. A producer gives any to a record without a
     key; here its value decides, so that a task that is tried again gives the same."""
     by_value = _partitions_of(values, rows, partitions)
-    found = by_value if keys is None else pc.coalesce(_partitions_of(keys, rows, partitions), by_value)
-    return pc.fill_null(found, 0).cast(pa.int64())
+    numbers = by_value if keys is None else pc.coalesce(_partitions_of(keys, rows, partitions), by_value)
+    return pc.fill_null(numbers, 0).cast(pa.int64())
 
 
 def _partitions_of(column: pa.Array, rows: int, partitions: int) -> pa.Array:
-    found = kernels.native.partitions_of(bytes_column(_as_bytes(column)), rows, partitions)
-    dealt = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(found)])
+    numbers = kernels.native.partitions_of(bytes_column(_as_bytes(column)), rows, partitions)
+    dealt = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(numbers)])
     return pc.if_else(pc.equal(dealt, -1), pa.scalar(None, pa.int32()), dealt)
 
 
@@ -89,15 +89,15 @@ def rows_of(named: dict[str, pa.Array], rows: int, how: HowToWrite) -> pa.Table:
     """Return key, value, stamp (ms) and, where rows have them, offset, headers and append_time: the time of batches
     with LogAppendTime, or NO_TIME."""
     stamps = _stamps(named.get("timestamp"), rows)
-    made = {"key": _as_bytes(named.get("key"), rows), "value": _as_bytes(named["value"]), "stamp": stamps}
+    columns = {"key": _as_bytes(named.get("key"), rows), "value": _as_bytes(named["value"]), "stamp": stamps}
     if "offset" in named:
-        made["offset"] = named["offset"].cast(pa.int64())
+        columns["offset"] = named["offset"].cast(pa.int64())
     if "headers" in named:
-        made["headers"] = _as_headers(named["headers"])
+        columns["headers"] = _as_headers(named["headers"])
     times = _append_times(named.get("timestamptype"), stamps, how)
     if times is not None:
-        made["append_time"] = times
-    return pa.table(made)
+        columns["append_time"] = times
+    return pa.table(columns)
 
 
 def _as_bytes(column: Any, rows: int = 0) -> Any:

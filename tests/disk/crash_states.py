@@ -33,9 +33,9 @@ from klogtool.disk.disk import Disk
 MOST_LOST = 3
 BLOCKS = (512, 4096)
 CHANGING = (
-    "write", "write_pieces", "extend", "fill", "truncate", "rename", "link", "delete", "mkdir", "rmdir", "describe"
+    "write", "write_parts", "extend", "fill", "truncate", "rename", "link", "delete", "mkdir", "rmdir", "describe"
 )  # fmt: skip
-OF_SEVERAL_CALLS = ("write", "write_pieces", "extend", "fill", "describe")
+OF_SEVERAL_CALLS = ("write", "write_parts", "extend", "fill", "describe")
 MOST_CALLS = 4  # of the system, after which a verb is killed
 ROOTS = (0, 0)  # stands for the folder that has all roots by their paths
 

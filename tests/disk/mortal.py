@@ -144,9 +144,9 @@ class MortalDisk(Disk):
         super().write(path, content, like, *reached)
         self._meet(path)
 
-    def write_pieces(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
-        self._verb(self._in_the_middle_of("write_pieces", path, pieces, like))
-        super().write_pieces(path, pieces, like)
+    def write_parts(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
+        self._verb(self._in_the_middle_of("write_parts", path, pieces, like))
+        super().write_parts(path, pieces, like)
         self._meet(path)
 
     def fill(self, path: str, content: Content, like: FileAttributes) -> None:

@@ -44,7 +44,7 @@ def log_dir(request: pytest.FixtureRequest) -> pathlib.Path:
 def test_records(log_dir: pathlib.Path) -> None:
     """Those of damaged batches are for who asks for them."""
     splits = splits_of(log_dir, splitBytes=5000)
-    folders = dict.fromkeys(os.path.dirname(piece.log.path) for split in splits for piece in split.pieces)
+    folders = dict.fromkeys(os.path.dirname(piece.log.path) for split in splits for piece in split.parts)
     going_on: dict[str, Any] = {}
     if named(log_dir) in DAMAGED:
         going_on = {"resync": True, "on_damage": lambda *_: None}

@@ -92,7 +92,7 @@ def test_what_is_resumed_is_what_was_begun(tmp_path: pathlib.Path) -> None:
     expected = read(source).num_rows
     assert len(begun.splits) > 2
     export_split(begun.dataset.path, begun.how, (0, begun.splits[0]))
-    first = begun.splits[0].pieces[0].log.path
+    first = begun.splits[0].parts[0].log.path
     last = max((source / "t-0").glob("*.log"))
     with open(last, "ab") as log:
         log.write(last.read_bytes())
@@ -106,7 +106,7 @@ def test_what_is_resumed_is_what_was_begun(tmp_path: pathlib.Path) -> None:
 def test_a_file_that_became_shorter_is_another_one(tmp_path: pathlib.Path) -> None:
     shutil.copytree(TRANSACTIONS, tmp_path / "logdir")
     export = begin_export(str(tmp_path / "out"), how(tmp_path / "logdir"), [])
-    os.truncate(export.splits[0].pieces[0].log.path, 10)
+    os.truncate(export.splits[0].parts[0].log.path, 10)
     with pytest.raises(StalePlan):
         export_split(export.dataset.path, export.how, (0, export.splits[0]))
 

@@ -21,7 +21,7 @@ from klogtool.log.file import LogFile
 from klogtool.spark import head_columns
 from klogtool.spark.head_columns import HeadRows, walk_head_rows
 from klogtool.spark.heads import walk_heads
-from klogtool.spark.inventory import find_fleet, walk_piece
+from klogtool.spark.inventory import find_fleet, walk_part
 from klogtool.spark.planning import whole_segment
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built")
@@ -124,7 +124,7 @@ def test_tables_and_inventory_are_those_without_columns(
         tables.append(read(folder, table="batches", startingOffsets='{"t":{"0":33}}', endingOffsets='{"t":{"0":64}}'))
         (copy,) = find_fleet([str(folder)])
         pieces = [whole_segment(copy, segment) for segment in copy.segments]
-        return [table.to_pylist() for table in tables] + [walk_piece(piece) for piece in pieces]
+        return [table.to_pylist() for table in tables] + [walk_part(piece) for piece in pieces]
 
     in_columns = told()
     assert len(in_columns[0]) >= 70

@@ -27,7 +27,7 @@ from klogtool.log.storage import Place
 from klogtool.spark import planning
 from klogtool.spark.copies import find_copies
 from klogtool.spark.filters import Bounds
-from klogtool.spark.inventory import walk_piece
+from klogtool.spark.inventory import walk_part
 from klogtool.spark.read_committed import find_committed
 from klogtool.spark.reading import PLACE_COLUMNS, Task, read_split
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 def test_every_fixture_reads_as_klogtool_reads_it(log_dir: pathlib.Path) -> None:
     for options in ({}, {"splitBytes": 300}, {"maxRecordsPerPartition": 7}):
         splits = splits_of(log_dir, **options)
-        folders = dict.fromkeys(os.path.dirname(piece.log.path) for split in splits for piece in split.pieces)
+        folders = dict.fromkeys(os.path.dirname(piece.log.path) for split in splits for piece in split.parts)
         table, same = read(log_dir, **ALL, **options), by_klogtool(*folders)
         starts = checkpointed_starts(log_dir)
         if starts:
@@ -171,7 +171,7 @@ def test_small_segments_are_as_few_tasks_as_they_cost(
     for split_bytes in (8 << 20, 32 << 20, 64 << 20):
         splits = splits_of(many_small, splitBytes=split_bytes, table=table)
         assert len(splits) == math.ceil(600 / (split_bytes // planning.OPEN_COST_BYTES)), split_bytes
-        assert sum(len(split.pieces) for split in splits) == 600
+        assert sum(len(split.parts) for split in splits) == 600
     assert len(splits_of(many_small, table=table)) == 2, "one for each core"
     assert len(splits_of(many_small, table=table, minPartitions=30)) == 30
 
@@ -513,7 +513,7 @@ def test_zeros_that_a_broker_has_preallocated_are_the_end_of_the_log(log: pathli
     for mode in ("FAILFAST", "PERMISSIVE"):
         assert sum(row["records_count"] for row in read(log, table="batches", mode=mode).to_pylist()) == 160
         assert read(log, table="segments", mode=mode).to_pylist()[-1]["last_offset"] == 159
-    assert walk_piece(splits_of(log, table="segments")[-1].pieces[-1]).damage is None
+    assert walk_part(splits_of(log, table="segments")[-1].parts[-1]).damage is None
     inner = log / name_of(60, "log")
     os.truncate(inner, inner.stat().st_size + 100)
     with pytest.raises(Corrupt, match="record size 0"):  # a broker has trimmed it when it rolled

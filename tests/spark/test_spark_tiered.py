@@ -147,7 +147,7 @@ def test_of_a_store_and_a_log_dir_one_copy_is_read() -> None:
     splits_of(STORE, paths=json.dumps([str(STORE), str(LOGS)]), subscribe="pay", notes=notes)
     assert [note for note in notes if note.startswith("pay-0 was found 2 times")]
     every = splits_of(STORE, paths=json.dumps([str(STORE), str(LOGS)]), subscribe="pay", copies="all")
-    assert len({Path(piece.log.path).parent for split in every for piece in split.pieces}) == 2
+    assert len({Path(piece.log.path).parent for split in every for piece in split.parts}) == 2
 
 
 def test_a_chunk_is_opened_once_for_its_headers(unreliable: Unreliable) -> None:

@@ -63,21 +63,21 @@ class ObjectName(Struct, frozen=True):
 def parse_object_name(path: str) -> ObjectName | None:
     """Parse the path of an object, however much stands before it. None: it is of no layout that klogtool reads."""
     *above, name = path.split("/")
-    found = local_storage.OBJECT.fullmatch(name)
-    if found is None or not above or int(found["start_offset"]) > MAX_LONG:
+    match = local_storage.OBJECT.fullmatch(name)
+    if match is None or not above or int(match["start_offset"]) > MAX_LONG:
         return None
-    suffix, start = found["suffix"], int(found["start_offset"])
+    suffix, start = match["suffix"], int(match["start_offset"])
     folder = "/".join(above)
     place = local_storage.FOLDER.fullmatch(above[-1])
     if place is not None and suffix in local_storage.SUFFIXES and int(place["partition"]) <= MAX_INT:
-        key = SegmentKey(place["topic_id"], int(place["partition"]), found["segment_id"])
+        key = SegmentKey(place["topic_id"], int(place["partition"]), match["segment_id"])
         return ObjectName(TierLayout.LOCAL, key, place["topic"], start, folder, suffix)
     place = aiven.FOLDER.fullmatch(above[-2]) if len(above) > 1 else None
     if place is None or suffix not in aiven.SUFFIXES or not aiven.PARTITION.fullmatch(above[-1]):
         return None
     if int(above[-1]) > MAX_INT:
         return None
-    key = SegmentKey(place["topic_id"], int(above[-1]), found["segment_id"])
+    key = SegmentKey(place["topic_id"], int(above[-1]), match["segment_id"])
     return ObjectName(TierLayout.AIVEN, key, place["topic"], start, folder, suffix)
 
 
