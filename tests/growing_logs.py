@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Iterable
 
 from built import write_log_dir
+from quorums import Disk, directory_id, voter
 
 from klogtool.building import Batch, File, LogDirSpec, PartitionSpec, RecordSpec, SegmentSpec, Spec, StepSpec
 from klogtool.format.checkpoints import build_offset_checkpoint
@@ -50,6 +51,27 @@ def make_partitions(log_dir: pathlib.Path, count: int, *, is_clean: bool = True)
     partitions = (PartitionSpec(topic=TOPIC, partition=n, topic_id=None, log=log) for n in range(count))
     _make(log_dir, partitions, is_clean=is_clean)
     return log_dir
+
+
+def make_metadata(log_dir: pathlib.Path, count: int) -> pathlib.Path:
+    """The metadata of a controller: `count` topics of two partitions, each made in a transaction of its own, of which
+    every fourth is aborted, and a broker with as many log dirs; returns its dir."""
+    disk = Disk(log_dir, 1).voters(voter(1))
+    directories = [build_uuid((9000 + n).to_bytes(16, "big")) for n in range(count)]
+    broker = {"brokerId": 1, "brokerEpoch": 1, "logDirs": directories, "incarnationId": directory_id(1)}
+    disk.records(1, message=("RegisterBrokerRecord", 3, broker))
+    for n in range(count):
+        topic_id = build_uuid((n + 2).to_bytes(16, "big"))
+        topic = [("TopicRecord", 0, {"name": f"t-{n}", "topicId": topic_id})]
+        topic += [("PartitionRecord", 1, _of_partition(topic_id, index, directories[n])) for index in (0, 1)]
+        end = "AbortTransactionRecord" if n % 4 == 3 else "EndTransactionRecord"
+        for message in (("BeginTransactionRecord", 0, {"name": "t"}), *topic, (end, 0, {})):
+            disk.records(1, message=message)
+    return disk.metadata
+
+
+def _of_partition(topic_id: str, index: int, directory: str) -> dict[str, object]:
+    return {"topicId": topic_id, "partitionId": index, "replicas": [1], "isr": [1], "directories": [directory]}
 
 
 def _batch(n: int, epoch: int) -> StepSpec:

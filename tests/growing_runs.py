@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from damage import flip_bit
-from growing_logs import RECORDS, make_epochs, make_partitions, make_segments
+from growing_logs import RECORDS, make_epochs, make_metadata, make_partitions, make_segments
 
 
 def damaged_segments(log_dir: pathlib.Path, count: int) -> pathlib.Path:
@@ -55,6 +55,7 @@ SHAPES: dict[str, tuple[Callable[[pathlib.Path, int], pathlib.Path], int]] = {
     "segments that are to be deleted": (doomed_segments, 8),
     "epochs": (make_epochs, 40),
     "partitions": (make_partitions, 6),
+    "transactions of metadata": (make_metadata, 12),
 }
 COMMANDS = {
     "verify": "verify {log_dir}",
@@ -89,6 +90,7 @@ COMMANDS = {
     "append": "append {log} --records {records} --apply",
 }
 MAIN = ("verify", "doctor", "recover", "salvage", "rebuild-index")  # of every shape
+OF_A_CONTROLLER = {"quorum": "quorum {log}/..", "verify": "verify {log}/..", "doctor": "doctor {log}/.."}
 OF_A_LOG_DIR = {
     "verify": "verify {log_dir}",
     "verify --deep": "verify --deep {log_dir} --format json",
@@ -111,4 +113,5 @@ def words_of(command: str, log: pathlib.Path, log_dir: pathlib.Path, n: int, fol
     records.write_text('{"key":"a","value":"b"}\n' * n)
     segments = " ".join(f"--segment {int(path.stem)}" for path in sorted(log.glob("*.log")))
     named = {"log": log, "log_dir": log_dir, "out": folder / "out", "records": records, "segments": segments}
-    return [*command.format(**named, middle=n // 2 * RECORDS).split(), "--jobs", "1"]
+    jobs = () if command.startswith("quorum ") else ("--jobs", "1")
+    return [*command.format(**named, middle=n // 2 * RECORDS).split(), *jobs]

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from unittest.mock import patch
 
 import pytest
-from growing_runs import COMMANDS, MAIN, OF_A_LOG_DIR, SHAPES, words_of
+from growing_runs import COMMANDS, MAIN, OF_A_CONTROLLER, OF_A_LOG_DIR, SHAPES, words_of
 from running import run_here
 from work_done import Work
 
@@ -25,11 +25,12 @@ from klogtool.format.names import parse_file_name
 Excess: TypeAlias = dict[str, tuple[int, int, int]]
 MOST_EXCESS = 0.1  # of the work at 4n; what n * n things cost is 0.37 of it, n log n at most 0.06
 FEW_STEPS = 50
+METADATA = "transactions of metadata"
 PLACE: list[pathlib.Path] = []
 LOGS: dict[tuple[str, int], tuple[pathlib.Path, pathlib.Path]] = {}  # log dirs, and the log in each
 
 CASES = [("segments", command) for command in COMMANDS]
-CASES += [(shape, command) for shape in SHAPES if shape not in ("segments", "partitions") for command in MAIN]
+CASES += [(shape, command) for shape in SHAPES if shape not in ("segments", "partitions", METADATA) for command in MAIN]
 CASES += [("segments without side files", "lookup --offset"), ("segments without side files", "compact")]
 
 
@@ -92,6 +93,12 @@ def test_twice_as_much_of_a_partition_is_twice_the_work(shape: str, command: str
 @pytest.mark.parametrize("command", OF_A_LOG_DIR)
 def test_twice_as_many_partitions_are_twice_the_work(command: str, tmp_path: pathlib.Path) -> None:
     assert lasting_excess("partitions", OF_A_LOG_DIR[command], tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", OF_A_CONTROLLER)
+def test_twice_as_many_transactions_of_metadata_are_twice_the_work(command: str, tmp_path: pathlib.Path) -> None:
+    assert lasting_excess(METADATA, OF_A_CONTROLLER[command], tmp_path) == {}
 
 
 def looks_at_each_other(things: list[int]) -> int:

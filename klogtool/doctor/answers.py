@@ -28,6 +28,8 @@ class What(Enum):
     """This controller does not listen where it is known as a voter."""
     NO_MAJORITY = "no-majority-here"
     """A leader needs voters of which nothing is at hand, or which cannot vote as they are."""
+    NO_LEADER = "no-leader"
+    """Another controller is why nobody leads: whoever wins the election ends, for example."""
     STATE_CONTRADICTS = "quorum-state-contradicts"
     """quorum-state has a vote for this node in an epoch that its log has of another leader."""
     METADATA_LOST = "metadata-lost"

@@ -122,14 +122,15 @@ def lead_of(view: QuorumView | None, patient: Patient) -> Leadership:
         return Leadership()
     ids, elected, settings = view.voter_ids, view.outlook.elected, view.own.settings
     is_open = elected is None and (len(ids) > 1 or not view.own.log.position.end_offset)
-    replays = elected is not False or view.own.record_problem is not None  # Raft itself reads that record
+    ends_leader = ElectionCause.REPLAY_REFUSED in view.outlook.election.causes  # it has won, so the log is committed
+    replays = elected is not False or ends_leader or view.own.record_problem is not None  # Raft reads that record
     lead = Leadership(elected, is_open, voters=ids, needed=len(ids) // 2 + 1 if ids else 0, replays=replays)
     if view.outlook.seat.why_not is ElectionCause.LISTENER_UNKNOWN:
         return structs.replace(lead, ends=True, message=message_of("raft-fault"))
     if elected is False and any(seat.has_no_epoch_left for seat in view.outlook.election.seats):
         return structs.replace(lead, ends=True, message=message_of("no-epoch-left")) if len(ids) == 1 else lead
     is_unreached = _is_out_of_reach(view)
-    if elected is not False and not is_unreached:
+    if (elected is not False and not is_unreached) or ends_leader:
         return lead
     if ElectionCause.VERSION_WITHOUT_VOTERS in view.outlook.election.causes:  # it ends if it is elected
         return structs.replace(lead, ends=True if view.is_broker or len(ids) == 1 else None)
@@ -178,7 +179,19 @@ def ends_start(finding: Kind | None, view: QuorumView | None) -> bool:
 
 
 def walk_quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ahead]:
-    """Yield what keeps this node from a leader, or may cost metadata."""
+    """Yield what keeps this node from a leader, or may cost metadata. If the reason is not here, one says so."""
+    points = list(_quorum_points(view, patient))
+    yield from points
+    if view is None or not view.others or view.outlook.elected is not False or not view.outlook.seat.starts:
+        return
+    is_said = view.own.replay_refusal is not None or any(point.severity is Severity.ERROR for point in points)
+    if not is_said:
+        refusing = _sorted(view.outlook.election.refused)
+        detail = VoterCause.LEADER_ENDS(nodes=refusing) if refusing else VoterCause.NOBODY_LEADS()
+        yield Ahead(view.path, What.NO_LEADER, detail, cure=AdviceCause.ASK_QUORUM(), cure_looks=True)
+
+
+def _quorum_points(view: QuorumView | None, patient: Patient) -> Iterator[Ahead]:
     for finding in verify_voters(read_identities(patient.log_dirs)):
         if finding.stop is None or not ends_start(finding.id, view):
             severity = Severity.ERROR if finding.stop is None else Severity.WARNING

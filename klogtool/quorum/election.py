@@ -90,7 +90,8 @@ class ElectionCause(Cause):
     VOTERS_DIFFER = "voters-differ"
     """Controllers that may lead do not have the same voters, so that two may lead at the same time."""
     REPLAY_REFUSED = "metadata-replay-refused"
-    """A replay refuses a record of one that may lead: it ends after the election, and so do those that fetch it."""
+    """A replay refuses a record of one that may lead: it wins the election, and ends before it is active; so do those
+    that fetch the record (QuorumController). Or of so many others that no majority is left then."""
     COPIES_DIFFER = "copies-differ"
     """Two copies differ in the same epoch at the same offset: they are two logs, and Kafka would never notice."""
 
@@ -147,8 +148,9 @@ class Election(Struct, frozen=True):
     best of all; majority: how many of them a leader needs, 0 if no voters are known. missing: the ids of voters that
     are not here or are no voters here.
 
-    may_lead: node ids of those that can be elected, for sure or if what is not known is as it should be. causes: why
-    nobody is elected, or why that is unknown; and what is dangerous all the same.
+    outcome: NEVER also if each that can be elected ends then. may_lead: node ids of those that can be elected, for sure
+    or if what is not known is as it should be. causes: why nobody is elected, or why that is unknown; and what is
+    dangerous all the same.
     best: the path of the most complete copy that is of this cluster and can be read, whether its node starts or not;
     None if there is none. apart: where another copy is not the same log as that one.
     leader_is_empty: one that has no metadata may lead, although another copy has some. lost: offsets (first, last) of
@@ -180,10 +182,11 @@ class Election(Struct, frozen=True):
         return is_elected and self.lost is None and not self.leader_is_empty
 
     @property
-    def replay_refusal(self) -> Refusal | None:
-        """Return what a replay of one that may lead refuses, or None."""
-        leaders = (seat.controller for seat in self.seats if seat.controller.node_id in self.may_lead)
-        return next((found.replay_refusal for found in leaders if found.replay_refusal is not None), None)
+    def refused(self) -> Mapping[int, Refusal]:
+        """Return what a replay refuses, by node id: first of those that may lead."""
+        found = {seat.controller.node_id or 0: seat.controller.replay_refusal for seat in self.seats}
+        nodes = sorted(found, key=lambda node: (node not in self.may_lead, node))
+        return {node: refusal for node in nodes if (refusal := found[node]) is not None}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -215,14 +218,16 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
     causes = list(() if sure else _causes(seats, is_open=bool(possible)))
     causes += [ElectionCause.VOTERS_DIFFER] * _may_be_two(chosen, seats)
     causes += [ElectionCause.LEADERS_DIFFER] * any(seat.hears_otherwise for seat in seats)
-    causes += [ElectionCause.REPLAY_REFUSED] * any(seat.controller.replay_refusal is not None for seat in chosen)
+    outcome = _outcome(chosen, seats, is_sure=bool(sure))
+    is_refused = any(seat.controller.replay_refusal is not None for seat in chosen)
+    causes += [ElectionCause.REPLAY_REFUSED] * (is_refused or bool(sure and outcome is not ElectionOutcome.ELECTED))
     causes += [ElectionCause.CANDIDATE_NO_VOTER] * any(seat.ends_as_candidate for seat in seats)
     causes += [ElectionCause.LOG_DAMAGED] * (bool(sure) and damaged) + [ElectionCause.COPIES_DIFFER] * (
         apart is not None
     )
     return Election(
         seats,
-        ElectionOutcome.ELECTED if sure else ElectionOutcome.UNKNOWN if possible else ElectionOutcome.NEVER,
+        outcome,
         voters or (),
         len(voters) // 2 + 1 if voters else 0,
         tuple(voter.id for voter in voters or () if voter.id not in here),
@@ -236,6 +241,37 @@ def judge_election(controllers: Sequence[Controller]) -> Election:
         apart,
         0 if best is None else best.log.committed,
     )
+
+
+def _outcome(chosen: Sequence[Seat], seats: Sequence[Seat], *, is_sure: bool) -> ElectionOutcome:
+    """Return what comes of an election that one of these wins. Who cannot replay its log ends before it leads: all
+    records are committed by then (KafkaRaftClient.maybeFireLeaderChange)."""
+    if all(seat.controller.replay_refusal is not None for seat in chosen):
+        return ElectionOutcome.NEVER
+    if is_sure and all(_keeps_majority(seat, seats) for seat in chosen):
+        return ElectionOutcome.ELECTED
+    return ElectionOutcome.UNKNOWN
+
+
+def _keeps_majority(seat: Seat, seats: Sequence[Seat]) -> bool:
+    """Return whether it goes on to lead when those have ended that do not replay what is committed then."""
+    if seat.controller.replay_refusal is not None:
+        return False
+    if all(other.controller.replay_refusal is None for other in seats):
+        return True
+    staying = [other for other in seats if _replays_as_follower(other.controller, seat.controller)]
+    return len(_votes_for(seat, staying)) > len(voters_of(seat.controller) or ()) // 2
+
+
+def _replays_as_follower(controller: Controller, leader: Controller) -> bool:
+    """Return whether it replays its log, or that of a leader which cuts away what it cannot replay."""
+    refusal = controller.replay_refusal
+    if refusal is None:
+        return True
+    if refusal.offset is None or not leader.path:
+        return False
+    tail = compare(leader.path, controller.path)
+    return isinstance(tail, CopyTail) and tail.first <= refusal.offset
 
 
 def _is_usable(seat: Seat) -> bool:
@@ -578,8 +614,7 @@ def look_ahead(own: Controller, others: Sequence[Controller] = (), known: Sequen
     if election.outcome is not ElectionOutcome.NEVER:
         # The voters of a majority have to be where they are looked for, which their settings say.
         is_known = election.majority == 1 or all(one.settings is not None and one.settings.endpoints for one in others)
-        stays = ElectionCause.REPLAY_REFUSED not in election.causes
-        is_sure = election.outcome is ElectionOutcome.ELECTED and is_known and stays
+        is_sure = election.outcome is ElectionOutcome.ELECTED and is_known
         return Outlook(election, absent, True if is_sure else None)
     if not election.voters and not own.is_dynamic and (own.refusal is not None or set(known) != {own.node_id}):
         return Outlook(election, absent, None)

@@ -91,9 +91,12 @@ def _why(election: Election) -> Iterator[str]:
         if election.names:
             yield f"It is taken for granted that the nodes resolve {', '.join(election.names)}."
     elif election.outcome is ElectionOutcome.NEVER:
-        yield "No leader is ever elected if these controllers start, and no others."
+        together = "if these controllers start, and no others"
+        wins = f"{_nodes(election.may_lead)} wins the election, and ends" if election.may_lead else ""
+        yield f"No leader stays {together}: {wins}." if wins else f"No leader is ever elected {together}."
     else:
-        yield "Whether a leader is elected is unknown."
+        stays = " and stays" if election.refused else ""
+        yield f"Whether a leader is elected{stays} is unknown."
     yield from (_cause_text(cause, election) for cause in election.causes)
     if election.leader_is_empty:
         yield "DANGER: a controller without any metadata may lead. All topics would be lost."
@@ -164,9 +167,10 @@ def _damage_text(log: MetadataLog) -> str:
 def _cause_text(cause: ElectionCause, election: Election) -> str:
     if cause is ElectionCause.COPIES_DIFFER and election.apart is not None:
         return words(cause(**asdict(election.apart)))
-    if cause is ElectionCause.REPLAY_REFUSED and (refusal := election.replay_refusal) is not None:
+    if cause is ElectionCause.REPLAY_REFUSED:
+        node, refusal = next(iter(sorted(election.refused.items())))
         error = f"{refusal.kafka_class}: {refusal.message}"
-        return words(cause(record=refused_record(refusal), path=refusal.path, error=error))
+        return words(cause(node=node, record=refused_record(refusal), path=refusal.path, error=error))
     if cause is not ElectionCause.NO_MAJORITY:
         return words(cause())
     voters, absent = len(election.voters), election.missing

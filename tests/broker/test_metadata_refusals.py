@@ -9,13 +9,15 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from kafka.test_metadata_replay_against_kafka import BOUNDS, Maker
 
 from klogtool.broker.metadata import image, known, refusals
 from klogtool.broker.metadata.image import read_cluster_metadata
-from klogtool.broker.metadata.refusals import Refusal, Replay
+from klogtool.broker.metadata.known import Known
+from klogtool.broker.metadata.refusals import Refusal, Replay, failures
 from klogtool.broker.releases import Release, rules_of
 from klogtool.format.batch import Record, build_batch
-from klogtool.format.internal.records import METADATA, build_metadata_record
+from klogtool.format.internal.records import METADATA, build_metadata_record, parse_metadata_record
 from klogtool.format.internal.schema import api_keys
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.uuids import build_uuid
@@ -179,6 +181,25 @@ def test_what_cannot_be_read_is_refused_by_both(value: bytes, tmp_path: Path) ->
 def test_a_record_that_a_release_does_not_know(release: Release, is_refused: bool, tmp_path: Path) -> None:
     told = [topic(), ("ClearElrRecord", {"topicName": "t"})]
     assert bool(refused(log_of(tmp_path, values(told)), release)) is is_refused
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_aborted_transaction_leaves_nothing_behind(seed: int) -> None:
+    """Over random records, of which some remove what was there before, and some what the transaction has made."""
+    made, kept, aborted = Maker(seed), Known(), Known()
+    for n in range(200):
+        is_aborted = n % 8 > 3
+        if n % 8 == 4:
+            aborted.begin(n)
+        name, version, fields = made.record()
+        message = parse_metadata_record(METADATA, build_metadata_record(name, version, fields))
+        if not is_aborted and not any(failures(kept, message, rules_of("4.3.1"))):
+            kept.learn(message)
+        if name not in BOUNDS and not any(failures(aborted, message, rules_of("4.3.1"))):
+            aborted.learn(message)
+        if n % 8 == 7:
+            aborted.end(is_aborted=True)
+            assert aborted == kept
 
 
 def test_who_may_be_a_controller(tmp_path: Path) -> None:

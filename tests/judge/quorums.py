@@ -93,8 +93,7 @@ def differences_of(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Differenc
 def _of_quorum(nodes: Nodes, told: Told, truth: Truth) -> Iterator[Difference]:
     said, leader = told.quorum, truth.leader
     ids = {node: int(nodes.settings[node]["node.id"]) for node in told.logs}
-    ends_soon = "metadata-replay-refused" in said["causes"]  # who is elected ends, which is told
-    if (said["leader"], leader is None) in (("elected", True), ("never", False)) and not (leader is None and ends_soon):
+    if (said["leader"], leader is None) in (("elected", True), ("never", False)):
         yield Difference("quorum", "leader", f"{said['leader']}, but {leader} leads: {said['why']}")
     if leader is None:
         return

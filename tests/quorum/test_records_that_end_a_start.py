@@ -15,6 +15,9 @@ from running import run_here
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.control import ControlRecordType, build_control_key
 from klogtool.format.control_values import build_control_value
+from klogtool.format.internal.records import build_metadata_record
+from klogtool.format.kraft_snapshot import build_snapshot
+from klogtool.format.names import KraftSnapshotName, build_kraft_snapshot_name
 from klogtool.quorum.controllers import read_controller
 from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
 
@@ -86,13 +89,16 @@ def test_who_reads_what_a_replay_refuses_ends_after_the_election(tmp_path: Path)
     for disk in (one, two):
         disk.records(1, message=UNKNOWN_BROKER)
     election = judged(one, two, third)
-    assert (election.outcome, election.causes) == (ElectionOutcome.ELECTED, (ElectionCause.REPLAY_REFUSED,))
-    assert not election.is_sound
+    assert (election.outcome, election.causes) == (ElectionOutcome.NEVER, (ElectionCause.REPLAY_REFUSED,))
+    assert election.may_lead == (1, 2)
     assert cures_of(election)[:2] == (f"klogtool doctor {one.path}", f"klogtool doctor {two.path}")
     done = run_here(["quorum", str(one.path), str(two.path), str(third.path)], tmp_path)
     assert done.status == 1
-    assert b"A leader is elected: one of the nodes 1, 2" in done.out
-    assert b"It does not stay: the record at offset" in done.out
+    assert (
+        b"No leader stays if these controllers start, and no others: one of the nodes 1, 2 wins the election, and ends."
+        in done.out
+    )
+    assert b"Node 1 ends when it replays the record at offset" in done.out
     assert claim(one)["starts"] is False
 
 
@@ -103,6 +109,32 @@ def test_a_record_that_is_refused_and_that_no_leader_has_is_cut(tmp_path: Path) 
     for disk in (one, two):
         disk.records(1, epoch=2, message=NOTHING)
     assert judged(one, two, third).causes == ()
+
+
+@pytest.mark.parametrize(
+    ("starting", "refusing", "outcome"),
+    [
+        ((1, 2, 3), (3,), ElectionOutcome.ELECTED),
+        ((1, 3), (3,), ElectionOutcome.UNKNOWN),
+        ((1, 2, 3), (1,), ElectionOutcome.UNKNOWN),
+        ((1, 2, 3), (1, 2, 3), ElectionOutcome.NEVER),
+    ],
+)
+def test_followers_that_end_may_take_the_majority_with_them(
+    starting: tuple[int, ...], refusing: tuple[int, ...], outcome: ElectionOutcome, tmp_path: Path
+) -> None:
+    """Some have a snapshot that their own replay refuses. The logs are whole, and that of node 3 is older."""
+    disks = of_three(tmp_path)
+    for disk in (disk for disk in disks if disk.node_id in refusing):
+        value = build_metadata_record(*UNKNOWN_BROKER)
+        data = b"".join(build_snapshot([value], epoch=1, timestamp_ms=0, voters=THREE))
+        (disk.metadata / build_kraft_snapshot_name(KraftSnapshotName(2, 1))).write_bytes(data)
+    for disk in disks[:2]:
+        disk.records(1, epoch=2, message=NOTHING)
+    election = judged(*(disk for disk in disks if disk.node_id in starting))
+    assert election.may_lead == tuple(node for node in starting if node < 3)
+    assert election.outcome is outcome
+    assert (ElectionCause.REPLAY_REFUSED in election.causes) is (outcome is not ElectionOutcome.ELECTED)
 
 
 def test_voters_that_are_odd_but_read(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from measuring import ROOT, Samples
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-from growing_runs import COMMANDS, MAIN, OF_A_LOG_DIR, SHAPES, words_of
+from growing_runs import COMMANDS, MAIN, OF_A_CONTROLLER, OF_A_LOG_DIR, SHAPES, words_of
 
 KLOGTOOL = str(pathlib.Path(sys.executable).with_name("klogtool"))
 TIMES = (1, 2, 4)
@@ -53,7 +53,8 @@ class Growing:
 
 def commands_of(shape: str) -> dict[str, str]:
     """What is asked of a shape; those that only read come first."""
-    found = {"partitions": OF_A_LOG_DIR, "segments": COMMANDS}.get(shape) or {name: COMMANDS[name] for name in MAIN}
+    known = {"partitions": OF_A_LOG_DIR, "segments": COMMANDS, "transactions of metadata": OF_A_CONTROLLER}
+    found = known.get(shape) or {name: COMMANDS[name] for name in MAIN}
     return dict(sorted(found.items(), key=lambda item: "--apply" in item[1]))
 
 

@@ -232,7 +232,6 @@ class _ImageReplay:
     ) -> None:
         self._image, self._rules, self._start, self._skips_damage = image, rules, start, skips_damage
         self._pending: list[ApiMessage] | None = None
-        self._before: Known | None = None
         self._index = -1
         self.has_batches = False
 
@@ -268,14 +267,13 @@ class _ImageReplay:
         for by, failure in bound_failures(self._image.known, message, None if self._start is None else record.offset):
             self._refuse(by, failure, message.name, record, path)
         if message.name == _BEGIN:
-            self._pending, self._before = [], self._image.known.copied()
-            self._image.known.transaction_start = record.offset
+            self._pending = []
+            self._image.known.begin(record.offset)
             return
         for held in (self._pending or ()) if message.name == _END else ():
             self._image.replay(held)
-        if message.name == _ABORT and self._before is not None:
-            self._image.known = self._before
-        self._pending = self._before = self._image.known.transaction_start = None
+        self._image.known.end(is_aborted=message.name == _ABORT)
+        self._pending = None
 
     def _refuse(self, by: Replay, failure: Failure, name: str | None, record: Record, path: str) -> None:
         """Note a refusal; only the first one of each replay counts, because that ends it."""

@@ -5,8 +5,9 @@ This is less than a broker's image: no leaders, no settings. `klogtool.broker.me
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from copy import copy
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -15,6 +16,8 @@ from klogtool.format.internal.schema import Values
 from klogtool.format.uuids import ZERO_UUID, build_uuid, parse_uuid
 
 MIGRATING = build_uuid(ZERO_UUID)  # DirectoryId: the log dir of a replica before KIP-858
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Assigned(Struct, frozen=True):
@@ -46,8 +49,8 @@ class Registered(Struct, frozen=True):
 class Known(Struct):
     """topics: names by id; topic_ids: ids by name. brokers: registrations by id. owners: brokers by directory id.
 
-    acls: the content of each, by id. credentials: user and mechanism. producer_ids: the broker and the first id of the
-    newest block. transaction_start: the offset of an open one.
+    acls: the content of each, by id. acl_contents, credentials (user and mechanism), controllers: keys of what there
+    is. producer_ids: the broker and the first id of the newest block. transaction_start: the offset of an open one.
     """
 
     topics: dict[str, str] = field(default_factory=dict)
@@ -55,36 +58,46 @@ class Known(Struct):
     partitions: dict[str, dict[int, Assigned]] = field(default_factory=dict)
     brokers: dict[int, Registered] = field(default_factory=dict)
     owners: dict[str, int] = field(default_factory=dict)
-    controllers: set[int] = field(default_factory=set)
+    controllers: dict[int, None] = field(default_factory=dict)
     acls: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    acl_contents: set[tuple[object, ...]] = field(default_factory=set)
-    credentials: set[tuple[str, int]] = field(default_factory=set)
+    acl_contents: dict[tuple[object, ...], None] = field(default_factory=dict)
+    credentials: dict[tuple[str, int], None] = field(default_factory=dict)
     producer_ids: tuple[int, int] | None = None
     transaction_start: int | None = None
+    _undo: list[Callable[[], object]] | None = None
 
-    def copied(self) -> Known:
-        """Return what is known now; later records do not change it. A deep copy takes a hundred times as long."""
-        known = Known(*(copy(getattr(self, name)) for name in self.__struct_fields__))
-        known.partitions = {topic: partitions.copy() for topic, partitions in self.partitions.items()}
-        return known
+    def begin(self, offset: int) -> None:
+        """Begin a transaction of metadata: from now on what changes can be taken back. To copy all that is known takes
+        a hundred times as long, for each of them."""
+        self._undo = [partial(setattr, self, "producer_ids", self.producer_ids)]
+        self.transaction_start = offset
+
+    def end(self, *, is_aborted: bool) -> None:
+        """End the transaction; aborted, take back what was learned since it began (SnapshotRegistry)."""
+        for undo in reversed(self._undo or ()) if is_aborted else ():
+            undo()
+        self._undo = self.transaction_start = None
 
     def learn(self, message: ApiMessage) -> None:
         """Take a record that was not refused. Records that no other one depends on are left alone."""
         values = message.values
         match message.name:
             case "TopicRecord":
-                self.topics[values["topicId"]] = values["name"]
-                self.topic_ids[values["name"]] = values["topicId"]
-                self.partitions[values["topicId"]] = {}
+                self._put(self.topics, values["topicId"], values["name"])
+                self._put(self.topic_ids, values["name"], values["topicId"])
+                self._put(self.partitions, values["topicId"], {})
             case "RemoveTopicRecord":
-                self.topic_ids.pop(self.topics.pop(values["topicId"]), None)
-                self.partitions.pop(values["topicId"], None)
+                self._drop(self.topic_ids, self.topics[values["topicId"]])
+                self._drop(self.topics, values["topicId"])
+                self._drop(self.partitions, values["topicId"])
             case "PartitionRecord":
                 assigned = Assigned.of(len(values["replicas"]), values.get("directories"))
-                self.partitions.setdefault(values["topicId"], {})[values["partitionId"]] = assigned
+                if values["topicId"] not in self.partitions:
+                    self._put(self.partitions, values["topicId"], {})
+                self._put(self.partitions[values["topicId"]], values["partitionId"], assigned)
             case "PartitionChangeRecord":
-                partitions = self.partitions[values["topicId"]]
-                partitions[values["partitionId"]] = merged(partitions[values["partitionId"]], values)
+                partitions, partition = self.partitions[values["topicId"]], values["partitionId"]
+                self._put(partitions, partition, merged(partitions[partition], values))
             case "RegisterBrokerRecord":
                 self._register(values["brokerId"], values["brokerEpoch"], values.get("logDirs") or ())
             case "UnregisterBrokerRecord":
@@ -93,34 +106,47 @@ class Known(Struct):
                 before = self.brokers[values["brokerId"]]
                 self._register(values["brokerId"], before.epoch, values.get("logDirs") or before.directories)
             case "RegisterControllerRecord":
-                self.controllers.add(values["controllerId"])
+                self._put(self.controllers, values["controllerId"], None)
             case "UnregisterControllerRecord":
-                self.controllers.discard(values["controllerId"])
+                self._drop(self.controllers, values["controllerId"])
             case "AccessControlEntryRecord":
                 # What an ACL says, without its id (StandardAcl).
                 content = tuple(value for name, value in values.items() if name != "id")
-                self.acls[values["id"]] = content
-                self.acl_contents.add(content)
+                self._put(self.acls, values["id"], content)
+                self._put(self.acl_contents, content, None)
             case "RemoveAccessControlEntryRecord":
-                self.acl_contents.discard(self.acls.pop(values["id"]))
+                self._drop(self.acl_contents, self.acls[values["id"]])
+                self._drop(self.acls, values["id"])
             case "UserScramCredentialRecord":
-                self.credentials.add((values["name"], values["mechanism"]))
+                self._put(self.credentials, (values["name"], values["mechanism"]), None)
             case "RemoveUserScramCredentialRecord":
-                self.credentials.discard((values["name"], values["mechanism"]))
+                self._drop(self.credentials, (values["name"], values["mechanism"]))
             case "ProducerIdsRecord":
                 self.producer_ids = values["brokerId"], values["nextProducerId"]
 
     def _register(self, broker: int, epoch: int, directories: Iterable[str]) -> None:
         self._unregister(broker)
-        self.brokers[broker] = Registered(epoch, tuple(sorted(directories, key=_uuid_order)))
-        for directory in self.brokers[broker].directories:
-            self.owners.setdefault(directory, broker)
+        registered = Registered(epoch, tuple(sorted(directories, key=_uuid_order)))
+        self._put(self.brokers, broker, registered)
+        for directory in registered.directories:
+            self._put(self.owners, directory, self.owners.get(directory, broker))
 
     def _unregister(self, broker: int) -> None:
-        before = self.brokers.pop(broker, None)
+        before = self.brokers.get(broker)
+        self._drop(self.brokers, broker)
         for directory in () if before is None else before.directories:
             if self.owners.get(directory) == broker:
-                del self.owners[directory]
+                self._drop(self.owners, directory)
+
+    def _put(self, table: dict[K, V], key: K, value: V) -> None:
+        if self._undo is not None:
+            self._undo.append(partial(table.__setitem__, key, table[key]) if key in table else partial(table.pop, key))
+        table[key] = value
+
+    def _drop(self, table: dict[K, V], key: K) -> None:
+        if self._undo is not None and key in table:
+            self._undo.append(partial(table.__setitem__, key, table[key]))
+        table.pop(key, None)
 
 
 def merged(before: Assigned, values: Values) -> Assigned:

@@ -315,9 +315,11 @@ def _directories(known: Known, broker: int, directories: Iterable[str]) -> Failu
     """ClusterControlManager.updateDirectories: each id belongs to one broker. So the disk of a broker that was copied
     to another one ends the controllers."""
     before = known.brokers[broker].directories if broker in known.brokers else ()
-    for n, directory in enumerate(before):
-        if known.owners.get(directory) != broker or directory in before[:n]:
+    seen = set[str]()
+    for directory in before:
+        if known.owners.get(directory) != broker or directory in seen:
             return "IllegalStateException", f"BUG: directory {directory} not assigned to broker {broker}"
+        seen.add(directory)
     for directory in directories:
         owner = known.owners.get(directory, broker)
         if owner != broker:
