@@ -232,6 +232,7 @@ class _ImageReplay:
     ) -> None:
         self._image, self._rules, self._start, self._skips_damage = image, rules, start, skips_damage
         self._pending: list[ApiMessage] | None = None
+        self._last: tuple[bytes | None, ApiMessage] | None = None
         self._index = -1
         self.has_batches = False
 
@@ -310,6 +311,8 @@ class _ImageReplay:
 
     def _parsed(self, record: Record, path: str) -> ApiMessage:
         """Return a record parsed as the release parses it. Raises KlogError, and notes the refusal, if it cannot."""
+        if self._last is not None and record.value == self._last[0]:  # an idle cluster writes NoOpRecords all day
+            return self._last[1]
         try:
             if not self._rules.clears_elr and metadata_record_name(record.value or b"") == "ClearElrRecord":
                 raise unknown_record_type("ClearElrRecord")
@@ -320,6 +323,7 @@ class _ImageReplay:
             for by in Replay:
                 self._refuse(by, (error.kafka_class or "MetadataParseException", error.reason), None, record, path)
             raise
+        self._last = record.value, message
         return message
 
     def _reaches(self, offset: int) -> bool:

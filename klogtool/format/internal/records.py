@@ -142,7 +142,7 @@ def _parse_body(name: str, version: int, data: bytes, part: str, *, of_4_4: bool
 def _parse_frame_field(stream: ValueStream, entity: str) -> int:
     """AbstractApiMessageSerde.unsignedIntToShort: a negative int loses its upper half."""
     try:
-        value = UNSIGNED_VARINT.parse_stream(stream)
+        value = UNSIGNED_VARINT._parse(stream, None, entity)  # parse_stream makes a context, which it does not need
     except KlogError as error:
         raise _unparseable(f"Error while reading {entity}") from error
     if value > SHORT_MAX:
