@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.config import check_names, check_section
 from klogtool.broker.spools import CountingSpool
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition, load
 from klogtool.broker.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
@@ -123,7 +124,7 @@ def _argument_lines(kind: type[Struct]) -> Iterator[str]:
 
 def _question_of(kind: type[Asked], values: Sequence[object], named: Mapping[str, object], caller: str) -> Asked:
     """Return the question of a call, at the clock's time if none is given, with times in milliseconds and paths as
-    text. Raises KlogError for an unknown name or a wrong type; TypeError for too many arguments."""
+    text. Raises KlogError for an unknown name, also of a setting, or a wrong type; TypeError for too many arguments."""
     positional = [name for name, how in inspect.signature(kind).parameters.items() if how.kind is not how.KEYWORD_ONLY]
     if len(values) > len(positional):
         raise TypeError(f"{caller} takes {', '.join(positional) or 'named arguments only'}, and not {values[-1]!r}")
@@ -131,9 +132,13 @@ def _question_of(kind: type[Asked], values: Sequence[object], named: Mapping[str
     times = {parameter.name for parameter in parameters_of(kind) if parameter.unit is Unit.TIME}
     arguments = {name: _plain(value, is_time=name in times) for name, value in given.items() if value is not None}
     try:
-        return read_question(kind, {"now_ms": clock_ms(), **arguments}, caller)
+        question = read_question(kind, {"now_ms": clock_ms(), **arguments}, caller)
     except WrongField as error:
         raise KlogError(str(error)) from None
+    check_names(question.config)
+    for pattern, settings in question.config_sections:
+        check_section(pattern, settings)
+    return question
 
 
 def _plain(value: Any, *, is_time: bool) -> Any:

@@ -124,6 +124,9 @@ def test_a_method_has_the_parameters_of_its_question_with_their_texts() -> None:
             assert f"\n    {parameter.name}: " in (inspect.getdoc(method) or "")
 
 
+MISSPELT = "not a log config: retention.mss (did you mean retention.ms?)"
+
+
 def test_a_wrong_argument_is_named_in_words(log_dir: pathlib.Path) -> None:
     partition: Any = partition_of(log_dir)
     for call, words in (
@@ -132,6 +135,10 @@ def test_a_wrong_argument_is_named_in_words(log_dir: pathlib.Path) -> None:
         (lambda: partition.plan_delete_records(), "plan_delete_records.before is missing"),
         (lambda: partition.lookup_offset(5, epoch=5), "lookup_offset.epoch is unknown"),
         (lambda: partition.plan_retain(now_ms="yesterday"), "'yesterday' is neither epoch milliseconds nor ISO 8601"),
+        (lambda: partition.plan_retain(config={"retention.mss": "1"}), MISSPELT),
+        (lambda: partition.load(config={"retention.mss": "1"}), MISSPELT),
+        (lambda: partition.plan_retain(config_sections=[["t", {"retention.mss": "1"}]]), MISSPELT),
+        (lambda: partition.plan_retain(config_sections=[[None, {"retention.mss": "1"}]]), MISSPELT),
     ):
         with pytest.raises(klogtool.KlogError, match=f"^{re.escape(words)}$"):
             call()

@@ -164,9 +164,13 @@ def check_names(settings: Mapping[str, str]) -> None:
             raise _unknown(name)
 
 
-def check_spelling(settings: Mapping[str, str]) -> None:
-    """Raises KlogError for a name that is almost one that a log uses. Other names may be a broker's: Kafka has and had
-    no other name so similar to one of these."""
+def check_section(pattern: str | None, settings: Mapping[str, str]) -> None:
+    """Raises KlogError for a wrong name in a section of a settings file, as `check_names` does for topics (pattern).
+    Before the first section (None), only for what is almost a name that a log uses. Other names may be a broker's:
+    Kafka has and had no other name so similar to one of these."""
+    if pattern is not None:
+        check_names(settings)
+        return
     for name in settings.keys() - KNOWN_NAMES:
         if did_you_mean(name, KNOWN_NAMES, at_least=MISSPELT):
             raise _unknown(name)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from klogtool.broker.circumstances import Circumstances, server_log_dirs
-from klogtool.broker.config import KNOWN_NAMES, check_names, check_spelling, log_config
+from klogtool.broker.config import KNOWN_NAMES, check_names, check_section, log_config
 from klogtool.broker.provided_settings import provided_names
 from klogtool.cli import options
 from klogtool.errors import AtPath, Corrupt, KlogError
@@ -144,8 +144,7 @@ def config_file(path: str) -> tuple[tuple[str | None, dict[str, str]], ...]:
             )
         if pattern is None:
             _check_log_dirs(settings, path)
-        check = check_spelling if pattern is None else check_names
-        check_config(settings, check, where=f"{path}: ")
+        check_config(settings, partial(check_section, pattern), where=f"{path}: ")
     return parsed
 
 

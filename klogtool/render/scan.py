@@ -6,10 +6,10 @@ object as it is.
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.format.typed import Moment, parse_moment
+from klogtool.format.typed import Moment, parse_moment, whole_number
 from klogtool.log.entries import Entry, walk_entries
 from klogtool.log.file import ReadErrors
 from klogtool.render.arrow import OnDamage, RecordQuery, find_logs, schema, walk_files
@@ -130,13 +130,16 @@ def scan(
     resync: also search for the next batch after bytes that are not a batch.
 
     Raises KlogError for a path that cannot be read, ValueError for an unknown column or a number of more than 64 bits,
-    TypeError for an offset that is no int or a key that is not bytes, Unsupported without pyarrow.
+    TypeError for an offset or a producer id that is no whole number, or a key that is not bytes, Unsupported without
+    pyarrow.
     """
     for name, value in (("key", key), ("grep", grep)):
         if not isinstance(value, bytes | None):
             raise TypeError(f"{name} has to be bytes, not {value!r}")
-    wanted = Selection(_span(offsets, _offset), _span(times, parse_moment), producer_id, key, grep or None)
-    for number in (*wanted.offsets, *wanted.timestamps, producer_id or 0):
+    producer = None if producer_id is None else whole_number("producer_id", producer_id)
+    bounds = _span(offsets, partial(whole_number, "an offset")), _span(times, parse_moment)
+    wanted = Selection(*bounds, producer, key, grep or None)
+    for number in (*wanted.offsets, *wanted.timestamps, producer or 0):
         if not SMALLEST <= number <= LARGEST:
             raise ValueError(f"offsets, times and producer ids have 64 bits, got {number}")
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
@@ -166,13 +169,6 @@ def columns(
     """Return the record batches of `scan`, read once. `scan` can select records, and an engine can read it again."""
     records = scan(path, columns=columns, jobs=jobs, with_control=with_control, on_damage=on_damage, resync=resync)
     return records.to_reader()
-
-
-def _offset(value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"an offset has to be an int, not {value!r}") from None
 
 
 def _span(bounds: tuple[Any, Any] | None, parsed: Callable[[Any], int]) -> tuple[int, int]:

@@ -173,8 +173,10 @@ def test_what_cannot_be_is_said_before_anything_is_read() -> None:
     with pytest.raises(klogtool.KlogError, match="neither epoch milliseconds nor ISO 8601"):
         klogtool.scan(PARTITION, times=("yesterday", None))
     for wrong in (5.9, "5"):
-        with pytest.raises(TypeError, match=f"an offset has to be an int, not {wrong!r}"):
+        with pytest.raises(TypeError, match=f"an offset has to be a whole number, not {wrong!r}"):
             klogtool.scan(PARTITION, offsets=(wrong, None))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=f"producer_id has to be a whole number, not {wrong!r}"):
+            klogtool.scan(PARTITION, producer_id=wrong)  # type: ignore[arg-type]
     for name in ("key", "grep"):
         with pytest.raises(TypeError, match=f"{name} has to be bytes, not 'k'"):
             klogtool.scan(PARTITION, **{name: "k"})
