@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 AHEAD_BYTES = 8 << 20  # read ahead in a remote file that is read from one end to the other
 MOST_SIDE_BYTES = 1 << 30
 WAITS_S = (0.1, 0.5, 2.0)  # before a range is requested again
+PATIENCE_S, REFUND_S = 20.0, 1.0  # of a store for requests that fail; what each one that succeeds gives back
 MS = 1000
 LOG_SUFFIX = ".log"
 NS_A_MS = 1_000_000
@@ -90,10 +91,15 @@ class Stored(Struct, frozen=True):
 
 
 class Traffic(Struct):
-    """What was requested from a remote place: the number of requests for bytes, and of bytes received."""
+    """What was requested from a remote place: the number of requests for bytes, and of bytes received.
+
+    patience_s: how long requests may go on to fail. Where that is used up, a store is down, and each range is requested
+    once, until one comes: a thousand objects would take hours else.
+    """
 
     requests: int = 0
     bytes: int = 0
+    patience_s: float = PATIENCE_S
 
 
 class Storage(Protocol):
@@ -204,8 +210,15 @@ class StoredFile(LogFile):
 
     is_mappable = False
 
-    def __init__(self, path: str, size: int, fetch: Callable[[int, int], bytes], ahead_bytes: int) -> None:
-        self.path, self.size = path, size
+    def __init__(
+        self,
+        path: str,
+        size: int,
+        fetch: Callable[[int, int], bytes],
+        ahead_bytes: int,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self.path, self.size, self._traffic = path, size, traffic or Traffic()
         self._fd, self._fetch, self._ahead_bytes = -1, fetch, ahead_bytes
         self._held = threading.local()  # the last piece: each thread reads a part of its own
 
@@ -228,23 +241,27 @@ class StoredFile(LogFile):
 
     def _range(self, position: int, size: int) -> bytes:
         """Return exactly so many bytes. Raises Unreadable if no request gives them."""
-        for wait_s in WAITS_S:
-            with suppress(OSError):
-                if len(data := self._requested(position, size)) == size:
-                    return data
+        began, tried = time.monotonic(), 0
+        for wait_s in (*WAITS_S, None):
+            error, data, tried = None, b"", tried + 1
+            try:
+                data = self._requested(position, size)
+            except OSError as failure:
+                error = failure
+            if error is None and len(data) == size:
+                self._traffic.patience_s = min(PATIENCE_S, self._traffic.patience_s + REFUND_S)
+                return data
+            if wait_s is None or time.monotonic() - began > self._traffic.patience_s:
+                break
             time.sleep(wait_s)
-        try:
-            data = self._requested(position, size)
-        except OSError as error:
+        self._traffic.patience_s = max(0.0, self._traffic.patience_s - (time.monotonic() - began))
+        if error is not None:
             raise unreadable(self.path, error, position) from error
-        if len(data) != size:
-            raise Unreadable(
-                f"{len(data)} bytes came where {size} were requested ({1 + len(WAITS_S)} times); "
-                f"{self.size} bytes were listed",
-                path=self.path,
-                position=position,
-            )
-        return data
+        raise Unreadable(
+            f"{len(data)} bytes came where {size} were requested ({tried} times); {self.size} bytes were listed",
+            path=self.path,
+            position=position,
+        )
 
     def _requested(self, position: int, size: int) -> bytes:
         """Return what one request gives. Raises Unreadable for a file that is not there or may not be read: requesting
@@ -295,7 +312,7 @@ class RemoteStorage(Struct):
             self.traffic.bytes += len(data)
             return data
 
-        return StoredFile(self.prefix + stored.path, stored.size, fetch, ahead_bytes)
+        return StoredFile(self.prefix + stored.path, stored.size, fetch, ahead_bytes, self.traffic)
 
     def read(self, stored: Stored) -> bytes:
         """See `Storage`."""

@@ -22,9 +22,9 @@ from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.uuids import parse_uuid
 from klogtool.log.file import Unreadable
 from klogtool.plans.recover_answer import losses_of_loading
-from klogtool.remote.fetching import LogChoice, LogSource, MissingOffsets, find_sound, open_source
+from klogtool.remote.fetching import LogChoice, LogSource, MissingOffsets, SoundBytes, find_sound, open_source
 from klogtool.remote.inventory import ListedPartition
-from klogtool.remote.store import RemoteStore
+from klogtool.remote.store import RemoteStore, gave_other_bytes
 
 
 class FetchedLog(Struct, frozen=True):
@@ -49,13 +49,9 @@ def fetch_log(
     draft = Draft(output, {})
     draft.make_spool = make_spool
     for source in choice.sources:
-        try:
-            content, lost = _content(store, source, make_spool)
-        except (Unsupported, Unreadable):  # another time it may be had
-            raise
-        except KlogError as error:
-            lost, content = (_whole(source, error),), ()
-        missing += lost
+        sound = _confirmed(store, source)
+        missing += sound.missing
+        content = _content(store, source, sound, make_spool)
         if content:
             draft.write(build_file_name(FileKind.LOG, source.base_offset), content)
     if not draft.files:
@@ -89,19 +85,40 @@ def recover_new(draft: Draft, now_ms: int, start: int = 0) -> LoadedLog | None:
     return log
 
 
-def _content(
-    store: RemoteStore, source: LogSource, make_spool: MakeSpool
-) -> tuple[Content, tuple[MissingOffsets, ...]]:
-    with open_source(store, source) as file:
-        sound = find_sound(file, source)
-        if source.listed is None:  # an object may have a mode and an owner with which no broker can write
-            return tuple(FileRange(file.path, *one) for one in sound.ranges), sound.missing
-        spool, parts = make_spool(), list[Part]()
-        for start, stop in sound.ranges:
-            for at in range(start, stop, PART_BYTES):
-                spool.write(file.read(at, min(PART_BYTES, stop - at)))
-        parts.append(spool.end_part())
-        return tuple(parts) if sound.ranges else (), sound.missing
+def _confirmed(store: RemoteStore, source: LogSource) -> SoundBytes:
+    """Return what is sound of a source. Raises Unreadable if a store gives other bytes when it is asked again: then
+    nobody knows what is missing."""
+    sound = _sound_of(store, source)
+    if sound.missing and source.listed is not None and not store.is_local and _sound_of(store, source) != sound:
+        raise gave_other_bytes(source.path)
+    return sound
+
+
+def _sound_of(store: RemoteStore, source: LogSource) -> SoundBytes:
+    try:
+        with open_source(store, source) as file:
+            return find_sound(file, source)
+    except (Unsupported, Unreadable):  # another time it may be had
+        raise
+    except KlogError as error:
+        return SoundBytes((), (_whole(source, error),))
+
+
+def _content(store: RemoteStore, source: LogSource, sound: SoundBytes, make_spool: MakeSpool) -> Content:
+    if source.listed is None:  # an object may have a mode and an owner with which no broker can write
+        return tuple(FileRange(source.path, *one) for one in sound.ranges)
+    if not sound.ranges:
+        return ()
+    spool, parts = make_spool(), list[Part]()
+    try:
+        with open_source(store, source) as file:
+            for start, stop in sound.ranges:
+                for at in range(start, stop, PART_BYTES):
+                    spool.write(file.read(at, min(PART_BYTES, stop - at)))
+    except Corrupt:  # it was sound
+        raise gave_other_bytes(source.path) from None
+    parts.append(spool.end_part())
+    return tuple(parts)
 
 
 def _whole(source: LogSource, error: KlogError) -> MissingOffsets:

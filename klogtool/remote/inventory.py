@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from klogtool.errors import KlogError
+from klogtool.errors import KlogError, Unsupported
 from klogtool.format.tiered.objects import TierLayout
 from klogtool.format.tiered.segments import RemoteSegment, SegmentKey, SegmentState
+from klogtool.log.file import Unreadable
 from klogtool.log.in_order import in_order
 from klogtool.remote.described import describe
 from klogtool.remote.local import LocalLog, LocalLogs
 from klogtool.remote.metadata import RemoteMetadata
-from klogtool.remote.store import RemoteStore, StoredSegment
+from klogtool.remote.store import RemoteStore, StoredSegment, gave_other_bytes
 
 JOBS = 8  # requests at a time: an object store answers late, and many at once
 
@@ -106,7 +107,20 @@ def _described(store: RemoteStore, stored: StoredSegment) -> ListedSegment:
     try:
         return ListedSegment(stored.key, stored.start_offset, describe(store, stored), stored)
     except KlogError as error:
-        return ListedSegment(stored.key, stored.start_offset, None, stored, error)
+        return ListedSegment(stored.key, stored.start_offset, None, stored, _read_again(store, stored, error))
+
+
+def _read_again(store: RemoteStore, stored: StoredSegment, error: KlogError) -> KlogError:
+    """Return why objects do not say what they are. A store that gives other bytes when it is asked again knows no more
+    of them than a store that gives none."""
+    if store.is_local or isinstance(error, Unsupported | Unreadable):
+        return error
+    try:
+        describe(store, stored)
+    except KlogError as again:
+        if isinstance(again, Unsupported | Unreadable) or str(again) == str(error):
+            return again
+    return gave_other_bytes(stored.path_of_log)
 
 
 def _partition(

@@ -30,7 +30,7 @@ from klogtool.log.storage import StoredFile
 from klogtool.remote.causes import RemoteCause
 from klogtool.remote.inventory import ListedSegment
 from klogtool.remote.segment_file import find_side_file, open_log, path_of
-from klogtool.remote.store import RemoteStore, StoredSegment
+from klogtool.remote.store import RemoteStore, StoredSegment, gave_other_bytes
 from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, IndexKind
 from klogtool.verify.log_walk import LogWalk
@@ -86,7 +86,27 @@ class CheckedSegment(Struct, frozen=True):
 
 
 def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = False) -> CheckedSegment:
-    """Read all objects of a segment. What cannot be read is a finding."""
+    """Read all objects of a segment. What cannot be read is a finding.
+
+    A store may answer with other bytes of the same length, which no check of a request shows. So what is wrong is read
+    again: if that gives another answer, nothing is claimed of the object.
+    """
+    checked = _check_once(store, segment, deep=deep)
+    stored = segment.stored
+    if stored is None or not checked.findings or checked.unread is not None or store.is_local:
+        return checked
+    again = _check_once(store, segment, deep=deep)
+    if again.unread is not None or again.findings == checked.findings:
+        return again
+    return CheckedSegment(segment, (_unchecked(gave_other_bytes(stored.path_of_log)),), None, Unread.WITHOUT_HELP)
+
+
+def _unchecked(error: KlogError) -> Finding:
+    field = Unhelped.STORE if isinstance(error, Unreadable) else None
+    return Finding(Kind.REMOTE_UNCHECKED, error.path or "", from_text(error.reason), error.position, field=field)
+
+
+def _check_once(store: RemoteStore, segment: ListedSegment, *, deep: bool) -> CheckedSegment:
     stored = segment.stored
     if stored is None:
         return CheckedSegment(segment, (), None)
@@ -97,11 +117,7 @@ def check_segment(store: RemoteStore, segment: ListedSegment, *, deep: bool = Fa
     try:
         findings = tuple(check.findings())
     except (Unsupported, Unreadable) as error:
-        field = Unhelped.STORE if isinstance(error, Unreadable) else None
-        unread = Finding(
-            Kind.REMOTE_UNCHECKED, error.path or check.path, from_text(error.reason), error.position, field=field
-        )
-        return CheckedSegment(segment, (unread,), None, Unread.WITHOUT_HELP)
+        return CheckedSegment(segment, (_unchecked(error.at_path(check.path)),), None, Unread.WITHOUT_HELP)
     except KlogError as error:
         # A chunk that was cut cannot be opened either: that is told once.
         sizes = tuple(check.size_findings())

@@ -13,8 +13,8 @@ from klogtool.format.tiered.manifest import MOST_MANIFEST_BYTES, SegmentManifest
 from klogtool.format.tiered.objects import ObjectName, TierLayout, parse_object_name, recognise
 from klogtool.format.tiered.sealing import RsaKey, parse_private_key, unwrap
 from klogtool.format.tiered.segments import SegmentKey
-from klogtool.log.file import read_whole
-from klogtool.log.storage import LOCAL_SCHEMES, Place, Storage, Stored, open_place
+from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.storage import LOCAL_SCHEMES, LocalStorage, Place, Storage, Stored, open_place
 from klogtool.parameters import Unit, parameter
 
 MOST_SIDE_BYTES = 256 << 20  # of an index that is read whole
@@ -76,6 +76,11 @@ class RemoteStore(Struct, frozen=True):
     others: TierLayout
     keys: Mapping[str, RsaKey]
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether the objects are files of this machine."""
+        return isinstance(self.storage, LocalStorage)
+
     def read(self, stored: Stored, limit: int) -> bytes:
         """Return the bytes of a small object. Raises KlogError, also if it has more than `limit` bytes."""
         if stored.size > limit:
@@ -102,6 +107,11 @@ class RemoteStore(Struct, frozen=True):
         if encryption.key_id not in self.keys:
             raise Unsupported(f"encrypted with the key {encryption.key_id}: give it (--key {encryption.key_id}=FILE)")
         return unwrap(encryption.wrapped_key, self.keys[encryption.key_id])
+
+
+def gave_other_bytes(path: str) -> Unreadable:
+    """Return the error of a store whose answers for one object differ, which have the length that was requested."""
+    return Unreadable("the store gave other bytes when it was asked again: what the object has is unknown", path=path)
 
 
 def read_key(text: str) -> tuple[str, RsaKey]:

@@ -24,6 +24,8 @@ REGISTRATION_S = 9  # in place of a minute: how long a broker waits for a leader
 START_S, STABLE_S = 60, 2.0
 WATCHED_S = {BOTH: 60, ALONE: 18}  # a broker without a leader ends, and takes its time to stop
 LEADS = re.compile(r"Completed transition to (\w+)\(")
+# Who has won the election replays its log first, and may end at a record of it (QuorumController).
+ACTIVE = re.compile(r"Becoming the active controller|are still the leader in the new epoch")
 
 Settings: TypeAlias = dict[str, str]
 
@@ -52,8 +54,8 @@ class Ended:
 
 @dataclass
 class Truth:
-    """leader: the last node that led for a while; None: none did. ended: of the processes that ended, by node. said:
-    what each logged."""
+    """leader: the last node that was the active controller for a while, and did not end; None: none was. ended: of the
+    processes that ended, by node. said: what each logged."""
 
     leader: int | None
     ended: dict[int, Ended] = field(default_factory=dict)
@@ -149,7 +151,8 @@ class Nodes:
                         truth.ended[node] = Ended(process.returncode, now - started)
                 alive = running.keys() - truth.ended.keys()
                 truth.said = {node: self._log(node).read_text(errors="replace") for node in running}
-                leader = next((n for n in sorted(alive) if _last_state(truth.said[n]) == "Leader"), None)
+                truth.leader = None if truth.leader in truth.ended else truth.leader
+                leader = next((n for n in sorted(alive) if _is_active(truth.said[n])), None)
                 since = now if leader is None or leader != leading else since
                 leading = leader
                 if leader is not None and now - since > STABLE_S:
@@ -171,9 +174,9 @@ class Nodes:
         return self.work / f"n{node}.out"
 
 
-def _last_state(text: str) -> str | None:
-    states = LEADS.findall(text)
-    return states[-1] if states else None
+def _is_active(text: str) -> bool:
+    states = list(LEADS.finditer(text))
+    return bool(states) and states[-1][1] == "Leader" and ACTIVE.search(text, states[-1].end()) is not None
 
 
 def home_of(kind: Kind) -> Path:
