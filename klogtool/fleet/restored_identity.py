@@ -19,7 +19,7 @@ from klogtool.format.identity import QuorumState
 from klogtool.format.kraft_snapshot import Endpoint, Voter
 from klogtool.format.uuids import parse_uuid
 from klogtool.quorum.controllers import Controller, MetadataLog, Position
-from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, judge_election
+from klogtool.quorum.election import Election, ElectionCause, ElectionOutcome, Seat, judge_election
 from klogtool.quorum.settings import BROKER, CONTROLLER, QuorumSettings
 
 _NOWHERE = Endpoint("", "", 0)  # a voter of a static quorum: its settings say where it is
@@ -192,8 +192,7 @@ def judge_quorum(election: Election | None) -> Iterator[SetTrouble]:
         yield SetTrouble(SetProblem.NO_METADATA)
         return
     for seat in election.seats:
-        if seat.why_not is None and (seat.forgot or seat.is_stale):
-            cause = ElectionCause.FORGOT_EPOCH if seat.forgot else ElectionCause.STALE_CANDIDATE
+        if seat.why_not is None and (cause := _ending(seat)) is not None:
             yield SetTrouble(SetProblem.BROKER_MAY_END, seat.controller.node_id, causes=(cause,))
     if election.leader_is_empty:
         yield SetTrouble(SetProblem.EMPTY_LEADER)
@@ -201,3 +200,12 @@ def judge_quorum(election: Election | None) -> Iterator[SetTrouble]:
         yield SetTrouble(SetProblem.NO_LEADER, causes=election.causes)
     elif election.outcome is ElectionOutcome.UNKNOWN:
         yield SetTrouble(SetProblem.LEADER_UNKNOWN, causes=election.causes)
+
+
+def _ending(seat: Seat) -> ElectionCause | None:
+    """Return why a controller may end because of what the others remember, or have forgotten."""
+    if seat.forgot:
+        return ElectionCause.FORGOT_EPOCH
+    if seat.is_stale:
+        return ElectionCause.STALE_CANDIDATE
+    return ElectionCause.LEADERS_DIFFER if seat.may_be_contradicted else None

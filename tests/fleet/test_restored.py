@@ -186,6 +186,17 @@ def test_a_controller_without_metadata_that_may_lead_refuses(tmp_path: pathlib.P
     assert restored.starts is Starts.REFUSES
 
 
+def test_a_controller_that_remembers_an_epoch_may_end_beside_a_majority_of_new_disks(tmp_path: pathlib.Path) -> None:
+    """They may elect another leader in the epoch of which it knows one (KafkaRaftClient.maybeTransition)."""
+    files = set_of(ALL_EQUAL, tmp_path)
+    first, second, last = (remembering(file, 1, 5) for file in files)
+    for others, may_end in (((first, second), True), ((first,), False)):
+        new = [without_metadata(file) for file in others]
+        troubles = judge_set([*new, *(second,) * (len(others) < 2), last]).troubles
+        ending = {one.node_id for one in troubles if one.problem is SetProblem.BROKER_MAY_END}
+        assert (3 in ending) is may_end
+
+
 def test_groups_are_reset_where_their_log_ends_before(tmp_path: pathlib.Path) -> None:
     files = set_of(ALL_EQUAL.replace("end 60\nbroker 3", "end 41\nbroker 3"), tmp_path)
     commits = [("at-its-end", 41), ("reset-by-one", 50), ("reset-anyway", 70)]
