@@ -30,9 +30,11 @@ _PROBLEMS = {
     SetProblem.SAME_DIRECTORY: "another node's log dir has this directory id, too: a clone. Name one of them",
     SetProblem.NO_DIRECTORY: "the metadata places partitions in a log dir that is not in the set",
     SetProblem.NO_METADATA: "no disk has __cluster_metadata-0: klogtool fleet metadata builds it",
-    SetProblem.NO_LEADER: "the controllers of the set elect no leader",
-    SetProblem.EMPTY_LEADER: "a controller without metadata may lead: all topics would be lost",
-    SetProblem.LEADER_UNKNOWN: "the disks do not say whether a controller is elected",
+    SetProblem.NO_LEADER: "the controllers of the set elect no leader: klogtool quorum says what to do",
+    SetProblem.EMPTY_LEADER: (
+        "a controller without metadata may lead: all topics would be lost. klogtool quorum says which starts first"
+    ),
+    SetProblem.LEADER_UNKNOWN: "the disks do not say whether a controller is elected: klogtool quorum says why",
     SetProblem.BROKER_ENDS: "its start ends",
     SetProblem.BROKER_MAY_END: "it may end while it starts or runs",
     SetProblem.LOG_DIR_OFFLINE: "it goes offline when its broker starts",
