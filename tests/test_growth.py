@@ -20,7 +20,13 @@ from growing_runs import COMMANDS, MAIN, OF_A_CONTROLLER, OF_A_LOG_DIR, SHAPES, 
 from running import run_here
 from work_done import Work
 
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.metadata.image import ClusterMetadata, Replicas
+from klogtool.doctor.file_options import future_away_options
+from klogtool.doctor.log_dirs import walk_log_dir_points
+from klogtool.doctor.patient import Cluster, Patient
 from klogtool.format.names import parse_file_name
+from klogtool.format.uuids import build_uuid
 
 Excess: TypeAlias = dict[str, tuple[int, int, int]]
 MOST_EXCESS = 0.1  # of the work at 4n; what n * n things cost is 0.37 of it, n log n at most 0.06
@@ -99,6 +105,31 @@ def test_twice_as_many_partitions_are_twice_the_work(command: str, tmp_path: pat
 @pytest.mark.parametrize("command", OF_A_CONTROLLER)
 def test_twice_as_many_transactions_of_metadata_are_twice_the_work(command: str, tmp_path: pathlib.Path) -> None:
     assert lasting_excess(METADATA, OF_A_CONTROLLER[command], tmp_path) == {}
+
+
+def work_over_futures(n: int, folder: pathlib.Path) -> Counter[str]:
+    """What a -future folder in the log dir that the cluster assigns replaces, for n partitions; and what to do."""
+    old, new = str(folder / f"{n}" / "old"), str(folder / f"{n}" / "new")
+    metadata = ClusterMetadata()
+    for number in range(n):
+        key = bytes([7] * 15 + [number])
+        metadata.replicas[build_uuid(key)] = {0: Replicas((1,), (build_uuid(bytes(15) + b"2"),))}
+        for path in (f"{old}/t{number}-0", f"{new}/t{number}-0.{number:032x}-future"):
+            os.makedirs(path)
+            pathlib.Path(path, "partition.metadata").write_text(f"version: 0\ntopic_id: {build_uuid(key)}")
+    cluster = Cluster(metadata, None, 1, {new: build_uuid(bytes(15) + b"2")})
+    patient, work = Patient((old, new), cluster, Circumstances(now_ms=0)), Work()
+    with work.counted():
+        points = list(walk_log_dir_points(patient))
+        options = [list(future_away_options(point, patient)) for point in points]
+    assert [len(row) for row in options] == [1] * n
+    return work.steps
+
+
+def test_twice_as_many_future_folders_are_twice_the_work(tmp_path: pathlib.Path) -> None:
+    work_over_futures(3, tmp_path)
+    counts = [work_over_futures(n, tmp_path) for n in (12, 24, 48)]
+    assert excess_of(*counts) == {}
 
 
 def looks_at_each_other(things: list[int]) -> int:

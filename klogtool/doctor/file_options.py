@@ -256,14 +256,12 @@ def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 def future_away_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the option to move a -future folder away that a start puts in the place of its partition. It may have
     records that the partition lacks."""
-    own = Partition(point.path)
-    for future in walk_promoted(patient):
-        if future.topic_partition == own.topic_partition:
-            for current in walk_replaced(future, patient):
-                title, is_kept = AdviceCause.FUTURE_AWAY(other=quoted(current.path)), has_all_of(current, future)
-                strategy = Strategy.NOTHING_LOST if is_kept else Strategy.MAY_DIVERGE
-                option = move_away(title, future.path, patient, strategy)
-                yield _losing_nothing(option) if is_kept else option
+    for future in walk_promoted(patient, Partition(point.path)):
+        for current in walk_replaced(future, patient):
+            title, is_kept = AdviceCause.FUTURE_AWAY(other=quoted(current.path)), has_all_of(current, future)
+            strategy = Strategy.NOTHING_LOST if is_kept else Strategy.MAY_DIVERGE
+            option = move_away(title, future.path, patient, strategy)
+            yield _losing_nothing(option) if is_kept else option
 
 
 # meta.properties.

@@ -82,19 +82,19 @@ def _emptied_futures(patient: Patient) -> Iterator[Ahead]:
             yield Ahead(partition.path, What.FUTURE_EMPTIED, AheadCause.FUTURE_EMPTIED(size=size), lost_bytes=size)
 
 
-def walk_promoted(patient: Patient) -> Iterator[Partition]:
+def walk_promoted(patient: Patient, of: Partition | None = None) -> Iterator[Partition]:
     """Yield -future folders in the log dir that the cluster assigns: a start of 3.8 and later makes each the partition
-    itself (LogManager.recoverAbandonedFutureLogs, KAFKA-16082)."""
+    itself (LogManager.recoverAbandonedFutureLogs, KAFKA-16082). of: only those of the same partition."""
     if patient.rules.promotes_future_logs:
-        for partition in patient.partitions():
+        for partition in patient.partitions() if of is None else patient.folders_of.get(of.topic_partition, ()):
             if partition.state is PartitionDirState.FUTURE and _is_assigned_here(partition, patient.cluster):
                 yield partition
 
 
 def walk_replaced(future: Partition, patient: Patient) -> Iterator[Partition]:
     """Yield the folders that such a folder replaces, or that are in its way."""
-    for current in patient.partitions():
-        if (current.state, current.topic_partition) == (PartitionDirState.CURRENT, future.topic_partition):
+    for current in patient.folders_of.get(future.topic_partition, ()):
+        if current.state is PartitionDirState.CURRENT:
             is_beside = os.path.dirname(current.path) == os.path.dirname(future.path)
             if is_beside or read_topic_id(current) == read_topic_id(future):
                 yield current

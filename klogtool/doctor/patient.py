@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -12,7 +13,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, ClusterConfig
 from klogtool.broker.metadata.image import ClusterMetadata, Replicas, read_cluster_metadata
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.errors import KlogError
-from klogtool.format.names import OFFSET_CHECKPOINTS
+from klogtool.format.names import OFFSET_CHECKPOINTS, TopicPartition
 from klogtool.format.uuids import build_uuid
 from klogtool.log.log_dirs import find_log_dir_among
 from klogtool.log.logdir import LogDir, knows_topic_ids
@@ -70,7 +71,7 @@ def read_cluster(paths: Sequence[str]) -> Cluster:
     return Cluster(metadata, found, node_id, directories, has_ids, topics)
 
 
-class Patient(Struct, frozen=True):
+class Patient(Struct, frozen=True, dict=True):
     """log_dirs: absolute paths."""
 
     log_dirs: tuple[str, ...]
@@ -98,6 +99,14 @@ class Patient(Struct, frozen=True):
         """Yield the partition dirs of all log dirs, by name."""
         for path in self.log_dirs:
             yield from LogDir(path).partitions
+
+    @cached_property
+    def folders_of(self) -> Mapping[TopicPartition | None, Sequence[Partition]]:
+        """The partition dirs of all log dirs, by the partition, as they were first listed."""
+        found: dict[TopicPartition | None, list[Partition]] = {}
+        for partition in self.partitions():
+            found.setdefault(partition.topic_partition, []).append(partition)
+        return found
 
     def holds(self, path: str) -> bool:
         """Return whether a path is in one of the log dirs, or is one."""
