@@ -38,6 +38,7 @@ from klogtool.verify.clean_start import weigh_believed
 from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.index_damage import OFFSETS, TIMES
+from klogtool.verify.lost_start import walk_lost_start
 from klogtool.verify.only_copies import weigh_deleted
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 from klogtool.verify.swaps import JudgedSwaps, SwapTerms, judge_swaps
@@ -377,6 +378,7 @@ class _Verification:
             else:
                 findings = self._weigh_deleted(begun, layout, findings)
                 findings = self._weigh_believed(begun, layout, findings)
+                findings += self._lost_start(begun, layout)
             # Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason.
             wrong = {(finding.path, finding.start) for finding in findings if finding.field == "partition_leader_epoch"}
             findings = [
@@ -418,6 +420,13 @@ class _Verification:
         told = [] if name is None else [beside.find_line(kind, name) for kind in kinds]
         is_compacted = self._swap_terms_of(begun.target).is_compacted
         return list(weigh_deleted(layout, findings, begun.reports, told, is_compacted=is_compacted))
+
+    def _lost_start(self, begun: _Begun, layout: Layout) -> Iterator[Finding]:
+        """Yield what is missing before the first segment."""
+        if layout.is_metadata or begun.target.only is not None:
+            return iter(())
+        beside = self._checkpoints_in(os.path.dirname(os.path.abspath(layout.path)))
+        return walk_lost_start(layout.path, begun.reports, self.options.circumstances, beside)
 
     def _weigh_believed(self, begun: _Begun, layout: Layout, findings: list[Finding]) -> list[Finding]:
         """Add what a start makes of side files that it believes. The metadata log is recovered in any case."""
