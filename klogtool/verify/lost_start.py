@@ -38,7 +38,7 @@ def find_lost_start(files: Mapping[str, DraftFile], terms: LoadTerms, last: int)
         deleted = Offsets()
         for name in files if first <= last else ():
             if name.endswith(f"{FileKind.LOG.value}{DELETED}"):
-                deleted.add_all(offsets_in_log(files[name].content).data)
+                deleted.add_all(offsets_in_log(files[name].content).all)
     except KlogError:
         return []
     return list(deleted.holes(first, last)) if first <= last else []
