@@ -43,6 +43,7 @@ BY_HAND = {
     "7 first segment gone",
     "7 middle segment gone",
     "7 only a log gone",
+    "7 torn first segment",
     "7 base offset far ahead, from 0",
     "9 log missing, no snapshot",
     "9 log of 0 bytes, no snapshot",
