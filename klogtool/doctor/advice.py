@@ -142,7 +142,7 @@ def _is_worse_than_a_start(option: Option, trouble: Trouble) -> bool:
 def _look_first(point: Ahead) -> Iterator[Text]:
     if point.kind in _LOOK_AT_FINDING:
         yield _LOOK_AT_FINDING[point.kind]()
-    situation = None if point.stop is None else situation_of(point.stop)
+    situation = None if point.stop is None else situation_of(point.stop, point.kind)
     if situation is not None:
         yield situation.look_first
     # Damage and indexes have nothing to do with names of files, and dump-log stops at damage.

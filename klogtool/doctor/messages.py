@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from klogtool.doctor.situation import Outcome, Situation, Wording, situations
 from klogtool.doctor.where import Where, where_in
+from klogtool.verify.findings import Kind
 from klogtool.verify.stops import Stop
 
 MOST_CHARACTERS = 1 << 19
@@ -80,10 +81,13 @@ def recognise(text: str) -> list[Recognised]:
     return [_whole(its, text) for its in by_name.values()]
 
 
-def situation_of(stop: Stop) -> Situation | None:
-    """Return the situation of an exception that keeps a broker from its logs, or None."""
-    found = recognise(f"{stop.kafka_class}: {stop.message}")
-    return found[0].situation if found else None
+def situation_of(stop: Stop, kind: Kind | None = None) -> Situation | None:
+    """Return the situation of an exception that keeps a broker from its logs, or None. kind: of the finding, which
+    stands for the clue that a stack trace would have."""
+    clues = {each.clue for each in situations().values() if each.clue and kind in each.findings}
+    clue = clues.pop() if len(clues) == 1 else None
+    found = (one.situation for one in recognise(f"{stop.kafka_class}: {stop.message}\n{clue or ''}"))
+    return next((each for each in found if each.clue in (None, clue)), None)
 
 
 def similar(text: str) -> list[Situation]:

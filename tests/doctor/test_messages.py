@@ -23,7 +23,7 @@ from klogtool.doctor.messages import MOST_CHARACTERS, literals_of, pattern_of, r
 from klogtool.doctor.situation import Outcome, Situation, situations
 from klogtool.doctor.where import Where
 from klogtool.render.situations import OUTCOMES
-from klogtool.verify.findings import KINDS
+from klogtool.verify.findings import KINDS, Kind
 from klogtool.verify.stops import refuses
 
 KlogTool = Callable[..., Done]
@@ -324,6 +324,22 @@ def test_an_exception_of_verify_has_its_situation() -> None:
     assert found is not None
     assert found.name == "foreign-folder-in-log-dir"
     assert situation_of(refuses("KafkaException", "something else")) is None
+
+
+@pytest.mark.parametrize("situation", [each for each in situations().values() if each.clue], ids=lambda one: one.name)
+def test_an_exception_without_its_stack_trace_is_told_by_the_finding(situation: Situation) -> None:
+    """verify knows no stack trace, so a clue is never in what it says: without a finding, nobody guesses."""
+    said = situation.wordings[0].text.replace("{}", "x")
+    kafka_class, _, message = said.rpartition(": ") if "Exception: " not in said else said.partition(": ")
+    stop = refuses(kafka_class or "RuntimeException", message)
+    guess = situation_of(stop)
+    assert guess is None or guess.clue is None
+    assert all(situation_of(stop, kind) == situation for kind in situation.findings if is_sure(kind))
+
+
+def is_sure(kind: Kind) -> bool:
+    """Return whether one situation with a clue leads to a finding."""
+    return sum(each.clue is not None and kind in each.findings for each in situations().values()) == 1
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted((ROOT / "tests/doctor/starts").glob("*.log"))])
