@@ -156,6 +156,18 @@ def find_set_aside(files: Mapping[str, DraftFile], *, packed: bool = False) -> d
     return {name: plain for name, plain in found.items() if _is_packed(name, files[name]) is packed}
 
 
+def find_doubtful_copies(files: Mapping[str, DraftFile]) -> dict[str, str]:
+    """Return the files that may have what is missing, and into which nobody looked: compressed segments, and those
+    beside an empty file of their name (logrotate with `copytruncate` leaves both). By name, with the segment's name."""
+
+    def is_emptied(name: str, plain: str) -> bool:
+        return plain in files and files[name].size > files[plain].size == 0
+
+    renamed = ((name, plain) for name in sorted(files) if (plain := find_renamed_log(name)))
+    emptied = {name: plain for name, plain in renamed if is_emptied(name, plain)}
+    return find_set_aside(files, packed=True) | emptied
+
+
 def _is_packed(name: str, file: DraftFile) -> bool:
     with ContentFile(name, file.content) as opened:
         return is_packed(opened.read(0, MOST_MAGIC_BYTES))

@@ -21,7 +21,7 @@ from klogtool.doctor.causes import AdviceCause, AheadCause, offsets_in
 from klogtool.doctor.claims import Gone, Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
 from klogtool.doctor.exceptions import stop_at
 from klogtool.doctor.file_systems import Growth
-from klogtool.doctor.measured import find_set_aside
+from klogtool.doctor.measured import find_doubtful_copies, find_set_aside
 from klogtool.doctor.partition_claims import Judgement, judge_loaded, last_timestamp, span_of
 from klogtool.doctor.permissions import find_denied
 from klogtool.doctor.readable import Readable, ranges_of
@@ -421,13 +421,18 @@ def _why_consumers_wait(state: Judgement, offset: int) -> Reason:
 
 
 def _why_missing(state: Judgement, ranges: tuple[OffsetRange, ...]) -> Reason:
-    packed = next(iter(find_set_aside(state.log.draft.before, packed=True)), None)
+    copies = find_doubtful_copies(state.log.draft.before).items()
+    copy = next((name for name, log in copies if _is_among(parse_file_name(log).base_offset, ranges)), None)
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     return (AheadCause.MISSING_ONE if is_one else AheadCause.MISSING_MANY)(
         offsets=offsets_in(ranges),
-        but=AheadCause.UNLESS_PACKED(name=packed) if packed else AheadCause.TORN() if state.followed.torn else "",
+        but=AheadCause.UNLESS_COPY(name=copy) if copy else AheadCause.TORN() if state.followed.torn else "",
         witness=tuple(witness.value for witness in state.claim.gone_already.witness),
     )
+
+
+def _is_among(offset: int | None, ranges: tuple[OffsetRange, ...]) -> bool:
+    return offset is not None and any(first <= offset <= last for first, last in ranges)
 
 
 def _fails_as_leader(state: Judgement) -> Ahead | None:

@@ -166,7 +166,7 @@ def is_found_by_java(name: str) -> bool:
     return True
 
 
-_RENAMED_LOG = re.compile(rf"(\d{{{OFFSET_DIGITS}}}{re.escape(FileKind.LOG.value)}).")
+_RENAMED_LOG = re.compile(rf"\.?(\d{{{OFFSET_DIGITS}}}{re.escape(FileKind.LOG.value)}).")  # rsync: a dot before
 
 
 @lru_cache(MOST_NAMES_KEPT)
@@ -191,8 +191,9 @@ def parse_file_name(name: str) -> FileName:
 
 
 def find_renamed_log(name: str) -> str | None:
-    """The name of the `.log` that somebody gave another one, such as 00000000000000000042.log.bak; None if it is none.
-    What is in the file says whether it is that segment."""
+    """The name of the `.log` that somebody gave another one, such as 00000000000000000042.log.bak, or
+    .00000000000000000042.log.x1Y2z3 of a copy that rsync did not finish; None if it is none. What is in the file says
+    whether it is that segment."""
     match = _RENAMED_LOG.match(name)
     return match[1] if match and parse_file_name(name).kind is FileKind.FOREIGN else None
 

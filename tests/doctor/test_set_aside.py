@@ -44,6 +44,31 @@ def disks(tmp_path: Path) -> Path:
     return Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
 
 
+@pytest.mark.parametrize("name", LOGS)
+def test_a_copy_that_rsync_did_not_finish_gets_its_name(disks: Path, name: str) -> None:
+    """Until a file is whole, rsync gives it a dot, its name and six letters."""
+    partition = disks / "d1/t-0"
+    whole = contents(partition)
+    (partition / name).rename(partition / f".{name}.Xy12Ab")
+    option = options_for(doctor(disks), partition)[0]
+    assert (option["lost_records"], option["strategy"]) == (0, "nothing-lost")
+    doctor(disks, "--fix", "--option", str(option["number"]), "--plan-out", "plan.json")
+    assert run_here(["apply", "plan.json"], disks).status == 0
+    assert contents(partition) == whole
+
+
+@pytest.mark.parametrize("suffix", [".1", ".1.gz"])
+@pytest.mark.parametrize("name", LOGS)
+def test_a_segment_that_logrotate_emptied_may_be_in_the_file_beside_it(disks: Path, name: str, suffix: str) -> None:
+    """copytruncate copies a file, and empties it. Nobody says that no file has the records."""
+    partition = disks / "d1/t-0"
+    log = (partition / name).read_bytes()
+    (partition / f"{name}{suffix}").write_bytes(gzip.compress(log) if suffix.endswith(".gz") else log)
+    (partition / name).write_bytes(b"")
+    done = run_here(["doctor", "d0", "d1", "--now", "1800000000000"], disks)
+    assert f"no file has a sound copy, unless {name}{suffix} has one" in " ".join(done.out.decode().split())
+
+
 @pytest.mark.parametrize("suffix", [".bak", ".1", "_old", "~", ".gz"])
 @pytest.mark.parametrize("name", LOGS)
 def test_a_renamed_segment_is_hidden_and_gets_its_name_back(disks: Path, name: str, suffix: str) -> None:
