@@ -17,6 +17,12 @@ def unit_of(timestamp: int) -> str:
     return "microseconds" if timestamp <= LARGEST_US else "nanoseconds"
 
 
+def is_in_seconds(timestamp: int, now_ms: int) -> bool:
+    """Return whether a timestamp is a time in seconds, as its size shows: from 2001 to now. In milliseconds it is of
+    January 1970, so retention finds it too old at once."""
+    return 10**12 <= timestamp * 1000 <= now_ms
+
+
 def in_milliseconds(timestamp: int) -> int:
     """Return the timestamp in milliseconds, from the unit that its size suggests."""
     return timestamp // {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}[unit_of(timestamp)]

@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import UNSET, Struct, UnsetType
 
 from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints
-from klogtool.broker.timestamps import duration_text
+from klogtool.broker.timestamps import duration_text, is_in_seconds, time_text
 from klogtool.broker.unified_log.kept_segments import Kept, ages_of, explain_kept
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
@@ -185,5 +185,9 @@ def _why_deleted(log: LoadedLog, deletion: Deletion) -> Reason:
     if deletion.by == SIZE:
         return VerdictCause.PAST_SIZE(size=config.retention_bytes)
     over_ms = log.terms.now_ms - deletion.largest_timestamp - config.retention_ms
-    cause = VerdictCause.PAST_FILE_TIME if deletion.is_file_time else VerdictCause.PAST_TIME
-    return cause(over=duration_text(over_ms))
+    over = duration_text(over_ms)
+    if deletion.is_file_time:
+        return VerdictCause.PAST_FILE_TIME(over=over)
+    if is_in_seconds(deletion.largest_timestamp, log.terms.now_ms):
+        return VerdictCause.PAST_SECONDS(over=over, time=time_text(deletion.largest_timestamp * 1000))
+    return VerdictCause.PAST_TIME(over=over)

@@ -137,3 +137,13 @@ def test_the_table_for_people_says_it_in_words(tmp_path: pathlib.Path, monkeypat
         "retention.ms: 86400000, as given",
     ):
         assert part in told
+
+
+@pytest.mark.parametrize(("time", "is_told"), [(NOW_MS // 1000, True), (NOW_MS, False), (5, False), (10**9 - 1, False)])
+def test_a_segment_that_goes_at_once_since_its_times_are_in_seconds(
+    tmp_path: pathlib.Path, time: int, is_told: bool
+) -> None:
+    log = make(tmp_path / "t-0", {0: batch_of(0, [time])})
+    text = " ".join(retain_text(retained(log, LIMIT, LATER_MS + 2 * DAY_MS)).split())
+    assert "t-0: 1 of 1 segment goes" in text
+    assert ("its timestamp is in seconds, as its size shows, 2023-11-14T22:13:20Z" in text) == is_told
