@@ -24,7 +24,7 @@ class _State:
 
     ours: tuple[int, ...] = ()
     held = 0
-    asked = False
+    is_requested = False
     writing = 0
     raised = False
 
@@ -95,7 +95,7 @@ def _ignore(*_: Any) -> None:
 
 def _interrupt(*_: Any) -> None:
     if _State.held:
-        _State.asked = True
+        _State.is_requested = True
     elif not _State.raised:
         _State.raised = True
         raise KeyboardInterrupt
@@ -111,8 +111,8 @@ class held:
 
     def __exit__(self, kind: object, *_: object) -> None:
         _State.held -= 1
-        if _State.asked and not _State.held:
-            _State.asked = False
+        if _State.is_requested and not _State.held:
+            _State.is_requested = False
             if kind is None and not _State.raised:
                 _State.raised = True
                 raise KeyboardInterrupt

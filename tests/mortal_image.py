@@ -8,7 +8,7 @@ from typing import Any
 
 from klogtool.disk.attributes import FileAttributes
 from klogtool.disk.disk import Disk
-from klogtool.plans.image_log import Piece
+from klogtool.plans.image_log import BlankedChunk
 
 
 class StoppedHere(OSError):
@@ -30,11 +30,11 @@ class DyingDisk(Disk):
         self._count()
         super().write(*args, **more)
 
-    def write_parts(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
+    def write_parts(self, path: str, pieces: Iterable[BlankedChunk], like: FileAttributes) -> None:
         self._count()
         super().write_parts(path, self._counted(pieces), like)
 
-    def _counted(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    def _counted(self, pieces: Iterable[BlankedChunk]) -> Iterator[BlankedChunk]:
         """Also fails between two pieces of a file, and before its end."""
         for piece in pieces:
             yield piece

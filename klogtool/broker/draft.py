@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from klogtool.broker.content import Content, FileRange, Part, content_size, part_size, part_span, read_content
 from klogtool.broker.spools import MakeSpool, Spool
 from klogtool.errors import Corrupt
-from klogtool.format.names import is_found_by_java
+from klogtool.format.names import is_visible_to_java
 from klogtool.log.file import LogFile, ReadErrors
 from klogtool.log.folder import is_file, is_folder
 from klogtool.log.second_reading import read_again
@@ -96,7 +96,7 @@ class Draft:
 
     def names_found(self) -> list[str]:
         """Return the names of the files that a broker finds, sorted."""
-        return list(filter(is_found_by_java, self.names()))
+        return list(filter(is_visible_to_java, self.names()))
 
     def __contains__(self, name: str) -> bool:
         return name in self.files

@@ -13,7 +13,7 @@ from klogtool.cli import commands, options
 from klogtool.cli.output import read_stdin
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE
-from klogtool.cli.writing import told_if_interrupted
+from klogtool.cli.writing import note_if_interrupted
 from klogtool.disk.building import write_log_dir
 from klogtool.disk.output import check_place
 from klogtool.errors import AboveLimit, KlogError
@@ -50,7 +50,7 @@ def command(spec: str, output: str, screen: Screen) -> int:
     """
     check_place(output, None if spec == STDIN else spec)
     plan = _decided(spec, output)
-    with told_if_interrupted(lambda: f"{output} was not written, or it is complete"):
+    with note_if_interrupted(lambda: f"{output} was not written, or it is complete"):
         write_log_dir(plan, output)
     show = Show(COMMAND, screen)
     show.answer({"path": plan.path, **to_builtins(plan.result)})

@@ -26,7 +26,7 @@ from klogtool.remote.named import find_named, walk_logs
 from klogtool.remote.segment_file import open_log
 from klogtool.remote.store import RemoteStore
 from klogtool.render.arrow import (
-    GivenLog,
+    NamedLog,
     RecordQuery,
     Tally,
     find_left_out,
@@ -36,7 +36,7 @@ from klogtool.render.arrow import (
     write_parquet,
 )
 
-Given: TypeAlias = Mapping[str, Mapping[str, GivenLog]]
+NamedLogs: TypeAlias = Mapping[str, Mapping[str, NamedLog]]
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
 
 
@@ -49,15 +49,15 @@ def dump_columns(dumping: Dumping) -> int:
     if not output:
         raise click.UsageError(f"--format {dumping.form} needs --output FILE.")
     of_kafka = dumping.options().files() if dumping.arguments.files else []
-    with given_logs(dumping) as stores:
-        logs: list[str | GivenLog] = [*of_kafka]
+    with named_logs(dumping) as stores:
+        logs: list[str | NamedLog] = [*of_kafka]
         for path in () if of_kafka else dumping.own_paths:
             logs += stores[path].values() if path in stores else logs_of(path, quiet=dumping.reading.quiet)
         check_outside(output, of_kafka or [path for path in dumping.own_paths if path not in stores])
         return _write(logs, output, dumping)
 
 
-def _write(logs: Sequence[str | GivenLog], output: str, dumping: Dumping) -> int:
+def _write(logs: Sequence[str | NamedLog], output: str, dumping: Dumping) -> int:
     statuses = [DONE]
 
     def tell(error: KlogError) -> None:
@@ -81,27 +81,27 @@ def _write(logs: Sequence[str | GivenLog], output: str, dumping: Dumping) -> int
 
 
 @contextmanager
-def given_logs(dumping: Dumping) -> Iterator[Given]:
+def named_logs(dumping: Dumping) -> Iterator[NamedLogs]:
     """Open standard input and segments in remote storage, if they are paths of a dump: for each such path its logs, by
     the names under which they are shown. Raises KlogError if a store cannot be listed."""
     paths, keys = dumping.own_paths, dict(map(key_of, dumping.question.store_key))
     if list(paths).count(STDIN) > 1:
         raise click.UsageError("Standard input can be read once only.")
     remote = {path: store for path in paths if path != STDIN and (store := find_named(path, keys)) is not None}
-    stores: dict[str, Mapping[str, GivenLog]] = {path: _logs_in(store) for path, store in remote.items()}
+    stores: dict[str, Mapping[str, NamedLog]] = {path: _logs_in(store) for path, store in remote.items()}
     with ExitStack() as closing:
         if STDIN in paths:
             stdin = closing.enter_context(open_standard_input(None if sys.stdin is None else sys.stdin.buffer))
             check_head(stdin)
-            stores[STDIN] = {STDIN: GivenLog(stdin.again)}
+            stores[STDIN] = {STDIN: NamedLog(stdin.again)}
         yield stores
 
 
-def _logs_in(store: RemoteStore) -> dict[str, GivenLog]:
+def _logs_in(store: RemoteStore) -> dict[str, NamedLog]:
     logs = {}
     for one in walk_logs(store):
         name = build_file_name(FileKind.LOG, one.start_offset)
-        log = GivenLog(partial(open_log, store, one), name, one.topic, one.key.partition)
+        log = NamedLog(partial(open_log, store, one), name, one.topic, one.key.partition)
         logs[store.storage.prefix + one.path_of_log] = log
     return logs
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from klogtool.cli.dump_columns import Given, given_logs, logs_of
+from klogtool.cli.dump_columns import NamedLogs, logs_of, named_logs
 from klogtool.cli.dump_question import Dumping
 from klogtool.cli.output import Output, error_lines
 from klogtool.cli.show import header
@@ -32,9 +32,9 @@ def dump_files(dumping: Dumping, values: Decoding | None) -> int:
     def tell(error: KlogError) -> None:
         output.note(*error_lines(error, form, resyncs=dumping.question.resync))
 
-    with given_logs(dumping) as stores:
+    with named_logs(dumping) as stores:
         dump = dumping.into(output, values)
-        dump.given = {name: log for logs in stores.values() for name, log in logs.items()}
+        dump.named = {name: log for logs in stores.values() for name, log in logs.items()}
 
         def work(on_progress: Callable[[int], None] | None) -> int:
             dump.on_progress = on_progress
@@ -49,7 +49,7 @@ def dump_files(dumping: Dumping, values: Decoding | None) -> int:
         return FOUND if status == DONE and dump.damaged else status
 
 
-def _logs(dumping: Dumping, stores: Given) -> Iterator[str]:
+def _logs(dumping: Dumping, stores: NamedLogs) -> Iterator[str]:
     """Yield the large files among those that will be read."""
     if dumping.arguments.files:
         try:
@@ -79,7 +79,7 @@ def _as_kafka(dump: KafkaDump, form: str, tell: Callable[[KlogError], None], out
 
 def _own_way(
     paths: Iterable[str],
-    stores: Given,
+    stores: NamedLogs,
     dump: KafkaDump,
     form: str,
     tell: Callable[[KlogError], None],

@@ -24,7 +24,7 @@ from klogtool.render.spark_text import (
 )
 from klogtool.spark.export_store import open_target
 from klogtool.spark.growing_export import GrowingExport
-from klogtool.spark.notes import told_elsewhere
+from klogtool.spark.notes import notes_elsewhere
 
 COMMAND = "export"
 
@@ -70,7 +70,7 @@ def command(paths: tuple[str, ...], question: GrowingExportQuestion, screen: Scr
     export = GrowingExport(open_target(question.output), most_bytes=question.max_file_bytes)
     show, results = Show(COMMAND, screen), list[PartitionExport]()
     try:
-        with told_elsewhere():
+        with notes_elsewhere():
             for result in export.walk(roots, question.topics, notes):
                 results.append(result)
                 show.rows(partition_rows(result))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from klogtool.cli import commands, options
 from klogtool.cli.show import Screen, Show
 from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import told_if_interrupted, words
+from klogtool.cli.writing import note_if_interrupted, words
 from klogtool.disk.journal import Entry, find_journals, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import check_undo, discard, undo
@@ -89,7 +89,7 @@ def _undo(show: Show, entries: Sequence[Entry]) -> None:
 
     while left:
         run = run_of(entry := left[-1])
-        with told_if_interrupted(unfinished):
+        with note_if_interrupted(unfinished):
             undo(entry)
         show.row(replace(run, type="undone", state="undone"))
         show.line(f"Undone: {run.words()}")
@@ -98,7 +98,7 @@ def _undo(show: Show, entries: Sequence[Entry]) -> None:
 
 def _discard(show: Show, entry: Entry) -> None:
     run = run_of(entry)
-    with told_if_interrupted(lambda: f"not everything is freed; run it again: {words('undo --discard', entry)}"):
+    with note_if_interrupted(lambda: f"not everything is freed; run it again: {words('undo --discard', entry)}"):
         discard(entry)
     show.row(replace(run, type="discarded", state="discarded"))
     show.line(f"Discarded: {run.words()}; {count_text(run.bytes_held, 'byte')} freed")

@@ -17,7 +17,7 @@ from klogtool.parameters import Unit, parameter
 
 if TYPE_CHECKING:
     from klogtool.decoding.piped import PipedDecoder
-    from klogtool.decoding.record_values import Decoding, Piece
+    from klogtool.decoding.record_values import Decoding, PartDecoder
     from klogtool.decoding.schemas import Schemas
 
 NAMES = ("key-format", "value-format", "schemas", "key-decoder", "value-decoder", "decoder-timeout")
@@ -65,8 +65,8 @@ class FormatOptions(Struct, frozen=True, kw_only=True):
         """Raise UsageError for formats that are not there, or lack schemas."""
         self.check_schemas()
         schemas = self.read_schemas()
-        find_piece("key", self.key_format, schemas)
-        find_piece("value", self.value_format, schemas)
+        find_part_decoder("key", self.key_format, schemas)
+        find_part_decoder("value", self.value_format, schemas)
 
     def check_schemas(self) -> None:
         """Raise UsageError for schemas that nothing needs."""
@@ -82,12 +82,12 @@ class FormatOptions(Struct, frozen=True, kw_only=True):
         return read_schemas(self.schemas)
 
 
-def find_piece(part: Part, form: str | None, schemas: Schemas | None) -> Piece | None:
+def find_part_decoder(part: Part, form: str | None, schemas: Schemas | None) -> PartDecoder | None:
     """Return what decodes keys or values of a format. Raises UsageError if there is none, or no schemas."""
     if form is None:
         return None
     from klogtool.decoding.formats import WITH_SCHEMAS, find_decoder, known_formats
-    from klogtool.decoding.record_values import Piece
+    from klogtool.decoding.record_values import PartDecoder
     from klogtool.format.text import did_you_mean
 
     known = known_formats()
@@ -97,7 +97,7 @@ def find_piece(part: Part, form: str | None, schemas: Schemas | None) -> Piece |
         )
     if form in WITH_SCHEMAS and schemas is None:
         raise click.UsageError(f"--{part}-format {form} needs --schemas DIR.")
-    return Piece(form, find_decoder(form, schemas, is_key=part == "key"))
+    return PartDecoder(form, find_decoder(form, schemas, is_key=part == "key"))
 
 
 class ValueOptions(Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class ValueOptions(Struct, frozen=True, kw_only=True):
         from klogtool.decoding.record_values import Decoding  # only for runs that decode
 
         schemas, programs = self.formats.read_schemas(), list[tuple[str, "PipedDecoder"]]()
-        decoded_parts = list["Piece | None"]()
+        part_decoders = list["PartDecoder | None"]()
         parts: tuple[tuple[Part, str | None, str | None], ...] = (
             ("key", self.formats.key_format, self.key_decoder),
             ("value", self.formats.value_format, self.value_decoder),
@@ -151,15 +151,15 @@ class ValueOptions(Struct, frozen=True, kw_only=True):
             if form is not None and command is not None:
                 raise click.UsageError(f"--{part}-format and --{part}-decoder exclude each other.")
             if command is None:
-                decoded_parts.append(find_piece(part, form, schemas))
+                part_decoders.append(find_part_decoder(part, form, schemas))
             else:
                 from klogtool.decoding.piped import PipedDecoder
-                from klogtool.decoding.record_values import DECODER, Piece
+                from klogtool.decoding.record_values import DECODER, PartDecoder
 
                 program = stack.enter_context(PipedDecoder(command, timeout_s=self.decoder_timeout))
-                decoded_parts.append(Piece(DECODER, program))
+                part_decoders.append(PartDecoder(DECODER, program))
                 programs.append((f"--{part}-decoder", program))
-        return Decoders(Decoding(*decoded_parts), tuple(programs))
+        return Decoders(Decoding(*part_decoders), tuple(programs))
 
     def refuse_columns(self, form: str) -> None:
         """Refuse decoding for a form of output that has only raw keys and values."""

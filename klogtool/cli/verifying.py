@@ -22,7 +22,7 @@ from klogtool.log.folder import list_folder
 from klogtool.log.log_dirs import log_dirs_of_files
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
-from klogtool.log.search import FoundBelow, search_below
+from klogtool.log.search import BelowPaths, search_below
 from klogtool.render.metrics import verify_metrics
 from klogtool.render.progress_bar import Bar, bar_over
 from klogtool.render.words import count_text
@@ -67,7 +67,7 @@ def run_verify(
         return run.show(make_face(question, reading, paths, below.paths, settings_path, bar))
 
 
-def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: bool) -> FoundBelow:
+def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: bool) -> BelowPaths:
     """Return the paths to verify. Raises KlogError if there are none."""
     if is_recursive:
         for path in paths:
@@ -76,7 +76,7 @@ def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: b
         below = search_below(paths, weighing.is_excluded)
     else:
         kept = [path for path in paths if not weighing.is_excluded(path)]
-        below = FoundBelow(kept, excluded=len(paths) - len(kept))
+        below = BelowPaths(kept, excluded=len(paths) - len(kept))
     if not below.paths and not below.unreadable:
         excluded = f"; {count_text(below.excluded, 'path')} excluded"
         why = "no log dir and no partition dir below it" if is_recursive else "nothing to verify"
@@ -101,14 +101,14 @@ class _Run:
 
     def __init__(
         self,
-        below: FoundBelow,
+        below: BelowPaths,
         weighing: Weighing,
         bar: Bar,
         question: VerifyQuestion,
         reading: ReadingOptions,
     ) -> None:
         """Raises KlogError, before anything is shown, if a path is not Kafka's."""
-        self._found, self._weighing, self._bar = below, weighing, bar
+        self._below, self._weighing, self._bar = below, weighing, bar
         self._question, self._reading = question, reading
         self._face: Face
         self._began = time.monotonic()
@@ -123,8 +123,8 @@ class _Run:
     def show(self, face: Face) -> int:
         """Verify and show everything; returns the exit status."""
         self._face = face
-        total = Summary(excluded_paths=self._found.excluded)
-        for item in self._told_if_cut_short():
+        total = Summary(excluded_paths=self._below.excluded)
+        for item in self._ended_if_cut_short():
             if isinstance(item, Summary):
                 total.add(item)
             else:
@@ -138,12 +138,12 @@ class _Run:
             except KlogError:
                 self._face.cut_short(NOT_WRITTEN)
                 raise
-        summary = self._weighing.finish(total, self._found.paths)
+        summary = self._weighing.finish(total, self._below.paths)
         status = _status_of(summary, self._question.fail_on)
         self._face.summary(summary, self._weighing.not_counted, status)
         self._face.close()
         metrics = verify_metrics(summary, self._counted)
-        write_metrics(self._question.metrics, "verify", self._found.paths, total.seconds, status, metrics)
+        write_metrics(self._question.metrics, "verify", self._below.paths, total.seconds, status, metrics)
         return status
 
     def _show_finding(self, finding: Finding) -> None:
@@ -158,11 +158,11 @@ class _Run:
             self._counted[weighed.finding.id, weighed.finding.severity.value] += 1
         self._face.finding(weighed)
 
-    def _told_if_cut_short(self) -> Iterator[Finding | Summary]:
+    def _ended_if_cut_short(self) -> Iterator[Finding | Summary]:
         """Yield all findings; if an interrupt or an error ends them, show what was found by then."""
         try:
             yield from (
-                Finding(Kind.UNREADABLE, error.path or "", from_text(error.reason)) for error in self._found.unreadable
+                Finding(Kind.UNREADABLE, error.path or "", from_text(error.reason)) for error in self._below.unreadable
             )
             yield from self._first
             for paths in self._others:

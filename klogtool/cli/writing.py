@@ -345,7 +345,7 @@ def _carry_out(
         if writing.plan_out:
             save_plans(head_of(show.command, paths), show.plans, writing.plan_out, is_applied=writing.apply)
         if writing.output:
-            with told_if_interrupted(lambda: f"{writing.output} was not written, or it is complete"):
+            with note_if_interrupted(lambda: f"{writing.output} was not written, or it is complete"):
                 carry_out_to(show.plans, os.path.abspath(paths[0]), writing.output, beside=beside)
             row = {"type": "written", "path": os.path.abspath(writing.output)}
             show.row(row | ({"beside": [os.path.abspath(place) for place in beside]} if beside else {}))
@@ -372,7 +372,7 @@ def apply_plans(show: PlanShow, head: Row, plans: Sequence[SavedPlan], journal: 
         _apply_without_undo(show, plans)
         return
     run = InPlace(plans, {**head, "when_ms": time.time_ns() // 10**6}, journal=journal)
-    with told_if_cut_short(run):
+    with note_if_cut_short(run):
         run.carry_out()
     for entry in run.entries:
         show.applied(entry)
@@ -410,7 +410,7 @@ def _apply_without_undo(show: PlanShow, plans: Sequence[SavedPlan]) -> None:
 
 
 @contextmanager
-def told_if_cut_short(run: InPlace) -> Iterator[None]:
+def note_if_cut_short(run: InPlace) -> Iterator[None]:
     """If anything ends a run early, including an interrupt, say how far it came and how to continue."""
     try:
         with interrupts.writing():
@@ -430,7 +430,7 @@ def told_if_cut_short(run: InPlace) -> Iterator[None]:
 
 
 @contextmanager
-def told_if_interrupted(text: Callable[[], str]) -> Iterator[None]:
+def note_if_interrupted(text: Callable[[], str]) -> Iterator[None]:
     """After an interrupt, say in a line what it leaves."""
     try:
         with interrupts.writing():

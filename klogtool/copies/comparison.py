@@ -167,7 +167,7 @@ class _Comparing:
         """Go over equal entries in the next bytes of both segments. Return the bytes of these entries, and whether all
         bytes that were compared are equal."""
         a, b = self._a.log, self._b.log
-        with a.piece(size) as one, b.piece(size) as other:
+        with a.window(size) as one, b.window(size) as other:
             before = max(a.before, b.before)
             alike, done, count, first, last = kernels.native.equal_entries(one, other, before)
         if done:

@@ -133,7 +133,7 @@ class CopyLog:
 
     # Bytes.
 
-    def piece(self, size: int) -> FileBytes:
+    def window(self, size: int) -> FileBytes:
         """The next bytes of the segment."""
         assert self._file is not None
         return FileBytes(self._file, self._pool, self._position, size)
@@ -151,7 +151,7 @@ class CopyLog:
         assert self._file is not None
         digests = kernels.native.Digests(self._start, MAX_OFFSET, self._form)
         digests.add(b"", 0, -1, -1, self.before)
-        with self.piece(size + BEHIND_BYTES) as data:
+        with self.window(size + BEHIND_BYTES) as data:
             steps = _ItemSteps(self._file, digests, self._work, self._form, self._start)
             window = Window(self._position, data, len(data), last=False)
             done = max(walk_steps(steps, window, min(size, len(data)), self._zstd), default=0)

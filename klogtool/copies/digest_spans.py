@@ -16,7 +16,7 @@ from klogtool.format.framing import Frame
 from klogtool.format.message import Message
 from klogtool.format.record_digests import digest_row, sound_entry
 from klogtool.log.file import LogFile
-from klogtool.log.span_maker import SpanMaker, walk_made
+from klogtool.log.span_maker import SpanMaker, walk_results
 from klogtool.log.spans import Span
 from klogtool.log.windows import Window
 
@@ -96,18 +96,18 @@ class DigestMaker(SpanMaker[DigestSpan]):
 
     def _note_end(self) -> None:
         before = self._digests.before
-        self.made.is_past = self._digests.is_past or (before is not None and before + 1 >= self._wanted.end)
-        self.made.is_enough = self.made.is_past or self._digests.records * 16 >= ENOUGH_BYTES
+        self.result.is_past = self._digests.is_past or (before is not None and before + 1 >= self._wanted.end)
+        self.result.is_enough = self.result.is_past or self._digests.records * 16 >= ENOUGH_BYTES
 
     def finish(self, error: KlogError | None) -> None:
         """See SpanMaker."""
-        created, digests = self.made, self._digests
-        created.rows, created.records = digests.fetch(), digests.records
-        created.first_offset, created.last_offset = digests.first_offset, digests.last_offset
-        if error is None and created.last and not created.is_past and created.reached < self._file.size:
-            left = self._file.size - created.reached
-            error = created.tail or Corrupt(f"{left} bytes at the end are not a whole batch", position=created.reached)
-        created.error = None if error is None else error.at_path(self._file.path)
+        result, digests = self.result, self._digests
+        result.rows, result.records = digests.fetch(), digests.records
+        result.first_offset, result.last_offset = digests.first_offset, digests.last_offset
+        if error is None and result.last and not result.is_past and result.reached < self._file.size:
+            left = self._file.size - result.reached
+            error = result.tail or Corrupt(f"{left} bytes at the end are not a whole batch", position=result.reached)
+        result.error = None if error is None else error.at_path(self._file.path)
 
     def throw_away(self, span: Span) -> None:
         """See SpanMaker."""
@@ -118,9 +118,9 @@ def walk_digests(file: LogFile, wanted: DigestRange, *, jobs: int) -> Iterator[D
     if not file.size:
         return
 
-    for created in walk_made(
+    for result in walk_results(
         file, lambda: DigestMaker(file, wanted), start=0, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs
     ):
-        yield created
-        if created.is_past or created.error is not None:
+        yield result
+        if result.is_past or result.error is not None:
             return

@@ -23,7 +23,7 @@ class Formats(Struct, frozen=True):
     value: str | None = None
 
 
-class Piece:
+class PartDecoder:
     """The keys or the values of a dump. seen: those that are not null; failed: those without a decoded form."""
 
     def __init__(self, form: str, decode: Decode) -> None:
@@ -59,7 +59,7 @@ class Piece:
 class Decoding:
     """How keys and values are decoded. A piece that is None is not decoded."""
 
-    def __init__(self, key: Piece | None = None, value: Piece | None = None) -> None:
+    def __init__(self, key: PartDecoder | None = None, value: PartDecoder | None = None) -> None:
         self.key, self.value = key, value
 
     def of_key(self, data: bytes | None, topic: str | None) -> Decoded | None:
@@ -92,7 +92,7 @@ class Decoding:
 def decoding_of(formats: Formats, schemas: Schemas | None = None) -> Decoding:
     """Return how keys and values of these formats are decoded. Raises KlogError for a format that is not there."""
     coders = (
-        None if form is None else Piece(form, find_decoder(form, schemas, is_key=is_key))
+        None if form is None else PartDecoder(form, find_decoder(form, schemas, is_key=is_key))
         for form, is_key in ((formats.key, True), (formats.value, False))
     )
     return Decoding(*coders)

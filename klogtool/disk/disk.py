@@ -20,7 +20,7 @@ from klogtool.disk.space import BLOCK_BYTES
 from klogtool.errors import Changed, KlogError
 from klogtool.log.file import ReadErrors, Unreadable
 from klogtool.log.gentle import DirectReads, pace
-from klogtool.plans.image_log import Piece
+from klogtool.plans.image_log import BlankedChunk
 
 CHUNK_BYTES = 8 << 20  # the kernel copies this much per call
 BUFFER_BYTES = 1 << 20  # for copies that go through our memory
@@ -58,7 +58,7 @@ class Disk:
                 os.unlink(path)
                 raise
 
-    def write_parts(self, path: str, parts: Iterable[Piece], like: FileAttributes) -> None:
+    def write_parts(self, path: str, parts: Iterable[BlankedChunk], like: FileAttributes) -> None:
         """Write a new file that is made while it is written. Blocks of zeros become holes. Raises as `write`."""
         with _named(path), _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as sink:
             at = 0

@@ -114,7 +114,7 @@ def find_moves_done(entry: Entry, manifest: Manifest) -> int | None:
     A copy of a log dir has other inodes. Then only the names count, and only for a run that is done.
     """
     moves = manifest.folder_moves.moves
-    folders = _folders_found(moves)
+    folders = _current_folders(moves)
     places: dict[int, str] = {}
     for move in moves:
         places.setdefault(move.ino, move.path)
@@ -130,7 +130,7 @@ def find_moves_done(entry: Entry, manifest: Manifest) -> int | None:
     return done
 
 
-def _folders_found(moves: Sequence[FolderMove]) -> dict[str, int | None]:
+def _current_folders(moves: Sequence[FolderMove]) -> dict[str, int | None]:
     """Return which folder has each name now, by its inode; None: nothing has it."""
     return {path: _folder_at(path) for move in moves for path in (move.path, move.to)}
 
@@ -157,7 +157,7 @@ def checked_moves_done(entry: Entry, manifest: Manifest) -> int:
     moves, done = manifest.folder_moves.moves, find_moves_done(entry, manifest)
     if done is None:
         raise _renamed_by_others(moves)
-    taken = {path for path, folder in _folders_found(moves).items() if folder is not None}
+    taken = {path for path, folder in _current_folders(moves).items() if folder is not None}
     for move in reversed(moves[:done]):
         if move.path in taken:
             raise Refused(
@@ -171,7 +171,7 @@ def checked_moves_done(entry: Entry, manifest: Manifest) -> int:
 
 
 def _renamed_by_others(moves: Sequence[FolderMove]) -> Refused:
-    folders = _folders_found(moves)
+    folders = _current_folders(moves)
     wrong = (path for path, ino in _folders_after(moves).items() if ino is not None and folders[path] != ino)
     path = next(wrong, moves[-1].to)
     return Refused(

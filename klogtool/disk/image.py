@@ -24,8 +24,8 @@ from klogtool.disk.output import check_in_no_log_dir, check_place
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.log_dirs import is_log_dir, is_partition_dir
-from klogtool.plans.image import ImageFile, ImagePlan, walk_pieces
-from klogtool.plans.image_log import Piece
+from klogtool.plans.image import ImageFile, ImagePlan, walk_chunks
+from klogtool.plans.image_log import BlankedChunk
 from klogtool.plans.image_names import SECRET_BYTES, TopicNames, read_names
 
 MOST_MAP_BYTES = 1 << 30
@@ -186,10 +186,10 @@ def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, writt
         written.unread.append((file.source, unreadable(file.source, error).reason))
         return
     try:
-        disk.write_parts(path, walk_pieces(file, names, on_hole), like)
+        disk.write_parts(path, walk_chunks(file, names, on_hole), like)
     except KlogError as error:
         written.unread.append((file.source, error.reason))
-        hole: tuple[Piece, ...] = (file.size,)
+        hole: tuple[BlankedChunk, ...] = (file.size,)
         disk.write_parts(path, hole, like)
     disk.sync(path)
     status = os.stat(path)

@@ -199,16 +199,16 @@ class Entry(Struct, frozen=True):
 
     def made_folders(self) -> list[str]:
         """Return the folders that the run created, outer ones first. Raises as `home`."""
-        return list(map(self.home().found, self.head().made_folders))
+        return list(map(self.home().absolute, self.head().made_folders))
 
     def bases(self) -> list[str]:
         """Return the folder of each plan. Raises as `home`."""
-        return list(map(self.home().found, self.head().bases))
+        return list(map(self.home().absolute, self.head().bases))
 
     def folder_times(self) -> dict[str, int]:
         """Return the mtimes, before the run, of the folders that it changes. Raises as `home`."""
         home = self.home()
-        return {home.found(name): time for name, time in self.head().folders.items()}
+        return {home.absolute(name): time for name, time in self.head().folders.items()}
 
 
 # Where journals are.
@@ -258,13 +258,13 @@ class OurLinks:
 
     def __init__(self, journal: str) -> None:
         self._journal = journal
-        self._found: Counter[Inode] | None = None
+        self._links: Counter[Inode] | None = None
 
     def of(self, status: os.stat_result) -> int:
         """Return how many names the file has in the journal."""
-        if self._found is None:
-            self._found = Counter(self._walk())
-        return self._found[status.st_dev, status.st_ino]
+        if self._links is None:
+            self._links = Counter(self._walk())
+        return self._links[status.st_dev, status.st_ino]
 
     def _walk(self) -> Iterator[Inode]:
         for entry in walk_entries(self._journal) if os.path.isdir(self._journal) else ():

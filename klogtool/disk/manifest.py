@@ -156,7 +156,7 @@ class Manifest(Struct, frozen=True):
         try:
             row = read_as(value, ManifestRow)
             checked = (_checked(record, f"plans[{n}]") for n, record in enumerate(row.plans))
-            records = tuple(record.at(home.found, partial(os.path.join, home.entry)) for record in checked)
+            records = tuple(record.at(home.absolute, partial(os.path.join, home.entry)) for record in checked)
             moves = _moves_of(row.folder_moves, home) if row.folder_moves else NO_MOVES
         except WrongField as error:
             raise _no_manifest(error, path) from None
@@ -204,7 +204,7 @@ class Home(Struct, frozen=True):
         """Return a path in the log dir as the manifest writes it."""
         return os.path.relpath(path, self.log_dir)
 
-    def found(self, below: str) -> str:
+    def absolute(self, below: str) -> str:
         """Return the absolute path for a path of the manifest."""
         return os.path.normpath(os.path.join(self.log_dir, below))
 

@@ -25,7 +25,7 @@ from klogtool.disk.facts import Facts
 from klogtool.disk.folders import check_no_folders
 from klogtool.disk.journal import Entry, OurLinks, journal_of
 from klogtool.disk.lock import locked
-from klogtool.disk.spooling import put_made
+from klogtool.disk.spooling import put_content
 from klogtool.disk.staging import uncut_plan
 from klogtool.disk.states import StepsDone
 from klogtool.disk.writer import discard, do_step
@@ -97,7 +97,7 @@ class NoUndo:
         with suppress(FileNotFoundError):  # of a run that was killed here: no start of a broker deletes it in a log dir
             self._disk.delete(waiting)
         try:
-            put_made(self._disk, waiting, step.content, replace(like, mtime_ns=step.mtime_ns))
+            put_content(self._disk, waiting, step.content, replace(like, mtime_ns=step.mtime_ns))
             self._disk.rename(waiting, path)
         except (OSError, KlogError):
             with suppress(OSError):

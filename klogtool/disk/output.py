@@ -26,7 +26,7 @@ from klogtool.disk.folders import check_no_folders
 from klogtool.disk.lock import check_free, locked
 from klogtool.disk.putting import copy
 from klogtool.disk.space import BLOCK_BYTES, check_space, on_disk
-from klogtool.disk.spooling import SpoolFolder, put_made, spooled_bytes
+from klogtool.disk.spooling import SpoolFolder, put_content, spooled_bytes
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
 from klogtool.log.file import ReadErrors
@@ -247,7 +247,7 @@ def _walk_written(folder: NewFolder, make_spool: MakeSpool | None) -> Iterator[t
 
 def _changed_files(plan: Plan, source: str) -> Iterator[tuple[str, DraftFile]]:
     draft = Draft(
-        plan.path, {name: file for step in plan.steps for name in names_of(step) if (file := _found(plan, name))}
+        plan.path, {name: file for step in plan.steps for name in names_of(step) if (file := _current_file(plan, name))}
     )
     for step in plan.steps:
         match step:
@@ -262,7 +262,7 @@ def _changed_files(plan: Plan, source: str) -> Iterator[tuple[str, DraftFile]]:
     yield from zip(_below(source, plan.path, draft.files), draft.files.values(), strict=True)
 
 
-def _found(plan: Plan, name: str) -> DraftFile | None:
+def _current_file(plan: Plan, name: str) -> DraftFile | None:
     path = os.path.join(plan.path, name)
     if not os.path.isfile(path):
         return None
@@ -391,7 +391,7 @@ def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
     if file.copied or all(isinstance(part, FileRange) for part in content):
         copy(disk, path, content, file.like)
     else:
-        put_made(disk, path, content, file.like)
+        put_content(disk, path, content, file.like)
 
 
 def attributes_of_file(

@@ -55,14 +55,14 @@ class ReadBack:
             self.written.close()
             raise
         # These buffers are reused, so they stay in the processor's cache: fresh ones cost more than the reading.
-        self._found, self._expected = bytearray(PIECE_BYTES), bytearray(PIECE_BYTES)
+        self._read, self._expected = bytearray(PIECE_BYTES), bytearray(PIECE_BYTES)
 
     def check_up_to(self, end: int) -> None:
         """Compare the written bytes up to `end` with the wanted bytes."""
         while self.position < end:
             size = len(self.wanted.read_into(self._expected, self.position, min(PIECE_BYTES, end - self.position)))
-            is_whole = len(self.written.read_into(self._found, self.position, size)) == size
-            one, other = self._found, self._expected
+            is_whole = len(self.written.read_into(self._read, self.position, size)) == size
+            one, other = self._read, self._expected
             if not is_whole or not (one == other if size == PIECE_BYTES else one[:size] == other[:size]):
                 raise differs(self.wanted.path, self.position)
             self.position += size

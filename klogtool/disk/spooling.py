@@ -148,15 +148,15 @@ def new_name() -> str:
 Laid = list[tuple[str, Content]]  # files that are in their place, and what they should contain
 
 
-def put_made(disk: Disk, path: str, content: Content, like: FileAttributes) -> None:
+def put_content(disk: Disk, path: str, content: Content, like: FileAttributes) -> None:
     """Write a new file, sync it and read it back. If a waiting file has its bytes, that is renamed. Raises as
     `putting.put`."""
-    if lay_made(disk, path, content, like):
-        check_made([(path, content)])
+    if lay_content(disk, path, content, like):
+        check_laid([(path, content)])
 
 
-def lay_made(disk: Disk, path: str, content: Content, like: FileAttributes) -> bool:
-    """Do the same without the read back if a waiting file was renamed; then return True, and `check_made` must
+def lay_content(disk: Disk, path: str, content: Content, like: FileAttributes) -> bool:
+    """Do the same without the read back if a waiting file was renamed; then return True, and `check_laid` must
     follow."""
     waiting = _find_waiting(content, os.path.dirname(path))
     if waiting is None:
@@ -168,7 +168,7 @@ def lay_made(disk: Disk, path: str, content: Content, like: FileAttributes) -> b
     return True
 
 
-def check_made(laid: Laid, jobs: int = 1) -> None:
+def check_laid(laid: Laid, jobs: int = 1) -> None:
     """Read the laid files back and compare sums, because the bytes exist nowhere else any more. Raises as
     `check_written`."""
     for _ in in_order(lambda: _check, iter(laid), jobs):

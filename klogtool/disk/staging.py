@@ -25,7 +25,7 @@ from klogtool.disk.journal import Entry, OurLinks
 from klogtool.disk.manifest import Original, RunRecord
 from klogtool.disk.putting import put
 from klogtool.disk.space import BLOCK_BYTES
-from klogtool.disk.spooling import Laid, lay_made, spooled_bytes
+from klogtool.disk.spooling import Laid, lay_content, spooled_bytes
 from klogtool.disk.states import StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
 from klogtool.plans.plan import (
@@ -199,7 +199,7 @@ def _stage_step(
     staged = ready.place(f"new-{n}") if folder in ready.linkable else _waiting(ready.entry, ready.k, n, path)
     like = attributes_of(path) if os.path.isfile(path) else new_files[folder]
     ready.facts.adding(os.path.join(folder, os.path.basename(staged)))
-    if lay_made(ready.disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
+    if lay_content(ready.disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
         laid.append((staged, step.content))
     laid_state = find_state(staged)
     if laid_state is None:

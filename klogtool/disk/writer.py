@@ -52,7 +52,7 @@ from klogtool.disk.journal import (
 from klogtool.disk.lock import check_free, locked
 from klogtool.disk.manifest import Home, Manifest, Progress, RunRecord
 from klogtool.disk.space import check_space
-from klogtool.disk.spooling import Laid, check_made
+from klogtool.disk.spooling import Laid, check_laid
 from klogtool.disk.staging import room_needed, stage, staged_in_place
 from klogtool.disk.states import Names, StagedStep, StagedWrite, StepsDone, find_state, find_steps_done
 from klogtool.disk.undo import check_room, check_untouched, undo_steps
@@ -151,7 +151,7 @@ class InPlace:
                 make_journal(self._disk, journal, log_dir)
                 entry = new_entry(journal, plans)
                 created = [os.path.realpath(plan.path) for plan in plans if not os.path.lexists(plan.path)]
-                cleaning.callback(remove_made, self._disk, created)
+                cleaning.callback(remove_created, self._disk, created)
                 make_folders(self._disk, created)
                 bases, times = [os.path.realpath(plan.path) for plan in plans], folder_times(plans)
                 cleaning.callback(clean, self._disk, entry, plans, bases, times)
@@ -163,7 +163,7 @@ class InPlace:
                     stage(self._disk, entry, k, plan.decided(make_spool), laid, self._facts, links)
                     for k, plan in enumerate(plans)
                 ]
-                check_made(laid, plans[0].question.threads)
+                check_laid(laid, plans[0].question.threads)
                 self._disk.sync_dir(entry.path)
                 runs.append((entry, Manifest(Progress.STAGED, tuple(records), moves)))
             yield runs
@@ -208,7 +208,7 @@ class InPlace:
                     _undo_staging(self._disk, entry)
                 else:
                     undo_steps(self._disk, entry, manifest)
-                    remove_made(self._disk, entry.made_folders())
+                    remove_created(self._disk, entry.made_folders())
                 remove_entry(self._disk, entry)
                 self.entries = [other for other in self.entries if other != entry]
         self.begun = bool(self.entries)
@@ -251,7 +251,7 @@ def make_folders(disk: Disk, folders: Sequence[str]) -> None:
         disk.sync_dir(above)
 
 
-def remove_made(disk: Disk, folders: Sequence[str]) -> None:
+def remove_created(disk: Disk, folders: Sequence[str]) -> None:
     """Delete these folders again. A folder in which somebody has put something stays."""
     for folder in folders:
         with suppress(OSError):
@@ -403,7 +403,7 @@ def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = 
             )
         head, plans, created, log_dir = entry.head_row(), entry.plans(), entry.made_folders(), entry.log_dir()
         clean(disk, entry, plans, entry.bases(), entry.folder_times())
-        remove_made(disk, created)
+        remove_created(disk, created)
     with spools_in(disk, entry.journal, log_dir) as spools:
         again = decide_saved(plans, paths_of(head), lambda _: spools.make_spool)
         run = InPlace(again, head, journal=entry.journal, disk=disk)
@@ -423,7 +423,7 @@ def undo(entry: Entry, *, disk: Disk | None = None) -> None:
             check_room(entry, manifest)
             undo_steps(disk, entry, manifest)
         if not entry.is_torn():
-            remove_made(disk, entry.made_folders())
+            remove_created(disk, entry.made_folders())
         remove_entry(disk, entry)
     drop_journal(disk, entry.journal)
 
@@ -481,4 +481,4 @@ def _undo_staging(disk: Disk, entry: Entry) -> None:
     if not entry.is_torn() and _log_dir_if_any(entry) is not None:
         created = entry.made_folders()
         clean(disk, entry, entry.plans(), entry.bases(), entry.folder_times())
-        remove_made(disk, created)
+        remove_created(disk, created)

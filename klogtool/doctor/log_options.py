@@ -30,7 +30,7 @@ from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_found_by_java, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, build_file_name, is_visible_to_java, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.erased_witness import ErasedWitnesses
@@ -184,7 +184,7 @@ def _walk_moves(files: Mapping[str, DraftFile]) -> Iterator[tuple[str, str]]:
 def _without_swaps(path: str, patient: Patient) -> Iterator[Option]:
     """Yield the option to delete the `.swap` files that replace segments which have more."""
     files = _files_of(path)
-    swaps = {name: os.path.join(path, name) for name in files if name.endswith(SWAP) and is_found_by_java(name)}
+    swaps = {name: os.path.join(path, name) for name in files if name.endswith(SWAP) and is_visible_to_java(name)}
     if swaps:
         edits = tuple(DeleteFile(os.path.relpath(file, patient.log_dir_of(path))) for file in swaps.values())
         command = f"rm {' '.join(map(quoted, swaps.values()))}"

@@ -23,7 +23,7 @@ from klogtool.errors import KlogError
 from klogtool.format.names import FileKind
 from klogtool.log.offset_ranges import Offsets
 from klogtool.plans.recover_gaps import Gap, find_deleted_in_error, next_offset_of
-from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_told
+from klogtool.plans.recover_reach import HIGH_WATERMARK, ORPHANED_INDEX, walk_evidence
 from klogtool.plans.recover_result import Recovery
 from klogtool.verify.only_copies import HIGHEST
 
@@ -216,7 +216,7 @@ def _walk_witnessed(log: LoadedLog, recovery: Recovery, there: Offsets) -> Itera
     end = log.log_end_offset
     highest = log.segments.last.base_offset + _FARTHEST  # what lies farther away is a mistake
     on_disk = max([end, *(last + 1 for _, last in there.ranges if last <= highest)])
-    told = sorted(walk_told(log), key=lambda each: each.offset, reverse=True)
+    told = sorted(walk_evidence(log), key=lambda each: each.offset, reverse=True)
     first = end if log.terms.compaction is None else on_disk  # compaction leaves gaps in what is lost
     yield from ((first, each.offset - 1, _WITNESSES[each.by]) for each in told if first < each.offset < HIGHEST)
     if (claimed := recovery.lost) is not None and log.terms.compaction is None:

@@ -151,7 +151,7 @@ class KraftSnapshotName(Struct, frozen=True):
 # Files.
 
 
-def is_found_by_java(name: str) -> bool:
+def is_visible_to_java(name: str) -> bool:
     """Return whether a broker finds what has this name: whether it is UTF-8.
 
     `java.io.File.listFiles` gives other names with U+FFFD in them, and nothing has those: `isFile` and `isDirectory`
@@ -177,7 +177,7 @@ def parse_file_name(name: str) -> FileName:
         stem = stem[: stem.rindex(".")]
     suffix, ends = name[len(stem) :], (*_KINDS_WITH_BASE_OFFSET, FileKind.KRAFT_SNAPSHOT)
     kind = _KINDS_BY_NAME.get(stem) or next((end for end in ends if stem.endswith(end.value)), FileKind.FOREIGN)
-    if kind not in _LISTED_BY_NIO and not is_found_by_java(name):
+    if kind not in _LISTED_BY_NIO and not is_visible_to_java(name):
         return FileName(name, FileKind.FOREIGN)
     if kind.has_base_offset:
         return FileName(name, kind, find_base_offset(name), suffix=suffix)

@@ -15,7 +15,7 @@ from klogtool.format.names import (
     MOST_NAMES_KEPT,
     FileName,
     PartitionDirName,
-    is_found_by_java,
+    is_visible_to_java,
     parse_file_name,
     parse_partition_dir_name,
 )
@@ -94,6 +94,6 @@ def own_name(path: str) -> str:
 def find_partition_dir_name(name: str) -> PartitionDirName | None:
     """Parse a partition dir's name; return None for another name, or one that a broker does not find."""
     try:
-        return parse_partition_dir_name(name) if is_found_by_java(name) else None
+        return parse_partition_dir_name(name) if is_visible_to_java(name) else None
     except Corrupt:
         return None

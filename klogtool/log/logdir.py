@@ -99,7 +99,7 @@ class LogDir(Struct, frozen=True):
     @property
     def foreign_folders(self) -> tuple[str, ...]:
         """Names of folders that are not partition dirs: a broker does not start with those that it finds
-        (is_found_by_java)."""
+        (is_visible_to_java)."""
         folders = list_folder(self.path).folders
         return tuple(name for name in folders if not find_partition_dir_name(name) and name != REMOTE_INDEX_CACHE)
 

@@ -40,14 +40,14 @@ def find_log_dirs(path: str) -> LogDirsBelow:
     level = [path]
     for _ in range(MOST_LEVELS):
         level = [folder for above in level for folder in search.folders_in(above)]
-    return LogDirsBelow(tuple(sorted(search.found)), not search.is_cut and not level)
+    return LogDirsBelow(tuple(sorted(search.log_dirs)), not search.is_cut and not level)
 
 
 class _LogDirSearch:
     """What was found so far, and how much was searched."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.log_dirs: list[str] = []
         self.is_cut = False
         self._folders = self._names = 0
 
@@ -65,14 +65,14 @@ class _LogDirSearch:
                 names = self._names_in(folder)
                 is_log_dir = has_root_file(names) or holds_partition_dirs(folder, names)
             if is_log_dir:
-                self.found.append(folder)
+                self.log_dirs.append(folder)
             elif not os.path.islink(folder):
                 kept.append(folder)
         return kept
 
     def _is_over(self) -> bool:
         looked_at_enough = self._names >= MOST_NAMES or self._folders >= MOST_FOLDERS
-        self.is_cut = self.is_cut or looked_at_enough or len(self.found) >= MOST_LOG_DIRS
+        self.is_cut = self.is_cut or looked_at_enough or len(self.log_dirs) >= MOST_LOG_DIRS
         return self.is_cut
 
     def _names_in(self, path: str) -> list[str]:
@@ -92,7 +92,7 @@ JOURNAL_SUFFIX = ".klogtool"  # what `--apply` keeps beside a log dir
 NOT_SEARCHED = (".git", ".hg", ".svn")
 
 
-class FoundBelow(Struct):
+class BelowPaths(Struct):
     """What was found, in the order of paths. excluded, links: how many folders were left out. unreadable: the folders
     that could not be listed."""
 
@@ -102,14 +102,14 @@ class FoundBelow(Struct):
     unreadable: list[Unreadable] = field(default_factory=list)
 
 
-def search_below(paths: Sequence[str], is_excluded: Callable[[str], bool]) -> FoundBelow:
+def search_below(paths: Sequence[str], is_excluded: Callable[[str], bool]) -> BelowPaths:
     """Return the log dirs and partition dirs at and below the paths, each once.
 
     A folder with a root file of a log dir is a log dir. So is a folder whose subfolders are all partition dirs, if one
     of them has Kafka's files. A folder with files of a partition is a partition dir. What lies below one of these is
     not searched. A path that is a file is kept as it is.
     """
-    result, seen = FoundBelow(), set[str]()
+    result, seen = BelowPaths(), set[str]()
     waiting = [(path, os.path.isdir(path)) for path in reversed(paths)]
     while waiting:
         path, is_folder = waiting.pop()
@@ -123,7 +123,7 @@ def search_below(paths: Sequence[str], is_excluded: Callable[[str], bool]) -> Fo
     return result
 
 
-def _searched(path: str, result: FoundBelow) -> list[str]:
+def _searched(path: str, result: BelowPaths) -> list[str]:
     """Record a folder if it is Kafka's; else return the folders in it."""
     try:
         names, folders, links = _listed(path)

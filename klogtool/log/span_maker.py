@@ -21,23 +21,23 @@ from klogtool.log.walking import walk_steps
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
 
 
-class Made(Done, Protocol):
+class SpanResult(Done, Protocol):
     """The result for a span, or for its first part. tail: the error of an impossible length after the last entry."""
 
     tail: Corrupt | None
 
 
-MadeT = TypeVar("MadeT", bound=Made)
+ResultT = TypeVar("ResultT", bound=SpanResult)
 
 
-class SpanMaker(ABC, Generic[MadeT]):
+class SpanMaker(ABC, Generic[ResultT]):
     """Makes results from spans. Each thread has its own maker, because a maker keeps its buffers.
 
-    made: the result of the current span so far. work: the kernel's workspace for inflating. can_begin_again: whether a
+    result: that of the current span so far. work: the kernel's workspace for inflating. can_begin_again: whether a
     result can be discarded; if not, no file is mapped.
     """
 
-    made: MadeT
+    result: ResultT
     can_begin_again = True
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class SpanMaker(ABC, Generic[MadeT]):
     # What is to be made: for subclasses.
 
     @abstractmethod
-    def begin(self, span: Span) -> MadeT:
+    def begin(self, span: Span) -> ResultT:
         """Return an empty result for a span."""
 
     @abstractmethod
@@ -64,7 +64,7 @@ class SpanMaker(ABC, Generic[MadeT]):
 
     @abstractmethod
     def finish(self, error: KlogError | None) -> None:
-        """Complete `made` at the end of a span. error: why the span ended early."""
+        """Complete `result` at the end of a span. error: why the span ended early."""
 
     @abstractmethod
     def throw_away(self, span: Span) -> None:
@@ -72,7 +72,7 @@ class SpanMaker(ABC, Generic[MadeT]):
 
     # How.
 
-    def make(self, file: LogFile, end: int, span: Span) -> MadeT:
+    def make(self, file: LogFile, end: int, span: Span) -> ResultT:
         """Return the result for a span of a file that ends at byte `end`."""
         if self.can_begin_again and should_map(file):
             with MappedReads(file, self._buffers) as reads:
@@ -85,7 +85,7 @@ class SpanMaker(ABC, Generic[MadeT]):
     @property
     def is_enough(self) -> bool:
         """Whether the walk ends here, because the result is large already."""
-        return self.made.is_enough
+        return self.result.is_enough
 
     def take_entry(self, window: Window, at: int) -> int:
         """Take the entry at `at` by the reference. Return where the next one begins; `at` ends the walk."""
@@ -95,9 +95,9 @@ class SpanMaker(ABC, Generic[MadeT]):
         self.take_frame(window, frame)
         return frame.position + frame.size
 
-    def _make(self, file: LogFile, end: int, span: Span, reads: MappedReads | None) -> MadeT:
+    def _make(self, file: LogFile, end: int, span: Span, reads: MappedReads | None) -> ResultT:
         result, ended_by = self.begin(span), None
-        self.made = result
+        self.result = result
         try:
             result.start = find_start(file, span, end)
             if result.start is not None:
@@ -110,7 +110,7 @@ class SpanMaker(ABC, Generic[MadeT]):
 
     def _walk(self, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
         """Take window after window, until all entries that begin before `stop` are done, or it is enough."""
-        result = self.made
+        result = self.result
         if reads is not None:
             # All of it at once, as far as the kernel gets: it finds the entries itself, and a separate walk over their
             # headers would load the memory once more.
@@ -133,15 +133,15 @@ class SpanMaker(ABC, Generic[MadeT]):
 
     def _take_window(self, window: Window, stop: int, *, alone: bool = False) -> None:
         for at in walk_steps(self, window, stop, self._zstd, alone=alone):
-            self.made.reached = window.base + at
+            self.result.reached = window.base + at
 
 
-def walk_made(
-    file: LogFile, make_maker: Callable[[], SpanMaker[MadeT]], *, start: int, end: int, span_bytes: int, jobs: int
-) -> Iterator[MadeT]:
+def walk_results(
+    file: LogFile, make_maker: Callable[[], SpanMaker[ResultT]], *, start: int, end: int, span_bytes: int, jobs: int
+) -> Iterator[ResultT]:
     """Yield the results for [start, end), in order; an entry begins at `start`. jobs: threads, each with a maker."""
 
-    def make_work() -> Callable[[Span], MadeT]:
+    def make_work() -> Callable[[Span], ResultT]:
         maker = make_maker()
         return lambda span: maker.make(file, end, span)
 

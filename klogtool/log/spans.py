@@ -35,7 +35,7 @@ class Done(Protocol):
         """Whether the span ends early here."""
 
 
-Made = TypeVar("Made", bound=Done)
+Result = TypeVar("Result", bound=Done)
 
 
 OFFSET_BYTES = 8
@@ -56,8 +56,14 @@ class Span(Struct, frozen=True):
 
 
 def walk_spans(
-    file: LogFile, make_work: Callable[[], Callable[[Span], Made]], *, start: int, end: int, span_bytes: int, jobs: int
-) -> Iterator[Made]:
+    file: LogFile,
+    make_work: Callable[[], Callable[[Span], Result]],
+    *,
+    start: int,
+    end: int,
+    span_bytes: int,
+    jobs: int,
+) -> Iterator[Result]:
     """Yield the result for each span of [start, end), in order: at least one. An entry begins at `start`.
 
     Raises KlogError if a result takes no entry, although it says that there is one.

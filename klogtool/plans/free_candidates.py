@@ -20,7 +20,7 @@ from klogtool.format.names import (
     FileName,
     PartitionDirState,
     build_file_name,
-    is_found_by_java,
+    is_visible_to_java,
     parse_file_name,
 )
 from klogtool.log.file import read_whole, unreadable
@@ -69,7 +69,7 @@ class PartitionDir(Struct, frozen=True):
     def is_between(self) -> bool:
         """Whether a cleaning or a split was interrupted after it had begun to replace segments. A start decides by all
         of these names what becomes of each, so none of them may go alone."""
-        return any(name.endswith(".swap") and is_found_by_java(name) for name in self.names)
+        return any(name.endswith(".swap") and is_visible_to_java(name) for name in self.names)
 
     @property
     def indexes_alone(self) -> frozenset[str]:
@@ -135,7 +135,7 @@ def find_by_names(kind: FreeKind, folders: Sequence[PartitionDir]) -> list[Candi
 
 def _deleted(folder: PartitionDir) -> Iterator[Candidate]:
     """LogLoader.removeTempFilesAndCollectSwapFiles: every file whose name ends so, whatever comes before."""
-    visible = (name for name in folder.names if is_found_by_java(name))
+    visible = (name for name in folder.names if is_visible_to_java(name))
     names = [name for name in visible if name.endswith(".deleted") and not name.endswith(_KRAFT_DELETED)]
     yield from _leftovers(DELETED, folder, [name for name in names if not is_of_a_run(name)])
 

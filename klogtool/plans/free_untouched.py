@@ -13,7 +13,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from klogtool.format.names import FileKind, FileName, is_found_by_java, parse_file_name
+from klogtool.format.names import FileKind, FileName, is_visible_to_java, parse_file_name
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, REMOTE_INDEX_CACHE
 from klogtool.plans.free_candidates import PartitionDir, is_of_a_run
 from klogtool.plans.free_choice import Name, find_name
@@ -116,7 +116,7 @@ def _why(file: FileName, listed: Name, folder: PartitionDir, kinds: Collection[F
         return UntouchedReason.LEFT_OVER  # KafkaRaftLog.recoverSnapshots
     if folder.is_between and file.suffix in _BETWEEN:
         return UntouchedReason.INTERRUPTED
-    if (name.endswith(_OF_KINDS) and is_found_by_java(name)) or name in folder.orphans:
+    if (name.endswith(_OF_KINDS) and is_visible_to_java(name)) or name in folder.orphans:
         return UntouchedReason.NOT_ASKED
     if file.kind not in kinds or (file.kind.has_base_offset and (file.base_offset is None or file.suffix)):
         return UntouchedReason.FOREIGN

@@ -82,10 +82,10 @@ def check_retention(
 
 
 class KnownSettings(Struct, frozen=True):
-    """Which settings of a topic are known, and not only those of its broker. given: names as the user wrote them.
+    """Which settings of a topic are known, and not only those of its broker. known: names as the user wrote them.
     is_topic_known: whether whole metadata of the cluster has the topic, so that it has all settings of the topic."""
 
-    given: frozenset[str]
+    known: frozenset[str]
     is_topic_known: bool
 
     @classmethod
@@ -99,7 +99,7 @@ class KnownSettings(Struct, frozen=True):
     def has(self, name: str, source: str | None) -> bool:
         """Return whether a setting is known. A broker's setting in --config comes before the topic's own, so it says
         nothing of the topic."""
-        return name in self.given or (self.is_topic_known and source not in (None, AS_GIVEN))
+        return name in self.known or (self.is_topic_known and source not in (None, AS_GIVEN))
 
 
 def check_settings_are_known(log: LoadedLog, deleted: Sequence[Deletion], known: KnownSettings) -> None:

@@ -15,13 +15,13 @@ from klogtool.causes import Text
 from klogtool.format.blanked_entries import Limits, blank_index, blank_snapshot
 from klogtool.format.blanked_numbers import LARGEST_RELATIVE_OFFSET
 from klogtool.format.blanked_text import blank_text
-from klogtool.format.names import METADATA_TOPIC, FileKind, is_found_by_java, parse_file_name
+from klogtool.format.names import METADATA_TOPIC, FileKind, is_visible_to_java, parse_file_name
 from klogtool.log.file import LogFile, read_whole, unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.opened import open_path
 from klogtool.log.side_file import MOST_INDEX_BYTES, MOST_TEXT_BYTES, kind_of
 from klogtool.plans.causes import LeftOutOfImage
-from klogtool.plans.image_log import Piece, changed_bytes, walk_blanked
+from klogtool.plans.image_log import BlankedChunk, changed_bytes, walk_blanked
 from klogtool.plans.image_names import TopicNames
 
 
@@ -111,7 +111,7 @@ class _Listing(Struct):
         is_metadata: bool,
         around: tuple[str, ...],
     ) -> None:
-        if not is_found_by_java(entry.name) and parse_file_name(entry.name).kind is FileKind.FOREIGN:
+        if not is_visible_to_java(entry.name) and parse_file_name(entry.name).kind is FileKind.FOREIGN:
             self.left_out.append((entry.path, LeftOutOfImage.NO_UTF8()))
             return
         try:
@@ -173,7 +173,7 @@ def treatment_of(name: str, *, is_metadata: bool) -> Treatment:
     return Treatment.ENTRIES if kind.has_base_offset else Treatment.TEXT
 
 
-def walk_pieces(file: ImageFile, names: TopicNames, on_hole: Callable[[int], None]) -> Iterator[Piece]:
+def walk_chunks(file: ImageFile, names: TopicNames, on_hole: Callable[[int], None]) -> Iterator[BlankedChunk]:
     """Yield the bytes of a file in the image; each piece is valid until the next one. on_hole: gets the number of
     bytes that cannot be read as its kind.
 

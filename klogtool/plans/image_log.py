@@ -52,7 +52,7 @@ from klogtool.verify.log_damage import MOST_STEPS, Damage
 from klogtool.verify.log_walk import LogWalk
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 
-Piece: TypeAlias = bytes | memoryview | int  # bytes of a file; a number stands for so many zeros
+BlankedChunk: TypeAlias = bytes | memoryview | int  # bytes of a file; a number stands for so many zeros
 Kept: TypeAlias = tuple[int, bytes]  # bytes that stay, or what stands for them, at a position
 ALL_OFFSETS = 1 << 32  # of a segment, and of damage that is told as an overflow
 MOST_SMALL_OFFSET = (1 << 37) - 1  # no text reads as a smaller number
@@ -61,7 +61,7 @@ OF_RECORDS = frozenset({Kind.RECORDS_INVALID, Kind.BATCH_ATTRIBUTES, Kind.UNREAD
 MOST_MISLED = 1000  # limit of entries of an index that point to no batch
 
 
-def walk_blanked(file: LogFile, names: TopicNames | None, on_hole: Callable[[int], None]) -> Iterator[Piece]:
+def walk_blanked(file: LogFile, names: TopicNames | None, on_hole: Callable[[int], None]) -> Iterator[BlankedChunk]:
     """Yield the file without keys and values, in pieces; each is valid until the next one. There are as many bytes as
     the file has.
 
@@ -93,7 +93,7 @@ class _LogImage:
         self._open_from_ms = MAX_LONG if name.kind is not FileKind.LOG else self._largest_timestamp()
         self._kept = sorted(_misled_by_index(self._probe)) if name.kind is FileKind.LOG else list[Kept]()
 
-    def walk(self) -> Iterator[Piece]:
+    def walk(self) -> Iterator[BlankedChunk]:
         """Yield all pieces."""
         at = 0
         for damage in self._log_walk(deep=True).walk():
@@ -123,7 +123,7 @@ class _LogImage:
         judged = self._probe.judge(damage.start)
         return judged is not None and judged.facts.magic == 2
 
-    def _contradicted(self, damage: Damage) -> Piece:
+    def _contradicted(self, damage: Damage) -> BlankedChunk:
         entry = memoryview(bytearray(self._probe.read(damage.start, damage.size)))
         before = bytes(entry[:LOG_OVERHEAD])
         if not blank_contradicted(entry, self._blank_value, self._most_offset):
@@ -146,7 +146,7 @@ class _LogImage:
 
     # Entries one after another, whose checksums are right.
 
-    def _sound(self, at: int, end: int) -> Iterator[Piece]:
+    def _sound(self, at: int, end: int) -> Iterator[BlankedChunk]:
         pool = BufferPool()
         reads = _HeadReads(self._file, pool)
         while at < end:
@@ -199,7 +199,7 @@ class _LogImage:
         judged = self._probe.judge(at, deep=True)
         return judged is None or judged.is_readable
 
-    def _large_batch(self, at: int, end: int) -> Generator[Piece, None, int]:
+    def _large_batch(self, at: int, end: int) -> Generator[BlankedChunk, None, int]:
         """Yield a batch that is too large for memory; of what is no such batch, nothing stays. Return its size."""
         head = self._probe.head(at)
         frame = find_frame(head, 0, end - at)
@@ -215,7 +215,7 @@ class _LogImage:
 
     # Damaged bytes.
 
-    def _damaged(self, damage: Damage) -> Iterator[Piece]:
+    def _damaged(self, damage: Damage) -> Iterator[BlankedChunk]:
         if damage.id == Kind.ZERO_TAIL:
             yield damage.size
         elif damage.entry is not None and damage.size <= LARGEST_SOUGHT_BYTES:
@@ -249,7 +249,7 @@ class _LogImage:
         is_misleading = any(first < at + frame.size and first + len(data) > at for first, data in self._kept)
         return None if is_misleading else frame.size
 
-    def _no_entry(self, start: int, end: int) -> Iterator[Piece]:
+    def _no_entry(self, start: int, end: int) -> Iterator[BlankedChunk]:
         following, kept = self._walk_kept(start, end), list[Kept]()
         coming = next(following, None)
         for at in range(start, end, CHUNK_BYTES):

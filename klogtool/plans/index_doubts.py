@@ -242,7 +242,7 @@ def lookup_doubts(log: LoadedLog, result: TimestampFound) -> list[IndexDoubt]:
     passed_over = [doubt for doubt in doubts if doubt.segment != segment and doubt.log_timestamp >= timestamp]
     if passed_over or segment is None:
         return passed_over
-    return _wrongly_chosen(log, result, segment, doubts)
+    return _begun_too_late(log, result, segment, doubts)
 
 
 def _doubts(log: LoadedLog, up_to: int | None = None) -> list[IndexDoubt]:
@@ -255,7 +255,7 @@ def _doubts(log: LoadedLog, up_to: int | None = None) -> list[IndexDoubt]:
     ]
 
 
-def _wrongly_chosen(
+def _begun_too_late(
     log: LoadedLog, result: TimestampFound, base_offset: int, doubts: Sequence[IndexDoubt]
 ) -> list[IndexDoubt]:
     """Return the doubt about the chosen segment: its indexes lead behind the first record that was asked for, or it has

@@ -29,7 +29,7 @@ from klogtool.format.names import (
     PartitionDirName,
     PartitionDirState,
     TopicPartition,
-    is_found_by_java,
+    is_visible_to_java,
     parse_partition_dir_name,
 )
 from klogtool.log.file import Unreadable
@@ -262,7 +262,7 @@ def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
     places: dict[tuple[TopicPartition, PartitionDirState], str] = {}
     folders = []
     for name in list_folder(path).folders:
-        if name == REMOTE_INDEX_CACHE or not is_found_by_java(name):
+        if name == REMOTE_INDEX_CACHE or not is_visible_to_java(name):
             continue
         try:
             parsed = parse_partition_dir_name(name)

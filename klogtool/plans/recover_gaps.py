@@ -26,7 +26,7 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
 from klogtool.log.offset_ranges import Offsets
-from klogtool.plans.recover_reach import claimed_end, find_orphans, walk_told
+from klogtool.plans.recover_reach import claimed_end, find_orphans, walk_evidence
 from klogtool.salvage.holes import shows_cleaning
 from klogtool.salvage.stretches import Run, walk_stretches
 from klogtool.verify.lost_start import EPOCHS, find_lost_start
@@ -195,7 +195,7 @@ def _left_overs(log: LoadedLog) -> dict[str, Offsets]:
     """Return the offsets of the records that logs of an interrupted cleaning, split or deletion have, which a start
     deletes, by name. The name alone shows nothing: it may be empty, or have others."""
     left_overs = {}
-    reached = tuple(each.offset for each in walk_told(log))
+    reached = tuple(each.offset for each in walk_evidence(log))
     span = KnownLog(log.segments.first.base_offset, log.log_end_offset, reached)
     for name in log.report.removed:
         if name.endswith(_LEFT_OVERS) and name in log.draft.before:

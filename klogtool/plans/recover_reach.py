@@ -75,7 +75,7 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
     Raises KlogError if a file cannot be read.
     """
     end = log.log_end_offset
-    beyond = [beyond for beyond in walk_told(log) if end < beyond.offset < HIGHEST]
+    beyond = [beyond for beyond in walk_evidence(log) if end < beyond.offset < HIGHEST]
     result = _look_behind_end(log) if log.terms.is_clean else None
     if not beyond and result is None:
         return None
@@ -93,7 +93,7 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
     )
 
 
-def walk_told(log: LoadedLog) -> Iterator[Evidence]:
+def walk_evidence(log: LoadedLog) -> Iterator[Evidence]:
     """Yield everything beside the `.log` files that says how far the log reached, as it was found."""
     yield from log.terms.evidence
     names = map(parse_file_name, log.draft.before)

@@ -21,7 +21,7 @@ from klogtool.log.foreign import check_named
 from klogtool.log.opened import open_path
 from klogtool.log.probing import ends_preallocated
 from klogtool.log.resync import find_batch_behind
-from klogtool.log.span_maker import walk_made
+from klogtool.log.span_maker import walk_results
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, SpanBatches
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.record_columns import COLUMN_TYPES
@@ -35,7 +35,7 @@ OnDamage = Callable[[KlogError], None]
 MOST_JOBS = 4  # more threads hold more memory, and the consumer of the batches is a single thread
 
 
-class GivenLog(Struct, frozen=True):
+class NamedLog(Struct, frozen=True):
     """A log that is no file of a partition dir: standard input, a segment in remote storage. name: as Kafka calls it;
     None, also for topic and partition: nobody knows."""
 
@@ -62,11 +62,11 @@ class Tally(Struct):
     invalid: int = 0
     first_invalid: tuple[str, int] | None = None
 
-    def take(self, path: str, created: SpanBatches) -> None:
+    def take(self, path: str, result: SpanBatches) -> None:
         """Add what was found in one more span of a file."""
-        if created.first_invalid is not None and self.first_invalid is None:
-            self.first_invalid = path, created.first_invalid
-        self.invalid += created.invalid
+        if result.first_invalid is not None and self.first_invalid is None:
+            self.first_invalid = path, result.first_invalid
+        self.invalid += result.invalid
 
 
 class LogPart(Struct, frozen=True):
@@ -169,21 +169,21 @@ def walk_record_batches(
 
     at: int | None = part.start
     while at is not None:
-        for created in walk_made(file, make_maker, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
+        for result in walk_results(file, make_maker, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
             if query.tally is not None:
-                query.tally.take(file.path, created)
-            while created.pieces:  # one by one: the memory of a dropped batch is reused for the next
-                result = created.pieces.pop(0)
-                if isinstance(result, KlogError):
-                    _damage(result.at_path(file.path), on_damage)
+                query.tally.take(file.path, result)
+            while result.items:  # one by one: the memory of a dropped batch is reused for the next
+                item = result.items.pop(0)
+                if isinstance(item, KlogError):
+                    _damage(item.at_path(file.path), on_damage)
                 else:
-                    yield result
-                del result
-        if created.tail is None or (part.is_preallocated is not None and part.is_preallocated(file, created.reached)):
+                    yield item
+                del item
+        if result.tail is None or (part.is_preallocated is not None and part.is_preallocated(file, result.reached)):
             return
-        if part.end is None or created.tail.kafka_class:
-            _damage(created.tail.at_path(file.path), on_damage)
-        at = _behind(extract, created.reached, on_damage) if query.resync else None
+        if part.end is None or result.tail.kafka_class:
+            _damage(result.tail.at_path(file.path), on_damage)
+        at = _behind(extract, result.reached, on_damage) if query.resync else None
 
 
 def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
@@ -202,7 +202,7 @@ def _behind(extract: Extract, position: int, on_damage: OnDamage | None) -> int 
 
 
 def walk_files(
-    paths: Iterable[str | os.PathLike[str] | GivenLog], query: RecordQuery, *, end: int | None = None
+    paths: Iterable[str | os.PathLike[str] | NamedLog], query: RecordQuery, *, end: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of log files, one file after another (see `walk_record_batches`). end: bytes of each file.
 
@@ -212,11 +212,11 @@ def walk_files(
     load_pyarrow()
     blocks = Blocks()
     for path in paths:
-        if isinstance(path, GivenLog):
+        if isinstance(path, NamedLog):
             part = LogPart(path.topic, path.partition, end=end)
         else:
             part = LogPart(*partition_of(path), end=end, is_preallocated=ends_preallocated)
-        with path.open() if isinstance(path, GivenLog) else LogFile(path) as file:
+        with path.open() if isinstance(path, NamedLog) else LogFile(path) as file:
             yield from walk_record_batches(file, part, query, blocks=blocks)
 
 

@@ -61,14 +61,14 @@ class Extract(Struct, frozen=True):
 class SpanBatches(Struct):
     """The result of a span, or of its first part if the whole span would be too much.
 
-    start, reached, last: see log.span_maker. tail: what is wrong after the last entry, if anything. pieces: record
-    batches in order, with errors where damage was found. size: bytes of the pieces. invalid, first_invalid: how many
+    start, reached, last: see log.span_maker. tail: what is wrong after the last entry, if anything. items: record
+    batches in order, with errors where damage was found. size: bytes of the items. invalid, first_invalid: how many
     entries have a wrong checksum, and the position of the first one.
     """
 
     start: int | None = None
     reached: int = 0
-    pieces: list[pa.RecordBatch | KlogError] = field(default_factory=list)
+    items: list[pa.RecordBatch | KlogError] = field(default_factory=list)
     size: int = 0
     invalid: int = 0
     first_invalid: int | None = None
@@ -82,7 +82,7 @@ class SpanBatches(Struct):
 
     def add(self, batch: pa.RecordBatch, size: int) -> None:
         """Add a piece of about `size` bytes."""
-        self.pieces.append(batch)
+        self.items.append(batch)
         self.size += size
 
     def note(self, invalid: int, first_invalid: int) -> None:
@@ -130,9 +130,9 @@ class BatchMaker(SpanMaker[SpanBatches]):
 
     def rest(self) -> SpanBatches:
         """Return the rows that are held."""
-        self.made = SpanBatches()
+        self.result = SpanBatches()
         self._emit()
-        return self.made
+        return self.result
 
     def begin(self, span: Span) -> SpanBatches:
         """See SpanMaker."""
@@ -142,20 +142,20 @@ class BatchMaker(SpanMaker[SpanBatches]):
 
     def finish(self, error: KlogError | None) -> None:
         """See SpanMaker. A read error is the last piece."""
-        created, state = self.made, self._state
+        result, state = self.result, self._state
         if state.done_records:
-            self._common.halves[created.reached] = state.done_records, state.done_bytes
+            self._common.halves[result.reached] = state.done_records, state.done_bytes
         if error is not None or not self._holds:
             self._emit()
         if error is not None:
-            created.pieces.append(error)
-        if created.last and created.tail is None and error is None and created.reached < self.extract.end:
-            left = self.extract.end - created.reached
-            created.tail = Corrupt(f"{left} bytes at the end are not a whole batch", position=created.reached)
+            result.items.append(error)
+        if result.last and result.tail is None and error is None and result.reached < self.extract.end:
+            left = self.extract.end - result.reached
+            result.tail = Corrupt(f"{left} bytes at the end are not a whole batch", position=result.reached)
 
     def throw_away(self, span: Span) -> None:
         """See SpanMaker."""
-        self._common.halves.pop(self.made.reached, None)
+        self._common.halves.pop(self.result.reached, None)
         if self._half is not None:
             self._common.halves[span.start] = self._half
 
@@ -167,7 +167,7 @@ class BatchMaker(SpanMaker[SpanBatches]):
             window.data, at, stop, window.base, filling.columns, state, body, self._selection,
             self.extract.with_control, self.work,
         )  # fmt: skip
-        self.made.note(state.invalid, state.first_invalid)
+        self.result.note(state.invalid, state.first_invalid)
         return at, why
 
     def make_room(self, window: Window, at: int) -> bool:
@@ -199,21 +199,21 @@ class BatchMaker(SpanMaker[SpanBatches]):
         """Add the rows so far to the result. Those of the reference go first, because they are older."""
         if self._rows is not None and self._rows.count:
             size = self._rows.data_bytes + self._rows.count * ROW_BYTES
-            self.made.add(self._rows.take(), size)
+            self.result.add(self._rows.take(), size)
         if self._filling is not None and self._filling.columns.rows:
             size = sum(self._filling.columns.bytes_used().values()) + self._filling.columns.rows * ROW_BYTES
-            self.made.add(self._filling.take(self._constants), size)
+            self.result.add(self._filling.take(self._constants), size)
             self._filling, state = None, self._state
             state.data_needed = state.headers_needed = state.header_bytes_needed = 0
 
     def _entry(self, window: Window, frame: Frame, done: int) -> None:
         self._rows = self._rows or ReferenceRows(self.extract.schema, self._constants)
-        rows, created, selected = self._rows, self.made, self.extract.selection
+        rows, result, selected = self._rows, self.result, self.extract.selection
         try:
             entry = parse_entry(window.data, frame, base=window.base)
             if isinstance(entry, Message):
                 check_magic(entry)
-            created.note(int(not entry.crc_valid), entry.position)
+            result.note(int(not entry.crc_valid), entry.position)
             if not self._may_hold(entry):
                 return
             for record in islice(entry.records(), done, None):
@@ -223,7 +223,7 @@ class BatchMaker(SpanMaker[SpanBatches]):
                     self._emit()
         except KlogError as error:
             self._emit()
-            created.pieces.append(error)
+            result.items.append(error)
 
     def _may_hold(self, entry: RecordBatch | Message) -> bool:
         selected = self.extract.selection
@@ -252,8 +252,8 @@ class KernelRows:
         self._rows, self._used, self._nulls = self.columns.rows, self.columns.bytes_used(), self.columns.nulls()
         self._headers = self.columns.headers
         del self.columns  # its addresses are valid only as long as the buffers are ours
-        created = [self._column(name, constants) for name in self._schema.names]
-        return pyarrow.RecordBatch.from_arrays(created, schema=self._schema)
+        columns = [self._column(name, constants) for name in self._schema.names]
+        return pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _column(self, name: str, constants: Constants) -> pa.Array:
         if name in constants.values:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE, Record, RecordBatch
 from klogtool.format.message import Message
 from klogtool.format.text import java_bool, java_utf8
-from klogtool.render.json_lines import LONG_BYTES, LongLine, is_utf8, json_bytes_or_long, walk_json, walk_pieces
+from klogtool.render.json_lines import LONG_BYTES, LongLine, is_utf8, json_bytes_or_long, walk_chunks, walk_json
 from klogtool.render.record_columns import COLUMN_TYPES
 
 HEADING = (",".join(COLUMN_TYPES) + "\r\n").encode()
@@ -97,6 +97,6 @@ def walk_value(data: bytes | None) -> Iterator[bytes]:
         return
     is_text = not data.startswith(HEX) and _CONTROL.search(data) is None and is_utf8(data)
     yield b'"' if is_text else b'"' + HEX
-    for chunk in walk_pieces(data):
+    for chunk in walk_chunks(data):
         yield bytes(chunk).replace(b'"', b'""') if is_text else chunk.hex().encode()
     yield b'"'

@@ -178,13 +178,13 @@ def described(offsets: Lane, times: Lane | None, segments: Sequence[SegmentDrawn
         lines.append(f"from {exact_time_text(times.low)} to {exact_time_text(times.high)}")
     for kind in ("lost", "missing"):
         ranges = _joined(span for span in offsets.spans if span.kind == kind)
-        lines += [_range_told(start, end - 1, _MARKS[kind]) for start, end in ranges]
+        lines += [_range_text(start, end - 1, _MARKS[kind]) for start, end in ranges]
     if end is not None:
         lines.append(f"after the start the log ends at offset {end:,}")
     return "; ".join(lines) + "."
 
 
-def _range_told(first: int, last: int, mark: str) -> str:
+def _range_text(first: int, last: int, mark: str) -> str:
     return f"offset {first:,} is {mark}" if first == last else f"offsets {first:,} to {last:,} are {mark}"
 
 

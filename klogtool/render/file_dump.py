@@ -80,8 +80,8 @@ def dump_text(kafka: KafkaDump, path: str) -> None:
     """Print a file of any kind as text; `kafka` prints those that kafka-dump-log knows. Raises KlogError where it
     cannot be read further."""
     name = parse_file_name(os.path.basename(path))
-    if path in kafka.given:
-        kafka.given_log(path)
+    if path in kafka.named:
+        kafka.named_log(path)
     elif not path.endswith(".log") and name.kind.holds_batches and name.suffix:
         kafka.log(path, name.name.removesuffix(name.suffix))
     elif path.endswith(".log") or (not name.suffix and (name.kind.has_base_offset or name.kind.holds_batches)):
@@ -100,12 +100,12 @@ def dump_json(kafka: KafkaDump, path: str) -> None:
     KlogError."""
     name = parse_file_name(os.path.basename(path))
     try:
-        if name.kind.holds_batches or path in kafka.given:
+        if name.kind.holds_batches or path in kafka.named:
             form = kafka.form("json", path)
             with kafka.open(path) as log:
                 position, left = kafka.lines(log, form)
             has_offset = name.kind is FileKind.BOOTSTRAP_SNAPSHOT or name.base_offset is not None
-            if not (has_offset or path in kafka.given):
+            if not (has_offset or path in kafka.named):
                 kafka.note_name(path)
             if left:
                 kafka.note_tail(left, path, position)

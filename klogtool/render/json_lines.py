@@ -82,16 +82,16 @@ class _Long:
         """Yield the same bytes as `json_line` makes of what `json_bytes` returns."""
         if not is_utf8(self.data):
             yield b'{"base64":"'
-            yield from map(base64.b64encode, walk_pieces(self.data))
+            yield from map(base64.b64encode, walk_chunks(self.data))
         else:
             yield b'{"utf8":"'
             decode = codecs.getincrementaldecoder("utf-8")().decode
-            for chunk in walk_pieces(self.data):
+            for chunk in walk_chunks(self.data):
                 yield json.dumps(decode(chunk), ensure_ascii=False).encode()[1:-1]
         yield b'"}'
 
 
-def walk_pieces(data: bytes) -> Iterator[memoryview]:
+def walk_chunks(data: bytes) -> Iterator[memoryview]:
     """Yield the bytes in pieces whose text is short enough to be in memory."""
     view = memoryview(data)
     return (view[at : at + LONG_PIECE_BYTES] for at in range(0, len(view), LONG_PIECE_BYTES))
@@ -101,7 +101,7 @@ def is_utf8(data: bytes) -> bool:
     """Whether the bytes are UTF-8."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     try:
-        for chunk in walk_pieces(data):
+        for chunk in walk_chunks(data):
             decode(chunk)
         decode(b"", final=True)
     except UnicodeDecodeError:

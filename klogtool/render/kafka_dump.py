@@ -21,7 +21,7 @@ from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.followed import FollowedSegment, is_unwritten
 from klogtool.log.probing import ends_preallocated
-from klogtool.render.arrow import GivenLog, partition_of
+from klogtool.render.arrow import NamedLog, partition_of
 from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.decoder_classes import decoder_of_values, internal_topic, topic_of
 from klogtool.render.index_text import Reports, dump_offset_index, dump_time_index
@@ -64,11 +64,11 @@ class KafkaDump:
         self.selection, self.go_on, self.jobs, self.values = selection, go_on, jobs, values
         self.reports, self.damaged = Reports(as_scala=options.as_scala), False
         self.on_progress: Callable[[int], None] | None = None
-        self.given: Mapping[str, GivenLog] = {}
+        self.named: Mapping[str, NamedLog] = {}
 
     def open(self, path: str) -> LogFile:
         """Open a log."""
-        return self.given[path].open() if path in self.given else LogFile(path)
+        return self.named[path].open() if path in self.named else LogFile(path)
 
     def file(self, path: str) -> None:
         """Print a file. Raises KlogError where Kafka's tool dies."""
@@ -94,9 +94,9 @@ class KafkaDump:
     def _log(self, path: str, name: str) -> None:
         self._entries(path, lambda: _log_heading(name))
 
-    def given_log(self, path: str) -> None:
+    def named_log(self, path: str) -> None:
         """Print one of the given logs. If its name is not known, the offset in that is taken from the first header."""
-        name = self.given[path].name
+        name = self.named[path].name
         self.print(f"Dumping {path}")
         with AtPath(path):
             if name is None:
@@ -106,7 +106,7 @@ class KafkaDump:
 
     def form(self, name: str, path: str) -> DumpForm:
         """Return how the entries of a log are shown: as "text", "json" or "csv"."""
-        remote = self.given.get(path)
+        remote = self.named.get(path)
         topic = topic_of(path) if remote is None else remote.topic
         if name == "csv":
             of = partition_of(path) if remote is None else (remote.topic, remote.partition)
@@ -141,7 +141,7 @@ class KafkaDump:
             dump_log_lines(log, form, self.write, dump, end=end, jobs=self.jobs)
         finally:
             if dump.gaps and self.selection is None:
-                where = log.path if log.path in self.given else os.path.abspath(log.path)
+                where = log.path if log.path in self.named else os.path.abspath(log.path)
                 self.reports.gaps.setdefault(where, {}).update(dump.gaps)
             self.note_damage(dump, log.path)
         left = max(0, end - dump.valid_bytes) if max_bytes == INT_MAX else 0

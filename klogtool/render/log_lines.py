@@ -21,7 +21,7 @@ from klogtool.json_rows import row_line
 from klogtool.log.file import LogFile
 from klogtool.log.probing import ends_preallocated
 from klogtool.log.resync import find_batch_behind
-from klogtool.log.span_maker import SpanMaker, walk_made
+from klogtool.log.span_maker import SpanMaker, walk_results
 from klogtool.log.spans import Span
 from klogtool.log.windows import BufferPool, Window
 from klogtool.render.csv_lines import csv_row
@@ -48,7 +48,7 @@ class Lines(Struct):
     start, reached, last, tail: see log.span_maker.
     gaps: (offset before, offset after) where offsets are not consecutive. `before` of the first one is None, because
     only the reader of the span before knows it. invalid: entries with a wrong checksum. errors: damage that did not end
-    the dump. fatal: the error that ended the span. text_bytes: size of the pieces. bounded: the lines may end before
+    the dump. fatal: the error that ended the span. text_bytes: size of the chunks. bounded: the lines may end before
     the span does.
     """
 
@@ -57,7 +57,7 @@ class Lines(Struct):
     last: bool = False
     bounded: bool = False
     tail: Corrupt | None = None
-    pieces: list[Text] = field(default_factory=list)
+    chunks: list[Text] = field(default_factory=list)
     gaps: list[tuple[int | None, int]] = field(default_factory=list)
     last_offset: int | None = None
     invalid: int = 0
@@ -74,7 +74,7 @@ class Lines(Struct):
 
     def add(self, chunk: Text) -> None:
         """Add text."""
-        self.pieces.append(chunk)
+        self.chunks.append(chunk)
         self.text_bytes += len(chunk)
 
     def see(self, offset: int) -> None:
@@ -118,18 +118,18 @@ class LineMaker(SpanMaker[Lines]):
 
     def finish(self, error: KlogError | None) -> None:
         """See SpanMaker."""
-        self.made.fatal = error
+        self.result.fatal = error
         self._seal()
 
     def throw_away(self, span: Span) -> None:
         """See SpanMaker."""
-        for chunk in self.made.pieces:
+        for chunk in self.result.chunks:
             if isinstance(chunk, memoryview):
                 self.outs.give_back(chunk)
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """Let the kernel write lines."""
-        state, last_offset = self._state, self.made.last_offset
+        state, last_offset = self._state, self.result.last_offset
         if self._used == len(self._out):
             self._seal()
             self._out, self._room = self.outs.take(self._room), max(self._room, OUT_BYTES)
@@ -165,33 +165,33 @@ class LineMaker(SpanMaker[Lines]):
         """Let the reference write lines."""
         self._seal()
         try:
-            for chunk in _walk_of(self.form)(self.made, window, frame, self.form):
-                self.made.add(chunk)
+            for chunk in _walk_of(self.form)(self.result, window, frame, self.form):
+                self.result.add(chunk)
         except KlogError as error:
             if not self._may_go_on(window, frame):
                 raise
-            self.made.errors.append(error)
+            self.result.errors.append(error)
             # Kafka's text stops within a line where damage cuts it short: end it if the dump continues.
-            last = self.made.pieces[-1] if self.made.pieces else b"\n"
+            last = self.result.chunks[-1] if self.result.chunks else b"\n"
             if self.form.go_on and isinstance(last, bytes | memoryview) and last[-1:] != b"\n":
-                self.made.add(b"\n")
+                self.result.add(b"\n")
 
     def _take(self, *, is_unknown: bool) -> None:
         """Take the kernel's gaps and wrong checksums. is_unknown: the offset before the first record is not known."""
-        created, state = self.made, self._state
+        result, state = self.result, self._state
         for n in range(state.gap_count):
             before = None if is_unknown and n == 0 else self._gaps[2 * n]
-            created.gaps.append((before, self._gaps[2 * n + 1]))
+            result.gaps.append((before, self._gaps[2 * n + 1]))
         if state.gap_count or not is_unknown:
-            created.last_offset = state.last_offset
+            result.last_offset = state.last_offset
         if state.invalid:
-            created.note_invalid(state.invalid, state.first_invalid)
+            result.note_invalid(state.invalid, state.first_invalid)
         state.gap_count = state.invalid = 0
 
     def _seal(self) -> None:
         """Add the text so far to the result; the next text goes into another buffer."""
         if self._used:
-            self.made.add(memoryview(self._out)[: self._used])
+            self.result.add(memoryview(self._out)[: self._used])
             self._out, self._used = bytearray(), 0
 
     def _has_long_lines(self, window: Window, at: int) -> bool:
@@ -412,9 +412,9 @@ class _Entries:
         def make_maker() -> LineMaker:
             return LineMaker(self._form, outs)
 
-        spans = walk_made(self._file, make_maker, start=start, end=self._end, span_bytes=SPAN_BYTES, jobs=jobs)
+        spans = walk_results(self._file, make_maker, start=start, end=self._end, span_bytes=SPAN_BYTES, jobs=jobs)
         for result in spans:
-            for chunk in result.pieces:
+            for chunk in result.chunks:
                 for part in walk_text(chunk):
                     self._write(part)
                 if isinstance(chunk, memoryview):

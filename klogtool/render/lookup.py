@@ -150,7 +150,7 @@ def _explanation(steps: tuple[Step, ...], why: str) -> Iterator[str]:
     for n, step in enumerate(steps):
         if isinstance(step, SegmentStep):
             yield _line("segment", f"{step.file}   [{step.number:,} of {step.segments:,}]")
-            yield _line("", _chosen_text(step, why if n == 0 else "the next segment, because nothing was left there"))
+            yield _line("", _segment_text(step, why if n == 0 else "the next segment, because nothing was left there"))
         elif isinstance(step, TimeIndexLookup):
             to = f"{exact_time_text(step.timestamp)} → offset {step.offset:,}"
             yield _line("time index", _slot_text(step, to, "search from its first offset"))
@@ -165,7 +165,7 @@ def _line(name: str, text: str) -> str:
     return f"  {name:<{_WIDTH - 2}}{text}"
 
 
-def _chosen_text(step: SegmentStep, why: str) -> str:
+def _segment_text(step: SegmentStep, why: str) -> str:
     if step.largest_timestamp is None:
         return why
     by = "the time of the file: no index has one" if step.by_mtime else "by its time index"

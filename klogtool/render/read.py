@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from klogtool.broker.unified_log.reading import Isolation
 from klogtool.errors import KlogError
 from klogtool.escape import as_paragraph
-from klogtool.log.span_maker import walk_made
+from klogtool.log.span_maker import walk_results
 from klogtool.log.windows import BufferPool
 from klogtool.render.decoder_classes import decoder_of_values, internal_topic, topic_of
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_line, walk_text
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
     from klogtool.log.entries import Entry
 
-    Made = Iterator[bytes | memoryview]
-    Show = Callable[[FetchedBytes, Entry, DumpForm], Made]
+    Lines = Iterator[bytes | memoryview]
+    Show = Callable[[FetchedBytes, Entry, DumpForm], Lines]
 
 
 _ENDS = {
@@ -113,7 +113,7 @@ _OPTIONS = RecordOptions(deep=True, print_data=True)
 
 def walk_json_records(
     result: FetchedBytes, *, committed_only: bool, jobs: int = 1, values: Decoding | None = None
-) -> Made:
+) -> Lines:
     """Yield dump-log's JSON lines for each batch and record. A piece is valid until the next one is requested.
 
     Records before the requested offset are left out, as a consumer does. For damage, yields an error line and raises
@@ -132,7 +132,7 @@ def walk_json_records(
 
 def walk_text_records(
     result: FetchedBytes, *, committed_only: bool, jobs: int = 1, values: Decoding | None = None
-) -> Made:
+) -> Lines:
     """Yield kafka-dump-log's lines for each batch and record in the same way. Raises Corrupt or Unsupported if they
     cannot be read."""
     if result.fetched.size:
@@ -141,7 +141,7 @@ def walk_text_records(
         yield from _walk(result, committed_only, form, _text_of, jobs)
 
 
-def _walk(result: FetchedBytes, committed_only: bool, form: DumpForm, show: Show, jobs: int) -> Made:
+def _walk(result: FetchedBytes, committed_only: bool, form: DumpForm, show: Show, jobs: int) -> Lines:
     for is_first, start, stop in _walk_stretches(result, committed_only):
         at = start if is_first else (yield from _by_kernel(result, form, start, stop, jobs))
         for batch in result.batches_in(at, stop):
@@ -178,11 +178,13 @@ def _by_kernel(
     if stop - start < LEAST_BYTES:
         return at
     with result.open_log() as file:
-        spans = walk_made(file, lambda: LineMaker(form, outs), start=start, end=stop, span_bytes=SPAN_BYTES, jobs=jobs)
+        spans = walk_results(
+            file, lambda: LineMaker(form, outs), start=start, end=stop, span_bytes=SPAN_BYTES, jobs=jobs
+        )
         for lines in spans:
             if lines.fatal or lines.errors or any(after < result.offset for _, after in lines.gaps):
                 break
-            for chunk in lines.pieces:
+            for chunk in lines.chunks:
                 yield from walk_text(chunk)
                 if isinstance(chunk, memoryview):
                     outs.give_back(chunk)
@@ -190,7 +192,7 @@ def _by_kernel(
     return at
 
 
-def _json_of(result: FetchedBytes, batch: Entry, form: DumpForm) -> Made:
+def _json_of(result: FetchedBytes, batch: Entry, form: DumpForm) -> Lines:
     name, topic = batch.path, internal_topic(batch.path)
     yield json_line(batch_row(name, batch))
     for record in batch.records():

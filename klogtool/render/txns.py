@@ -97,7 +97,7 @@ def open_row(one: OpenTransaction, partition: TopicPartition | None) -> Row:
 
 def open_text(one: OpenTransaction, partition: TopicPartition | None, coordinators: Coordinators) -> str:
     """Return its line, and below it who will end it, and how to abort it."""
-    text = ". ".join(_told_of(one, coordinators)) + "."
+    text = ". ".join(_sentences_of(one, coordinators)) + "."
     lines = textwrap.wrap(text, columns(), initial_indent=_BELOW, subsequent_indent=_BELOW, break_on_hyphens=False)
     abort = [f"  →  {abort_line(partition, one.held_from)}"] if one.is_to_abort else []
     return joined(["  " + transaction_text(one.transaction), *lines, *abort])
@@ -111,7 +111,7 @@ def abort_line(partition: TopicPartition | None, start_offset: int | None) -> st
     return f"kafka-transactions.sh --bootstrap-server ... abort {where} --start-offset {start_offset}"
 
 
-def _told_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[str]:
+def _sentences_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[str]:
     if one.data is Data.GONE:
         yield "Its data are gone, only the producer state remembers it"
     elif one.data is Data.PARTLY_GONE:

@@ -41,11 +41,11 @@ class Mirror(Struct, frozen=True):
     @property
     def uri(self) -> str:
         """The given URI without a query; for a file, that of its folder."""
-        given = self.place.uri.partition("?")[0].rstrip("/")
-        return os.path.dirname(given) if self.only else given
+        uri = self.place.uri.partition("?")[0].rstrip("/")
+        return os.path.dirname(uri) if self.only else uri
 
     @property
-    def given(self) -> str:
+    def local_path(self) -> str:
         """The local path in the mirror of what was given."""
         return os.path.join(self.path, self.only) if self.only else self.path
 
@@ -68,7 +68,7 @@ def mirrored(places: Iterable[Place]) -> Iterator[list[tuple[str, Mirror | None]
                 scratch = Scratch.make("mirror")
                 stack.callback(scratch.remove)
                 mirror = make_mirror(place, scratch)
-                found.append((mirror.given, mirror))
+                found.append((mirror.local_path, mirror))
             else:
                 found.append((open_place(place)[1], None))
         yield found
@@ -154,7 +154,7 @@ def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
 # Translate paths back to what users know.
 
 
-def as_given(finding: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
+def as_user_named(finding: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
     """Translate a finding about files in mirrors to the original places."""
     for mirror in mirrors:
         if mirror is not None:

@@ -23,7 +23,7 @@ from klogtool.log.folder import find_partition_dir_name, is_file
 from klogtool.log.storage import Place, open_place
 from klogtool.render.arrow_reference import column_text
 from klogtool.spark.copies import find_copies
-from klogtool.spark.fetching import Mirror, as_given, mirrored, verify_anywhere
+from klogtool.spark.fetching import Mirror, as_user_named, mirrored, verify_anywhere
 from klogtool.spark.options import Query
 from klogtool.spark.owners import OWNER, Owner, owner_of
 from klogtool.spark.reading import spare_collections
@@ -85,7 +85,7 @@ def _parts_of(path: str, mirror: Mirror | None, query: Query) -> list[Part]:
         return map(_not_yet_verified, asked)
 
     results = verify([path], _options(deep=False), elsewhere=by_tasks)
-    known = tuple(as_given(one, [mirror]) for one in results if isinstance(one, Finding))
+    known = tuple(as_user_named(one, [mirror]) for one in results if isinstance(one, Finding))
     groups = _together(targets)
     size = sum(size_of(target.partition.path) for target in targets)
     wanted = max(size // query.split_bytes, query.least_splits, usable_cores())
@@ -167,10 +167,10 @@ def find_in(part: Part, *, deep: bool) -> Iterator[Finding]:
     for target in part.targets:
         verified = verify_anywhere(target, _options(deep=deep), part.mirror)
         ends.append(verified.ends)
-        yield from (as_given(finding, [part.mirror]) for finding in verified.findings)
+        yield from (as_user_named(finding, [part.mirror]) for finding in verified.findings)
     if part.stated is not None:
         before = set(verify_stated(part.stated, [PartitionEnds(end.partition) for end in ends]))
-        yield from (as_given(f, [part.mirror]) for f in verify_stated(part.stated, ends) if f not in before)
+        yield from (as_user_named(f, [part.mirror]) for f in verify_stated(part.stated, ends) if f not in before)
 
 
 # Rows.

@@ -12,7 +12,7 @@ _LOGGER = logging.getLogger("klogtool.spark")
 
 
 @contextmanager
-def told_elsewhere() -> Iterator[None]:
+def notes_elsewhere() -> Iterator[None]:
     """In this context, lines that nobody listens to are not printed: the result says the same."""
     silence = logging.NullHandler()
     _LOGGER.addHandler(silence)

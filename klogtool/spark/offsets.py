@@ -72,12 +72,12 @@ def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
     end = _end_of(query, copy, first, stable, notes)
     if query.starting.is_time or query.starting.each is not None:
         last = end_of(copy) if end is None else end
-        if start > last and not _is_asked_for(query.ending, copy, start):
+        if start > last and not _is_reached_for(query.ending, copy, start):
             raise Refused(f"{name_of(copy)}: start offset {start} is greater than end offset {last}")
     return Wanted(copy, start, end, committed.aborted)
 
 
-def _is_asked_for(ending: Bound, copy: Copy, start: int) -> bool:
+def _is_reached_for(ending: Bound, copy: Copy, start: int) -> bool:
     """Return whether the given end is after a start, but the log does not reach that far: the data is lost."""
     wanted = None if ending.is_time else ending.of(copy.topic, copy.partition)
     return wanted is not None and wanted >= start

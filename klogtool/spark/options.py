@@ -88,13 +88,13 @@ class Shape(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True):
-    """What is wanted. strategy, chosen: the option that selects topics, and its value; None for all. schemas: for the
+    """What is wanted. strategy, selected: the option that selects topics, and its value; None for all. schemas: for the
     formats of the shape."""
 
     places: tuple[Place, ...]
     shape: Shape = Shape()
     strategy: str | None = None
-    chosen: str = ""
+    selected: str = ""
     starting: Bound = Bound(EARLIEST)
     ending: Bound = Bound(LATEST)
     fails_without_later_time: bool = True
@@ -117,13 +117,13 @@ class Query(Struct, frozen=True):
         Raises Refused for a topic that does not exist, unless it may be gone."""
         wanted = list(copies)
         if self.strategy == "subscribe":
-            topics = [topic.strip() for topic in self.chosen.split(",") if topic.strip()]
+            topics = [topic.strip() for topic in self.selected.split(",") if topic.strip()]
             return _named(wanted, topics, may_be_gone=may_be_gone)
         if self.strategy == "subscribepattern":
-            pattern = re.compile(self.chosen)  # matches anywhere in a name, as in ConsumerStrategy
+            pattern = re.compile(self.selected)  # matches anywhere in a name, as in ConsumerStrategy
             return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.search(c.topic)]
         if self.strategy == "assign":
-            partitions = partitions_of_json("assign", self.chosen)
+            partitions = partitions_of_json("assign", self.selected)
             return _assigned(wanted, partitions, notes, may_be_gone=may_be_gone)
         return wanted
 
@@ -182,7 +182,7 @@ def parse_query(arguments: Mapping[str, str], notes: list[str], *, stream: bool 
         places=tuple(places_of(paths, options.get("storageoptions", ""))),
         shape=parse_shape(options),
         strategy=strategy,
-        chosen=_checked_strategy(strategy, options[strategy].strip()) if strategy else "",
+        selected=_checked_strategy(strategy, options[strategy].strip()) if strategy else "",
         starting=starting,
         ending=ending,
         fails_without_later_time=_one_of(options, "startingoffsetsbytimestampstrategy", ("error", "latest")) == "error",

@@ -190,7 +190,7 @@ class _Reader:
                     yield self._with_place(self._left(batch), part, file.path)
                 self._judge(file, part)
         if self._maker is not None:
-            for batch in self._maker.rest().pieces:
+            for batch in self._maker.rest().items:
                 yield self._left(batch)
 
     def _walk(self, file: LogFile, part: SegmentRange) -> Iterator[pa.RecordBatch]:

@@ -256,7 +256,7 @@ def _batch_rows(part: SegmentRange, columns: Sequence[str], *, is_strict: bool) 
         common, owner = (part.topic, part.partition, file.path), _owner_of(part, columns, file.path)
         for heads in _heads(file, part, is_strict=is_strict):
             if isinstance(heads, HeadRows):
-                batch = _asked_for(batch_columns(heads, common, owner, kind), heads, part)
+                batch = _within(batch_columns(heads, common, owner, kind), heads, part)
                 if batch.num_rows:
                     yield batch
             elif heads.entry.last_offset >= part.first_offset and (heads.entry.base_offset or 0) <= part.last_offset:
@@ -264,7 +264,7 @@ def _batch_rows(part: SegmentRange, columns: Sequence[str], *, is_strict: bool) 
                 yield (*common, *own, *astuple(owner))
 
 
-def _asked_for(batch: pa.RecordBatch, rows: HeadRows, part: SegmentRange) -> pa.RecordBatch:
+def _within(batch: pa.RecordBatch, rows: HeadRows, part: SegmentRange) -> pa.RecordBatch:
     """Keep the rows with offsets that the query wants."""
     import pyarrow.compute as pc
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from klogtool.broker.circumstances import Circumstances
 from klogtool.disk.dataset import Attempt, Dataset
 from klogtool.log.storage import Place
-from klogtool.spark.fetching import Mirror, as_given, mirror_of, mirrored, verify_anywhere
+from klogtool.spark.fetching import Mirror, as_user_named, mirror_of, mirrored, verify_anywhere
 from klogtool.spark.findings import finding_batches, size_of
 from klogtool.spark.spreading import spread_groups
 from klogtool.spark.starting import Session
@@ -47,7 +47,7 @@ def verify_with_spark(
         spread_out = partial(_spread_out, session, how, mirrors, on_progress)
         options = VerifyOptions(how.circumstances, deep=how.deep, seconds=seconds)
         for result in verify([path for path, _ in here], options, elsewhere=spread_out):
-            yield as_given(result, mirrors) if isinstance(result, Finding) else result
+            yield as_user_named(result, mirrors) if isinstance(result, Finding) else result
 
 
 def _spread_out(

@@ -17,7 +17,7 @@ from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.causes import Reason, from_text
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties, parse_meta_properties
-from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, is_found_by_java
+from klogtool.format.names import METADATA_TOPIC, FileKind, PartitionDirState, TopicPartition, is_visible_to_java
 from klogtool.format.uuids import build_uuid, is_reserved_directory_id
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.log.folder import list_folder
@@ -68,7 +68,7 @@ def verify_log_dirs(log_dirs: Sequence[LogDir], rules: Rules = REFERENCE_RULES) 
 def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
     for name in log_dir.foreign_folders:
         path = os.path.join(log_dir.path, name)
-        if not is_found_by_java(name):
+        if not is_visible_to_java(name):
             yield Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_FOUND())
             continue
         if name in _ROOT_NAMES:

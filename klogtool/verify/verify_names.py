@@ -23,7 +23,7 @@ from klogtool.format.names import (
     build_file_name,
     find_base_offset,
     find_renamed_log,
-    is_found_by_java,
+    is_visible_to_java,
     parse_base_offset,
     parse_file_name,
 )
@@ -92,7 +92,7 @@ def verify_names(partition: Partition) -> tuple[Layout, list[Finding]]:
     findings = [_judge_folder(partition.path, name) for name in folder.folders]
     readable = []
     for file in folder.files:
-        refusal = _refusal(os.path.join(partition.path, file.name)) if is_found_by_java(file.name) else None
+        refusal = _refusal(os.path.join(partition.path, file.name)) if is_visible_to_java(file.name) else None
         if refusal is None:
             readable.append(file)
         else:
@@ -152,7 +152,7 @@ def _judge_folder(path: str, name: str) -> Finding:
 def _judge(layout: Layout, file: FileName) -> Finding | None:
     """Judge a name, except .cleaned and .swap, which are only judged together."""
     path = layout.path_of(file.name)
-    if file.kind is FileKind.FOREIGN and not is_found_by_java(file.name):
+    if file.kind is FileKind.FOREIGN and not is_visible_to_java(file.name):
         return Finding(Kind.FOREIGN_FILE, path, NameCause.NOT_FOUND())
     if file.name.endswith(".deleted"):
         return Finding(Kind.LEFTOVER_DELETED, path, NameCause.DELETED())
@@ -243,7 +243,7 @@ _LEFTOVERS = (Kind.LEFTOVER_CLEANED, Kind.LEFTOVER_SWAP)
 
 
 def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
-    names = [file.name for file in files if file.name.endswith((".cleaned", ".swap")) and is_found_by_java(file.name)]
+    names = [file.name for file in files if file.name.endswith((".cleaned", ".swap")) and is_visible_to_java(file.name)]
     offsets = {name: find_base_offset(name) for name in names}
     cleaned = [offset for name, offset in offsets.items() if name.endswith(".cleaned") and offset is not None]
     lowest_cleaned = min(cleaned, default=None)

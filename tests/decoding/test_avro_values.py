@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from klogtool.decoding.avro_values import AvroDecoder
 from klogtool.decoding.bounds import FREE_ITEMS
-from klogtool.decoding.record_values import Piece
+from klogtool.decoding.record_values import PartDecoder
 from klogtool.decoding.schemas import Schemas
 
 NESTED = {
@@ -67,8 +67,8 @@ def folder(**schemas: Any) -> Schemas:
     return Schemas(FOLDER, {f"{name}.avsc": json.dumps(schema).encode() for name, schema in names.items()})
 
 
-def piece_of(schemas: Schemas, *, is_key: bool = False) -> Piece:
-    return Piece("avro", AvroDecoder(schemas, is_key=is_key))
+def piece_of(schemas: Schemas, *, is_key: bool = False) -> PartDecoder:
+    return PartDecoder("avro", AvroDecoder(schemas, is_key=is_key))
 
 
 def encoded(schema: Any, value: Any) -> bytes:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from klogtool.decoding.bounds import MOST_BYTES, MOST_DEPTH, MOST_ITEMS
 from klogtool.decoding.formats import FORMATS, find_decoder
-from klogtool.decoding.record_values import Formats, Piece, decoding_of
+from klogtool.decoding.record_values import Formats, PartDecoder, decoding_of
 from klogtool.errors import Corrupt, KlogError
 
 DEEP = MOST_DEPTH + 1
@@ -24,7 +24,7 @@ def value_of(form: str, data: bytes) -> Any:
 
 
 def failure_of(form: str, data: bytes) -> str:
-    found = Piece(form, find_decoder(form, None, is_key=False)).decoded(data, "t")
+    found = PartDecoder(form, find_decoder(form, None, is_key=False)).decoded(data, "t")
     assert found.reading is None
     assert found.row() == {"format": form, "error": found.failure, "hex": data[: 1 << 20].hex()}
     return str(found.failure)
@@ -101,7 +101,7 @@ def test_bytes_that_are_no_such_value_have_a_reason(form: str, data: bytes, reas
 
 def test_a_value_that_is_too_large_is_not_decoded() -> None:
     data = bytes(MOST_BYTES + 1)
-    found = Piece("string", find_decoder("string", None, is_key=False)).decoded(data, "t")
+    found = PartDecoder("string", find_decoder("string", None, is_key=False)).decoded(data, "t")
     assert found.failure == "larger than 16 MiB"
     assert found.text().endswith("... and 15,728,641 bytes more (not decoded: larger than 16 MiB)")
 
@@ -134,7 +134,7 @@ def test_json_is_read_as_others_write_it(value: Any) -> None:
 @pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("avro", "protobuf")])
 @given(data=st.binary(max_size=300))
 def test_no_bytes_end_in_an_error(form: str, data: bytes) -> None:
-    found = Piece(form, find_decoder(form, None, is_key=False)).decoded(data, "t")
+    found = PartDecoder(form, find_decoder(form, None, is_key=False)).decoded(data, "t")
     assert json.loads(json.dumps(found.row(), allow_nan=False))["format"] == form
     assert "\n" not in found.text()
 
@@ -147,9 +147,11 @@ def test_null_stays_null_and_empty_is_not_null() -> None:
 
 
 def test_text_of_a_value_is_one_line_without_control_characters() -> None:
-    (found,) = [Piece("string", find_decoder("string", None, is_key=False)).decoded(b"a\n\x1b[2J\xe2\x80\xae", "t")]
+    (found,) = [
+        PartDecoder("string", find_decoder("string", None, is_key=False)).decoded(b"a\n\x1b[2J\xe2\x80\xae", "t")
+    ]
     assert found.text() == r"a\n\x1b[2J\u202e"
-    found = Piece("json", find_decoder("json", None, is_key=False)).decoded('"\\u001b\u202e"'.encode(), "t")
+    found = PartDecoder("json", find_decoder("json", None, is_key=False)).decoded('"\\u001b\u202e"'.encode(), "t")
     assert found.text() == r'"\u001b\u202e"'
 
 

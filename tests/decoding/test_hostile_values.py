@@ -14,7 +14,7 @@ from running import ROOT, run_apart, with_memory
 
 from klogtool.decoding.bounds import FREE_ITEMS, FREE_TEXT_BYTES, ITEMS_PER_BYTE, TEXT_PER_BYTE
 from klogtool.decoding.formats import find_decoder
-from klogtool.decoding.record_values import Piece
+from klogtool.decoding.record_values import PartDecoder
 from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.escape import escaped_json
 from klogtool.format.batch import Record, build_batch
@@ -160,7 +160,7 @@ def calls_of(work: Callable[[], object]) -> int:
 def test_work_and_text_follow_from_the_size(form: str, number: int, tmp_path: pathlib.Path) -> None:
     """Each item takes some calls, and there are as many items as the size allows, whatever the value asks for."""
     data = GROWING[form][number]
-    piece = Piece(form, find_decoder(form, schemas_of_bombs(tmp_path), is_key=False))
+    piece = PartDecoder(form, find_decoder(form, schemas_of_bombs(tmp_path), is_key=False))
     found = piece.decoded(data, "t")  # loads the schema
     again = []
     calls = calls_of(lambda: again.append(piece.decoded(data, "t")))

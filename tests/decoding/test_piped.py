@@ -20,7 +20,7 @@ from running import KLOGTOOL, ROOT, run_apart
 from klogtool.decoding import formats
 from klogtool.decoding.formats import find_decoder, known_formats
 from klogtool.decoding.piped import PipedDecoder
-from klogtool.decoding.record_values import Piece
+from klogtool.decoding.record_values import PartDecoder
 from klogtool.errors import Corrupt, KlogError
 
 LOGS = ROOT / "docs/examples/values/logdir"
@@ -44,7 +44,7 @@ SIZES = command('print(json.dumps({"size": len(value)}))')
 def told_by(body: str, *values: bytes, timeout_s: float = 20) -> list[Any]:
     """The decoded value, or the reason, of each value."""
     with PipedDecoder(command(body), timeout_s=timeout_s) as program:
-        piece = Piece("decoder", program)
+        piece = PartDecoder("decoder", program)
         found = [piece.decoded(value, "t") for value in values]
         return [one.failure if one.reading is None else one.reading.value for one in found]
 
@@ -204,7 +204,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
 def told_by_package(monkeypatch: pytest.MonkeyPatch, decode: Callable[..., Any]) -> Any:
     monkeypatch.setattr(sys.modules[__name__], "decode_here", decode, raising=False)
     installed(monkeypatch, f"{__name__}:decode_here")
-    found = Piece("acme", find_decoder("acme", None, is_key=True)).decoded(b"abc", "t")
+    found = PartDecoder("acme", find_decoder("acme", None, is_key=True)).decoded(b"abc", "t")
     return found.failure if found.reading is None else found.reading.value
 
 

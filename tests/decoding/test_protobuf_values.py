@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from running import ROOT
 
 from klogtool.decoding.protobuf_values import MOST_PROTOBUF_BYTES, ProtobufDecoder, parse_indexes
-from klogtool.decoding.record_values import Piece
+from klogtool.decoding.record_values import PartDecoder
 from klogtool.decoding.schemas import PROTOBUF, Schemas, read_schemas
 from klogtool.errors import Corrupt
 
 VISITS = (ROOT / "docs/examples/values/schemas/21.desc").read_bytes()
 
 
-def piece_of(files: dict[str, bytes]) -> Piece:
-    return Piece("protobuf", ProtobufDecoder(Schemas("schemas", files, PROTOBUF), is_key=False))
+def piece_of(files: dict[str, bytes]) -> PartDecoder:
+    return PartDecoder("protobuf", ProtobufDecoder(Schemas("schemas", files, PROTOBUF), is_key=False))
 
 
 def framed(number: int, payload: bytes) -> bytes:

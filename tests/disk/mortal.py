@@ -25,7 +25,7 @@ from klogtool.disk.attributes import FileAttributes
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import OurLinks
 from klogtool.plans import free_candidates, free_choice
-from klogtool.plans.image_log import Piece
+from klogtool.plans.image_log import BlankedChunk
 from klogtool.plans.plan import Plan
 from klogtool.plans.saved_plan import SavedPlan
 
@@ -144,7 +144,7 @@ class MortalDisk(Disk):
         super().write(path, content, like, *reached)
         self._meet(path)
 
-    def write_parts(self, path: str, pieces: Iterable[Piece], like: FileAttributes) -> None:
+    def write_parts(self, path: str, pieces: Iterable[BlankedChunk], like: FileAttributes) -> None:
         self._verb(self._in_the_middle_of("write_parts", path, pieces, like))
         super().write_parts(path, pieces, like)
         self._meet(path)

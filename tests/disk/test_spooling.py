@@ -22,7 +22,7 @@ from klogtool.disk.attributes import attributes_of
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import spools_in
 from klogtool.disk.output import carry_out_to, spools_beside
-from klogtool.disk.spooling import SpoolFolder, put_made
+from klogtool.disk.spooling import SpoolFolder, put_content
 from klogtool.disk.writer import InPlace, undo
 from klogtool.plans.plan import Plan
 from klogtool.render.words import words
@@ -148,7 +148,7 @@ def test_pieces_of_other_files_come_when_it_is_put_in_place(box: pathlib.Path) -
         assert [type(part) for part in content] == [FileRange, Spooled, FileRange]
         (waiting,) = (box / "spools").iterdir()
         inode = waiting.stat().st_ino
-        put_made(Disk(), str(box / "new"), content, attributes_of(str(box / "old")))
+        put_content(Disk(), str(box / "new"), content, attributes_of(str(box / "old")))
     assert (box / "new").read_bytes() == wanted
     assert (box / "new").stat().st_ino == inode, "renamed"
     assert sorted(os.listdir(box)) == ["new", "old"]
@@ -157,7 +157,7 @@ def test_pieces_of_other_files_come_when_it_is_put_in_place(box: pathlib.Path) -
 def test_on_another_file_system_it_is_copied(box: pathlib.Path, elsewhere: pathlib.Path) -> None:
     with SpoolFolder(str(box / "spools"), Disk()) as spools:
         content, wanted = made_of(box, spools)
-        put_made(Disk(), str(elsewhere / "new"), content, attributes_of(str(box / "old")))
+        put_content(Disk(), str(elsewhere / "new"), content, attributes_of(str(box / "old")))
     assert (elsewhere / "new").read_bytes() == wanted
 
 
@@ -173,5 +173,5 @@ def test_what_does_not_read_as_it_was_made_is_an_error(box: pathlib.Path, at: in
         content, wanted = made_of(box, spools)
         assert content_size(content) == len(wanted)
         with pytest.raises(OSError, match="gives other bytes than were written") as raised:
-            put_made(Careless(), str(box / "new"), content, attributes_of(str(box / "old")))
+            put_content(Careless(), str(box / "new"), content, attributes_of(str(box / "old")))
     assert raised.value.errno == errno.EIO

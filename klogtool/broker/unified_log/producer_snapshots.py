@@ -14,7 +14,7 @@ from collections.abc import Collection
 from klogtool.broker.config import LogConfig
 from klogtool.broker.draft import Draft
 from klogtool.errors import AtPath, Corrupt
-from klogtool.format.names import FileKind, build_file_name, is_found_by_java, parse_base_offset
+from klogtool.format.names import FileKind, build_file_name, is_visible_to_java, parse_base_offset
 from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.producer_state import ProducerStateManager
@@ -29,7 +29,7 @@ class SnapshotNames:
         """List those of a draft. Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset."""
         self._names: dict[int, str] = {}
         names = (name for name in draft.names() if name.endswith(FileKind.PRODUCER_SNAPSHOT.value))
-        for name in sorted(names, key=is_found_by_java):
+        for name in sorted(names, key=is_visible_to_java):
             with AtPath(os.path.join(draft.path, name)):
                 self._names[parse_base_offset(name)] = name
         self.offsets = sorted(self._names)
@@ -135,13 +135,13 @@ class SnapshottedProducers(ProducerStateManager):
     def mark_snapshot_deleted(self, offset: int) -> None:
         """Rename the snapshot at a segment's base, together with the segment (removeAndMarkSnapshotForDeletion)."""
         name = self._snapshots.pop(offset)
-        if name is not None and name in self._draft and is_found_by_java(name):
+        if name is not None and name in self._draft and is_visible_to_java(name):
             self._draft.move(name, name + _DELETED)
 
     def _load_latest(self, log_start_offset: int) -> None:
         while (latest := self.latest_snapshot_offset) is not None:
             name = self._snapshots.name_of(latest)
-            if not is_found_by_java(name):
+            if not is_visible_to_java(name):
                 path = os.path.join(self._draft.path, name)
                 raise Corrupt("the name is not UTF-8", path=path, kafka_class="NoSuchFileException")
             try:
@@ -156,5 +156,5 @@ class SnapshottedProducers(ProducerStateManager):
 
     def _delete(self, offset: int) -> None:
         name = self._snapshots.pop(offset)
-        if name is not None and is_found_by_java(name):
+        if name is not None and is_visible_to_java(name):
             self._draft.delete(name)

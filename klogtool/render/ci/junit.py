@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from klogtool.escape import escaped
-from klogtool.render.ci.report import Ending, Places, Report, message_text, told_texts
+from klogtool.render.ci.report import Ending, Places, Report, message_text, one_line_of
 from klogtool.render.findings import not_counted_texts
 from klogtool.render.words import count_text
 from klogtool.verify.findings import Severity
@@ -118,7 +118,7 @@ class JunitReport(Report):
         is_cut = path == "klogtool" and ending.cut_short is not None
         head = f'<testsuite name={_quoted(name)} tests={_quoted(str(len(cases)))} failures="{failures}"'
         head += f' errors="{int(is_cut)}" skipped="{skipped}">'
-        text = told_texts(list(_told(ending))) if path == next(iter(self._suites)) else ""
+        text = one_line_of(list(_told(ending))) if path == next(iter(self._suites)) else ""
         properties = f'<properties><property name="klogtool" value={_quoted(text)}/></properties>\n' if text else ""
         body = "".join(self._case_text(name, case, ending.cut_short if is_cut else None) for case in cases.values())
         return f"{head}\n{properties}{body}</testsuite>\n"

@@ -94,6 +94,6 @@ def message_text(finding: Finding) -> str:
     return escaped(text if finding.cure is None else f"{text} To do: {finding.cure}")
 
 
-def told_texts(texts: Sequence[str]) -> str:
+def one_line_of(texts: Sequence[str]) -> str:
     """Return sentences as one line."""
     return escaped(" ".join(f"{text}." for text in texts))
