@@ -331,11 +331,10 @@ OF_KAFKA = {
 WITH_SENTENCES = {
     "broker": "appending/records cluster_config coordinator/committed_offsets metadata/quorum",
     "building": "log_dir spec_text",
-    "decoding": "decoded record_values schemas",
     "parameters": "",
     "plans": "fields rebuild_index recover recover_reach remote_metadata",
     "quorum": "new_voters",
-    "remote": "fetching metadata named store",
+    "remote": "fetching store",
     "verify": "settings",
 }
 FEWEST_WORDS = 4

@@ -42,7 +42,10 @@ class Decoders:
         for name, program in self._programs:
             if program.end is not None:
                 yield f"klogtool: {name}: {program.end}; what followed is not decoded"
-        yield from () if self.decoding is None else (f"klogtool: {line}" for line in self.decoding.notes())
+        if self.decoding is not None:
+            from klogtool.render.decoded_text import decoding_notes  # only for runs that decode
+
+            yield from (f"klogtool: {line}" for line in decoding_notes(self.decoding))
 
 
 class FormatOptions(Struct, frozen=True, kw_only=True):

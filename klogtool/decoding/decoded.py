@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from klogtool.escape import escaped, escaped_json
+from klogtool.escape import escaped_json
 
 MOST_SHOWN_BYTES = 1 << 20  # of bytes in hex
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
@@ -43,17 +43,6 @@ class Decoded(Struct, frozen=True):
         if self.reading.unknown_bytes:
             row["unknown_bytes"] = self.reading.unknown_bytes
         return row
-
-    def text(self) -> str:
-        """Return one line for people: what it contains cannot begin a new line, or move the cursor."""
-        if self.reading is None:
-            more = len(self.data) - MOST_SHOWN_BYTES
-            shown = self.data[:MOST_SHOWN_BYTES].hex() + (f"... and {more:,} bytes more" if more > 0 else "")
-            return f"{shown} (not decoded: {escaped(self.failure or '')})".lstrip()
-        value = self.reading.value
-        told = escaped(value) if isinstance(value, str) and self.form in AS_THEY_ARE else json_text(value)
-        beside = self.reading.unknown_bytes
-        return f"{told} (and {beside:,} bytes of unknown fields)" if beside else told
 
 
 def json_text(value: Any) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
 from klogtool.decoding.bounds import MOST_BYTES
@@ -57,7 +55,7 @@ class PartDecoder:
 
 
 class Decoding:
-    """How keys and values are decoded. A piece that is None is not decoded."""
+    """How keys and values are decoded. None: these are not decoded."""
 
     def __init__(self, key: PartDecoder | None = None, value: PartDecoder | None = None) -> None:
         self.key, self.value = key, value
@@ -78,15 +76,6 @@ class Decoding:
         if self.value is not None:
             row["value_decoded"] = None if (decoded := self.of_value(value, topic)) is None else decoded.row()
         return row
-
-    def notes(self) -> Iterator[str]:
-        """Yield a line for keys and one for values, if some could not be decoded."""
-        for name, counted in zip(KEY_AND_VALUE, (self.key, self.value), strict=True):
-            if counted is not None and counted.failed:
-                how = "by the decoder" if counted.form == DECODER else f"as {counted.form}"
-                names = name if counted.seen == 1 else f"{name}s"
-                failures = f"{counted.failed:,} of {counted.seen:,} {names} could not be decoded {how}"
-                yield f"{failures}; the first: {counted.first_failure}"
 
 
 def decoding_of(formats: Formats, schemas: Schemas | None = None) -> Decoding:

@@ -58,8 +58,7 @@ def read_schemas(path: str) -> Schemas:
     for name in names:
         with LogFile(os.path.join(path, name)) as file:
             if file.size > MOST_SCHEMA_BYTES:
-                reason = f"more than {MOST_SCHEMA_BYTES >> 20} MiB, too large for a schema"
-                raise AboveLimit(reason, path=file.path)
+                raise AboveLimit(f"more than {MOST_SCHEMA_BYTES >> 20} MiB, too large for a schema", path=file.path)
             files[name] = file.read(0, file.size)
         if sum(map(len, files.values())) > MOST_FOLDER_BYTES:
             raise AboveLimit(f"more than {MOST_FOLDER_BYTES >> 20} MiB of schemas", path=path)

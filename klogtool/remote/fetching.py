@@ -82,8 +82,8 @@ def choose_log(
         epochs = _newest_epochs(store, partition, segments)
         start, end = min(one.start_offset for one in segments), max(one.end_offset for one in segments) + 1
     else:
-        command = f"klogtool remote verify {quoted(store.uri)}"
-        raise Corrupt("no segment of it can be read", path=store.uri, cure=f"{command}  # says why")
+        cure = f"klogtool remote verify {quoted(store.uri)}  # says why"
+        raise Corrupt("no segment of it can be read", path=store.uri, cure=cure)
     unread = [] if metadata is not None else list(_walk_unread(partition, first_offset))
     wanted, first = first_offset or 0, start
     if local is None:  # nobody knows the end of such objects

@@ -125,8 +125,8 @@ def _walk_values(partition: Partition) -> Iterator[tuple[str, int, bytes | None]
             if not _is_preallocated(segment, end):
                 raise
         if end < segment.size and not _is_preallocated(segment, end):
-            rest = f"{segment.size - end} bytes after the last whole batch are no batch"
-            raise Corrupt(rest, path=segment.path, position=end)
+            rest = segment.size - end
+            raise Corrupt(f"{rest} bytes after the last whole batch are no batch", path=segment.path, position=end)
 
 
 def _is_preallocated(segment: Segment, end: int) -> bool:

@@ -61,8 +61,9 @@ def segments_of(store: RemoteStore) -> tuple[StoredSegment, ...]:
     """
     folders = sorted({one.folder for one in store.segments.values()})
     if len(folders) > 1:
-        reason = f"{len(folders)} partitions are there: name one of them, {folders[0]} for example"
-        raise KlogError(reason, path=store.uri)
+        raise KlogError(
+            f"{len(folders)} partitions are there: name one of them, {folders[0]} for example", path=store.uri
+        )
     return newest_by_start(store.segments.values())
 
 

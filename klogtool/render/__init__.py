@@ -15,8 +15,9 @@ dump-log, in text, JSON and CSV:
     index_text         kafka-dump-log's lines of offset and time indexes, checked against the log; its reports
     selection          which records are wanted (`--offsets`, `--key`, ...), and which parts of them are shown
     decoded_columns    keys and values decoded, as further columns
+    decoded_text       keys and values decoded, as people read them; how many could not be
     internal_columns   keys and values of internal topics, as structs
-    decoder_classes    kafka-dump-log's decoders of keys and values; those as people read them (docs/values.md)
+    decoder_classes    kafka-dump-log's decoders of keys and values; those of --value-format instead
 
 Arrow:
 

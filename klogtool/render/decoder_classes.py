@@ -17,6 +17,7 @@ from klogtool.format.internal.decoders import INTERNAL_TOPICS
 from klogtool.format.names import FileKind
 from klogtool.format.text import java_utf8
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.render.decoded_text import decoded_text
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
@@ -89,13 +90,13 @@ def internal_topic_decoder(name: str, *, of_4_4: bool) -> Decoder:
 
 
 def decoder_of_values(values: Decoding, topic: str | None) -> Decoder:
-    """Return a decoder for dump-log's text. A piece that is not decoded is shown as without it."""
+    """Return a decoder for dump-log's text. What is not decoded is shown as without it."""
 
     def decode(_: int, key: bytes | None, value: bytes | None) -> Texts:
         of_key, of_value = values.of_key(key, topic), values.of_value(value, topic)
         return (
-            of_key.text() if of_key is not None else None if key is None else java_utf8(key),
-            of_value.text() if of_value is not None else None if value is None else java_utf8(value),
+            decoded_text(of_key) if of_key is not None else None if key is None else java_utf8(key),
+            decoded_text(of_value) if of_value is not None else None if value is None else java_utf8(value),
         )
 
     return Decoder(decode)

@@ -15,6 +15,7 @@ from klogtool.decoding.bounds import MOST_BYTES, MOST_DEPTH, MOST_ITEMS
 from klogtool.decoding.formats import FORMATS, find_decoder
 from klogtool.decoding.record_values import Formats, PartDecoder, decoding_of
 from klogtool.errors import Corrupt, KlogError
+from klogtool.render.decoded_text import decoded_text
 
 DEEP = MOST_DEPTH + 1
 
@@ -103,7 +104,7 @@ def test_a_value_that_is_too_large_is_not_decoded() -> None:
     data = bytes(MOST_BYTES + 1)
     found = PartDecoder("string", find_decoder("string", None, is_key=False)).decoded(data, "t")
     assert found.failure == "larger than 16 MiB"
-    assert found.text().endswith("... and 15,728,641 bytes more (not decoded: larger than 16 MiB)")
+    assert decoded_text(found).endswith("... and 15,728,641 bytes more (not decoded: larger than 16 MiB)")
 
 
 JSON = st.recursive(
@@ -136,7 +137,7 @@ def test_json_is_read_as_others_write_it(value: Any) -> None:
 def test_no_bytes_end_in_an_error(form: str, data: bytes) -> None:
     found = PartDecoder(form, find_decoder(form, None, is_key=False)).decoded(data, "t")
     assert json.loads(json.dumps(found.row(), allow_nan=False))["format"] == form
-    assert "\n" not in found.text()
+    assert "\n" not in decoded_text(found)
 
 
 def test_null_stays_null_and_empty_is_not_null() -> None:
@@ -150,9 +151,9 @@ def test_text_of_a_value_is_one_line_without_control_characters() -> None:
     (found,) = [
         PartDecoder("string", find_decoder("string", None, is_key=False)).decoded(b"a\n\x1b[2J\xe2\x80\xae", "t")
     ]
-    assert found.text() == r"a\n\x1b[2J\u202e"
+    assert decoded_text(found) == r"a\n\x1b[2J\u202e"
     found = PartDecoder("json", find_decoder("json", None, is_key=False)).decoded('"\\u001b\u202e"'.encode(), "t")
-    assert found.text() == r'"\u001b\u202e"'
+    assert decoded_text(found) == r'"\u001b\u202e"'
 
 
 def test_an_unknown_format_is_refused() -> None:

@@ -18,6 +18,7 @@ from klogtool.decoding.record_values import PartDecoder
 from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.escape import escaped_json
 from klogtool.format.batch import Record, build_batch
+from klogtool.render.decoded_text import decoded_text
 
 MEMORY_BYTES = 1 << 30
 SCHEMAS = {
@@ -167,7 +168,7 @@ def test_work_and_text_follow_from_the_size(form: str, number: int, tmp_path: pa
     assert calls <= MOST_CALLS * (FREE_ITEMS + ITEMS_PER_BYTE * len(data))
     assert again == [found]
     assert found.failure is None or found.failure.startswith("too large to decode: more than "), found.failure
-    shown = found.text()
+    shown = decoded_text(found)
     assert len(shown) <= 6 * (FREE_TEXT_BYTES + TEXT_PER_BYTE * len(data))  # \u0080 for a character
 
 

@@ -16,6 +16,7 @@ from klogtool.decoding.protobuf_values import MOST_PROTOBUF_BYTES, ProtobufDecod
 from klogtool.decoding.record_values import PartDecoder
 from klogtool.decoding.schemas import PROTOBUF, Schemas, read_schemas
 from klogtool.errors import Corrupt
+from klogtool.render.decoded_text import decoded_text
 
 VISITS = (ROOT / "docs/examples/values/schemas/21.desc").read_bytes()
 
@@ -79,7 +80,7 @@ def test_by_topic_the_whole_value_is_the_first_message() -> None:
 def test_unknown_fields_are_counted() -> None:
     found = piece_of({"21.desc": VISITS}).decoded(framed(21, b"\0" + b"\n\x01/" + b"\x7a\x03abc"), "visits")
     assert found.row()["unknown_bytes"] == 5
-    assert found.text() == '{"page":"/"} (and 5 bytes of unknown fields)'
+    assert decoded_text(found) == '{"page":"/"} (and 5 bytes of unknown fields)'
 
 
 @pytest.mark.parametrize(
